@@ -1,0 +1,34 @@
+# Two commands need nothing but Python 3.11+, pip and make:
+#   make demo   embed the data sets that ship with heatsketch, print a table, draw pictures under out/
+#   make test   lint, types, tests and every example in the README, the docs and the docstrings
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types format clean
+
+# The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
+.venv/stamp-%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	touch $@
+
+demo: .venv/stamp-plot
+	$(BIN)/python examples/demo.py --output out
+
+test: lint types
+	$(BIN)/python -m pytest
+
+lint: .venv/stamp-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/stamp-dev
+	$(BIN)/mypy
+
+format: .venv/stamp-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,66 @@
+"""Embeddings that are sketches of the heat kernel, ``Y = A^t M``."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from . import datasets
+    from .bandwidth import estimate_bandwidth
+    from .distances import components_for, diffusion_distances, distance_interval, global_diffusion_distance
+    from .distortion import bilipschitz_constant, measure_distortion
+    from .embeddings import DiffusionMaps, GaussianProcessEmbedding
+    from .heat import HeatKernel, heat_kernel
+    from .processes import canonical_metric, gaussian_process, secant_products
+
+# Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
+# takes over a second to import.
+_HOMES = {
+    "DiffusionMaps": ".embeddings",
+    "GaussianProcessEmbedding": ".embeddings",
+    "HeatKernel": ".heat",
+    "bilipschitz_constant": ".distortion",
+    "canonical_metric": ".processes",
+    "components_for": ".distances",
+    "datasets": ".datasets",
+    "diffusion_distances": ".distances",
+    "distance_interval": ".distances",
+    "estimate_bandwidth": ".bandwidth",
+    "gaussian_process": ".processes",
+    "global_diffusion_distance": ".distances",
+    "heat_kernel": ".heat",
+    "measure_distortion": ".distortion",
+    "secant_products": ".processes",
+}
+
+__all__ = [
+    "DiffusionMaps",
+    "GaussianProcessEmbedding",
+    "HeatKernel",
+    "__version__",
+    "bilipschitz_constant",
+    "canonical_metric",
+    "components_for",
+    "datasets",
+    "diffusion_distances",
+    "distance_interval",
+    "estimate_bandwidth",
+    "gaussian_process",
+    "global_diffusion_distance",
+    "heat_kernel",
+    "measure_distortion",
+    "secant_products",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(_HOMES[name], __name__)
+    value = globals()[name] = module if name == "datasets" else getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

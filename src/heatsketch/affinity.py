@@ -1,0 +1,235 @@
+"""Affinities: from data to the kernel matrix ``K`` as an operator, and to the kernel rows of new points."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import gen_batches
+
+from ._typing import FloatArray
+from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
+from .graphs import KnownRows, check_affinity
+from .kernels import METRICS_EUCLIDEAN, gaussian_affinity, squared_distances
+from .operators import DenseOperator, Operator, SparseOperator, TwinLoopOperator
+
+__all__ = ["Affinity", "GaussianAffinity", "PrecomputedAffinity"]
+
+# Entries of the kernel formed at a time.
+_CHUNK_ENTRIES = 1 << 22
+# A pair at the very edge of a neighbourhood is in it whichever end it is seen from, in spite of rounding.
+_EDGE = 1.0 + 1e-8
+
+
+class Affinity(ABC):
+    """A symmetric, non-negative kernel k(x, y) on the data.
+
+    It gives the matrix ``K`` between the N training points as an operator, and for new points their rows against
+    the training points: equal to the rows of ``K`` where the new points are training points.
+    """
+
+    n_samples: int
+    # Whether K is known to be positive semidefinite, so that A^t has a meaning for every real t > 0.
+    definite: bool
+
+    @property
+    @abstractmethod
+    def operator(self) -> Operator:
+        """``K`` as an operator of shape (N, N)."""
+
+    @abstractmethod
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
+        """Kernel rows of new points.
+
+        Returns
+        -------
+        rows : ndarray or csr_array of shape (m, N)
+        log_scale : ndarray of shape (m,)
+            The kernel is ``exp(log_scale) * rows``: a point far from all others keeps a row that does not underflow.
+        """
+
+
+class GaussianAffinity(Affinity):
+    """``exp(-d(x, y)^2 / epsilon)`` for all pairs, or for pairs of neighbours.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances if metric is "precomputed"
+    epsilon : float, or ndarray of shape (N,)
+        A number, or the squared local scale s_i^2 of each point: then epsilon_ij = s_i s_j.
+    metric : str
+    n_neighbors : int or None
+        Keep a pair when it is within the larger of the two points' k-th neighbour radii; None keeps all.
+    zero_diagonal : bool
+        Set k(x, x) = 0, also between coincident points.
+    dtype : dtype of ``K``
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        epsilon: float | FloatArray,
+        *,
+        metric: str = "euclidean",
+        n_neighbors: int | None = None,
+        zero_diagonal: bool = False,
+        dtype: Any = np.float64,
+    ) -> None:
+        self.X, self.epsilon, self.metric = X, epsilon, metric
+        self.n_neighbors, self.zero_diagonal, self.dtype = n_neighbors, zero_diagonal, np.dtype(dtype)
+        self.n_samples = X.shape[0]
+        self.definite = (
+            metric in METRICS_EUCLIDEAN and np.ndim(epsilon) == 0 and n_neighbors is None and not zero_diagonal
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The matrix can be remade from X, so it is not pickled.
+        return {name: value for name, value in self.__dict__.items() if name != "operator"}
+
+    @cached_property
+    def operator(self) -> Operator:
+        """``K``, dense for all pairs and sparse for neighbours; made on first use."""
+        n = self.n_samples
+        batches = list(gen_batches(n, max(1, _CHUNK_ENTRIES // n)))
+        if self.n_neighbors is None:
+            K = np.empty((n, n), dtype=self.dtype)
+            for rows in batches:
+                K[rows] = self._kernel(self._squared(self.X[rows]), shift=False)[0]
+            return DenseOperator(K)
+        kept = [sparse.csr_array(self._kernel(self._squared(self.X[rows]), shift=False)[0]) for rows in batches]
+        K = sparse.vstack(kept, format="csr")
+        return SparseOperator(K.maximum(K.T).astype(self.dtype))
+
+    @cached_property
+    def _radii(self) -> FloatArray:
+        """Squared distance of each training point to its k-th neighbour, shape (N,)."""
+        assert self.n_neighbors is not None
+        return local_scales(self.X, self.X, metric=self.metric, n_neighbors=self.n_neighbors)
+
+    def _squared(self, X: Any) -> FloatArray:
+        return squared_distances(X, self.X, self.metric)
+
+    def _kernel(self, D2: FloatArray, *, shift: bool) -> tuple[FloatArray, FloatArray]:
+        """Kernel rows, and the log of their scale, from squared distances to the training points (m, N)."""
+        epsilon: Any = self.epsilon
+        if np.ndim(epsilon):
+            epsilon = np.sqrt(kth_neighbor(D2, SELF_TUNING_NEIGHBOR)[:, None] * epsilon[None, :])
+        dropped = np.zeros(D2.shape, dtype=bool)
+        if self.zero_diagonal:
+            dropped |= D2 == 0
+        if self.n_neighbors is not None:
+            radius = kth_neighbor(D2, self.n_neighbors)
+            dropped |= _EDGE * np.maximum(radius[:, None], self._radii[None, :]) < D2
+        log_scale = np.zeros(D2.shape[0])
+        if shift:
+            log_scale = -np.where(dropped, np.inf, D2 / epsilon).min(axis=1)
+            D2 = D2 + np.where(np.isfinite(log_scale), log_scale, 0.0)[:, None] * epsilon
+        K = gaussian_affinity(D2, epsilon)
+        K[dropped] = 0.0
+        return K, log_scale
+
+    def rows(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
+        return self._kernel(self._squared(X), shift=True)
+
+
+class PrecomputedAffinity(Affinity):
+    """A kernel given as a matrix: dense, sparse, or the adjacency of a graph.
+
+    Parameters
+    ----------
+    W : ndarray or csr_array of shape (N, N), non-negative and symmetric up to rounding
+    diagonal : {"auto", "keep", "zero"}
+        "auto" gives each vertex that has no self-loop one as heavy as its other edges together, so that half of
+        its heat stays (the lazy walk): the kernel is then a heat kernel, with no oscillation on bipartite graphs,
+        and has a bistochastic scaling. Vertices with the same neighbours share theirs, so that they coincide;
+        an isolated vertex gets a self-loop of 1. "zero" removes the diagonal.
+
+    Notes
+    -----
+    Adding or removing self-loops needs to know which vertex a new row belongs to: a row that equals a training
+    row up to rounding is that vertex, any other is a new one.
+    """
+
+    def __init__(self, W: Any, *, diagonal: str = "auto") -> None:
+        W = check_affinity(W)
+        self.n_samples, self.definite = W.shape[0], False
+        own = W.diagonal()
+        self._zero = diagonal == "zero"
+        self._known: KnownRows | None = None
+        self._W, self._twins, self._loops = W, np.arange(self.n_samples), np.zeros(self.n_samples)
+        if self._zero and own.any():
+            self._known = KnownRows(W)
+            self._W = _without_diagonal(W)
+        elif diagonal == "auto" and (own == 0).any():
+            self._known = KnownRows(W)
+            self._add_loops(own)
+
+    def _add_loops(self, own: FloatArray) -> None:
+        degrees = np.asarray(self._W.sum(axis=1), dtype=np.float64).ravel()
+        assert self._known is not None
+        labels = self._known.twins()
+        isolated = degrees == 0
+        # An isolated vertex is nobody's twin: it is a component of its own.
+        labels[isolated] = labels.max() + 1 + np.arange(isolated.sum())
+        labels = np.unique(labels, return_inverse=True)[1]
+        loops = np.zeros(labels.max() + 1)
+        loops[labels] = np.where(own == 0, np.where(isolated, 1.0, degrees), 0.0)
+        self._twins, self._loops = labels, loops / np.bincount(labels)
+
+    @property
+    def operator(self) -> Operator:
+        """``K``: the matrix given, with its diagonal completed or removed."""
+        base = SparseOperator(self._W) if sparse.issparse(self._W) else DenseOperator(self._W)
+        return TwinLoopOperator(base, self._twins, self._loops) if self._loops.any() else base
+
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
+        """Rows of new vertices against the training vertices, (m, N)."""
+        if X.shape[0] and X.min() < 0:
+            raise ValueError(f"precomputed rows must be non-negative; the smallest entry is {X.min():.3g}.")
+        rows = X
+        if self._known is not None:
+            vertex = self._known.match(X)
+            known = np.flatnonzero(vertex >= 0)
+            if self._zero:
+                rows = _with_entries(rows, known, vertex[known], add=False, values=None)
+            else:
+                members, i = self._members(vertex[known])
+                rows = _with_entries(rows, known[i], members, add=True, values=self._loops[self._twins[members]])
+        return rows, np.zeros(X.shape[0])
+
+    def _members(self, vertices: Any) -> tuple[Any, Any]:
+        """All twins of each vertex, flattened, and for each the position of its vertex in the input."""
+        order = np.argsort(self._twins, kind="stable")
+        counts = np.bincount(self._twins)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        labels = self._twins[vertices]
+        position = np.repeat(np.arange(len(vertices)), counts[labels])
+        offset = np.arange(len(position)) - np.repeat(np.cumsum(counts[labels]) - counts[labels], counts[labels])
+        return order[starts[labels][position] + offset], position
+
+
+def _without_diagonal(W: Any) -> Any:
+    if sparse.issparse(W):
+        W = W.copy()
+        W.setdiag(0)
+        W.eliminate_zeros()
+        return W
+    return np.where(np.eye(W.shape[0], dtype=bool), np.zeros((), dtype=W.dtype), W)
+
+
+def _with_entries(rows: Any, i: Any, j: Any, *, add: bool, values: Any) -> Any:
+    """`rows` with `values` added at (i, j), or with those entries set to zero."""
+    if sparse.issparse(rows):
+        if not add:
+            values = -np.asarray(rows[i, j]).ravel()
+        return (rows + sparse.csr_array((values, (i, j)), shape=rows.shape)).tocsr()
+    rows = rows.copy()
+    if add:
+        rows[i, j] += values
+    else:
+        rows[i, j] = 0
+    return rows

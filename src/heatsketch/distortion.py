@@ -1,0 +1,217 @@
+"""How far an embedding bends distances: the scale-free bi-Lipschitz constant and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist, squareform
+from sklearn.neighbors import NearestNeighbors
+
+from ._typing import FloatArray, IntArray, RandomState
+from .diffusion import diffuse
+from .distances import diffusion_distances
+from .heat import HeatKernel
+from .sketch import GaussianSketch, philox, resolve_seed
+
+__all__ = ["Distortion", "bilipschitz_constant", "kernel_distortion", "measure_distortion"]
+
+QUANTILES = (0.001, 0.01, 0.05, 0.25)
+# Pairs closer than this fraction of the largest distance coincide: their ratio would be rounding over rounding.
+_COINCIDENT = 1e-12
+# Up to this many points all pairs are measured.
+_ALL_PAIRS = 2000
+_ANCHORS, _MINED_PAIRS, _MINED_NEIGHBORS, _WIDTH = 256, 256, 8, 64
+
+
+@dataclass(frozen=True)
+class Distortion:
+    """Distortion of an embedding against given distances.
+
+    Attributes
+    ----------
+    constant : float
+        L: the largest dilation ``|y_i - y_j| / d_ij`` over the smallest. At least 1, and 1 for a similarity.
+    log : float
+        Its natural logarithm, as the paper plots it.
+    central : dict of float to float
+        For each q the ratio of the (1 - q)- to the q-quantile of the dilations: L without the q extreme pairs on
+        either side.
+    most_contracted, most_expanded : tuple of int
+        The pairs at which L is attained.
+    n_pairs : int
+        Number of pairs measured; pairs that coincide are left out.
+    exhaustive : bool
+        True if all pairs were measured. Otherwise `constant` is a lower bound for L, attained by pairs that were
+        looked for in the neighbourhoods of embedding and kernel, and `central` are estimates from random pairs.
+    """
+
+    constant: float
+    log: float
+    central: dict[float, float]
+    most_contracted: tuple[int, int]
+    most_expanded: tuple[int, int]
+    n_pairs: int
+    exhaustive: bool
+
+
+def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
+    """Scale-free bi-Lipschitz constant L of an embedding (equation (13) of the paper).
+
+    The smallest L for which ``c d(x, y) <= |f(x) - f(y)| <= c L d(x, y)`` for some c > 0 and all pairs.
+
+    Parameters
+    ----------
+    Y : array-like of shape (N, k)
+    distances : array-like
+        Condensed, shape (N (N - 1) / 2,), or square, shape (N, N). Pairs at distance zero are left out.
+
+    Returns
+    -------
+    L : float
+        At least 1; infinite if two distinct points fall together.
+
+    Examples
+    --------
+    >>> from scipy.spatial.distance import pdist
+    >>> from heatsketch import bilipschitz_constant
+    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]
+    >>> bilipschitz_constant([[0, 0], [3, 0], [0, 6]], pdist(X))
+    1.0
+    """
+    return measure_distortion(Y, distances).constant
+
+
+def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequence[float] = QUANTILES) -> Distortion:
+    """Distortion of an embedding over all pairs.
+
+    Parameters
+    ----------
+    Y : array-like of shape (N, k)
+    distances : array-like
+        Condensed or square, as for `bilipschitz_constant`.
+    quantiles : sequence of float in (0, 1/2)
+        For the central versions of L.
+
+    Returns
+    -------
+    distortion : Distortion
+    """
+    Y, d = np.asarray(Y, dtype=np.float64), np.asarray(distances, dtype=np.float64)
+    if Y.ndim != 2 or len(Y) < 2:
+        raise ValueError(f"Y has shape {Y.shape}; it must be (N, k) with at least 2 points.")
+    n = len(Y)
+    if d.ndim == 2:
+        if d.shape != (n, n):
+            raise ValueError(f"distances have shape {d.shape}; square distances of {n} points are ({n}, {n}).")
+        d = squareform(d, checks=False)
+    if d.shape != (n * (n - 1) // 2,):
+        raise ValueError(
+            f"distances have shape {d.shape}; condensed distances of {n} points are ({n * (n - 1) // 2},)."
+        )
+    i, j = np.triu_indices(n, 1)
+    return _summarise(pdist(Y), d, np.column_stack([i, j]), quantiles, exhaustive=True)
+
+
+def _summarise(
+    embedded: FloatArray, d: FloatArray, pairs: IntArray, quantiles: Sequence[float], *, exhaustive: bool
+) -> Distortion:
+    if not (np.isfinite(d).all() and np.isfinite(embedded).all()):
+        raise ValueError("distances contain NaN or infinity; the distortion is a ratio of finite distances.")
+    apart = d > _COINCIDENT * d.max()
+    if not apart.any():
+        raise ValueError("all distances are zero, so there is no distortion to measure; the points coincide.")
+    dilation, pairs = embedded[apart] / d[apart], pairs[apart]
+    low, high = int(np.argmin(dilation)), int(np.argmax(dilation))
+    central = {}
+    for q in quantiles:
+        bottom, top = np.quantile(dilation, [q, 1.0 - q])
+        central[float(q)] = _ratio(top, bottom)
+    constant = _ratio(dilation[high], dilation[low])
+    return Distortion(
+        constant=constant,
+        log=float(np.log(constant)),
+        central=central,
+        most_contracted=(int(pairs[low, 0]), int(pairs[low, 1])),
+        most_expanded=(int(pairs[high, 0]), int(pairs[high, 1])),
+        n_pairs=len(dilation),
+        exhaustive=exhaustive,
+    )
+
+
+def _ratio(top: float, bottom: float) -> float:
+    return float(top / bottom) if bottom > 0 else float("inf")
+
+
+def kernel_distortion(
+    Y: ArrayLike,
+    kernel: HeatKernel,
+    power: float,
+    *,
+    quantiles: Sequence[float] = QUANTILES,
+    exhaustive: bool | None = None,
+    random_state: RandomState = 0,
+) -> Distortion:
+    """Distortion of an embedding against the diffusion distance of a kernel.
+
+    Parameters
+    ----------
+    Y : array-like of shape (N, k)
+    kernel : HeatKernel
+    power : float
+        Diffusion time of the distance.
+    quantiles : sequence of float
+    exhaustive : bool, optional
+        Whether to measure all pairs, which needs the N x N matrix; by default up to 2000 points. Beyond, exact
+        distances are computed for all pairs of 256 random points, and for the worst pairs found by neighbour
+        searches: near in `Y` though far by a wide sketch of the kernel, and the other way round.
+    random_state : int, RandomState, Generator or None
+        Draws the points and the wide sketch.
+
+    Returns
+    -------
+    distortion : Distortion
+    """
+    Y = np.asarray(Y, dtype=np.float64)
+    if exhaustive if exhaustive is not None else len(Y) <= _ALL_PAIRS:
+        return measure_distortion(Y, diffusion_distances(kernel, power), quantiles=quantiles)
+    seed = resolve_seed(random_state)
+    sampled = _random_pairs(len(Y), seed)
+    pairs = np.vstack([sampled, _mined_pairs(Y, kernel, power, seed)])
+    d = diffusion_distances(kernel, power, pairs)
+    embedded = np.linalg.norm(Y[pairs[:, 0]] - Y[pairs[:, 1]], axis=1)
+    all_found = _summarise(embedded, d, pairs, (), exhaustive=False)
+    m = len(sampled)
+    central = _summarise(embedded[:m], d[:m], sampled, quantiles, exhaustive=False).central
+    return Distortion(**{**all_found.__dict__, "central": central})
+
+
+def _random_pairs(n: int, seed: int) -> IntArray:
+    """All pairs of a random subset of the points, shape (m, 2)."""
+    keys = philox((np.arange(n), 0, 0, 0xD), seed)[0]
+    anchors = np.argsort(keys, kind="stable")[: min(n, _ANCHORS)]
+    i, j = np.triu_indices(len(anchors), 1)
+    return np.column_stack([anchors[i], anchors[j]])
+
+
+def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> IntArray:
+    """Pairs that look most contracted and most expanded, judged by a wide sketch, shape (m, 2)."""
+    G = GaussianSketch(seed).matrix(len(Y), _WIDTH) / np.sqrt(_WIDTH)
+    wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
+    found = []
+    for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
+        pairs = _neighbor_pairs(here)
+        near, far = (np.linalg.norm(Z[pairs[:, 0]] - Z[pairs[:, 1]], axis=1) for Z in (here, there))
+        order = np.argsort(near / np.maximum(far, np.finfo(np.float64).tiny), kind="stable")
+        found.append(pairs[order[:_MINED_PAIRS]])
+    return np.vstack(found)
+
+
+def _neighbor_pairs(Z: Any) -> IntArray:
+    k = min(_MINED_NEIGHBORS, len(Z) - 1)
+    neighbors = NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
+    pairs = np.column_stack([np.repeat(np.arange(len(Z)), k), neighbors.ravel()])
+    return np.unique(np.sort(pairs, axis=1), axis=0)

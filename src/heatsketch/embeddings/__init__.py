@@ -1,0 +1,6 @@
+"""What users fit: thin scikit-learn estimators over the heat kernel."""
+
+from .diffusion_maps import DiffusionMaps
+from .gaussian_process import GaussianProcessEmbedding
+
+__all__ = ["DiffusionMaps", "GaussianProcessEmbedding"]

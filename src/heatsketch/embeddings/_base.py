@@ -1,0 +1,296 @@
+"""What all embeddings share: validation, the kernel, new points, distances and distortion."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._typing import FloatArray, IntArray
+from ..affinity import GaussianAffinity
+from ..diffusion import check_power
+from ..distortion import QUANTILES, Distortion, kernel_distortion
+from ..graphs import adjacency, is_graph
+from ..heat import HeatKernel, build_heat_kernel, check_options, refuse_sparse_distances
+from ..processes import check_pairs
+
+
+class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
+    """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their kernel rows.
+
+    A subclass owes `_check_parameters`, `_embed`, `_at_power` and `add_components`.
+    """
+
+    # The parameters that every embedding has; subclasses list them in their constructors.
+    n_components: int | str
+    power: float
+    bandwidth: float | str
+    normalization: str
+    alpha: float
+    affinity: str
+    metric: str
+    n_neighbors: int | str | None
+    diagonal: str
+    device: str
+    tol: float
+    max_iter: int
+    verbose: bool
+
+    # What every fitted embedding has.
+    embedding_: FloatArray
+    kernel_: HeatKernel
+    n_components_: int
+    _coefficients: FloatArray
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Embed the rows of `X`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, or networkx or igraph graph
+            Points of shape (n_samples, n_features); a square matrix or a graph if affinity is "precomputed", square
+            distances if metric is "precomputed".
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        self._check_common()
+        self._check_parameters()
+        X = self._validate(X, reset=True)
+        kernel = build_heat_kernel(
+            X,
+            bandwidth=self.bandwidth,
+            normalization=self.normalization,
+            alpha=self.alpha,
+            affinity=self.affinity,
+            metric=self.metric,
+            n_neighbors=self.n_neighbors,
+            diagonal=self.diagonal,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        self._say_kernel(kernel)
+        fitted = self._embed(kernel)
+        self._set_kernel(kernel)
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+        """Embed the rows of `X` and return the embedding.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, or networkx or igraph graph
+            As for `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        Y : ndarray of shape (n_samples, n_components)
+        """
+        self.fit(X, y)
+        return self.embedding_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Embed new points by their own rows of the kernel, ``a(x) S^(t-1) M``.
+
+        Each row is embedded by itself, and a training point lands where `embedding_` has it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+            For precomputed input the rows of the new points against the training points, (m, n_samples).
+
+        Returns
+        -------
+        Y : ndarray of shape (m, n_components)
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        return self.kernel_.at_new_points(X, self._coefficients)
+
+    def at_powers(self, powers: ArrayLike) -> FloatArray:
+        """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
+
+        Parameters
+        ----------
+        powers : array-like of float, shape (n_powers,)
+
+        Returns
+        -------
+        Y : ndarray of shape (n_powers, n_samples, n_components)
+        """
+        check_is_fitted(self)
+        times = [float(t) for t in np.atleast_1d(np.asarray(powers, dtype=np.float64))]
+        for t in times:
+            check_power(t)
+        return np.stack(self._at_powers(times))
+
+    def diffusion_distances(self, pairs: ArrayLike | None = None) -> FloatArray:
+        """Distances in the embedding, which approximate diffusion distances.
+
+        Parameters
+        ----------
+        pairs : array-like of int, shape (m, 2), optional
+            Pairs of training points; all pairs when left out.
+
+        Returns
+        -------
+        distances : ndarray of shape (m,)
+            When `pairs` is None condensed, as :func:`scipy.spatial.distance.pdist` returns them.
+        """
+        check_is_fitted(self)
+        return embedded_distances(self.embedding_, pairs)
+
+    def distortion(
+        self,
+        *,
+        quantiles: tuple[float, ...] = QUANTILES,
+        exhaustive: bool | None = None,
+        random_state: int | None = 0,
+    ) -> Distortion:
+        """Distortion of the embedding against the exact diffusion distance of its own kernel and time.
+
+        Parameters
+        ----------
+        quantiles : tuple of float in (0, 1/2)
+            For the versions of L that leave extreme pairs out.
+        exhaustive : bool, optional
+            Whether all pairs are measured; by default up to 2000 points. Otherwise L is a lower bound.
+        random_state : int or None
+            Seed of the sample of pairs.
+
+        Returns
+        -------
+        distortion : Distortion
+            With ``.constant`` (L), ``.log``, ``.central`` and the pairs at which L is attained.
+        """
+        check_is_fitted(self)
+        return kernel_distortion(
+            self.embedding_,
+            self.kernel_,
+            self.power_,
+            quantiles=quantiles,
+            exhaustive=exhaustive,
+            random_state=random_state,
+        )
+
+    @abstractmethod
+    def add_components(self, n: int) -> Self:
+        """Add `n` components to a fitted embedding."""
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that only this estimator has and that make no sense."""
+
+    @abstractmethod
+    def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
+        """Fitted attributes: `embedding_`, `_coefficients` and what else the estimator keeps."""
+
+    @abstractmethod
+    def _at_powers(self, powers: list[float]) -> list[FloatArray]: ...
+
+    def _place(self, kernel: HeatKernel, Z: FloatArray) -> FloatArray:
+        """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``."""
+        Y = kernel.place(Z)
+        if not np.isfinite(Y).all() or not np.ptp(Y, axis=0).any():
+            raise ValueError(
+                f"at power={self.power} nothing but the constant is left of the heat kernel in {kernel.dtype}: its "
+                "nontrivial eigenvalues have decayed below the smallest number. Use a smaller power, a smaller "
+                "bandwidth, or float64."
+            )
+        return Y
+
+    def _check_common(self) -> None:
+        check_power(self.power)
+        check_options(affinity=self.affinity, metric=self.metric, diagonal=self.diagonal)
+        k = self.n_components
+        if k != "auto" and (not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1):
+            raise ValueError(f"n_components={k!r} was given; it must be a positive integer or 'auto'.")
+        if self.device not in ("auto", "cpu"):
+            raise ValueError(f"device={self.device!r} was given; this version computes on 'cpu' ('auto' is the same).")
+        for name, value in (("tol", self.tol), ("max_iter", self.max_iter)):
+            if isinstance(value, (bool, str)) or not value > 0:
+                raise ValueError(f"{name}={value!r} was given; it must be a positive number.")
+
+    def _validate(self, X: Any, *, reset: bool) -> Any:
+        if is_graph(X):
+            if self.affinity != "precomputed":
+                raise ValueError(f"a graph was given with affinity={self.affinity!r}; pass affinity='precomputed'.")
+            X = adjacency(X)
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2 if reset else 1,
+        )
+        refuse_sparse_distances(X, self.metric)
+        return X
+
+    def _set_kernel(self, kernel: HeatKernel) -> None:
+        self.kernel_ = kernel
+        self.power_ = float(self.power)
+        estimate, scaling = kernel.bandwidth, kernel.scaling
+        assert scaling is not None
+        self.bandwidth_ = None if estimate is None else estimate.epsilon
+        self.intrinsic_dimension_ = float("nan") if estimate is None else estimate.dimension
+        self.n_neighbors_ = kernel.affinity.n_neighbors if isinstance(kernel.affinity, GaussianAffinity) else None
+        self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
+
+    def _say_kernel(self, kernel: HeatKernel) -> None:
+        if not self.verbose:
+            return
+        n, scaling, estimate = kernel.shape[0], kernel.scaling, kernel.bandwidth
+        assert scaling is not None
+        neighbors = getattr(kernel.affinity, "n_neighbors", None)
+        held = (
+            "the given affinity"
+            if estimate is None
+            else "every pair"
+            if neighbors is None
+            else f"{neighbors} neighbours"
+        )
+        print(f"[{type(self).__name__}] {n} samples, {held}, {kernel.dtype}")  # noqa: T201
+        if estimate is not None:
+            width = f"{np.median(np.asarray(estimate.epsilon)):.4g}"
+            print(f"[{type(self).__name__}] bandwidth {width} ({estimate.rule})")  # noqa: T201
+        print(  # noqa: T201
+            f"[{type(self).__name__}] {self.normalization} normalisation: {scaling.n_iter} products, row sums within "
+            f"{scaling.residual:.1e}"
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of columns, for scikit-learn's names of output features."""
+        return int(self.embedding_.shape[1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.metric != "precomputed"
+        tags.input_tags.pairwise = "precomputed" in (self.affinity, self.metric)
+        tags.input_tags.positive_only = tags.input_tags.pairwise
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
+    """Distances between rows of `Y`: condensed for all pairs, or for the given ones."""
+    distances: FloatArray
+    if pairs is None:
+        distances = pdist(Y.astype(np.float64, copy=False))
+    else:
+        chosen: IntArray = check_pairs(pairs, len(Y))
+        distances = np.linalg.norm(Y[chosen[:, 0]].astype(np.float64) - Y[chosen[:, 1]], axis=1)
+    return distances

@@ -1,0 +1,195 @@
+"""Diffusion maps: the heat kernel seen through its leading eigenvectors."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._typing import FloatArray
+from ..heat import HeatKernel
+from ..spectrum import SOLVERS, Eigenpairs, eigenpairs
+from ._base import HeatEmbedding
+
+
+class DiffusionMaps(HeatEmbedding):
+    r"""Embedding by the leading eigenvectors of the heat kernel, ``y_j = (lambda_l^t v_l(j))_{l = 1..k}``.
+
+    Algorithm 3 of [1]_: the trivial coordinate is dropped. Distances in the embedding are diffusion distances cut off
+    after k eigenvectors, and so never larger than those.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        k, at most ``n_samples - 1``.
+    power : float, default=8
+        Diffusion time t: any positive number, whole or not.
+    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.bandwidth`).
+    normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
+        The paper's Algorithm 2 or 1; "stochastic" gives right eigenvectors of the Markov matrix, as other packages
+        report them, scaled to unit variance under its stationary law [2]_; or bistochastic with weights that correct
+        uneven sampling (:mod:`heatsketch.normalize`).
+    alpha : float, default=1.0
+        Density exponent of all but plain "bistochastic".
+    affinity : {"gaussian", "precomputed"}, default="gaussian"
+        "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
+    metric : str, default="euclidean"
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
+    n_neighbors : int, None or "auto", default="auto"
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
+        "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
+    diagonal : {"auto", "keep", "zero"}, default="auto"
+        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
+        keeps it, and completes self-loops that a precomputed affinity lacks.
+    solver : {"auto", "dense", "lanczos", "randomized"}, default="auto"
+        "dense" diagonalises the matrix; "lanczos" is ARPACK; "randomized" is subspace iteration with a Chebyshev
+        filter. "auto" takes "dense" up to 2000 points and "lanczos" beyond.
+    device : {"auto", "cpu"}, default="auto"
+    tol : float, default=1e-8
+        Largest deviation of the bistochastic kernel's row sums from 1, and residual wanted of eigenvectors.
+    max_iter : int, default=1000
+        Most products spent on the bistochastic scaling, and most iterations of the eigensolver.
+    verbose : bool, default=False
+        Whether to print what was chosen.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+    eigenvalues_ : ndarray of shape (n_components,)
+        Nontrivial eigenvalues of the heat kernel, in decreasing order.
+    eigenvectors_ : ndarray of shape (n_samples, n_components)
+        Orthonormal eigenvectors of its symmetric form. Signs are fixed.
+    residuals_ : ndarray of shape (n_components,)
+        ``|S v - lambda v|``, measured.
+    n_components_ : int
+    kernel_ : HeatKernel
+        The heat kernel as an operator.
+    bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
+    intrinsic_dimension_ : float
+        Estimate that comes with the bandwidth rules; NaN where none was applied.
+    power_ : float
+    n_neighbors_ : int or None
+        None where every pair is used.
+    n_iter_ : int
+        Products with the affinity spent on the normalisation.
+    scaling_residual_ : float
+        Measured ``max |row sum - 1|``, for the bistochastic normalisations.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has string column names.
+
+    See Also
+    --------
+    GaussianProcessEmbedding : The same kernel seen through a random matrix.
+
+    References
+    ----------
+    .. [1] Gilbert, O'Neill. "Sketching the Heat Kernel: Using Gaussian Processes to Embed Data". arXiv:2403.07929.
+    .. [2] Coifman, Lafon. "Diffusion maps". Applied and Computational Harmonic Analysis, 2006.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.circle(300, random_state=0)
+    >>> maps = hs.DiffusionMaps(n_components=2, bandwidth=0.25).fit(X)
+    >>> bool(maps.distortion().log < 0.2)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        power: float = 8,
+        bandwidth: float | str = "auto",
+        normalization: str = "bistochastic",
+        alpha: float = 1.0,
+        affinity: str = "gaussian",
+        metric: str = "euclidean",
+        n_neighbors: int | str | None = "auto",
+        diagonal: str = "auto",
+        solver: str = "auto",
+        device: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.power = power
+        self.bandwidth = bandwidth
+        self.normalization = normalization
+        self.alpha = alpha
+        self.affinity = affinity
+        self.metric = metric
+        self.n_neighbors = n_neighbors
+        self.diagonal = diagonal
+        self.solver = solver
+        self.device = device
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.n_components, str):
+            raise ValueError(
+                "n_components='auto' was given; it follows from the law of a random sketch, which eigenvectors do not "
+                "have. Give a number, or use GaussianProcessEmbedding."
+            )
+        if self.solver not in SOLVERS:
+            raise ValueError(f"solver={self.solver!r} is not known; use one of {SOLVERS}.")
+
+    def _embed(self, kernel: HeatKernel, n_components: int | None = None) -> dict[str, Any]:
+        k = int(self.n_components) if n_components is None else n_components
+        pairs = eigenpairs(kernel, k, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
+        pairs = self._admissible(kernel, pairs)
+        Z = _times_power(pairs, self.power - 1.0).astype(kernel.dtype)
+        return {
+            "embedding_": self._place(kernel, Z),
+            "_coefficients": Z,
+            "eigenvalues_": pairs.values,
+            "eigenvectors_": pairs.vectors,
+            "residuals_": pairs.residuals,
+            "n_components_": k,
+        }
+
+    def _admissible(self, kernel: HeatKernel, pairs: Eigenpairs) -> Eigenpairs:
+        """Eigenpairs whose values have the wanted power: negative ones only as rounding, or with whole powers."""
+        rounding = 10.0 * kernel.shape[0] * float(np.finfo(kernel.dtype).eps)
+        values = np.where(np.abs(pairs.values) <= rounding, 0.0, pairs.values)
+        if (values < 0).any() and not float(self.power).is_integer():
+            raise ValueError(
+                f"power={self.power} is not a whole number, but the kernel has negative eigenvalues among the leading "
+                f"{len(values)} (down to {values.min():.2g}), which have no such power; use a whole power or fewer "
+                "components."
+            )
+        return Eigenpairs(values, pairs.vectors, pairs.residuals)
+
+    def _at_powers(self, powers: list[float]) -> list[FloatArray]:
+        pairs, dtype = Eigenpairs(self.eigenvalues_, self.eigenvectors_, self.residuals_), self.kernel_.dtype
+        return [self.kernel_.weigh_rows(_times_power(pairs, t).astype(dtype)) for t in powers]
+
+    def add_components(self, n: int) -> Self:
+        """Add the next `n` eigenvectors to a fitted embedding.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n={n!r} components were to be added; give a positive integer.")
+        for name, value in self._embed(self.kernel_, self.n_components_ + int(n)).items():
+            setattr(self, name, value)
+        return self
+
+
+def _times_power(pairs: Eigenpairs, power: float) -> FloatArray:
+    """``v lambda^power``, with 0 for eigenvalues that are 0, (N, k)."""
+    values = pairs.values
+    return pairs.vectors * np.where(values != 0, np.where(values != 0, values, 1.0) ** power, 0.0)

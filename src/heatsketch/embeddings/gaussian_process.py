@@ -1,0 +1,297 @@
+"""Gaussian process embeddings: random sketches of the heat kernel."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from .._typing import FloatArray, RandomState
+from ..diffusion import coefficients, diffuse
+from ..distances import components_for, distance_interval
+from ..heat import HeatKernel
+from ..sketch import Sketch, make_sketch, resolve_seed
+from ..spectrum import Eigenpairs, eigenpairs
+from ._base import HeatEmbedding, embedded_distances
+
+_TRIVIAL = ("auto", "keep", "drop")
+
+
+class GaussianProcessEmbedding(HeatEmbedding):
+    r"""Embedding by a random sketch of the heat kernel, ``Y = A^p G / sqrt(k)``.
+
+    The columns of Y are realisations of a Gaussian process on the data whose covariance is the heat kernel
+    ``A^(2p)``. Straight-line distances in Y estimate the diffusion distance at time p, without bias in their squares
+    and with a known law: ``k |y_i - y_j|^2 / d_ij^2`` is chi-square with k degrees of freedom. This is Algorithm 4 of
+    [1]_, and Algorithm 5 with ``sketch="rademacher"``.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default=2
+        k. Distances have a relative standard deviation of about ``1 / sqrt(2 k)``. "auto" takes as many as
+        `distance_error` asks for.
+    power : float, default=8
+        Diffusion time, the paper's p: any positive number, whole or not.
+    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.bandwidth`).
+    normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
+        The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
+        (:mod:`heatsketch.normalize`).
+    alpha : float, default=1.0
+        Density exponent of all but plain "bistochastic".
+    affinity : {"gaussian", "precomputed"}, default="gaussian"
+        "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
+    metric : str, default="euclidean"
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
+    n_neighbors : int, None or "auto", default="auto"
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
+        "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
+    diagonal : {"auto", "keep", "zero"}, default="auto"
+        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
+        keeps it, and completes self-loops that a precomputed affinity lacks.
+    sketch : {"gaussian", "rademacher", "rademacher-hash", "columns"} or array (n_samples, k), default="gaussian"
+        What the kernel is looked at through: normals, signs, signs from a hash with 244 bits of randomness, sampled
+        columns of the kernel, or a matrix of your own (divided by sqrt(k)).
+    n_exact : int, default=0
+        Number of components that are leading diffusion coordinates, exact; only the remainder of the kernel is then
+        sketched, by the other ``k - n_exact`` components. Squared distances stay unbiased, and vary less.
+    trivial : {"auto", "keep", "drop"}, default="auto"
+        What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter. "auto" drops
+        the mode where it is constant and so shifts the embedding without changing a distance (all normalisations but
+        "symmetric"): differences then keep all their digits at large powers. "drop" leaves it out always.
+    distance_error : float, default=0.1
+        Relative error of distances that ``n_components="auto"`` aims at.
+    simultaneous : bool, default=False
+        Whether that error shall hold for all pairs at once, with probability .95, or for each single pair.
+    device : {"auto", "cpu"}, default="auto"
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the sketch. An integer gives the same embedding whatever the number of threads, and the first k columns
+        of the sketch do not depend on how many are asked for.
+    tol : float, default=1e-8
+        Largest deviation of the bistochastic kernel's row sums from 1.
+    max_iter : int, default=1000
+        Most products spent on the bistochastic scaling.
+    verbose : bool, default=False
+        Whether to print what was chosen.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+    n_components_ : int
+    kernel_ : HeatKernel
+        The heat kernel as an operator.
+    bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
+    intrinsic_dimension_ : float
+        Estimate that comes with the bandwidth rules; NaN where none was applied.
+    power_ : float
+    n_neighbors_ : int or None
+        None where every pair is used.
+    n_iter_ : int
+        Products with the affinity spent on the normalisation.
+    scaling_residual_ : float
+        Measured ``max |row sum - 1|``, for the bistochastic normalisations.
+    seed_ : int
+        Seed that repeats the sketch.
+    sketch_ : Sketch
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has string column names.
+
+    See Also
+    --------
+    DiffusionMaps : The same kernel seen through its leading eigenvectors.
+
+    References
+    ----------
+    .. [1] Gilbert, O'Neill. "Sketching the Heat Kernel: Using Gaussian Processes to Embed Data". arXiv:2403.07929.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(500, random_state=0)
+    >>> embedding = hs.GaussianProcessEmbedding(n_components=8, power=10, bandwidth=0.3, random_state=0)
+    >>> embedding.fit_transform(X).shape
+    (500, 8)
+    >>> estimate, low, high = embedding.diffusion_distances([[0, 1]], interval=0.95)
+    >>> bool(low[0] < estimate[0] < high[0])
+    True
+    """
+
+    _exact: Eigenpairs | None
+    sketch_: Sketch
+
+    def __init__(
+        self,
+        n_components: int | str = 2,
+        *,
+        power: float = 8,
+        bandwidth: float | str = "auto",
+        normalization: str = "bistochastic",
+        alpha: float = 1.0,
+        affinity: str = "gaussian",
+        metric: str = "euclidean",
+        n_neighbors: int | str | None = "auto",
+        diagonal: str = "auto",
+        sketch: str | ArrayLike = "gaussian",
+        n_exact: int = 0,
+        trivial: str = "auto",
+        distance_error: float = 0.1,
+        simultaneous: bool = False,
+        device: str = "auto",
+        random_state: RandomState = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.power = power
+        self.bandwidth = bandwidth
+        self.normalization = normalization
+        self.alpha = alpha
+        self.affinity = affinity
+        self.metric = metric
+        self.n_neighbors = n_neighbors
+        self.diagonal = diagonal
+        self.sketch = sketch
+        self.n_exact = n_exact
+        self.trivial = trivial
+        self.distance_error = distance_error
+        self.simultaneous = simultaneous
+        self.device = device
+        self.random_state = random_state
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        if self.trivial not in _TRIVIAL:
+            raise ValueError(f"trivial={self.trivial!r} is not known; use one of {_TRIVIAL}.")
+        r = self.n_exact
+        if not isinstance(r, (int, np.integer)) or isinstance(r, bool) or r < 0:
+            raise ValueError(f"n_exact={r!r} was given; it must be a non-negative integer.")
+        if not isinstance(self.n_components, str) and r >= self.n_components:
+            raise ValueError(
+                f"n_exact={r} of n_components={self.n_components} were given; at least one component must be left to "
+                "sketch the remainder. For eigenvectors alone use DiffusionMaps."
+            )
+        if isinstance(self.sketch, str):
+            make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
+
+    def _resolve_components(self, n_samples: int) -> int:
+        if not isinstance(self.n_components, str):
+            return int(self.n_components)
+        pairs_of = n_samples if self.simultaneous else None
+        return components_for(self.distance_error, pairs_of) + int(self.n_exact)
+
+    def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
+        n = kernel.shape[0]
+        k = self._resolve_components(n)
+        seed = resolve_seed(self.random_state)
+        sketch = make_sketch(self.sketch, seed, n)
+        r = int(self.n_exact)
+        exact = eigenpairs(kernel, r, tol=self.tol, max_iter=self.max_iter) if r else None
+        M = _sketched_block(sketch, exact, n, 0, k - r) / np.sqrt(k - r)
+        Z = coefficients(kernel, M, self.power, trivial=self._keeps_trivial(kernel))
+        if exact is not None:
+            Z = np.column_stack([_exact_columns(exact, self.power - 1.0).astype(Z.dtype), Z])
+        return {
+            "_coefficients": Z,
+            "embedding_": self._place(kernel, Z),
+            "_exact": exact,
+            "sketch_": sketch,
+            "seed_": seed,
+            "n_components_": k,
+        }
+
+    def _keeps_trivial(self, kernel: HeatKernel) -> bool:
+        return self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
+
+    @property
+    def _n_sketched(self) -> int:
+        """Number of sketched components."""
+        return self.n_components_ - (0 if self._exact is None else len(self._exact.values))
+
+    def _at_powers(self, powers: list[float]) -> list[FloatArray]:
+        kernel, m = self.kernel_, self._n_sketched
+        M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], 0, m) / np.sqrt(m)
+        blocks = diffuse(kernel, M, powers, trivial=self._keeps_trivial(kernel))
+        if self._exact is not None:
+            blocks = [
+                np.column_stack([_exact_columns(self._exact, t).astype(block.dtype), block])
+                for t, block in zip(powers, blocks, strict=True)
+            ]
+        return [kernel.weigh_rows(block) for block in blocks]
+
+    def add_components(self, n: int) -> Self:
+        """Sharpen a fitted embedding by `n` more columns of the same sketch.
+
+        The result is that of a fit with so many components from the start; only the new columns are computed.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n={n!r} components were to be added; give a positive integer.")
+        kernel, m = self.kernel_, self._n_sketched
+        r = self.n_components_ - m
+        M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], m, int(n)) / np.sqrt(m + n)
+        new = coefficients(kernel, M, self.power_, trivial=self._keeps_trivial(kernel))
+        shrink = np.ones(self.n_components_)
+        shrink[r:] = np.sqrt(m / (m + n))
+        new_rows = self._place(kernel, new)
+        self._coefficients = np.column_stack([self._coefficients * shrink.astype(new.dtype), new])
+        self.embedding_ = np.column_stack([self.embedding_ * shrink.astype(new.dtype), new_rows])
+        self.n_components_ += int(n)
+        return self
+
+    def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
+        """Estimated diffusion distances, with confidence intervals on request.
+
+        Parameters
+        ----------
+        pairs : array-like of int, shape (m, 2), optional
+            Pairs of training points; all pairs when left out.
+        interval : float in (0, 1), optional
+            Level of the confidence interval, such as 0.95. It is exact for Gaussian sketches, and slightly too wide
+            for signs, whose estimates vary no more than Gaussian ones.
+
+        Returns
+        -------
+        distances : ndarray of shape (m,)
+            When `pairs` is None condensed, as :func:`scipy.spatial.distance.pdist` returns them.
+        low, high : ndarrays of shape (m,)
+            If `interval` is given.
+        """
+        distances = super().diffusion_distances(pairs)
+        if interval is None:
+            return distances
+        if self.sketch_.distance_law is None:
+            raise ValueError(
+                f"an interval was asked for, but distances of a {type(self.sketch_).__name__} have no known law; fit "
+                "with sketch='gaussian' or 'rademacher'."
+            )
+        r = self.n_components_ - self._n_sketched
+        exact = embedded_distances(self.embedding_[:, :r], pairs) if r else 0.0
+        sketched = embedded_distances(self.embedding_[:, r:], pairs)
+        low, high = distance_interval(sketched, self._n_sketched, interval, exact_part=exact)
+        return distances, low, high
+
+
+def _sketched_block(sketch: Sketch, exact: Eigenpairs | None, n: int, first: int, count: int) -> FloatArray:
+    """Columns of the sketch, without their part in the exact directions, (n, count)."""
+    M = sketch.matrix(n, count, first_column=first)
+    return M if exact is None else M - exact.vectors @ (exact.vectors.T @ M)
+
+
+def _exact_columns(exact: Eigenpairs, power: float) -> FloatArray:
+    """``v lambda^power`` with 0 for eigenvalues that are not positive, (n, r)."""
+    values = exact.values
+    return exact.vectors * np.where(values > 0, np.where(values > 0, values, 1.0) ** power, 0.0)

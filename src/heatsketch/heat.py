@@ -1,0 +1,361 @@
+"""From data and options to the heat kernel: the only place that chooses how the kernel is held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array, gen_batches
+
+from ._typing import FloatArray
+from .affinity import Affinity, GaussianAffinity, PrecomputedAffinity
+from .bandwidth import BANDWIDTH_RULES, BandwidthEstimate, estimate_bandwidth
+from .graphs import adjacency, check_affinity, is_graph
+from .normalize import Scaling, normalize
+from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
+
+__all__ = [
+    "HeatKernel",
+    "as_heat_kernel",
+    "build_heat_kernel",
+    "check_options",
+    "check_points",
+    "heat_kernel",
+    "refuse_sparse_distances",
+]
+
+# n_neighbors="auto" holds all pairs up to this many points (0.8 GB in float64), and neighbours beyond.
+ALL_PAIRS_LIMIT = 10_000
+AUTO_NEIGHBORS = 32
+# A kernel whose points all keep more than this share of their heat to themselves is the identity for every
+# purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.
+_ALONE = 1e-6
+_CONSTANT_ULPS = 1e5
+_ROW_CHUNK_ENTRIES = 1 << 22
+
+
+class HeatKernel(Operator):
+    """The heat kernel A of a data set: an operator that also knows its trivial mode and its rows at new points.
+
+    ``A = diag(w) S diag(1/w)`` with S symmetric; ``w = 1`` for the normalisations of the paper, and A is a Markov
+    matrix where ``w = 1/u`` ("stochastic" and "bistochastic-weighted").
+
+    Attributes
+    ----------
+    symmetric : Operator
+        S.
+    trivial : ndarray of shape (N,), or None
+        Unit eigenvector u of S with eigenvalue 1; None where none is known.
+    row_weight : ndarray of shape (N,), or None
+        w, or None for 1. Diffusion distances are distances between the rows of ``diag(w) S^t``.
+    definite : bool
+        Whether S is known to be positive semidefinite.
+    affinity, scaling, bandwidth
+        Where the kernel comes from; None for a kernel that was given as a matrix.
+    """
+
+    def __init__(
+        self,
+        symmetric: Operator,
+        *,
+        trivial: FloatArray | None = None,
+        row_weight: FloatArray | None = None,
+        definite: bool = False,
+        affinity: Affinity | None = None,
+        scaling: Scaling | None = None,
+        bandwidth: BandwidthEstimate | None = None,
+    ) -> None:
+        self.symmetric, self.trivial, self.row_weight = symmetric, trivial, row_weight
+        self.definite, self.affinity, self.scaling, self.bandwidth = definite, affinity, scaling, bandwidth
+        self.shape, self.dtype = symmetric.shape, symmetric.dtype
+
+    @classmethod
+    def from_affinity(
+        cls, affinity: Affinity, scaling: Scaling, bandwidth: BandwidthEstimate | None = None
+    ) -> HeatKernel:
+        """Compose the kernel ``diag(s) K diag(s)``."""
+        return cls(
+            ScaledOperator(affinity.operator, scaling.scale, scaling.scale),
+            trivial=scaling.trivial,
+            row_weight=scaling.row_weight,
+            definite=affinity.definite,
+            affinity=affinity,
+            scaling=scaling,
+            bandwidth=bandwidth,
+        )
+
+    def __reduce__(self) -> Any:
+        # A kernel made from data is pickled as what it was made from: the N x N matrix is formed again.
+        if self.affinity is not None:
+            return HeatKernel.from_affinity, (self.affinity, self.scaling, self.bandwidth)
+        return super().__reduce__()
+
+    @property
+    def trivial_is_constant(self) -> bool:
+        """Whether the trivial mode takes the same value in every row, and so is absent from all distances."""
+        if self.trivial is None:
+            return False
+        return self.row_weight is not None or bool(np.ptp(self.trivial) <= 1e-12 * np.abs(self.trivial).max())
+
+    def weigh_rows(self, Y: FloatArray) -> FloatArray:
+        """``diag(w) Y`` in the kernel's dtype."""
+        return Y if self.row_weight is None else self.row_weight[:, None].astype(Y.dtype) * Y
+
+    def matmat(self, V: FloatArray) -> FloatArray:
+        """A V."""
+        if self.row_weight is None:
+            return self.symmetric.matmat(V)
+        w = self.row_weight.astype(self.dtype)[:, None]
+        return w * self.symmetric.matmat(V / w)
+
+    def place(self, Z: FloatArray) -> FloatArray:
+        """``diag(w) S Z`` for the training points, computed as `at_new_points` does, (N, k) -> (N, k)."""
+        if self.affinity is None or self.scaling is None:
+            return self.weigh_rows(self.symmetric.matmat(Z))
+        scaling = self.scaling
+        return ScaledOperator(self.affinity.operator, scaling.left, scaling.scale).matmat(Z)
+
+    def at_new_points(self, X: Any, Z: FloatArray) -> FloatArray:
+        """``a(x) Z`` for new points: each point's own row of ``diag(w) S``, times coefficients.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (m, d), or (m, N) for precomputed input
+        Z : ndarray of shape (N, k)
+
+        Returns
+        -------
+        Y : ndarray of shape (m, k)
+        """
+        if self.affinity is None or self.scaling is None:
+            raise ValueError("this kernel was given as a matrix and has no rows at new points; build it from data.")
+        n, m = self.shape[0], X.shape[0]
+        weighted = self.scaling.scale[:, None].astype(Z.dtype) * Z
+        out = np.empty((m, Z.shape[1]), dtype=Z.dtype)
+        for batch in gen_batches(m, max(1, _ROW_CHUNK_ENTRIES // n)):
+            rows, log_scale = self.affinity.rows(X[batch])
+            empty = np.flatnonzero(np.asarray(rows.sum(axis=1)).ravel() <= 0)
+            if len(empty):
+                raise ValueError(
+                    f"row {batch.start + empty[0]} of X has no affinity to any training point, so it cannot be "
+                    "placed; leave such rows out (an isolated training vertex has its place in embedding_)."
+                )
+            out[batch] = self.scaling.extend(rows, log_scale)[:, None] * (rows @ weighted)
+        return out
+
+
+def as_heat_kernel(A: Any) -> HeatKernel:
+    """Return a `HeatKernel` as it is, and wrap a symmetric matrix or operator as one.
+
+    A matrix brings no knowledge of a trivial mode; products and distances take all of its spectrum in.
+    """
+    if isinstance(A, HeatKernel):
+        return A
+    if isinstance(A, Operator):
+        return HeatKernel(A)
+    A = check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="A", ensure_min_samples=2)
+    if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
+        raise ValueError(
+            f"A was given as a matrix of shape {A.shape}; it must be square and symmetric. Build a heat kernel from "
+            "data with heat_kernel(X, ...)."
+        )
+    return HeatKernel(SparseOperator(A) if sparse.issparse(A) else DenseOperator(A))
+
+
+def check_points(X: Any, affinity: str, metric: str) -> Any:
+    """Validate the input of a kernel: points, distances, affinities or a graph."""
+    if is_graph(X):
+        if affinity != "precomputed":
+            raise ValueError(f"a graph was given with affinity={affinity!r}; pass affinity='precomputed'.")
+        X = adjacency(X)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+    refuse_sparse_distances(X, metric)
+    return X
+
+
+def refuse_sparse_distances(X: Any, metric: str) -> None:
+    """Refuse sparse distances: an entry that is not stored would be a distance of zero."""
+    if metric == "precomputed" and sparse.issparse(X):
+        raise ValueError(
+            "sparse X was given with metric='precomputed'; an entry that is not stored would be a distance of zero. "
+            "Give dense distances, or affinities with affinity='precomputed'."
+        )
+
+
+def heat_kernel(
+    X: Any,
+    *,
+    bandwidth: float | str = "auto",
+    normalization: str = "bistochastic",
+    alpha: float = 1.0,
+    affinity: str = "gaussian",
+    metric: str = "euclidean",
+    n_neighbors: int | str | None = "auto",
+    diagonal: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> HeatKernel:
+    """Heat kernel of a data set, as an operator.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, or networkx or igraph graph
+        Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed".
+    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it.
+    normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}
+        See :mod:`heatsketch.normalize`.
+    alpha : float
+        Density exponent of the normalisations that have one.
+    affinity : {"gaussian", "precomputed"}
+    metric : str
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed".
+    n_neighbors : int, None or "auto"
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
+        "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
+    diagonal : {"auto", "keep", "zero"}
+        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise;
+        "auto" keeps it, and completes self-loops that a precomputed affinity lacks.
+    tol : float
+        Largest deviation of row sums from 1 (bistochastic).
+    max_iter : int
+        Most products spent on the bistochastic scaling.
+
+    Returns
+    -------
+    A : HeatKernel
+        With ``A.shape``, ``A.dtype``, ``A @ V`` and ``A.toarray()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> A = hs.heat_kernel(hs.datasets.circle(300, random_state=0), bandwidth=0.25)
+    >>> row_sums = A @ np.ones(300)
+    >>> bool(np.abs(row_sums - 1).max() < 1e-8)
+    True
+    """
+    X = check_points(X, affinity, metric)
+    return build_heat_kernel(
+        X,
+        bandwidth=bandwidth,
+        normalization=normalization,
+        alpha=alpha,
+        affinity=affinity,
+        metric=metric,
+        n_neighbors=n_neighbors,
+        diagonal=diagonal,
+        tol=tol,
+        max_iter=max_iter,
+    )
+
+
+def build_heat_kernel(
+    X: Any,
+    *,
+    bandwidth: float | str,
+    normalization: str,
+    alpha: float,
+    affinity: str,
+    metric: str,
+    n_neighbors: int | str | None,
+    diagonal: str,
+    tol: float,
+    max_iter: int,
+) -> HeatKernel:
+    """`heat_kernel` for input that has been through `check_points`."""
+    check_options(affinity=affinity, metric=metric, diagonal=diagonal)
+    estimate = None
+    if affinity == "precomputed":
+        kernel: Affinity = PrecomputedAffinity(X, diagonal=diagonal)
+    else:
+        if metric == "precomputed":
+            X = _check_distances(X)
+        estimate = _resolve_bandwidth(X, bandwidth, metric)
+        kernel = GaussianAffinity(
+            X,
+            estimate.epsilon,
+            metric=metric,
+            n_neighbors=resolve_neighbors(n_neighbors, X.shape[0]),
+            zero_diagonal=diagonal == "zero",
+            dtype=X.dtype,
+        )
+    degrees = np.asarray(kernel.operator @ np.ones(X.shape[0]), dtype=np.float64)
+    if isinstance(kernel, GaussianAffinity):
+        _check_reach(kernel, degrees)
+    scaling = normalize(kernel.operator, normalization, alpha=alpha, tol=tol, max_iter=max_iter, degrees=degrees)
+    return HeatKernel.from_affinity(kernel, scaling, estimate)
+
+
+def resolve_neighbors(n_neighbors: int | str | None, n_samples: int) -> int | None:
+    """The number of neighbours to keep, or None for every pair."""
+    if n_neighbors is None:
+        return None
+    if n_neighbors == "auto":
+        return None if n_samples <= ALL_PAIRS_LIMIT else AUTO_NEIGHBORS
+    if isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool) and n_neighbors >= 1:
+        return None if n_neighbors >= n_samples - 1 else int(n_neighbors)
+    raise ValueError(f"n_neighbors={n_neighbors!r} was given; use None for every pair, a positive integer, or 'auto'.")
+
+
+def check_options(*, affinity: str, metric: str, diagonal: str) -> None:
+    """Refuse options that are unknown or contradict each other."""
+    for name, value, options in (
+        ("affinity", affinity, ("gaussian", "precomputed")),
+        ("diagonal", diagonal, ("auto", "keep", "zero")),
+    ):
+        if value not in options:
+            raise ValueError(f"{name}={value!r} is not known; use one of {options}.")
+    if affinity == "precomputed" and metric == "precomputed":
+        raise ValueError(
+            "affinity and metric are both 'precomputed'; say which of the two X holds: affinities "
+            "(affinity='precomputed') or distances (metric='precomputed')."
+        )
+
+
+def _check_distances(D: FloatArray) -> FloatArray:
+    D = check_affinity(D, name="X (precomputed distances)")
+    worst = np.abs(np.diagonal(D)).max()
+    if worst > 1e-8 * D.max():
+        raise ValueError(
+            f"X holds precomputed distances, but its diagonal is not zero (up to {worst:.3g}); if these are "
+            "affinities, pass affinity='precomputed' and leave metric at its default."
+        )
+    if worst > 0:
+        D = D.copy()
+        np.fill_diagonal(D, 0.0)
+    return D
+
+
+def _resolve_bandwidth(X: Any, bandwidth: float | str, metric: str) -> BandwidthEstimate:
+    if isinstance(bandwidth, str):
+        return estimate_bandwidth(X, bandwidth, metric=metric)
+    try:
+        epsilon = float(bandwidth)
+    except (TypeError, ValueError):
+        epsilon = np.nan
+    if not 0 < epsilon < np.inf:
+        raise ValueError(
+            f"bandwidth={bandwidth!r} was given; epsilon must be a positive, finite number, in the unit of squared "
+            f"distances, or one of {BANDWIDTH_RULES}."
+        )
+    return BandwidthEstimate(epsilon, "given", float("nan"))
+
+
+def _check_reach(kernel: GaussianAffinity, degrees: FloatArray) -> None:
+    """Refuse a bandwidth at which the kernel is the identity or constant; say which would do."""
+    n = kernel.n_samples
+    own = 0.0 if kernel.zero_diagonal else 1.0
+    ulps = _CONSTANT_ULPS * float(np.finfo(kernel.dtype).eps) / n
+    if (degrees - own).max() < _ALONE:
+        trouble, verb = "so small that every point stands alone", "larger"
+    elif kernel.n_neighbors is None and degrees.min() > (n - 1 + own) * (1.0 - max(ulps, 1e-12)):
+        trouble, verb = "so large that all affinities are equal", "smaller"
+    else:
+        return
+    remedy = float(np.median(np.asarray(estimate_bandwidth(kernel.X, metric=kernel.metric).epsilon)))
+    raise ValueError(
+        f"bandwidth={np.median(np.asarray(kernel.epsilon)):.3g} is {trouble}; use a {verb} one (the rule "
+        f"bandwidth='auto' gives {remedy:.3g} here)."
+    )

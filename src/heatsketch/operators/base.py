@@ -1,0 +1,53 @@
+"""The contract that every operator keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._typing import FloatArray
+
+# Columns of the identity that the generic `toarray` multiplies at a time.
+_IDENTITY_BLOCK = 256
+
+
+class Operator(ABC):
+    """A square matrix that one can only multiply by.
+
+    A subclass owes three things: `shape`, `dtype` and `matmat`. Everything else follows.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def matmat(self, V: FloatArray) -> FloatArray:
+        """Product with a block of columns, (N, k) -> (N, k); `V` has the operator's dtype and is not changed."""
+
+    def matvec(self, v: FloatArray) -> FloatArray:
+        """Product with one column, (N,) or (N, 1) -> (N,)."""
+        return self.matmat(np.asarray(v, dtype=self.dtype).reshape(-1, 1))[:, 0]
+
+    def __matmul__(self, V: ArrayLike) -> FloatArray:
+        V = np.asarray(V, dtype=self.dtype)
+        if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"an operator of shape {self.shape} cannot multiply an array of shape {V.shape}; give one with "
+                f"{self.shape[1]} rows."
+            )
+        return self.matvec(V) if V.ndim == 1 else self.matmat(V)
+
+    def toarray(self) -> FloatArray:
+        """The matrix itself, (N, N); for small N."""
+        n = self.shape[0]
+        out = np.empty(self.shape, dtype=self.dtype)
+        for start in range(0, n, _IDENTITY_BLOCK):
+            stop = min(n, start + _IDENTITY_BLOCK)
+            out[:, start:stop] = self.matmat(np.eye(n, stop - start, k=-start, dtype=self.dtype))
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"

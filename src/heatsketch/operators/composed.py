@@ -1,0 +1,96 @@
+"""Operators around operators: normalising and deflating are compositions, so that no backend knows of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from .._typing import FloatArray, IntArray
+from .base import Operator
+
+
+class ScaledOperator(Operator):
+    """``diag(left) K diag(right)``.
+
+    Parameters
+    ----------
+    operator : Operator of shape (N, N)
+    left, right : ndarray of shape (N,)
+        Cast to the operator's dtype.
+    """
+
+    def __init__(self, operator: Operator, left: FloatArray, right: FloatArray) -> None:
+        self.operator = operator
+        self.shape, self.dtype = operator.shape, operator.dtype
+        self.left = left.astype(self.dtype, copy=False)
+        self.right = right.astype(self.dtype, copy=False)
+
+    def matmat(self, V: FloatArray) -> FloatArray:
+        """diag(left) (K (diag(right) V))."""
+        out = self.operator.matmat(self.right[:, None] * V)
+        out *= self.left[:, None]
+        return out
+
+    def toarray(self) -> FloatArray:
+        """The scaled matrix."""
+        out = self.operator.toarray()
+        out *= self.left[:, None]
+        out *= self.right[None, :]
+        return out
+
+
+class DeflatedOperator(Operator):
+    """``S - u u^T``: a symmetric operator without its eigenvector `u` of eigenvalue 1.
+
+    The result of a product is projected once more, so that rounding cannot bring `u` back however many
+    products follow.
+
+    Parameters
+    ----------
+    operator : Operator of shape (N, N), symmetric
+    vector : ndarray of shape (N,)
+        The unit eigenvector `u`.
+    """
+
+    def __init__(self, operator: Operator, vector: FloatArray) -> None:
+        self.operator = operator
+        self.shape, self.dtype = operator.shape, operator.dtype
+        self.vector = vector.astype(self.dtype, copy=False)
+
+    def project(self, V: FloatArray) -> FloatArray:
+        """(I - u u^T) V for a block of columns, (N, k) -> (N, k)."""
+        return V - self.vector[:, None] * (self.vector @ V)[None, :]
+
+    def matmat(self, V: FloatArray) -> FloatArray:
+        """(I - u u^T) S (I - u u^T) V."""
+        return self.project(self.operator.matmat(self.project(V)))
+
+    def toarray(self) -> FloatArray:
+        """The deflated matrix."""
+        return self.project(self.project(self.operator.toarray()).T).T
+
+
+class TwinLoopOperator(Operator):
+    """``K + P diag(w) P^T``, with P the indicator of classes of vertices: self-loops shared within each class.
+
+    Parameters
+    ----------
+    operator : Operator of shape (N, N)
+    labels : ndarray of int, shape (N,)
+        The class of each vertex, numbered from 0.
+    weights : ndarray of shape (n_classes,)
+    """
+
+    def __init__(self, operator: Operator, labels: IntArray, weights: FloatArray) -> None:
+        self.operator = operator
+        self.shape, self.dtype = operator.shape, operator.dtype
+        n, n_classes = self.shape[0], len(weights)
+        self.labels = labels
+        self.weights = weights.astype(self.dtype, copy=False)
+        ones = np.ones(n, dtype=self.dtype)
+        self._gather = sparse.csr_array((ones, (labels, np.arange(n))), shape=(n_classes, n))  # P^T
+
+    def matmat(self, V: FloatArray) -> FloatArray:
+        """K V + P (w * (P^T V))."""
+        sums: FloatArray = self.weights[:, None] * (self._gather @ V)
+        return self.operator.matmat(V) + sums[self.labels]

@@ -1,0 +1,158 @@
+"""Gaussian processes whose covariance is the heat kernel, and what their law says of the geometry.
+
+Section 3 of the paper: ``f = S^t g`` with g ~ N(0, I) is a Gaussian process on the data with covariance ``S^(2t)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import squareform
+
+from ._typing import FloatArray, IntArray, RandomState
+from .diffusion import check_power, diffuse
+from .heat import as_heat_kernel
+from .sketch import GaussianSketch, resolve_seed
+from .spectrum import eigenpairs
+
+__all__ = ["canonical_metric", "check_pairs", "gaussian_process", "kernel_rows", "secant_products"]
+
+
+def check_pairs(pairs: ArrayLike, n_samples: int, *, width: int = 2) -> IntArray:
+    """Check indices of pairs (or triples) of samples, shape (m, width)."""
+    array = np.asarray(pairs)
+    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"indices of shape {array.shape} and dtype {array.dtype} were given; they must be integers of shape "
+            f"(m, {width}), a row for each {'pair' if width == 2 else 'triple'}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= n_samples):
+        raise ValueError(
+            f"indices from {array.min()} to {array.max()} were given; with {n_samples} samples they must lie between "
+            f"0 and {n_samples - 1}."
+        )
+    return array.astype(np.int64)
+
+
+def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
+    """Rows of ``diag(w) S^t`` at the given samples: points of R^N whose distances are diffusion distances.
+
+    A trivial mode that is constant adds the same to every row; it is left out, which keeps distances accurate at
+    large t.
+
+    Parameters
+    ----------
+    A : HeatKernel, or symmetric matrix of shape (N, N)
+    power : float
+    indices : array-like of int, shape (m,)
+
+    Returns
+    -------
+    rows : ndarray of shape (m, N)
+    """
+    kernel = as_heat_kernel(A)
+    indices = np.asarray(indices)
+    unit = np.zeros((kernel.shape[0], len(indices)), dtype=kernel.dtype)
+    unit[indices, np.arange(len(indices))] = 1.0
+    columns = diffuse(kernel, unit, [power], trivial=not kernel.trivial_is_constant)[0]
+    weights = 1.0 if kernel.row_weight is None else kernel.row_weight[indices, None]
+    return np.asarray(weights * columns.T, dtype=np.float64)
+
+
+def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
+    """Inner products of secants, the paper's stand-in for the Riemannian metric at a point.
+
+    For a triple (i, j, l) this is ``(a_i - a_j) . (a_i - a_l)`` with a_i the rows of A^t, which equals
+    ``E <y_i - y_j, y_i - y_l>`` for every sketch (Propositions 3.2 and 4.1), and ``D^2`` for j = l.
+
+    Parameters
+    ----------
+    A : HeatKernel, or symmetric matrix of shape (N, N)
+    power : float
+        t; the process has covariance A^(2t).
+    triples : array-like of int, shape (m, 3)
+
+    Returns
+    -------
+    products : ndarray of shape (m,)
+    """
+    kernel = as_heat_kernel(A)
+    triples = check_pairs(triples, kernel.shape[0], width=3)
+    indices, where = np.unique(triples, return_inverse=True)
+    rows = kernel_rows(kernel, power, indices)
+    i, j, k = where.reshape(triples.shape).T
+    products: FloatArray = np.einsum("mn,mn->m", rows[i] - rows[j], rows[i] - rows[k])
+    return products
+
+
+def canonical_metric(covariance: ArrayLike) -> FloatArray:
+    """Canonical metric ``D_C(i, j) = E[(f_i - f_j)^2]^(1/2)`` of a process with the given covariance matrix.
+
+    Parameters
+    ----------
+    covariance : array-like of shape (N, N)
+
+    Returns
+    -------
+    distances : ndarray of shape (N (N - 1) / 2,)
+        Condensed, as :func:`scipy.spatial.distance.pdist` returns them.
+    """
+    C = np.asarray(covariance, dtype=np.float64)
+    variance = np.diagonal(C)
+    squared = variance[:, None] + variance[None, :] - 2.0 * C
+    np.fill_diagonal(squared, 0.0)
+    distances: FloatArray = squareform(np.sqrt(np.maximum(squared, 0.0)), checks=False)
+    return distances
+
+
+def gaussian_process(
+    A: Any,
+    n_draws: int = 1,
+    *,
+    power: float = 0.5,
+    method: str = "sketch",
+    n_terms: int | None = None,
+    random_state: RandomState = None,
+) -> FloatArray:
+    """Draw realisations of the Gaussian process on the data with covariance ``A^(2 power)``.
+
+    Parameters
+    ----------
+    A : HeatKernel, or symmetric positive semidefinite matrix of shape (N, N)
+    n_draws : int
+    power : float
+        1/2 gives covariance A itself (section 3 of the paper); p the process that the embedding with power p samples.
+    method : {"sketch", "karhunen-loeve"}
+        "sketch" computes ``S^power g``; "karhunen-loeve" sums ``xi_i lambda_i^power v_i`` over the eigenpairs of S.
+    n_terms : int, optional
+        Nontrivial terms of the Karhunen-Loève sum; all by default.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    f : ndarray of shape (N, n_draws)
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> A = hs.heat_kernel(hs.datasets.circle(200, random_state=0), bandwidth=0.25)
+    >>> hs.gaussian_process(A, 3, random_state=0).shape
+    (200, 3)
+    """
+    check_power(power)
+    kernel = as_heat_kernel(A)
+    n = kernel.shape[0]
+    sketch = GaussianSketch(resolve_seed(random_state))
+    if method == "sketch":
+        return kernel.weigh_rows(diffuse(kernel, sketch.matrix(n, n_draws), [power])[0])
+    if method != "karhunen-loeve":
+        raise ValueError(f"method={method!r} is not known; use 'sketch' or 'karhunen-loeve'.")
+    most = n if kernel.trivial is None else n - 1
+    pairs = eigenpairs(kernel, most if n_terms is None else n_terms, solver="dense")
+    values, vectors = np.maximum(pairs.values, 0.0) ** power, pairs.vectors
+    if kernel.trivial is not None:
+        values, vectors = np.append(1.0, values), np.column_stack([kernel.trivial, vectors])
+    xi = sketch.matrix(len(values), n_draws)  # one standard normal for each term and draw
+    return kernel.weigh_rows((vectors * values) @ xi).astype(kernel.dtype)

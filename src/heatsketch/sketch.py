@@ -1,0 +1,301 @@
+"""Test matrices ``M`` as pure functions of (seed, row, column).
+
+The entry (i, j) of a sketch depends on nothing but its seed, i and j. A sketch is therefore the same in any
+chunking, order or thread count; its first k columns do not change when more are asked for; and any block of it
+can be made without the rest. The words come from Philox4x32-10, a counter-based generator that also exists on
+GPUs [1]_.
+
+References
+----------
+.. [1] Salmon, Moraes, Dror, Shaw. "Parallel random numbers: as easy as 1, 2, 3". SC 2011.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from ._typing import FloatArray, IntArray, RandomState
+
+__all__ = [
+    "SKETCHES",
+    "ArraySketch",
+    "ColumnSketch",
+    "GaussianSketch",
+    "HashedRademacherSketch",
+    "RademacherSketch",
+    "Sketch",
+    "make_sketch",
+    "philox",
+    "resolve_seed",
+]
+
+Words = NDArray[np.uint64]
+
+_MASK32 = np.uint64(0xFFFFFFFF)
+_MERSENNE61 = np.uint64(2**61 - 1)
+# Streams keep uses of one seed apart: they are the last word of the Philox counter.
+_GAUSSIAN, _RADEMACHER, _HASH, _COLUMNS = range(4)
+# Counters handled at a time, so that the temporaries of ten Philox rounds stay in cache.
+_COUNTERS_PER_CHUNK = 1 << 15
+
+
+def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], seed: int) -> tuple[Words, ...]:
+    """Philox4x32-10: four 32-bit counter words and a 64-bit key to four random 32-bit words.
+
+    Parameters
+    ----------
+    counter : four array-likes of integers in [0, 2**32), broadcast against each other
+    seed : int
+        The key; only its lowest 64 bits count.
+
+    Returns
+    -------
+    words : four arrays of uint64 with values in [0, 2**32)
+    """
+    c0, c1, c2, c3 = np.broadcast_arrays(*(np.asarray(c, dtype=np.uint64) for c in counter))
+    key0, key1 = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+    for _ in range(10):
+        p0 = c0 * np.uint64(0xD2511F53)
+        p1 = c2 * np.uint64(0xCD9E8D57)
+        c0, c2 = (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(key0), (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(key1)
+        c1, c3 = p1 & _MASK32, p0 & _MASK32
+        key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+def resolve_seed(random_state: RandomState) -> int:
+    """Turn scikit-learn's ``random_state`` into the 64-bit seed of a sketch.
+
+    An integer is the seed itself; a generator, or None for NumPy's global one, draws one.
+    """
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"random_state={random_state} was given; a seed must be a non-negative integer.")
+        return int(random_state) & 0xFFFFFFFFFFFFFFFF
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    high, low = check_random_state(random_state).randint(2**31, size=2)
+    return int(high) << 31 | int(low)
+
+
+@dataclass(frozen=True)
+class Sketch(ABC):
+    """The law of a random matrix together with its seed.
+
+    All of them satisfy ``E[M M^T] = k I`` for k columns, which is what makes squared distances in
+    ``A M / sqrt(k)`` unbiased. A subclass owes one method, `_block`, for index arrays.
+    """
+
+    seed: int
+
+    # Law of k |y_i - y_j|^2 / d_ij^2: chi-square with k degrees of freedom "exact"-ly, "approximate"-ly
+    # (the same mean and no larger variance), or None where neither holds.
+    distance_law: ClassVar[Literal["exact", "approximate"] | None] = None
+
+    def block(self, rows: ArrayLike, columns: ArrayLike) -> FloatArray:
+        """Entries at the given rows and columns.
+
+        Parameters
+        ----------
+        rows, columns : array-like of non-negative int
+            In any order, with or without repetition.
+
+        Returns
+        -------
+        block : ndarray of float64, shape (len(rows), len(columns))
+        """
+        i, j = np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(columns))
+        return self._block(i.astype(np.int64), j.astype(np.int64))
+
+    def matrix(self, n_rows: int, n_columns: int, *, first_column: int = 0) -> FloatArray:
+        """Columns ``first_column, ..., first_column + n_columns - 1`` of the first `n_rows` rows."""
+        return self.block(np.arange(n_rows), np.arange(first_column, first_column + n_columns))
+
+    @abstractmethod
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray: ...
+
+
+def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
+    """Four Philox words for each row and each group of columns, shape (rows, groups, 4)."""
+    words = np.empty((len(rows), len(groups), 4), dtype=np.uint64)
+    step = max(1, _COUNTERS_PER_CHUNK // max(1, len(groups)))
+    for start in range(0, len(rows), step):
+        i = rows[start : start + step, None].astype(np.uint64)
+        counter = (i & _MASK32, i >> np.uint64(32), groups[None, :], stream)
+        for w, word in enumerate(philox(counter, seed)):
+            words[start : start + step, :, w] = word
+    return words
+
+
+@dataclass(frozen=True)
+class GaussianSketch(Sketch):
+    """Independent N(0, 1) entries: the paper's Algorithm 4.
+
+    Two Philox words make two normals by the Box-Muller transform. Words have 32 bits, hence
+    entries lie within 6.8 standard deviations (a normal leaves that range once in 10^11).
+    """
+
+    distance_law = "exact"
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        groups, where = np.unique(columns // 4, return_inverse=True)
+        words = _words(rows, groups, _GAUSSIAN, self.seed)
+        uniform = (words + 0.5) * 2.0**-32  # in (0, 1): the logarithm below is finite
+        radius = np.sqrt(-2.0 * np.log(uniform[..., 0::2]))  # [rows, groups, 2]
+        angle = 2.0 * np.pi * uniform[..., 1::2]
+        normals = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+        normals = normals.reshape(len(rows), len(groups), 4)
+        return np.ascontiguousarray(normals[:, where, columns % 4])
+
+
+@dataclass(frozen=True)
+class RademacherSketch(Sketch):
+    """Independent signs +1 and -1: the paper's Algorithm 5 (symmetric Bernoulli).
+
+    One Philox call of 128 bits serves 128 columns.
+    """
+
+    distance_law = "approximate"
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        groups, where = np.unique(columns // 128, return_inverse=True)
+        words = _words(rows, groups, _RADEMACHER, self.seed)
+        word, bit = (columns % 128) // 32, (columns % 32).astype(np.uint64)
+        bits = (words[:, where, word] >> bit) & np.uint64(1)  # [rows, columns]
+        return 2.0 * bits - 1.0
+
+
+@dataclass(frozen=True)
+class HashedRademacherSketch(Sketch):
+    """Signs from a hash of (row, column): 244 random bits in all, however large the matrix.
+
+    The paper remarks that pairwise independence of the entries suffices for unbiased distances, and saves
+    memory. The sign here is the parity of a random cubic polynomial over the integers modulo 2^61 - 1, so any
+    *four* entries are independent (up to a bias of 2^-62): then the variance of an estimated squared distance
+    is that of independent signs too, which pairwise independence alone does not give.
+    """
+
+    distance_law = "approximate"
+
+    @property
+    def coefficients(self) -> Words:
+        """The four coefficients in [0, 2^61 - 1) that determine every entry, constant term first."""
+        a, b, _, _ = philox((np.arange(4), 0, 0, _HASH), self.seed)
+        return (((a << np.uint64(32)) | b) >> np.uint64(3)) % _MERSENNE61
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        # A point of the field for each entry: 37 bits of row, 24 bits of column.
+        x = (rows[:, None].astype(np.uint64) << np.uint64(24)) | columns[None, :].astype(np.uint64)
+        c0, c1, c2, c3 = self.coefficients
+        value = np.full_like(x, c3)
+        for c in (c2, c1, c0):  # Horner's rule
+            value = _reduce61(_multiply61(value, x) + c)
+        return 1.0 - 2.0 * (value & np.uint64(1))
+
+
+def _reduce61(x: Words) -> Words:
+    """X modulo 2^61 - 1 for x < 2^64, using 2^61 = 1."""
+    x = (x & _MERSENNE61) + (x >> np.uint64(61))
+    return np.where(x >= _MERSENNE61, x - _MERSENNE61, x)
+
+
+def _multiply61(a: Words, b: Words) -> Words:
+    """Product modulo 2^61 - 1 of numbers below 2^61, by 31-bit halves so that nothing exceeds 64 bits."""
+    low = np.uint64(2**31 - 1)
+    a0, a1, b0, b1 = a & low, a >> np.uint64(31), b & low, b >> np.uint64(31)
+    middle = a1 * b0 + a0 * b1  # times 2^31 in the product; 2^62 = 2 modulo 2^61 - 1
+    shifted = (middle >> np.uint64(30)) + ((middle & np.uint64(2**30 - 1)) << np.uint64(31))
+    return _reduce61(np.uint64(2) * a1 * b1 + shifted + a0 * b0)
+
+
+@dataclass(frozen=True)
+class ColumnSketch(Sketch):
+    """Distinct unit vectors times sqrt(N): heat kernel columns at sampled points [1]_.
+
+    Column j picks the point whose Philox key is the j-th smallest, so that all N! orders are equally likely and
+    the first k columns stay when more are asked for.
+
+    References
+    ----------
+    .. [1] Jones, Maggioni, Schul. "Manifold parametrizations by eigenfunctions of the Laplacian and heat
+       kernels". PNAS, 2008.
+    """
+
+    n_rows: int = field(kw_only=True)
+
+    @property
+    def points(self) -> IntArray:
+        """The points in the order in which the columns take them, shape (n_rows,)."""
+        rows = np.arange(self.n_rows, dtype=np.uint64)
+        a, b, _, _ = philox((rows & _MASK32, rows >> np.uint64(32), 0, _COLUMNS), self.seed)
+        return np.argsort((a << np.uint64(32)) | b, kind="stable")
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        if len(columns) and columns.max() >= self.n_rows:
+            raise ValueError(
+                f"sketch='columns' was asked for column {columns.max() + 1}, but there are only {self.n_rows} "
+                "points to sample; use fewer components or a Gaussian sketch."
+            )
+        picked = rows[:, None] == self.points[columns][None, :]
+        return np.where(picked, np.sqrt(self.n_rows), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySketch(Sketch):
+    """A given matrix used as ``M`` before the division by sqrt(k)."""
+
+    array: FloatArray = field(kw_only=True)
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        if len(columns) and columns.max() >= self.array.shape[1]:
+            raise ValueError(
+                f"the sketch given as an array has {self.array.shape[1]} columns, and column "
+                f"{columns.max() + 1} was asked for; give an array with at least that many columns."
+            )
+        return np.asarray(self.array[np.ix_(rows, columns)], dtype=np.float64)
+
+
+SKETCHES: dict[str, type[Sketch]] = {
+    "gaussian": GaussianSketch,
+    "rademacher": RademacherSketch,
+    "rademacher-hash": HashedRademacherSketch,
+    "columns": ColumnSketch,
+}
+
+
+def make_sketch(sketch: str | ArrayLike, seed: int, n_rows: int) -> Sketch:
+    """Sketch by name, or around an array of shape (n_rows, k).
+
+    Examples
+    --------
+    >>> from heatsketch.sketch import make_sketch
+    >>> make_sketch("rademacher", seed=0, n_rows=4).matrix(4, 3)
+    array([[ 1., -1.,  1.],
+           [ 1.,  1., -1.],
+           [ 1.,  1.,  1.],
+           [ 1., -1., -1.]])
+    """
+    if isinstance(sketch, str):
+        if sketch not in SKETCHES:
+            raise ValueError(
+                f"sketch={sketch!r} is not known; use one of {sorted(SKETCHES)} or an array of shape "
+                "(n_samples, n_components)."
+            )
+        if sketch == "columns":
+            return ColumnSketch(seed, n_rows=n_rows)
+        return SKETCHES[sketch](seed)
+    array = np.asarray(sketch)
+    if array.ndim != 2 or array.shape[0] != n_rows or not np.issubdtype(array.dtype, np.number):
+        raise ValueError(
+            f"sketch was given as an array of shape {array.shape} and dtype {array.dtype}; it must be numeric "
+            f"with shape ({n_rows}, n_components), one row for each sample."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError("sketch was given as an array with NaN or infinite entries; they must be finite.")
+    return ArraySketch(seed, array=array)
