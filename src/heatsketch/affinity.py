@@ -10,11 +10,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
 
-from ._typing import FloatArray
+from ._typing import FloatArray, IntArray
 from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
 from .graphs import KnownRows, check_affinity
 from .kernels import METRICS_EUCLIDEAN, gaussian_affinity, squared_distances
-from .operators import DenseOperator, Operator, SparseOperator, TwinLoopOperator
+from .operators import DenseOperator, Operator, SparseOperator
 
 __all__ = ["Affinity", "GaussianAffinity", "PrecomputedAffinity"]
 
@@ -143,48 +143,35 @@ class PrecomputedAffinity(Affinity):
     ----------
     W : ndarray or csr_array of shape (N, N), non-negative and symmetric up to rounding
     diagonal : {"auto", "keep", "zero"}
-        "auto" gives each vertex that has no self-loop one as heavy as its other edges together, so that half of
-        its heat stays (the lazy walk): the kernel is then a heat kernel, with no oscillation on bipartite graphs,
-        and has a bistochastic scaling. Vertices with the same neighbours share theirs, so that they coincide;
-        an isolated vertex gets a self-loop of 1. "zero" removes the diagonal.
+        "auto" gives each vertex that has no self-loop one as heavy as its other edges together, so that half of its
+        heat stays (the lazy walk): the kernel is then a heat kernel, with no oscillation on bipartite graphs, and has
+        a bistochastic scaling. An isolated vertex gets a self-loop of 1. "zero" removes the diagonal.
 
     Notes
     -----
-    Adding or removing self-loops needs to know which vertex a new row belongs to: a row that equals a training
-    row up to rounding is that vertex, any other is a new one.
+    Where self-loops were added or removed, the rows of new points need the same, and for that one must know whether a
+    row belongs to a training vertex: it does if it equals that vertex's row up to rounding. Vertices with equal rows
+    (the leaves of a star) cannot be told apart by them; such a row is placed at the mean of these vertices.
     """
 
     def __init__(self, W: Any, *, diagonal: str = "auto") -> None:
         W = check_affinity(W)
         self.n_samples, self.definite = W.shape[0], False
-        own = W.diagonal()
-        self._zero = diagonal == "zero"
-        self._known: KnownRows | None = None
-        self._W, self._twins, self._loops = W, np.arange(self.n_samples), np.zeros(self.n_samples)
-        if self._zero and own.any():
-            self._known = KnownRows(W)
-            self._W = _without_diagonal(W)
-        elif diagonal == "auto" and (own == 0).any():
-            self._known = KnownRows(W)
-            self._add_loops(own)
-
-    def _add_loops(self, own: FloatArray) -> None:
-        degrees = np.asarray(self._W.sum(axis=1), dtype=np.float64).ravel()
-        assert self._known is not None
-        labels = self._known.twins()
-        isolated = degrees == 0
-        # An isolated vertex is nobody's twin: it is a component of its own.
-        labels[isolated] = labels.max() + 1 + np.arange(isolated.sum())
-        labels = np.unique(labels, return_inverse=True)[1]
-        loops = np.zeros(labels.max() + 1)
-        loops[labels] = np.where(own == 0, np.where(isolated, 1.0, degrees), 0.0)
-        self._twins, self._loops = labels, loops / np.bincount(labels)
+        own = np.asarray(W.diagonal(), dtype=np.float64)
+        degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
+        self._loops = np.zeros(self.n_samples)  # what is added to the diagonal
+        if diagonal == "zero":
+            self._loops = -own
+        elif diagonal == "auto":
+            self._loops = np.where(own == 0, np.where(degrees > 0, degrees, 1.0), 0.0)
+        self._known = KnownRows(W) if self._loops.any() else None
+        W = _with_entries(W, np.arange(self.n_samples), np.arange(self.n_samples), self._loops)
+        self._operator = SparseOperator(W) if sparse.issparse(W) else DenseOperator(W)
 
     @property
     def operator(self) -> Operator:
         """``K``: the matrix given, with its diagonal completed or removed."""
-        base = SparseOperator(self._W) if sparse.issparse(self._W) else DenseOperator(self._W)
-        return TwinLoopOperator(base, self._twins, self._loops) if self._loops.any() else base
+        return self._operator
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Rows of new vertices against the training vertices, (m, N)."""
@@ -192,44 +179,18 @@ class PrecomputedAffinity(Affinity):
             raise ValueError(f"precomputed rows must be non-negative; the smallest entry is {X.min():.3g}.")
         rows = X
         if self._known is not None:
-            vertex = self._known.match(X)
-            known = np.flatnonzero(vertex >= 0)
-            if self._zero:
-                rows = _with_entries(rows, known, vertex[known], add=False, values=None)
-            else:
-                members, i = self._members(vertex[known])
-                rows = _with_entries(rows, known[i], members, add=True, values=self._loops[self._twins[members]])
+            i, j, share = self._known.match(X)
+            rows = _with_entries(X, i, j, share * self._loops[j])
         return rows, np.zeros(X.shape[0])
 
-    def _members(self, vertices: Any) -> tuple[Any, Any]:
-        """All twins of each vertex, flattened, and for each the position of its vertex in the input."""
-        order = np.argsort(self._twins, kind="stable")
-        counts = np.bincount(self._twins)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        labels = self._twins[vertices]
-        position = np.repeat(np.arange(len(vertices)), counts[labels])
-        offset = np.arange(len(position)) - np.repeat(np.cumsum(counts[labels]) - counts[labels], counts[labels])
-        return order[starts[labels][position] + offset], position
 
-
-def _without_diagonal(W: Any) -> Any:
-    if sparse.issparse(W):
-        W = W.copy()
-        W.setdiag(0)
-        W.eliminate_zeros()
-        return W
-    return np.where(np.eye(W.shape[0], dtype=bool), np.zeros((), dtype=W.dtype), W)
-
-
-def _with_entries(rows: Any, i: Any, j: Any, *, add: bool, values: Any) -> Any:
-    """`rows` with `values` added at (i, j), or with those entries set to zero."""
+def _with_entries(rows: Any, i: IntArray, j: IntArray, values: FloatArray) -> Any:
+    """A copy of `rows` with `values` added at (i, j)."""
+    values = values.astype(rows.dtype)
     if sparse.issparse(rows):
-        if not add:
-            values = -np.asarray(rows[i, j]).ravel()
-        return (rows + sparse.csr_array((values, (i, j)), shape=rows.shape)).tocsr()
-    rows = rows.copy()
-    if add:
-        rows[i, j] += values
-    else:
-        rows[i, j] = 0
-    return rows
+        out = (rows + sparse.csr_array((values, (i, j)), shape=rows.shape)).tocsr()
+        out.eliminate_zeros()
+        return out
+    out = rows.copy()
+    np.add.at(out, (i, j), values)
+    return out

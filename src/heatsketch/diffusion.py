@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._typing import FloatArray
 from .heat import HeatKernel
 from .operators import Operator
-from .spectrum import deflated, extreme_eigenvalues
+from .spectrum import deflated, lowest_eigenvalue, spectral_interval
 
 __all__ = ["METHODS", "check_power", "coefficients", "diffuse", "matrix_power"]
 
@@ -26,6 +26,7 @@ _MOST_DEGREE = 2000
 _EIGEN_LIMIT = 3000
 # Products that finding the spectral interval costs, in the comparison of polynomial against plain steps.
 _INTERVAL_COST = 15
+_WIDEST_MARGIN = 0.01
 
 
 def diffuse(
@@ -157,12 +158,14 @@ def _real_powers(
     With ``weight=1`` the result is to be multiplied by S once more: the error counts after that product.
     """
     S = deflated(kernel)
-    low, high = extreme_eigenvalues(S, definite=kernel.definite)
+    # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
+    margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
+    whole = all(float(e).is_integer() and e >= 0 for e in exponents)
+    low, high = spectral_interval(S, definite=kernel.definite or not whole, margin=margin)
     if high <= 0.0:
         return [np.zeros_like(V) for _ in exponents]
-    if not all(float(e).is_integer() and e >= 0 for e in exponents):
-        _refuse_negative(low, high)
-        low = 0.0
+    if not whole and not kernel.definite:
+        _refuse_negative(lowest_eigenvalue(S), high)
     series, error = ([], np.inf) if method == "eigen" else _chebyshev_series((low, high), exponents, rtol, weight)
     if method == "eigen" or (method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT):
         values, vectors = _eigensystem(S.toarray().astype(np.float64))

@@ -6,7 +6,6 @@ import sys
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ._typing import FloatArray, IntArray
@@ -92,7 +91,7 @@ def check_affinity(W: Any, name: str = "X") -> Any:
 
 
 class KnownRows:
-    """Tells whether a row is one of a matrix's own rows, and which rows are alike.
+    """Tells which of a matrix's own rows a given row equals.
 
     Rows are compared through their product with one random vector and then entry by entry, so the cost is one
     product, and rounding in the input does no harm.
@@ -105,32 +104,34 @@ class KnownRows:
     def __init__(self, W: Any) -> None:
         self._W = W
         self._probe = GaussianSketch(0).matrix(W.shape[0], 1)[:, 0]
-        self._keys = np.asarray(W @ self._probe, dtype=np.float64)
-        self._order = np.argsort(self._keys, kind="stable")
-        self._tolerance = SYMMETRY_TOLERANCE[W.dtype] * max(float(W.max()), np.finfo(np.float64).tiny)
+        keys = np.asarray(W @ self._probe, dtype=np.float64)
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self._tolerance = SYMMETRY_TOLERANCE[W.dtype] * float(W.max())
 
-    def twins(self) -> IntArray:
-        """Label of each row, shape (N,); equal rows have equal labels, numbered from 0."""
-        # Equal rows have equal keys up to rounding, and so follow each other in the order of the keys.
-        same = self._alike(self._W, self._order[1:], self._keys[self._order[1:]], self._order[:-1])
-        labels = np.empty(len(self._order), dtype=np.int64)
-        labels[self._order] = np.concatenate([[0], np.cumsum(~same)])
-        return labels
+    def match(self, rows: Any) -> tuple[IntArray, IntArray, FloatArray]:
+        """All pairs of a given row and a row of the matrix that are equal up to rounding.
 
-    def match(self, rows: Any) -> IntArray:
-        """Index of a row equal to each of the given ones, or -1, shape (m,)."""
+        Rows of zeros equal none.
+
+        Returns
+        -------
+        i, j : ndarrays of int, shape (m,)
+            Row i of `rows` equals row j of the matrix.
+        share : ndarray of shape (m,)
+            One over the number of rows that row i equals.
+        """
         keys = np.asarray(rows @ self._probe, dtype=np.float64)
-        ordered = self._keys[self._order]
-        right = np.clip(np.searchsorted(ordered, keys), 1, len(ordered) - 1)
-        nearest = self._order[np.where(keys - ordered[right - 1] < ordered[right] - keys, right - 1, right)]
-        return np.where(self._alike(rows, np.arange(len(keys)), keys, nearest), nearest, -1)
-
-    def _alike(self, rows: Any, which: IntArray, keys: FloatArray, candidates: IntArray) -> NDArray[np.bool_]:
-        """Whether rows `which` of `rows`, with the keys given, equal rows `candidates` of the matrix."""
-        alike: NDArray[np.bool_] = np.abs(keys - self._keys[candidates]) <= self._tolerance * np.abs(self._probe).sum()
-        suspects = np.flatnonzero(alike)
-        if len(suspects):
-            worst = abs(rows[which[suspects]] - self._W[candidates[suspects]]).max(axis=1)
+        reach = self._tolerance * np.abs(self._probe).sum()
+        first = np.searchsorted(self._keys, keys - reach, side="left")
+        counts = np.searchsorted(self._keys, keys + reach, side="right") - first
+        counts[np.asarray(rows.sum(axis=1)).ravel() == 0] = 0
+        i = np.repeat(np.arange(len(keys)), counts)
+        within = np.arange(len(i)) - np.repeat(np.cumsum(counts) - counts, counts)
+        j = self._order[np.repeat(first, counts) + within]
+        if len(i):
+            worst = abs(rows[i] - self._W[j]).max(axis=1)
             worst = worst.toarray() if sparse.issparse(worst) else worst
-            alike[suspects] = np.ravel(worst) <= self._tolerance
-        return alike
+            equal = np.ravel(worst) <= self._tolerance
+            i, j = i[equal], j[equal]
+        return i, j, 1.0 / np.bincount(i, minlength=len(keys))[i]

@@ -40,6 +40,8 @@ __all__ = ["NORMALIZATIONS", "Scaling", "normalize", "sinkhorn"]
 # many units in the last place of the kernel's dtype.
 _TOLERANCE_ULPS = 64
 _ANDERSON_DEPTH = 5
+# Where no scaling exists the iteration runs off to infinity: beyond this logarithm it is given up.
+_LARGEST_LOG = 500.0
 
 
 @dataclass(frozen=True)
@@ -171,10 +173,11 @@ def sinkhorn(
     history: list[tuple[FloatArray, FloatArray]] = []  # (x, step) of the latest iterations
     extrapolated, last_residual = False, np.inf
     n_iter = 0
-    while n_iter < max_iter:
+    while n_iter < max_iter and np.abs(x).max() < _LARGEST_LOG:
         n_iter += 1
         s = np.exp(x)
-        row_sums = s * np.asarray(K @ (s * weights), dtype=np.float64)
+        with np.errstate(over="ignore"):
+            row_sums = s * np.asarray(K @ (s * weights), dtype=np.float64)
         residual = float(np.max(np.abs(row_sums - 1.0)))
         if residual < best_residual:
             best, best_sums, best_residual = x, row_sums, residual

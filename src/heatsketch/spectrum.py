@@ -16,7 +16,7 @@ from .heat import HeatKernel
 from .operators import DeflatedOperator, Operator
 from .sketch import GaussianSketch
 
-__all__ = ["SOLVERS", "Eigenpairs", "deflated", "eigenpairs", "extreme_eigenvalues"]
+__all__ = ["SOLVERS", "Eigenpairs", "deflated", "eigenpairs", "lowest_eigenvalue", "spectral_interval"]
 
 SOLVERS = ("auto", "dense", "lanczos", "randomized")
 
@@ -24,6 +24,7 @@ SOLVERS = ("auto", "dense", "lanczos", "randomized")
 _DENSE_LIMIT = 2000
 _OVERSAMPLING = 10
 _FILTER_DEGREE = 10
+_RITZ_RESTARTS = 1000
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
 
 
@@ -166,20 +167,38 @@ def _filter(S: Operator, V: FloatArray, low: float, high: float) -> FloatArray:
     return current
 
 
-def extreme_eigenvalues(S: Operator, *, definite: bool) -> tuple[float, float]:
-    """An interval that holds the spectrum of S up to the accuracy of a short Lanczos run.
+def spectral_interval(S: Operator, *, definite: bool, margin: float) -> tuple[float, float]:
+    """An interval that holds the spectrum of S: Ritz values, pushed outwards by their residuals and a margin.
 
-    The ends are Ritz values pushed outwards by their measured residuals.
+    Polynomials that are small on an interval explode outside of it, so the ends must not be short of the spectrum.
+
+    Parameters
+    ----------
+    S : Operator
+    definite : bool
+        Whether the spectrum is known to be non-negative: the interval then begins at 0.
+    margin : float
+        Widening, as a fraction of the largest eigenvalue; the Ritz values are computed ten times as accurately.
     """
+    high, residual = _ritz(S, "LA", 0.1 * margin)
+    high = max(0.0, high + residual)
+    if definite:
+        return 0.0, high * (1.0 + margin)
+    low, residual = _ritz(S, "SA", 0.1 * margin)
+    room = margin * max(high, -low)
+    return min(0.0, low - residual - room), high + room
+
+
+def lowest_eigenvalue(S: Operator) -> float:
+    """The smallest eigenvalue of S, to about three digits."""
+    return _ritz(S, "SA", 1e-3)[0]
+
+
+def _ritz(S: Operator, which: Any, tol: float) -> tuple[float, float]:
+    """Extreme Ritz value of S and the residual of its vector."""
     if S.shape[0] <= 64:
         values = np.linalg.eigvalsh(S.toarray().astype(np.float64))
-        return (0.0 if definite else float(min(values[0], 0.0))), float(max(values[-1], 0.0))
-    high = _ritz_bound(S, "LA")
-    return (0.0 if definite else min(0.0, _ritz_bound(S, "SA"))), max(high, 0.0)
-
-
-def _ritz_bound(S: Operator, which: Any) -> float:
+        return float(values[-1] if which == "LA" else values[0]), 0.0
     start = _START.matrix(S.shape[0], 1)[:, 0].astype(S.dtype)
-    values, vectors = eigsh(aslinearoperator(S), k=1, which=which, v0=start, tol=1e-3, maxiter=1000, ncv=20)
-    residual = float(np.linalg.norm((S @ vectors) - values * vectors))
-    return float(values[0]) + (residual if which == "LA" else -residual)
+    values, vectors = eigsh(aslinearoperator(S), k=1, which=which, v0=start, tol=tol, maxiter=_RITZ_RESTARTS, ncv=20)
+    return float(values[0]), float(np.linalg.norm((S @ vectors) - values * vectors))

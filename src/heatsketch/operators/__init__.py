@@ -1,7 +1,7 @@
 """Matrices one can only multiply by: shape, dtype and a product with a block of columns."""
 
 from .base import Operator
-from .composed import DeflatedOperator, ScaledOperator, TwinLoopOperator
+from .composed import DeflatedOperator, ScaledOperator
 from .dense import DenseOperator
 from .sparse import SparseOperator
 
@@ -11,5 +11,4 @@ __all__ = [
     "Operator",
     "ScaledOperator",
     "SparseOperator",
-    "TwinLoopOperator",
 ]

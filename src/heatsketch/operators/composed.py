@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from scipy import sparse
-
-from .._typing import FloatArray, IntArray
+from .._typing import FloatArray
 from .base import Operator
 
 
@@ -68,29 +65,3 @@ class DeflatedOperator(Operator):
     def toarray(self) -> FloatArray:
         """The deflated matrix."""
         return self.project(self.project(self.operator.toarray()).T).T
-
-
-class TwinLoopOperator(Operator):
-    """``K + P diag(w) P^T``, with P the indicator of classes of vertices: self-loops shared within each class.
-
-    Parameters
-    ----------
-    operator : Operator of shape (N, N)
-    labels : ndarray of int, shape (N,)
-        The class of each vertex, numbered from 0.
-    weights : ndarray of shape (n_classes,)
-    """
-
-    def __init__(self, operator: Operator, labels: IntArray, weights: FloatArray) -> None:
-        self.operator = operator
-        self.shape, self.dtype = operator.shape, operator.dtype
-        n, n_classes = self.shape[0], len(weights)
-        self.labels = labels
-        self.weights = weights.astype(self.dtype, copy=False)
-        ones = np.ones(n, dtype=self.dtype)
-        self._gather = sparse.csr_array((ones, (labels, np.arange(n))), shape=(n_classes, n))  # P^T
-
-    def matmat(self, V: FloatArray) -> FloatArray:
-        """K V + P (w * (P^T V))."""
-        sums: FloatArray = self.weights[:, None] * (self._gather @ V)
-        return self.operator.matmat(V) + sums[self.labels]

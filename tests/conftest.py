@@ -1,0 +1,28 @@
+"""Data and kernels that many tests use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import heatsketch as hs
+from heatsketch.datasets import PAPER
+
+PAPER_SETS = ("circle", "stretched_torus", "klein_bottle", "circle_with_outliers")
+NORMALIZATIONS = ("symmetric", "bistochastic", "stochastic", "bistochastic-weighted")
+
+
+def paper_data(name: str, seed: int = 0) -> tuple[np.ndarray, object]:
+    """One of the paper's data sets at its own size, with its setting."""
+    setting = PAPER[name]
+    return getattr(hs.datasets, name)(setting.n_samples, random_state=seed), setting
+
+
+@pytest.fixture(scope="session")
+def torus() -> np.ndarray:
+    return hs.datasets.stretched_torus(300, random_state=0)
+
+
+@pytest.fixture(scope="session", params=NORMALIZATIONS)
+def kernel(request: pytest.FixtureRequest, torus: np.ndarray) -> hs.HeatKernel:
+    return hs.heat_kernel(torus, bandwidth=1.0, normalization=request.param)

@@ -1,0 +1,193 @@
+"""What bad input gets: an error that names what was received, what is accepted and the next step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import heatsketch as hs
+
+GP, DM = hs.GaussianProcessEmbedding, hs.DiffusionMaps
+X = np.random.default_rng(0).normal(size=(30, 3))
+
+
+def _with(value):
+    Z = X.copy()
+    Z[3, 1] = value
+    return Z
+
+
+@pytest.mark.parametrize("estimator", [GP, DM])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (_with(np.nan), "contains NaN"),
+        (_with(np.inf), "contains infinity"),
+        (np.empty((0, 3)), r"0 sample\(s\)"),
+        (np.empty((5, 0)), r"0 feature\(s\)"),
+        (X[:1], "1 sample"),
+        (X[:, 0], "Expected 2D array"),
+        (X[None], "dim 3"),
+        (X + 1j, "Complex data not supported"),
+        (np.array([["a", "b"], ["c", "d"]]), "could not convert string to float"),
+        (np.ones((10, 2)), "all distances between the 10 points are zero"),
+        (1e200 * X, "overflow; divide X"),
+        (1e-200 * X, "underflow"),
+    ],
+)
+def test_data(estimator, data, message):
+    with pytest.raises(ValueError, match=message):
+        estimator(1).fit(data)
+
+
+@pytest.mark.parametrize("estimator", [GP, DM])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 0}, "n_components=0 was given; it must be a positive integer"),
+        ({"n_components": -2}, "n_components=-2"),
+        ({"n_components": 2.5}, "n_components=2.5"),
+        ({"n_components": True}, "n_components=True"),
+        ({"n_components": "many"}, "n_components"),
+        ({"power": 0}, "power=0 was given; the diffusion time must be a positive, finite number"),
+        ({"power": "fast"}, "power='fast'"),
+        ({"power": np.inf}, "power=inf"),
+        ({"bandwidth": 0}, "bandwidth=0 was given; epsilon must be a positive, finite number"),
+        ({"bandwidth": -1.0}, "bandwidth=-1.0"),
+        ({"bandwidth": np.nan}, "bandwidth=nan"),
+        ({"bandwidth": "wide"}, "bandwidth='wide' is not the name of a rule; use a positive number or one of"),
+        ({"bandwidth": None}, "bandwidth=None"),
+        ({"bandwidth": 1e-8}, r"so small that every point stands alone; use a larger one \(the rule .* gives 0\.\d+"),
+        ({"bandwidth": 1e16}, "so large that all affinities are equal; use a smaller one"),
+        ({"normalization": "rowwise"}, "normalization='rowwise' is not known; use one of"),
+        ({"affinity": "linear"}, r"affinity='linear' is not known; use one of \('gaussian', 'precomputed'\)"),
+        ({"metric": "furlongs"}, "furlongs"),
+        ({"diagonal": "one"}, "diagonal='one' is not known"),
+        ({"n_neighbors": 0}, "n_neighbors=0 was given; use None for every pair, a positive integer, or 'auto'"),
+        ({"n_neighbors": "all"}, "n_neighbors='all'"),
+        ({"device": "cuda"}, "device='cuda' was given; this version computes on 'cpu'"),
+        ({"tol": 0}, "tol=0 was given; it must be a positive number"),
+        ({"max_iter": -1}, "max_iter=-1"),
+        ({"affinity": "precomputed"}, r"shape \(30, 3\); a precomputed matrix must be square"),
+        ({"metric": "precomputed"}, r"shape \(30, 3\); a precomputed matrix must be square"),
+        ({"affinity": "precomputed", "metric": "precomputed"}, "say which of the two X holds"),
+        ({"alpha": "one"}, "alpha='one'"),
+        ({"alpha": np.nan}, "alpha=nan"),
+    ],
+    ids=str,
+)
+def test_parameters(estimator, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        estimator(**{"n_components": 2, **parameters}).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"sketch": "cauchy"}, "sketch='cauchy' is not known"),
+        ({"sketch": np.ones((3, 2))}, r"shape \(3, 2\)"),
+        ({"n_exact": -1}, "n_exact=-1 was given; it must be a non-negative integer"),
+        ({"n_exact": 2}, "at least one component must be left"),
+        ({"trivial": "forget"}, "trivial='forget' is not known"),
+        ({"n_components": "auto", "distance_error": 2}, "distance_error=2 was given"),
+        ({"n_components": 31, "sketch": "columns"}, "only 30 points to sample"),
+        ({"random_state": -5}, "non-negative integer"),
+    ],
+    ids=str,
+)
+def test_parameters_of_the_gaussian_process_embedding(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        GP(**{"n_components": 2, **parameters}).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 30}, "30 samples have 29; use n_components between 1 and 29"),
+        ({"solver": "qr"}, "solver='qr' is not known; use one of"),
+    ],
+    ids=str,
+)
+def test_parameters_of_diffusion_maps(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DM(**{"n_components": 2, **parameters}).fit(X)
+
+
+def test_parameters_are_refused_before_any_work(monkeypatch):
+    def never(*_args, **_kwargs):
+        raise AssertionError("the kernel was built")
+
+    monkeypatch.setattr("heatsketch.embeddings._base.build_heat_kernel", never)
+    for parameters in ({"sketch": "cauchy"}, {"n_exact": 9}, {"power": -1}, {"device": "tpu"}, {"diagonal": "x"}):
+        with pytest.raises(ValueError, match=str(next(iter(parameters)))):
+            GP(2, **parameters).fit(X)
+
+
+class TestTransform:
+    def test_wrong_number_of_features(self):
+        with pytest.raises(ValueError, match="X has 2 features, but GaussianProcessEmbedding is expecting 3"):
+            GP(2).fit(X).transform(X[:, :2])
+
+    def test_not_fitted(self):
+        with pytest.raises(ValueError, match="not fitted yet"):
+            GP(2).transform(X)
+        for call in (lambda m: m.add_components(1), lambda m: m.at_powers([1]), lambda m: m.distortion()):
+            with pytest.raises(ValueError, match="not fitted yet"):
+                call(DM(2))
+
+    def test_one_row_is_enough(self):
+        assert GP(2).fit(X).transform(X[:1]).shape == (1, 2)
+
+
+class TestUnusualButFine:
+    """Each works, and gives finite numbers."""
+
+    @pytest.mark.parametrize("estimator", [GP(2, random_state=0), DM(2)], ids=str)
+    @pytest.mark.parametrize(
+        "data",
+        [
+            np.vstack([X, X]),  # duplicates
+            np.repeat(X[:4], 20, axis=0),  # almost nothing but duplicates
+            np.column_stack([X, np.ones(30)]),  # a constant column
+            np.linspace(0, 1, 30)[:, None],  # one feature
+            np.random.default_rng(0).normal(size=(10, 500)),  # more features than samples
+            np.vstack([X, X + 1e8]),  # two far clusters
+            np.vstack([X, [[1e3, 0, 0]]]),  # an outlier
+            X * 1e100,
+            X * 1e-100,
+            sparse.random_array((30, 40), density=0.2, rng=np.random.default_rng(0)),
+        ],
+        ids=lambda data: str(data.shape),
+    )
+    def test_data(self, estimator, data):
+        Y = estimator.fit_transform(data)
+        assert np.isfinite(Y).all()
+        assert np.ptp(Y, axis=0).max() > 0
+
+    def test_more_components_than_samples(self):
+        assert np.isfinite(GP(100, random_state=0).fit_transform(X)).all()
+
+    def test_two_samples(self):
+        assert np.isfinite(GP(3, random_state=0).fit_transform(X[:2])).all()
+        assert DM(1).fit_transform(X[:2]).shape == (2, 1)
+
+    def test_all_components(self):
+        for power in (1, 0.5, 8):
+            assert np.isfinite(DM(29, bandwidth=5.0, power=power).fit_transform(X)).all()
+
+    @pytest.mark.parametrize("power", [1e-3, 0.1, 1, 10_000])
+    def test_times(self, power):
+        Z = hs.datasets.circle(100, random_state=0)
+        for model in (GP(3, power=power, bandwidth=0.1, random_state=0), DM(3, power=power, bandwidth=0.1)):
+            Y = model.fit_transform(Z)
+            assert np.isfinite(Y).all()
+            np.testing.assert_allclose(model.transform(Z), Y, atol=1e-6 * np.abs(Y).max())
+
+    def test_a_time_at_which_nothing_is_left_is_refused(self):
+        with pytest.raises(ValueError, match=r"nothing but the constant is left.*Use a smaller power"):
+            GP(2, power=1e6, bandwidth=5.0).fit(X)
+
+    def test_real_power_of_an_indefinite_kernel_is_refused(self):
+        with pytest.raises(ValueError, match="use a whole power"):
+            GP(2, power=2.5, diagonal="zero", bandwidth=5.0).fit(X)

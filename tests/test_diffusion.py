@@ -1,0 +1,161 @@
+"""Powers of the kernel: against diagonalisation, by each method, at small, real and large times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import heatsketch as hs
+from heatsketch import diffusion
+from heatsketch.diffusion import coefficients, diffuse, matrix_power
+from heatsketch.heat import as_heat_kernel
+from heatsketch.sketch import GaussianSketch
+
+
+def _reference(kernel, t, M, *, trivial=True):
+    values, vectors = np.linalg.eigh(kernel.symmetric.toarray())
+    values = np.maximum(values, 0.0)
+    if not trivial:
+        values[-1] = 0.0
+    return (vectors * values**t) @ (vectors.T @ M)
+
+
+@pytest.fixture(scope="module")
+def M():
+    return GaussianSketch(0).matrix(300, 4)
+
+
+def _error(Y, reference):
+    return np.abs(Y - reference).max() / np.abs(reference).max()
+
+
+@pytest.mark.parametrize("t", [1, 2, 8, 37, 300])
+@pytest.mark.parametrize("method", ["steps", "chebyshev", "eigen", "auto"])
+def test_whole_powers(kernel, M, t, method):
+    reference = _reference(kernel, t, M, trivial=False)
+    assert _error(diffuse(kernel, M, [t], trivial=False, method=method)[0], reference) < 1e-7
+    assert _error(diffuse(kernel, M, [t], method=method)[0], _reference(kernel, t, M)) < 1e-7
+
+
+@pytest.mark.parametrize(("t", "tolerance"), [(0.5, 1e-6), (0.75, 1e-6), (1.5, 1e-7), (2.5, 1e-7), (99.5, 1e-7)])
+def test_real_powers(kernel, M, t, tolerance):
+    assert _error(diffuse(kernel, M, [t])[0], _reference(kernel, t, M)) < tolerance
+
+
+@pytest.mark.parametrize("t", [0.5, 1, 1.5, 8, 100.5])
+def test_coefficients_give_the_power_after_one_product(kernel, M, t):
+    Z = coefficients(kernel, M, t, trivial=False)
+    assert _error(kernel.symmetric @ Z, _reference(kernel, t, M, trivial=False)) < 1e-6
+
+
+def test_all_scales_come_from_one_pass(kernel, M):
+    powers = [32, 2, 4, 8, 2]
+    for Y, t in zip(diffuse(kernel, M, powers), powers, strict=True):
+        assert _error(Y, diffuse(kernel, M, [t])[0]) < 1e-13
+    calls = []
+
+    class Counting(type(kernel.symmetric)):
+        def matmat(self, V):
+            calls.append(V.shape)
+            return super().matmat(V)
+
+    counting = Counting(kernel.symmetric.operator, kernel.symmetric.left, kernel.symmetric.right)
+    diffuse(hs.HeatKernel(counting, trivial=kernel.trivial, definite=True), M, powers)
+    assert len(calls) == 32
+
+
+def test_chebyshev_needs_far_fewer_products_than_steps(torus, M):
+    kernel = hs.heat_kernel(torus, bandwidth=1.0)
+    calls = []
+
+    class Counting(type(kernel.symmetric)):
+        def matmat(self, V):
+            calls.append(V.shape)
+            return super().matmat(V)
+
+    counting = Counting(kernel.symmetric.operator, kernel.symmetric.left, kernel.symmetric.right)
+    Y = diffuse(hs.HeatKernel(counting, trivial=kernel.trivial, definite=True), M, [1000])[0]
+    assert _error(Y, _reference(kernel, 1000, M)) < 1e-8
+    assert sum(shape == M.shape for shape in calls) < 300
+
+
+def test_semigroup(kernel, M):
+    half = diffuse(kernel, M, [2.5])[0]
+    assert _error(diffuse(kernel, half, [1.5])[0], diffuse(kernel, M, [4.0])[0]) < 1e-7
+
+
+def test_square_root_is_a_square_root(kernel, M):
+    half = diffuse(kernel, M, [0.5])[0]
+    assert _error(diffuse(kernel, half, [0.5])[0], kernel.symmetric @ M) < 1e-6
+
+
+@pytest.mark.parametrize("t", [1_000, 10_000])
+def test_second_mode_survives_large_times(t):
+    # lambda_2^t is far below the rounding of the trivial mode; differences must still be those of the second mode.
+    theta = np.linspace(0, 2 * np.pi, 300, endpoint=False) + 0.01 * np.sin(np.arange(300))
+    kernel = hs.heat_kernel(np.column_stack([np.cos(theta), np.sin(theta)]), bandwidth=0.25, tol=1e-13)
+    values, vectors = np.linalg.eigh(kernel.symmetric.toarray())
+    M = GaussianSketch(0).matrix(300, 3)
+    Y = diffuse(kernel, M, [t], trivial=False)[0]
+    leading = (vectors[:, -3:-1] * values[-3:-1] ** t) @ (vectors[:, -3:-1].T @ M)
+    assert np.abs(leading).max() < 1e-20
+    assert _error(Y, leading) < 1e-5
+
+
+def test_matrix_power(kernel):
+    S = kernel.symmetric.toarray()
+    np.testing.assert_allclose(matrix_power(kernel, 3), S @ S @ S, atol=1e-8)
+    root = matrix_power(kernel, 0.5)
+    np.testing.assert_allclose(root @ root, S, atol=1e-7)
+    gone = matrix_power(kernel, 3, trivial=False) @ kernel.trivial
+    assert np.abs(gone).max() < 1e-12
+
+
+def test_float32_stays_float32(torus, M):
+    single = hs.heat_kernel(torus.astype(np.float32), bandwidth=1.0)
+    double = hs.heat_kernel(torus, bandwidth=1.0)
+    for t in (4, 200, 2.5):
+        Y = diffuse(single, M, [t], trivial=False)[0]
+        assert Y.dtype == np.float32
+        assert _error(Y, diffuse(double, M, [t], trivial=False)[0]) < 1e-3
+
+
+def test_indefinite_kernels_have_whole_powers_only(torus, M):
+    kernel = hs.heat_kernel(torus, bandwidth=1.0, diagonal="zero")
+    S = kernel.symmetric.toarray()
+    for method in ("steps", "chebyshev"):
+        Y = diffuse(kernel, M, [30], method=method)[0]
+        np.testing.assert_allclose(Y, np.linalg.matrix_power(S, 30) @ M, atol=1e-7)
+    with pytest.raises(ValueError, match=r"negative eigenvalues \(down to -0"):
+        diffuse(kernel, M, [2.5])
+    with pytest.raises(ValueError, match="use a whole power"):
+        matrix_power(kernel, 0.5)
+
+
+def test_a_matrix_without_known_trivial_mode():
+    B = np.random.default_rng(0).normal(size=(30, 30))
+    A = B @ B.T / 100
+    np.testing.assert_allclose(diffuse(as_heat_kernel(A), np.eye(30), [3])[0], A @ A @ A, atol=1e-12)
+    root = diffuse(as_heat_kernel(A), np.eye(30), [0.5])[0]
+    np.testing.assert_allclose(root @ root, A, atol=1e-10)
+
+
+def test_slow_convergence_is_said(kernel, M, monkeypatch):
+    monkeypatch.setattr(diffusion, "_EIGEN_LIMIT", 10)
+    with pytest.warns(ConvergenceWarning, match=r"approximated to .* not to 1.0e-10"):
+        Y = diffuse(kernel, M, [0.5])[0]
+    assert _error(Y, _reference(kernel, 0.5, M)) < 1e-3
+
+
+@pytest.mark.parametrize("power", [0, -1, np.nan, np.inf, "8", True, 1j])
+def test_bad_powers_are_refused(kernel, M, power):
+    with pytest.raises(ValueError, match="must be a positive, finite number"):
+        diffuse(kernel, M, [power])
+
+
+def test_bad_methods_are_refused(kernel, M):
+    with pytest.raises(ValueError, match="'magic' is not known"):
+        diffuse(kernel, M, [2], method="magic")
+    with pytest.raises(ValueError, match="takes whole powers"):
+        diffuse(kernel, M, [2.5], method="steps")

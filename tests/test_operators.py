@@ -1,0 +1,122 @@
+"""One contract for all operators: shape, dtype, and a product that is that of the matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import heatsketch as hs
+from heatsketch.operators import DeflatedOperator, DenseOperator, ScaledOperator, SparseOperator
+
+N = 37
+
+
+def _symmetric(dtype=np.float64):
+    rng = np.random.default_rng(0)
+    B = rng.random((N, N))
+    return ((B + B.T) / (2 * N)).astype(dtype)
+
+
+def _sparse():
+    K = _symmetric()
+    return sparse.csr_array(np.where(K > 0.6 / N, K, 0.0))
+
+
+def _unit():
+    u = np.linspace(1, 2, N)
+    return u / np.linalg.norm(u)
+
+
+PROJECTOR = np.eye(N) - np.outer(_unit(), _unit())
+X = np.random.default_rng(1).normal(size=(N, 3))
+GAUSSIAN = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2))
+
+# For each operator the matrix that it must be, formed independently.
+OPERATORS = {
+    "dense": (lambda: DenseOperator(_symmetric()), _symmetric()),
+    "dense float32": (lambda: DenseOperator(_symmetric(np.float32)), _symmetric(np.float32)),
+    "sparse": (lambda: SparseOperator(_sparse()), _sparse().toarray()),
+    "scaled": (
+        lambda: ScaledOperator(DenseOperator(_symmetric()), np.arange(1.0, N + 1), np.arange(2.0, N + 2)),
+        np.diag(np.arange(1.0, N + 1)) @ _symmetric() @ np.diag(np.arange(2.0, N + 2)),
+    ),
+    "scaled sparse": (
+        lambda: ScaledOperator(SparseOperator(_sparse()), np.arange(1.0, N + 1), np.ones(N)),
+        np.diag(np.arange(1.0, N + 1)) @ _sparse().toarray(),
+    ),
+    "deflated": (lambda: DeflatedOperator(DenseOperator(_symmetric()), _unit()), PROJECTOR @ _symmetric() @ PROJECTOR),
+    "heat kernel": (
+        lambda: hs.heat_kernel(X, bandwidth=1.0, normalization="stochastic", alpha=0.0),
+        GAUSSIAN / GAUSSIAN.sum(axis=1, keepdims=True),
+    ),
+}
+
+
+@pytest.fixture(params=OPERATORS)
+def operator(request):
+    make, matrix = OPERATORS[request.param]
+    return make(), matrix
+
+
+def _tolerance(operator):
+    return 100 * np.finfo(operator.dtype).eps * N
+
+
+def test_shape_and_dtype(operator):
+    op, matrix = operator
+    assert op.shape == matrix.shape
+    assert op.dtype == matrix.dtype
+    assert str(N) in repr(op)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5, 300])
+def test_product_is_that_of_the_matrix(operator, columns):
+    op, matrix = operator
+    V = np.random.default_rng(2).normal(size=(N, columns))
+    before = V.copy()
+    out = op @ V
+    assert out.dtype == op.dtype
+    np.testing.assert_allclose(out, matrix @ V, atol=_tolerance(op) * np.abs(matrix @ V).max())
+    np.testing.assert_array_equal(V, before)
+
+
+def test_product_with_one_vector(operator):
+    op, matrix = operator
+    v = np.random.default_rng(3).normal(size=N)
+    assert (op @ v).shape == (N,)
+    np.testing.assert_allclose(op @ v, matrix @ v, atol=_tolerance(op) * np.abs(matrix @ v).max())
+
+
+def test_product_is_linear_and_does_not_depend_on_the_layout(operator):
+    op, _ = operator
+    V = np.random.default_rng(4).normal(size=(N, 6))
+    whole = op @ V
+    scale = _tolerance(op) * np.abs(whole).max()
+    np.testing.assert_allclose(op @ np.asfortranarray(V), whole, atol=scale)
+    np.testing.assert_allclose(np.column_stack([op @ V[:, :2], op @ V[:, 2:]]), whole, atol=scale)
+    np.testing.assert_allclose(op @ (2 * V[:, :3] - V[:, 3:]), 2 * whole[:, :3] - whole[:, 3:], atol=10 * scale)
+
+
+def test_toarray(operator):
+    op, matrix = operator
+    np.testing.assert_allclose(op.toarray(), matrix, atol=_tolerance(op) * np.abs(matrix).max())
+    op.toarray()[:] = np.nan  # a copy: the operator is not touched
+    assert np.isfinite(op @ np.ones(N)).all()
+
+
+def test_wrong_size_is_refused(operator):
+    op, _ = operator
+    with pytest.raises(ValueError, match=f"give one with {N} rows"):
+        op @ np.ones(N + 1)
+
+
+def test_deflation_holds_over_many_products():
+    u = np.full(N, N**-0.5)
+    K = np.full((N, N), 1 / N) + 1e-3 * (np.eye(N) - 1 / N)
+    op = DeflatedOperator(DenseOperator(K), u)
+    V = np.random.default_rng(0).normal(size=(N, 3))
+    for _ in range(100):
+        V = op @ V / 1e-3
+    assert np.abs(u @ V).max() < 1e-14
+    assert np.abs(V).max() > 0.1

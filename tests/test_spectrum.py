@@ -1,0 +1,137 @@
+"""Eigenpairs: closed forms on circles and flat tori, solvers against each other, honest residuals."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.special import ive
+from sklearn.exceptions import ConvergenceWarning
+
+import heatsketch as hs
+from heatsketch.heat import as_heat_kernel
+from heatsketch.spectrum import eigenpairs
+
+
+def circle_spectrum(epsilon: float, radius: float = 1.0, count: int = 200) -> np.ndarray:
+    """Eigenvalues of exp(-|x-y|^2/eps) on a circle, normalised to be bistochastic: I_m(z) / I_0(z), z = 2 r^2 / eps.
+
+    On the circle |x - y|^2 = 2 r^2 (1 - cos(angle)), so the kernel is a constant times exp(z cos(angle)), whose
+    Fourier coefficients are modified Bessel functions.
+    """
+    m = np.abs(np.arange(-count, count + 1))
+    z = 2 * radius**2 / epsilon
+    return ive(m, z) / ive(0, z)
+
+
+def torus_spectrum(epsilon: float, radius: float) -> np.ndarray:
+    return np.sort(np.outer(circle_spectrum(epsilon), circle_spectrum(epsilon, radius)).ravel())[::-1]
+
+
+@pytest.mark.parametrize("normalization", ["symmetric", "bistochastic", "stochastic"])
+@pytest.mark.parametrize("epsilon", [0.1, 0.25, 1.0])
+def test_regular_circle_has_the_closed_form(normalization, epsilon):
+    theta = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+    X = np.column_stack([np.cos(theta), np.sin(theta)])
+    maps = hs.DiffusionMaps(20, bandwidth=epsilon, normalization=normalization).fit(X)
+    expected = np.sort(circle_spectrum(epsilon))[::-1][1:21]
+    np.testing.assert_allclose(maps.eigenvalues_, expected, atol=1e-8)
+
+
+def test_regular_flat_torus_has_the_closed_form():
+    radius, epsilon = 2.5, 0.8
+    u = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    v = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    u, v = (a.ravel() for a in np.meshgrid(u, v))
+    X = np.column_stack([np.cos(u), np.sin(u), radius * np.cos(v), radius * np.sin(v)])
+    maps = hs.DiffusionMaps(30, bandwidth=epsilon).fit(X)
+    np.testing.assert_allclose(maps.eigenvalues_, torus_spectrum(epsilon, radius)[1:31], atol=1e-7)
+
+
+@pytest.mark.parametrize("data", ["circle", "torus"])
+def test_random_samples_approach_the_closed_form_at_the_rate_of_sampling(data):
+    """Eigenvalues of a sampled kernel differ from the limit by O(1/sqrt(n)): quadrupling n must about halve it."""
+    epsilon, count = 0.6, 6
+    exact = {"circle": np.sort(circle_spectrum(epsilon))[::-1], "torus": torus_spectrum(epsilon, 2.0)}[data]
+
+    def root_mean_square(n, trials=8):
+        errors = []
+        for seed in range(trials):
+            X = hs.datasets.circle(n, seed) if data == "circle" else hs.datasets.stretched_torus(n, 2.0, seed)
+            found = eigenpairs(hs.heat_kernel(X, bandwidth=epsilon), count)
+            errors.append(found.values - exact[1 : count + 1])
+        return np.sqrt(np.mean(np.square(errors)))
+
+    coarse, fine = root_mean_square(150), root_mean_square(600)
+    assert fine < 3 / np.sqrt(600)
+    assert 1.4 < coarse / fine < 4.5
+
+
+def test_eigenvectors_on_the_circle_are_sines_and_cosines():
+    X, theta = hs.datasets.circle(1500, random_state=0, return_parameters=True)
+    maps = hs.DiffusionMaps(4, bandwidth=0.1).fit(X)
+    basis = np.linalg.qr(np.column_stack([f(m * theta) for m in (1, 2) for f in (np.cos, np.sin)]))[0]
+    cosines = np.linalg.svd(basis.T @ maps.eigenvectors_, compute_uv=False)
+    assert cosines.min() > 0.98
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_solvers_agree(solver, kernel):
+    reference = np.sort(np.linalg.eigvalsh(kernel.symmetric.toarray()))[::-1][1:11]
+    found = eigenpairs(kernel, 10, solver=solver)
+    np.testing.assert_allclose(found.values, reference, atol=1e-8)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(10), atol=1e-8)
+    measured = np.linalg.norm(kernel.symmetric.toarray() @ found.vectors - found.values * found.vectors, axis=0)
+    np.testing.assert_allclose(found.residuals, measured, atol=1e-12)
+    assert found.residuals.max() < 1e-7
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_signs_and_values_repeat(solver, torus):
+    fits = [hs.DiffusionMaps(5, bandwidth=1.0, solver=solver).fit(torus) for _ in range(2)]
+    np.testing.assert_array_equal(fits[0].embedding_, fits[1].embedding_)
+    dense = hs.DiffusionMaps(5, bandwidth=1.0, solver="dense").fit(torus)
+    np.testing.assert_allclose(fits[0].embedding_, dense.embedding_, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["dense", "randomized"])
+def test_repeated_eigenvalues_are_all_found(solver):
+    graph = nx.disjoint_union_all([nx.complete_graph(6) for _ in range(5)])
+    kernel = hs.heat_kernel(graph, affinity="precomputed")
+    found = eigenpairs(kernel, 6, solver=solver)
+    np.testing.assert_allclose(found.values[:4], 1.0, atol=1e-8)  # five components: four nontrivial ones
+    assert found.values[4] < 0.9
+
+
+def test_trivial_mode_is_dropped_even_when_the_kernel_is_indefinite():
+    # A complete graph without self-loops: eigenvalues 1 and -1/(n-1).
+    W = 1.0 - np.eye(6)
+    maps = hs.DiffusionMaps(5, affinity="precomputed", diagonal="keep", power=1).fit(W)
+    np.testing.assert_allclose(maps.eigenvalues_, -0.2, atol=1e-8)
+
+
+def test_all_eigenvectors_of_a_matrix():
+    B = np.random.default_rng(0).normal(size=(20, 20))
+    A = B @ B.T
+    found = eigenpairs(as_heat_kernel(A), 20)
+    np.testing.assert_allclose((found.vectors * found.values) @ found.vectors.T, A, atol=1e-10)
+
+
+def test_unreached_accuracy_warns(kernel):
+    with pytest.warns(ConvergenceWarning, match=r"residuals up to .*raise max_iter, or use solver='dense'"):
+        eigenpairs(kernel, 10, solver="randomized", max_iter=10)
+
+
+def test_lanczos_that_does_not_converge_is_an_error(torus):
+    crowded = hs.heat_kernel(torus, bandwidth=0.1)  # many eigenvalues close to 1
+    with pytest.raises(RuntimeError, match="use solver='randomized' or 'dense'"):
+        eigenpairs(crowded, 3, solver="lanczos", max_iter=1)
+
+
+def test_bad_requests_are_refused(kernel):
+    with pytest.raises(ValueError, match="300 samples have 299"):
+        eigenpairs(kernel, 300)
+    with pytest.raises(ValueError, match="'power' is not known"):
+        eigenpairs(kernel, 2, solver="power")
+    with pytest.raises(ValueError, match="use 'dense'"):
+        eigenpairs(kernel, 299, solver="lanczos")

@@ -1,0 +1,120 @@
+"""The shape of the package: imports that only point down, a light import, public names that are there."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import heatsketch
+
+ROOT = Path(heatsketch.__file__).parent
+
+# A module may import modules that stand before it, never after.
+ORDER = [
+    "_version",
+    "_typing",
+    "sketch",
+    "kernels",
+    "datasets",
+    "operators.base",
+    "operators.dense",
+    "operators.sparse",
+    "operators.composed",
+    "operators",
+    "graphs",
+    "bandwidth",
+    "affinity",
+    "normalize",
+    "heat",
+    "spectrum",
+    "diffusion",
+    "processes",
+    "distances",
+    "distortion",
+    "embeddings._base",
+    "embeddings.gaussian_process",
+    "embeddings.diffusion_maps",
+    "embeddings",
+]
+OPTIONAL = {"matplotlib", "pandas", "polars", "networkx", "igraph", "torch", "triton", "dask", "plotly", "anndata"}
+
+
+def _modules():
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        yield name.removesuffix(".__init__"), path
+
+
+MODULES = {name: path for name, path in _modules() if name != "__init__"}
+
+
+def test_every_module_has_its_place():
+    assert set(MODULES) == set(ORDER)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_imports_point_down(name):
+    path = MODULES[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = package.split(".") if package else []
+        base = base[: len(base) - node.level + 1]
+        target = ".".join([*base, node.module or ""]).strip(".")
+        targets = [target] if target in ORDER else [f"{target}.{a.name}".strip(".") for a in node.names]
+        for imported in targets:
+            assert imported in ORDER, f"{name} imports {imported}, which is not a module"
+            assert ORDER.index(imported) < ORDER.index(name), f"{name} imports {imported}, which stands above it"
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_files_and_functions_stay_readable(name):
+    text = MODULES[name].read_text()
+    assert text.count("\n") <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+            assert length <= 60, f"{name}.{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_optional_libraries_are_not_imported_at_the_top(name):
+    for node in ast.parse(MODULES[name].read_text()).body:
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        assert not OPTIONAL & {n.split(".")[0] for n in names}
+
+
+def test_import_is_light():
+    code = (
+        "import sys, time; t = time.perf_counter(); import heatsketch; t = time.perf_counter() - t; "
+        f"print(t, *sorted({OPTIONAL | {'sklearn', 'scipy'}!r} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert float(out[0]) < 0.5
+    assert out[1:] == []
+
+
+def test_public_names_are_there_and_documented():
+    assert set(heatsketch.__all__) == {*heatsketch._HOMES, "__version__"}
+    assert set(heatsketch.__all__) <= set(dir(heatsketch))
+    for name in heatsketch.__all__:
+        value = getattr(heatsketch, name)
+        if name != "__version__":
+            assert value.__doc__, f"{name} has no docstring"
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        heatsketch.nonsense  # noqa: B018
+
+
+def test_names_stay_functions_whatever_is_imported_first():
+    code = (
+        "import heatsketch as hs; hs.DiffusionMaps; print(callable(hs.heat_kernel), callable(hs.diffusion_distances))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.split() == ["True", "True"]
