@@ -107,3 +107,15 @@ def test_unknown_rule_and_degenerate_data_are_refused():
         hs.estimate_bandwidth(np.ones((10, 2)))
     with pytest.raises(ValueError, match="overflow; divide X"):
         hs.estimate_bandwidth(1e200 * X)
+
+
+def test_subnormal_differences_overflow_nothing():
+    estimate = hs.estimate_bandwidth([[0.0], [1e-160], [1.0], [2.0], [3.0]], "slope")
+    assert np.isfinite(estimate.epsilon)
+    assert np.isfinite(estimate.dimension)
+
+
+@pytest.mark.parametrize("n_neighbors", [0, -1, 1.5])
+def test_bad_neighbours(n_neighbors):
+    with pytest.raises(ValueError, match="must be a positive integer"):
+        hs.estimate_bandwidth(hs.datasets.circle(10, random_state=0), "neighbor", n_neighbors=n_neighbors)

@@ -39,7 +39,8 @@ def test_stretched_torus():
 
 
 def test_klein_bottle():
-    X, (u, v) = (lambda X, P: (X, P.T))(*datasets.klein_bottle(500, random_state=0, return_parameters=True))
+    X, parameters = datasets.klein_bottle(500, random_state=0, return_parameters=True)
+    u, v = parameters.T
     np.testing.assert_allclose(np.hypot(X[:, 0], X[:, 1]), 10 + 5 * np.cos(v))
     np.testing.assert_allclose(np.hypot(X[:, 2], X[:, 3]), np.abs(5 * np.sin(v)))
     np.testing.assert_allclose(X[:, 0], (10 + 5 * np.cos(v)) * np.cos(u))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist, pdist
 from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
@@ -143,7 +145,7 @@ def test_a_matrix_without_known_trivial_mode():
 
 def test_slow_convergence_is_said(kernel, M, monkeypatch):
     monkeypatch.setattr(diffusion, "_EIGEN_LIMIT", 10)
-    with pytest.warns(ConvergenceWarning, match=r"approximated to .* not to 1.0e-10"):
+    with pytest.warns(ConvergenceWarning, match=r"known to .* not to 1.0e-10"):
         Y = diffuse(kernel, M, [0.5])[0]
     assert _error(Y, _reference(kernel, 0.5, M)) < 1e-3
 
@@ -159,3 +161,46 @@ def test_bad_methods_are_refused(kernel, M):
         diffuse(kernel, M, [2], method="magic")
     with pytest.raises(ValueError, match="takes whole powers"):
         diffuse(kernel, M, [2.5], method="steps")
+
+
+@pytest.mark.parametrize("normalization", ["symmetric", "bistochastic", "stochastic"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_half_powers_of_an_ill_conditioned_kernel(normalization, dtype):
+    # The circle's kernel has eigenvalues down to rounding, which S^(-1/2) enlarges: none may reach the embedding.
+    X = hs.datasets.circle(300, random_state=0)
+    options = {"power": 0.5, "bandwidth": 0.25, "normalization": normalization, "random_state": 0}
+    model = hs.GaussianProcessEmbedding(8, **options).fit(X.astype(dtype))
+    kernel = hs.heat_kernel(X, bandwidth=0.25, normalization=normalization)
+    M = GaussianSketch(0).matrix(300, 8) / np.sqrt(8)
+    expected = kernel.weigh_rows(diffuse(kernel, M, [0.5], trivial=not kernel.trivial_is_constant, method="eigen")[0])
+    assert model.embedding_.dtype == dtype
+    assert _error(model.embedding_, expected) < (1e-5 if dtype == np.float32 else 1e-6)
+
+
+@pytest.mark.parametrize("power", [1.5, 60, 200])
+def test_a_given_matrix_whose_definiteness_is_not_known(power):
+    X = hs.datasets.circle(300, random_state=0)
+    W = np.exp(-cdist(X, X, "sqeuclidean") / 0.25)
+    given = hs.GaussianProcessEmbedding(3, power=power, affinity="precomputed", random_state=0).fit_transform(W)
+    direct = hs.GaussianProcessEmbedding(3, power=power, bandwidth=0.25, random_state=0).fit_transform(X)
+    assert _error(given, direct) < 1e-6
+
+
+def test_long_path_graph_at_large_and_real_powers():
+    graph = nx.path_graph(400)
+    kernel = hs.heat_kernel(graph, affinity="precomputed", tol=1e-12)
+    values, vectors = np.linalg.eigh(kernel.symmetric.toarray())
+    M = GaussianSketch(0).matrix(400, 2)
+    for t in (500, 2.5):
+        expected = (vectors * np.maximum(values, 0) ** t) @ (vectors.T @ M)
+        assert _error(diffuse(kernel, M, [t])[0], expected) < 1e-6
+
+
+@pytest.mark.parametrize("graph", [nx.star_graph(5), nx.path_graph(3), nx.complete_graph(3), nx.cycle_graph(5)])
+@pytest.mark.parametrize("power", [1, 7, 200])
+def test_graphs_without_self_loops_oscillate_but_are_finite(graph, power):
+    A = hs.heat_kernel(graph, affinity="precomputed", diagonal="keep", normalization="symmetric")
+    expected = pdist(np.linalg.matrix_power(A.toarray(), power))
+    pairs = np.column_stack(np.triu_indices(len(graph), 1))
+    np.testing.assert_allclose(hs.diffusion_distances(A, power, pairs), expected, atol=1e-9)
+    np.testing.assert_allclose(hs.diffusion_distances(A, power), expected, atol=1e-9)

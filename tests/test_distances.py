@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
@@ -205,3 +208,30 @@ def test_as_heat_kernel_keeps_operators():
     kernel = hs.heat_kernel(hs.datasets.circle(10, random_state=0))
     assert as_heat_kernel(kernel) is kernel
     assert as_heat_kernel(kernel.symmetric).symmetric is kernel.symmetric
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("power", [0.5, 1.5])
+def test_all_forms_refuse_real_powers_of_indefinite_kernels(form, power):
+    A = hs.heat_kernel(nx.cycle_graph(9), affinity="precomputed", diagonal="keep", normalization="symmetric")
+    with pytest.raises(ValueError, match="use a whole power"):
+        hs.diffusion_distances(A, power, form=form)
+
+
+def test_many_pairs_take_little_memory():
+    kernel = hs.heat_kernel(hs.datasets.circle(400, random_state=0), bandwidth=0.5)
+    pairs = np.random.default_rng(0).integers(0, 400, (100_000, 2))  # 320 MB of row differences, were they formed
+    tracemalloc.start()
+    hs.diffusion_distances(kernel, 2, pairs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150e6
+
+
+def test_more_bad_requests():
+    with pytest.raises(ValueError, match="at least 1e-06"):
+        hs.components_for(1e-9)
+    with pytest.raises(ValueError, match="at least 1"):
+        hs.distance_interval(1.0, 0)
+    with pytest.raises(ValueError, match="must be square"):
+        hs.canonical_metric(np.ones((2, 3)))

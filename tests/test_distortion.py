@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
@@ -60,7 +62,7 @@ def test_quantiles_leave_out_ever_more(points):
     result = hs.measure_distortion(points[:, :2], pdist(points))
     central = [result.central[q] for q in sorted(result.central)]
     assert result.constant >= central[0]
-    assert all(a >= b >= 1 for a, b in zip(central, central[1:], strict=False))
+    assert all(a >= b >= 1 for a, b in pairwise(central))
 
 
 def test_collapsed_points_give_infinity(points):

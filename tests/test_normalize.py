@@ -34,6 +34,7 @@ def test_row_sums_within_tol_in_at_most_60_products(name):
     row_sums = A.toarray().sum(axis=1)
     assert np.abs(row_sums - 1).max() <= 1e-8
     assert A.scaling.n_iter <= 60
+    assert 11 <= A.scaling.n_iter <= 13  # what docs/paper.md says
     assert A.scaling.converged
     # What is reported is what is measured.
     assert A.scaling.residual == pytest.approx(np.abs(row_sums - 1).max(), abs=1e-12)
@@ -54,7 +55,7 @@ def test_last_line_of_algorithm_2_as_printed_is_wrong():
     as_printed = np.sqrt(d[-1] * d[-3])
     row_sums = (K / as_printed[:, None] / as_printed[None, :]).sum(axis=1)
     assert np.ptp(row_sums) < 1e-5 * row_sums.mean()  # constant ...
-    assert not 0.5 < row_sums.mean() < 2  # ... but not 1
+    assert row_sums.mean() == pytest.approx(43.5, abs=0.1)  # ... but not 1
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])

@@ -135,3 +135,23 @@ def test_bad_requests_are_refused(kernel):
         eigenpairs(kernel, 2, solver="power")
     with pytest.raises(ValueError, match="use 'dense'"):
         eigenpairs(kernel, 299, solver="lanczos")
+
+
+def test_lanczos_does_not_miss_repeated_eigenvalues():
+    # Five blobs out of each other's reach: eigenvalue 1 four times beside the trivial one.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(60, 2)) + 100.0 * b for b in range(5)])
+    kernel = hs.heat_kernel(X, bandwidth=2.0)
+    found = eigenpairs(kernel, 6, solver="lanczos")
+    np.testing.assert_allclose(found.values[:4], 1.0, atol=1e-7)
+    np.testing.assert_allclose(found.values, eigenpairs(kernel, 6, solver="dense").values, atol=1e-7)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(6), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_pairs_after_others_are_the_next_ones(solver, kernel):
+    first = eigenpairs(kernel, 3, solver=solver)
+    joined = first.join(eigenpairs(kernel, 4, solver=solver, after=first))
+    whole = eigenpairs(kernel, 7, solver="dense")
+    np.testing.assert_allclose(joined.values, whole.values, atol=1e-8)
+    np.testing.assert_allclose(joined.vectors.T @ joined.vectors, np.eye(7), atol=1e-6)

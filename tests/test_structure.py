@@ -17,6 +17,7 @@ ROOT = Path(heatsketch.__file__).parent
 ORDER = [
     "_version",
     "_typing",
+    "chunks",
     "sketch",
     "kernels",
     "datasets",
@@ -29,6 +30,7 @@ ORDER = [
     "bandwidth",
     "affinity",
     "normalize",
+    "inputs",
     "heat",
     "spectrum",
     "diffusion",

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import gen_batches
 
 from ._typing import FloatArray, IntArray
 from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
+from .chunks import chunks
 from .graphs import KnownRows, check_affinity
 from .kernels import METRICS_EUCLIDEAN, gaussian_affinity, squared_distances
 from .operators import DenseOperator, Operator, SparseOperator
 
-__all__ = ["Affinity", "GaussianAffinity", "PrecomputedAffinity"]
+__all__ = ["Affinity", "GaussianAffinity", "PrecomputedAffinity", "zero_rounding"]
 
-# Entries of the kernel formed at a time.
-_CHUNK_ENTRIES = 1 << 22
 # A pair at the very edge of a neighbourhood is in it whichever end it is seen from, in spite of rounding.
 _EDGE = 1.0 + 1e-8
+# Precomputed distances below this fraction of the largest are zero.
+_ROUNDING = {np.dtype(np.float64): 1e-14, np.dtype(np.float32): 1e-6}
 
 
 class Affinity(ABC):
@@ -32,6 +32,7 @@ class Affinity(ABC):
     """
 
     n_samples: int
+    dtype: np.dtype[Any]
     # Whether K is known to be positive semidefinite, so that A^t has a meaning for every real t > 0.
     definite: bool
 
@@ -50,6 +51,15 @@ class Affinity(ABC):
         log_scale : ndarray of shape (m,)
             The kernel is ``exp(log_scale) * rows``: a point far from all others keeps a row that does not underflow.
         """
+
+    def is_training_input(self, X: Any) -> bool:  # noqa: ARG002
+        """Whether `X` is known to be the training input itself, row for row."""
+        return False
+
+
+def zero_rounding(D: FloatArray, largest: float) -> FloatArray:
+    """Distances with 0 in place of those that are rounding, such as a point's distance to itself."""
+    return np.where(D <= _ROUNDING[D.dtype] * largest, D.dtype.type(0), D)
 
 
 class GaussianAffinity(Affinity):
@@ -93,7 +103,7 @@ class GaussianAffinity(Affinity):
     def operator(self) -> Operator:
         """``K``, dense for all pairs and sparse for neighbours; made on first use."""
         n = self.n_samples
-        batches = list(gen_batches(n, max(1, _CHUNK_ENTRIES // n)))
+        batches = list(chunks(n, n))
         if self.n_neighbors is None:
             K = np.empty((n, n), dtype=self.dtype)
             for rows in batches:
@@ -110,13 +120,16 @@ class GaussianAffinity(Affinity):
         return local_scales(self.X, self.X, metric=self.metric, n_neighbors=self.n_neighbors)
 
     def _squared(self, X: Any) -> FloatArray:
+        if self.metric == "precomputed":
+            X = zero_rounding(X, self.X.max())
         return squared_distances(X, self.X, self.metric)
 
     def _kernel(self, D2: FloatArray, *, shift: bool) -> tuple[FloatArray, FloatArray]:
         """Kernel rows, and the log of their scale, from squared distances to the training points (m, N)."""
         epsilon: Any = self.epsilon
         if np.ndim(epsilon):
-            epsilon = np.sqrt(kth_neighbor(D2, SELF_TUNING_NEIGHBOR)[:, None] * epsilon[None, :])
+            here = kth_neighbor(D2, SELF_TUNING_NEIGHBOR)
+            epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
         dropped = np.zeros(D2.shape, dtype=bool)
         if self.zero_diagonal:
             dropped |= D2 == 0
@@ -151,12 +164,13 @@ class PrecomputedAffinity(Affinity):
     -----
     Where self-loops were added or removed, the rows of new points need the same, and for that one must know whether a
     row belongs to a training vertex: it does if it equals that vertex's row up to rounding. Vertices with equal rows
-    (the leaves of a star) cannot be told apart by them; such a row is placed at the mean of these vertices.
+    (the leaves of a star) cannot be told apart by them: such a row by itself is placed at the mean of these vertices,
+    and only the whole training matrix, given again, tells them apart by their order.
     """
 
     def __init__(self, W: Any, *, diagonal: str = "auto") -> None:
         W = check_affinity(W)
-        self.n_samples, self.definite = W.shape[0], False
+        self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
         own = np.asarray(W.diagonal(), dtype=np.float64)
         degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
         self._loops = np.zeros(self.n_samples)  # what is added to the diagonal
@@ -172,6 +186,10 @@ class PrecomputedAffinity(Affinity):
     def operator(self) -> Operator:
         """``K``: the matrix given, with its diagonal completed or removed."""
         return self._operator
+
+    def is_training_input(self, X: Any) -> bool:
+        """Whether `X` is the matrix of the training vertices: then equal rows are told apart by their order."""
+        return self._known is not None and self._known.is_the_matrix(X)
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Rows of new vertices against the training vertices, (m, N)."""

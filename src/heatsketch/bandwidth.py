@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import check_array
 
 from ._typing import FloatArray, IntArray
+from .chunks import chunks
 from .kernels import squared_distances
 from .sketch import philox
 
@@ -44,7 +45,6 @@ SELF_TUNING_NEIGHBOR = 7  # the neighbour that Zelnik-Manor and Perona use
 # Rules that yield one number look at the distances from at most this many points to all the others.
 _SAMPLE = 1000
 _HISTOGRAM_BINS = 2048
-_ROWS_PER_CHUNK_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,14 @@ def estimate_bandwidth(
     >>> X = hs.datasets.stretched_torus(2000, random_state=0)
     >>> estimate = hs.estimate_bandwidth(X, "slope")
     >>> f"dimension {estimate.dimension:.1f}"
-    'dimension 2.0'
+    'dimension 2.2'
     """
     if rule not in BANDWIDTH_RULES:
         raise ValueError(
             f"bandwidth={rule!r} is not the name of a rule; use a positive number or one of {BANDWIDTH_RULES}."
         )
+    if n_neighbors is not None and (int(n_neighbors) != n_neighbors or n_neighbors < 1):
+        raise ValueError(f"n_neighbors={n_neighbors!r} was given; it must be a positive integer.")
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
     rule = "neighbor" if rule == "auto" else rule
     D2 = _sampled_distances(X, metric)
@@ -128,20 +130,14 @@ def local_scales(X: Any, Y: Any, *, metric: str, n_neighbors: int) -> FloatArray
     """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, shape (m,)."""
     m, n = X.shape[0], Y.shape[0]
     scales = np.empty(m)
-    for rows in gen_batches(m, max(1, _ROWS_PER_CHUNK_ENTRIES // n)):
+    for rows in chunks(m, n):
         scales[rows] = kth_neighbor(squared_distances(X[rows], Y, metric), n_neighbors)
     return scales
 
 
 def _sampled_distances(X: Any, metric: str) -> FloatArray:
     """Squared distances from a sample of the points to all points, (m, N), with at least one positive."""
-    with np.errstate(over="ignore"):
-        D2 = squared_distances(X[_sample(X.shape[0])], None if metric == "precomputed" else X, metric)
-    if not np.isfinite(D2).all():
-        raise ValueError(
-            "squared distances between points overflow; divide X by its largest absolute value (and the "
-            "bandwidth, if given, by its square)."
-        )
+    D2 = squared_distances(X[_sample(X.shape[0])], None if metric == "precomputed" else X, metric)
     if not D2.any():
         raise ValueError(
             f"all distances between the {X.shape[0]} points are zero (or so small that their squares underflow), "
@@ -170,7 +166,8 @@ def _largest_slope(D2: FloatArray) -> tuple[float, float]:
     centres = 0.5 * (edges[1:] + edges[:-1])
     coincident = D2.size - len(logs)
     trials = np.linspace(low - 2.0, high + 2.0, 400)
-    ratio = np.exp(centres[None, :] - trials[:, None])  # D2 / epsilon  [trials, bins]
+    # D2 / epsilon [trials, bins]; beyond e^20 the kernel is zero anyway
+    ratio = np.exp(np.minimum(centres[None, :] - trials[:, None], 20.0))
     weights = counts * np.exp(-ratio)
     slopes = (ratio * weights).sum(axis=1) / (coincident + weights.sum(axis=1))
     best = int(np.argmax(slopes))

@@ -210,7 +210,8 @@ def gaussian_clouds(
         raise ValueError(
             f"n_clouds={n_clouds} was asked for in {n_features} dimensions; give between 1 and n_features clouds."
         )
-    labels: IntArray = np.arange(_positive(n)) % n_clouds
+    n = _positive(n)
+    labels: IntArray = np.arange(n) % n_clouds
     centres = separation / np.sqrt(2.0) * np.eye(n_clouds, n_features)
     X = centres[labels] + _generator(random_state).normal(size=(n, n_features))
     return (X, labels) if return_labels else X

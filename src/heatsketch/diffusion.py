@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -13,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ._typing import FloatArray
 from .heat import HeatKernel
 from .operators import Operator
-from .spectrum import deflated, lowest_eigenvalue, spectral_interval
+from .spectrum import deflated, extreme_ritz, refuse_negative
 
-__all__ = ["METHODS", "check_power", "coefficients", "diffuse", "matrix_power"]
+__all__ = ["METHODS", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
 
 METHODS = ("auto", "steps", "chebyshev", "eigen")
 
@@ -27,6 +29,10 @@ _EIGEN_LIMIT = 3000
 # Products that finding the spectral interval costs, in the comparison of polynomial against plain steps.
 _INTERVAL_COST = 15
 _WIDEST_MARGIN = 0.01
+# Negative eigenvalues smaller than this fraction of the largest pass for rounding.
+_DEFINITE = 1e-6
+# Share of the largest nontrivial eigenvalue's power that may be lost in eigenvalues below rounding without a word.
+_LOST = 1e-3
 
 
 def diffuse(
@@ -65,7 +71,7 @@ def diffuse(
     """
     for t in powers:
         check_power(t)
-    return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, then_multiplied=False)
+    return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, weight=0)
 
 
 def coefficients(
@@ -84,7 +90,7 @@ def coefficients(
     """
     check_power(power)
     exponents = [power - 1.0]
-    return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, then_multiplied=True)[0]
+    return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, weight=1)[0]
 
 
 def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> FloatArray:
@@ -94,8 +100,8 @@ def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> F
     if float(power).is_integer():
         S = np.linalg.matrix_power(S, int(power))
     else:
-        values, vectors = _eigensystem(S)
-        S = (vectors * values**power) @ vectors.T
+        values, vectors = _eigensystem(S, np.finfo(kernel.dtype).eps)
+        S = (vectors * _power(values, power)) @ vectors.T
     if trivial and kernel.trivial is not None:
         S += np.outer(kernel.trivial, kernel.trivial)
     return S
@@ -103,7 +109,7 @@ def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> F
 
 def check_power(power: float) -> None:
     """Refuse a power that is not a positive, finite number."""
-    if isinstance(power, (bool, str)) or not np.isreal(power) or not 0 < float(power) < np.inf:
+    if isinstance(power, bool) or not isinstance(power, Real) or not 0 < float(power) < np.inf:
         raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
 
 
@@ -115,16 +121,16 @@ def _apply_powers(
     trivial: bool,
     method: str,
     rtol: float | None,
-    then_multiplied: bool,
+    weight: int,
 ) -> list[FloatArray]:
+    """S^e M for exponents e; with ``weight=1`` its error counts after one more product by S."""
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
-    M = np.asarray(M, dtype=kernel.dtype)
+    M = kernel.symmetric.asblock(M)
     rtol = _RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
-    S = deflated(kernel)
-    mode = None if kernel.trivial is None else np.outer(kernel.trivial, kernel.trivial @ M).astype(kernel.dtype)
+    mode = _trivial_part(kernel, M)
     rest = M if mode is None else M - mode
-    whole = all(float(e).is_integer() and e >= 0 for e in exponents)
+    whole = _whole(exponents)
     if method == "auto" and whole:
         most = max(exponents)
         shortcut = np.sqrt(2.0 * most * np.log(2.0 / rtol)) + _INTERVAL_COST
@@ -132,12 +138,26 @@ def _apply_powers(
     if method == "steps":
         if not whole:
             raise ValueError(f"method='steps' takes whole powers; {list(exponents)} were given. Use 'auto'.")
-        blocks = _steps(S, rest, [int(e) for e in exponents])
+        blocks = _steps(deflated(kernel), rest, [int(e) for e in exponents])
     else:
-        blocks = _real_powers(kernel, rest, exponents, method=method, rtol=rtol, weight=int(then_multiplied))
-    if trivial and mode is not None:
-        blocks = [block + mode for block in blocks]
-    return blocks
+        blocks = _real_powers(kernel, rest, exponents, method=method, rtol=rtol, weight=weight)
+    if mode is None:
+        return blocks
+    # Rounding may bring the trivial mode back, and S^(t-1) with t < 1 enlarges it: only what is meant may be there.
+    blocks = [block - _trivial_part(kernel, block) for block in blocks]
+    return [block + mode for block in blocks] if trivial else blocks
+
+
+def _trivial_part(kernel: HeatKernel, V: FloatArray) -> Any:
+    """``u u^T V``, or None where no trivial mode is known."""
+    if kernel.trivial is None:
+        return None
+    u = kernel.symmetric.asblock(kernel.trivial)
+    return u[:, None] * (u @ V)[None, :]
+
+
+def _whole(exponents: Sequence[float]) -> bool:
+    return all(float(e).is_integer() and e >= 0 for e in exponents)
 
 
 def _steps(S: Operator, V: FloatArray, exponents: list[int]) -> list[FloatArray]:
@@ -153,61 +173,79 @@ def _steps(S: Operator, V: FloatArray, exponents: list[int]) -> list[FloatArray]
 def _real_powers(
     kernel: HeatKernel, V: FloatArray, exponents: Sequence[float], *, method: str, rtol: float, weight: int
 ) -> list[FloatArray]:
-    """Real powers of the deflated kernel, by a polynomial or by diagonalising.
-
-    With ``weight=1`` the result is to be multiplied by S once more: the error counts after that product.
-    """
+    """Real powers of the deflated kernel, by a polynomial or by diagonalising."""
     S = deflated(kernel)
     # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
     margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
-    whole = all(float(e).is_integer() and e >= 0 for e in exponents)
-    low, high = spectral_interval(S, definite=kernel.definite or not whole, margin=margin)
-    if high <= 0.0:
+    ritz = extreme_ritz(S, 0.1 * margin)
+    room = margin * ritz.size
+    if room == 0.0:
         return [np.zeros_like(V) for _ in exponents]
-    if not whole and not kernel.definite:
-        _refuse_negative(lowest_eigenvalue(S), high)
-    series, error = ([], np.inf) if method == "eigen" else _chebyshev_series((low, high), exponents, rtol, weight)
+    # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
+    low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
+    if kernel.definite or not _whole(exponents):
+        require_definite(kernel, exponents)
+        low = 0.0
+    interval = low, high
+    series, error = ([], np.inf) if method == "eigen" else _chebyshev_series(interval, exponents, rtol, weight)
     if method == "eigen" or (method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT):
-        values, vectors = _eigensystem(S.toarray().astype(np.float64))
-        projected = vectors.T @ V
-        return [(vectors @ (_power(values, e)[:, None] * projected)).astype(V.dtype) for e in exponents]
+        return _by_eigenvectors(S, V, exponents, weight)
     if error > rtol:
-        warnings.warn(
-            f"the power was approximated to {error:.1e} of the largest nontrivial eigenvalue, not to {rtol:.1e}: small "
-            "powers that are not whole converge slowly. Use a power of 2 or more, a whole one, or method='eigen'.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    blocks = _evaluate_series(S, V, (low, high), series)
-    return [high**e * block for e, block in zip(exponents, blocks, strict=True)]
+        _warn_inexact(error, rtol)
+    blocks = _evaluate_series(S, V, interval, series)
+    return [max(abs(low), abs(high)) ** e * block for e, block in zip(exponents, blocks, strict=True)]
 
 
-def _refuse_negative(lowest: float, highest: float) -> None:
-    if lowest < -1e-6 * highest:
-        raise ValueError(
-            f"a power that is not a whole number was asked for, but the kernel has negative eigenvalues (down to "
-            f"{lowest:.2g}), which have none; use a whole power, or a kernel that is positive semidefinite (Gaussian "
-            "with a Euclidean metric, all pairs, one bandwidth, diagonal kept)."
-        )
+def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
+    """Refuse powers that are not whole where the kernel is found to have negative eigenvalues."""
+    if kernel.definite or _whole(powers):
+        return
+    # A Ritz value lies within the spectrum: where it is negative, so is an eigenvalue.
+    ritz = extreme_ritz(deflated(kernel), _DEFINITE, both=True)
+    refuse_negative(ritz.low, rounding=_DEFINITE * ritz.size)
+
+
+def _warn_inexact(error: float, wanted: float) -> None:
+    warnings.warn(
+        f"the power of the kernel is known to {error:.1e} of its largest nontrivial eigenvalue, not to {wanted:.1e}: "
+        "small powers that are not whole reach eigenvalues near zero, which are costly and finally rounding. Use a "
+        "power of 1 or more, or method='eigen'.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+
+
+def _by_eigenvectors(S: Operator, V: FloatArray, exponents: Sequence[float], weight: int) -> list[FloatArray]:
+    """Powers by diagonalising; what lies below rounding is left out, and said if it could matter."""
+    epsilon = float(np.finfo(S.dtype).eps)
+    values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, whole=_whole(exponents))
+    lost = (len(values) * epsilon) ** (min(exponents) + weight)
+    if (values == 0).sum() > 1 and lost > _LOST:
+        _warn_inexact(lost, _LOST)
+    projected = vectors.T @ V
+    return [(vectors @ (_power(values, e)[:, None] * projected)).astype(V.dtype) for e in exponents]
 
 
 def _power(values: FloatArray, exponent: float) -> FloatArray:
     """values**exponent, with 0 for values that are 0: of S^(t-1) only what S maps to something matters."""
-    return np.where(values > 0, np.where(values > 0, values, 1.0) ** exponent, 0.0)
+    nonzero = values != 0
+    return np.where(nonzero, np.where(nonzero, values, 1.0) ** exponent, 0.0)
 
 
-def _eigensystem(S: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues and eigenvectors of a positive semidefinite matrix; what is zero up to rounding is zero."""
+def _eigensystem(S: FloatArray, epsilon: float, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; what is zero up to rounding is zero."""
     values, vectors = np.linalg.eigh((S + S.T) / 2.0)
-    highest = max(float(values[-1]), 0.0)
-    _refuse_negative(float(values[0]), highest)
-    return np.where(values > len(values) * np.finfo(np.float64).eps * highest, values, 0.0), vectors
+    rounding = len(values) * epsilon * float(np.abs(values).max())
+    if not whole:
+        refuse_negative(float(values[0]), rounding=1e3 * rounding)
+        values = np.maximum(values, 0.0)
+    return np.where(np.abs(values) > rounding, values, 0.0), vectors
 
 
 def _chebyshev_series(
     interval: tuple[float, float], exponents: Sequence[float], rtol: float, weight: int
 ) -> tuple[list[FloatArray], float]:
-    """Series for (x / high)^e on [low, high], and their worst error times (x / high)^weight, measured."""
+    """Series for x^e on the interval, and their worst error times x^weight, measured; x in units of the largest |x|."""
     degree = 8
     while True:
         grid = _chebyshev_points(4 * degree)  # they crowd at the ends, where the error is largest
@@ -225,9 +263,9 @@ def _chebyshev_series(
 
 
 def _relative(z: FloatArray, interval: tuple[float, float]) -> FloatArray:
-    """Map [-1, 1] to [low, high], in units of high."""
+    """Map [-1, 1] to [low, high], in units of the larger of |low| and |high|."""
     low, high = interval
-    return (0.5 * (high - low) * (z + 1.0) + low) / high
+    return (0.5 * (high - low) * (z + 1.0) + low) / max(abs(low), abs(high))
 
 
 def _chebyshev_points(n: int) -> FloatArray:

@@ -11,12 +11,13 @@ from scipy.spatial.distance import squareform
 from scipy.stats import chi2
 
 from ._typing import FloatArray, RandomState
-from .diffusion import check_power, diffuse, matrix_power
+from .chunks import chunks
+from .diffusion import check_power, diffuse, matrix_power, require_definite
 from .heat import as_heat_kernel
 from .kernels import squared_distances
 from .processes import canonical_metric, check_pairs, kernel_rows
 from .sketch import GaussianSketch, resolve_seed
-from .spectrum import eigenpairs
+from .spectrum import eigenpairs, rounding_level
 
 __all__ = [
     "GlobalDistance",
@@ -29,6 +30,7 @@ __all__ = [
 # Entries of kernel rows held at a time (256 MB), and pairs treated together where all rows would take more.
 _ROW_ENTRIES = 1 << 25
 _PAIRS_PER_CHUNK = 512
+_SMALLEST_ERROR = 1e-6
 
 
 def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None, *, form: str = "rows") -> FloatArray:
@@ -72,6 +74,7 @@ def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None, *,
     n = kernel.shape[0]
     if form not in ("rows", "spectrum", "covariance"):
         raise ValueError(f"form={form!r} is not known; use 'rows', 'spectrum' or 'covariance'.")
+    require_definite(kernel, [power])
     if pairs is not None:
         pairs = check_pairs(pairs, n)
     if form == "rows" and pairs is not None:
@@ -106,7 +109,8 @@ def _pair_distances(kernel: Any, power: float, pairs: Any) -> FloatArray:
         indices, where = np.unique(pairs[chunk], return_inverse=True)
         rows = kernel_rows(kernel, power, indices)
         i, j = where.reshape(-1, 2).T
-        out[chunk] = np.linalg.norm(rows[i] - rows[j], axis=1)
+        for few in chunks(len(chunk), kernel.shape[0]):
+            out[chunk[few]] = np.linalg.norm(rows[i[few]] - rows[j[few]], axis=1)
     return out
 
 
@@ -114,10 +118,7 @@ def _spectral_coordinates(kernel: Any, power: float) -> FloatArray:
     """All of diffusion maps: lambda^t v, with the trivial coordinate where it matters, (N, N)."""
     n = kernel.shape[0]
     found = eigenpairs(kernel, n if kernel.trivial is None else n - 1, solver="dense")
-    values = found.values
-    if not float(power).is_integer():
-        values = np.maximum(values, 0.0)
-    coordinates = found.vectors * values**power
+    coordinates = found.coordinates(power, rounding_level(kernel))
     if kernel.trivial is not None and not kernel.trivial_is_constant:
         coordinates = np.column_stack([kernel.trivial, coordinates])
     weighed: FloatArray = kernel.weigh_rows(coordinates)
@@ -155,6 +156,8 @@ def distance_interval(
     '0.80 to 1.32'
     """
     level = _check_level(level, "level")
+    if n_components < 1:
+        raise ValueError(f"n_components={n_components} was given; it must be at least 1.")
     squared = np.square(np.asarray(distances, dtype=np.float64)) * n_components
     exact = np.square(np.asarray(exact_part, dtype=np.float64))
     tail = (1.0 - level) / 2.0
@@ -168,7 +171,7 @@ def components_for(distance_error: float, n_samples: int | None = None, *, confi
 
     Parameters
     ----------
-    distance_error : float in (0, 1)
+    distance_error : float in [1e-6, 1)
         e: estimates shall lie between (1 - e) and (1 + e) times the diffusion distance.
     n_samples : int, optional
         When given, all n (n - 1) / 2 distances shall do so at once (by the union bound); otherwise each single one.
@@ -185,11 +188,13 @@ def components_for(distance_error: float, n_samples: int | None = None, *, confi
     --------
     >>> from heatsketch import components_for
     >>> components_for(0.1)
-    193
+    192
     >>> components_for(0.1, n_samples=1000)
-    1480
+    1424
     """
     e = _check_level(distance_error, "distance_error")
+    if e < _SMALLEST_ERROR:
+        raise ValueError(f"distance_error={e} was given; it must be at least {_SMALLEST_ERROR}.")
     allowed = 1.0 - _check_level(confidence, "confidence")
     if n_samples is not None:
         if n_samples < 2:
@@ -255,6 +260,7 @@ def global_diffusion_distance(
     Parameters
     ----------
     A, B : HeatKernel or symmetric matrix of shape (N, N)
+        Kernels with row weights are compared in their symmetric forms.
     power : float
     n_components : int
         k, at least 2.

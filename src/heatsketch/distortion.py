@@ -24,6 +24,7 @@ QUANTILES = (0.001, 0.01, 0.05, 0.25)
 _COINCIDENT = 1e-12
 # Up to this many points all pairs are measured.
 _ALL_PAIRS = 2000
+_OTHER_SEED = 0xD15707
 _ANCHORS, _MINED_PAIRS, _MINED_NEIGHBORS, _WIDTH = 256, 256, 8, 64
 
 
@@ -67,7 +68,8 @@ def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
     ----------
     Y : array-like of shape (N, k)
     distances : array-like
-        Condensed, shape (N (N - 1) / 2,), or square, shape (N, N). Pairs at distance zero are left out.
+        Condensed, shape (N (N - 1) / 2,), or square, shape (N, N). Pairs closer than 1e-12 of the largest distance
+        coincide and are left out.
 
     Returns
     -------
@@ -199,7 +201,8 @@ def _random_pairs(n: int, seed: int) -> IntArray:
 
 def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> IntArray:
     """Pairs that look most contracted and most expanded, judged by a wide sketch, shape (m, 2)."""
-    G = GaussianSketch(seed).matrix(len(Y), _WIDTH) / np.sqrt(_WIDTH)
+    # Another seed than the caller's, which may be that of the embedding: its own columns would find nothing.
+    G = GaussianSketch(seed ^ _OTHER_SEED).matrix(len(Y), _WIDTH) / np.sqrt(_WIDTH)
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
     found = []
     for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other

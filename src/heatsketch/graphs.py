@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ._typing import FloatArray, IntArray
+from .chunks import chunks
 from .sketch import GaussianSketch
 
 __all__ = ["KnownRows", "adjacency", "check_affinity", "is_graph"]
@@ -38,6 +39,8 @@ def adjacency(graph: Any) -> sparse.csr_array:
     The edge attribute ``weight`` is used where present, 1 elsewhere; parallel edges add up.
     """
     if _library(graph) == "networkx":
+        if graph.number_of_nodes() == 0:
+            return sparse.csr_array((0, 0))
         if graph.is_directed():
             raise _directed("networkx DiGraph", "graph.to_undirected()")
         import networkx  # noqa: PLC0415
@@ -107,7 +110,13 @@ class KnownRows:
         keys = np.asarray(W @ self._probe, dtype=np.float64)
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
-        self._tolerance = SYMMETRY_TOLERANCE[W.dtype] * float(W.max())
+        self._largest = _row_maximum(W)
+
+    def is_the_matrix(self, X: Any) -> bool:
+        """Whether `X` is the matrix itself, up to rounding."""
+        if X.shape != self._W.shape:
+            return False
+        return bool((_row_maximum(abs(X - self._W)) <= self._tolerance(X) * self._largest).all())
 
     def match(self, rows: Any) -> tuple[IntArray, IntArray, FloatArray]:
         """All pairs of a given row and a row of the matrix that are equal up to rounding.
@@ -122,16 +131,26 @@ class KnownRows:
             One over the number of rows that row i equals.
         """
         keys = np.asarray(rows @ self._probe, dtype=np.float64)
-        reach = self._tolerance * np.abs(self._probe).sum()
+        largest = _row_maximum(rows)
+        reach = self._tolerance(rows) * largest * np.abs(self._probe).sum()
         first = np.searchsorted(self._keys, keys - reach, side="left")
         counts = np.searchsorted(self._keys, keys + reach, side="right") - first
-        counts[np.asarray(rows.sum(axis=1)).ravel() == 0] = 0
+        counts[largest == 0] = 0
         i = np.repeat(np.arange(len(keys)), counts)
         within = np.arange(len(i)) - np.repeat(np.cumsum(counts) - counts, counts)
         j = self._order[np.repeat(first, counts) + within]
-        if len(i):
-            worst = abs(rows[i] - self._W[j]).max(axis=1)
-            worst = worst.toarray() if sparse.issparse(worst) else worst
-            equal = np.ravel(worst) <= self._tolerance
-            i, j = i[equal], j[equal]
+        equal = np.zeros(len(i), dtype=bool)
+        for chunk in chunks(len(i), self._W.shape[1]):
+            worst = _row_maximum(abs(rows[i[chunk]] - self._W[j[chunk]]))
+            equal[chunk] = worst <= self._tolerance(rows) * self._largest[j[chunk]]
+        i, j = i[equal], j[equal]
         return i, j, 1.0 / np.bincount(i, minlength=len(keys))[i]
+
+    def _tolerance(self, rows: Any) -> float:
+        return max(SYMMETRY_TOLERANCE[self._W.dtype], SYMMETRY_TOLERANCE[rows.dtype])
+
+
+def _row_maximum(W: Any) -> FloatArray:
+    """Largest entry of each row, shape (m,)."""
+    largest = W.max(axis=1)
+    return np.ravel(largest.toarray() if sparse.issparse(largest) else largest)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity, PrecomputedAffinity
 from .bandwidth import BANDWIDTH_RULES, BandwidthEstimate, estimate_bandwidth
-from .graphs import adjacency, check_affinity, is_graph
+from .chunks import chunks
+from .inputs import check_distances, check_options, check_points
 from .normalize import Scaling, normalize
 from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
 
-__all__ = [
-    "HeatKernel",
-    "as_heat_kernel",
-    "build_heat_kernel",
-    "check_options",
-    "check_points",
-    "heat_kernel",
-    "refuse_sparse_distances",
-]
+__all__ = ["HeatKernel", "as_heat_kernel", "build_heat_kernel", "heat_kernel"]
 
 # n_neighbors="auto" holds all pairs up to this many points (0.8 GB in float64), and neighbours beyond.
 ALL_PAIRS_LIMIT = 10_000
@@ -32,7 +27,6 @@ AUTO_NEIGHBORS = 32
 # purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.
 _ALONE = 1e-6
 _CONSTANT_ULPS = 1e5
-_ROW_CHUNK_ENTRIES = 1 << 22
 
 
 class HeatKernel(Operator):
@@ -57,7 +51,7 @@ class HeatKernel(Operator):
 
     def __init__(
         self,
-        symmetric: Operator,
+        symmetric: Operator | None = None,
         *,
         trivial: FloatArray | None = None,
         row_weight: FloatArray | None = None,
@@ -66,9 +60,13 @@ class HeatKernel(Operator):
         scaling: Scaling | None = None,
         bandwidth: BandwidthEstimate | None = None,
     ) -> None:
-        self.symmetric, self.trivial, self.row_weight = symmetric, trivial, row_weight
+        self.trivial, self.row_weight = trivial, row_weight
         self.definite, self.affinity, self.scaling, self.bandwidth = definite, affinity, scaling, bandwidth
-        self.shape, self.dtype = symmetric.shape, symmetric.dtype
+        self._given = symmetric
+        if affinity is not None:
+            self.shape, self.dtype = (affinity.n_samples, affinity.n_samples), affinity.dtype
+        elif symmetric is not None:
+            self.shape, self.dtype = symmetric.shape, symmetric.dtype
 
     @classmethod
     def from_affinity(
@@ -76,7 +74,6 @@ class HeatKernel(Operator):
     ) -> HeatKernel:
         """Compose the kernel ``diag(s) K diag(s)``."""
         return cls(
-            ScaledOperator(affinity.operator, scaling.scale, scaling.scale),
             trivial=scaling.trivial,
             row_weight=scaling.row_weight,
             definite=affinity.definite,
@@ -85,11 +82,21 @@ class HeatKernel(Operator):
             bandwidth=bandwidth,
         )
 
-    def __reduce__(self) -> Any:
-        # A kernel made from data is pickled as what it was made from: the N x N matrix is formed again.
-        if self.affinity is not None:
-            return HeatKernel.from_affinity, (self.affinity, self.scaling, self.bandwidth)
-        return super().__reduce__()
+    @cached_property
+    def symmetric(self) -> Operator:
+        """S; composed on first use, so that a kernel loaded from a file forms its matrix only if that is needed."""
+        if self._given is not None:
+            return self._given
+        assert self.affinity is not None
+        assert self.scaling is not None
+        return ScaledOperator(self.affinity.operator, self.scaling.scale, self.scaling.scale)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "symmetric"}
+
+    def asblock(self, V: ArrayLike) -> FloatArray:
+        """`V` as the kernel's operator wants it."""
+        return self.symmetric.asblock(V)
 
     @property
     def trivial_is_constant(self) -> bool:
@@ -130,10 +137,12 @@ class HeatKernel(Operator):
         """
         if self.affinity is None or self.scaling is None:
             raise ValueError("this kernel was given as a matrix and has no rows at new points; build it from data.")
+        if self.affinity.is_training_input(X):
+            return self.place(Z)
         n, m = self.shape[0], X.shape[0]
         weighted = self.scaling.scale[:, None].astype(Z.dtype) * Z
         out = np.empty((m, Z.shape[1]), dtype=Z.dtype)
-        for batch in gen_batches(m, max(1, _ROW_CHUNK_ENTRIES // n)):
+        for batch in chunks(m, n):
             rows, log_scale = self.affinity.rows(X[batch])
             empty = np.flatnonzero(np.asarray(rows.sum(axis=1)).ravel() <= 0)
             if len(empty):
@@ -161,26 +170,6 @@ def as_heat_kernel(A: Any) -> HeatKernel:
             "data with heat_kernel(X, ...)."
         )
     return HeatKernel(SparseOperator(A) if sparse.issparse(A) else DenseOperator(A))
-
-
-def check_points(X: Any, affinity: str, metric: str) -> Any:
-    """Validate the input of a kernel: points, distances, affinities or a graph."""
-    if is_graph(X):
-        if affinity != "precomputed":
-            raise ValueError(f"a graph was given with affinity={affinity!r}; pass affinity='precomputed'.")
-        X = adjacency(X)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
-    refuse_sparse_distances(X, metric)
-    return X
-
-
-def refuse_sparse_distances(X: Any, metric: str) -> None:
-    """Refuse sparse distances: an entry that is not stored would be a distance of zero."""
-    if metric == "precomputed" and sparse.issparse(X):
-        raise ValueError(
-            "sparse X was given with metric='precomputed'; an entry that is not stored would be a distance of zero. "
-            "Give dense distances, or affinities with affinity='precomputed'."
-        )
 
 
 def heat_kernel(
@@ -265,13 +254,21 @@ def build_heat_kernel(
     max_iter: int,
 ) -> HeatKernel:
     """`heat_kernel` for input that has been through `check_points`."""
-    check_options(affinity=affinity, metric=metric, diagonal=diagonal)
+    check_options(
+        affinity=affinity,
+        metric=metric,
+        diagonal=diagonal,
+        normalization=normalization,
+        alpha=alpha,
+        tol=tol,
+        max_iter=max_iter,
+    )
     estimate = None
     if affinity == "precomputed":
         kernel: Affinity = PrecomputedAffinity(X, diagonal=diagonal)
     else:
         if metric == "precomputed":
-            X = _check_distances(X)
+            X = check_distances(X)
         estimate = _resolve_bandwidth(X, bandwidth, metric)
         kernel = GaussianAffinity(
             X,
@@ -297,35 +294,6 @@ def resolve_neighbors(n_neighbors: int | str | None, n_samples: int) -> int | No
     if isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool) and n_neighbors >= 1:
         return None if n_neighbors >= n_samples - 1 else int(n_neighbors)
     raise ValueError(f"n_neighbors={n_neighbors!r} was given; use None for every pair, a positive integer, or 'auto'.")
-
-
-def check_options(*, affinity: str, metric: str, diagonal: str) -> None:
-    """Refuse options that are unknown or contradict each other."""
-    for name, value, options in (
-        ("affinity", affinity, ("gaussian", "precomputed")),
-        ("diagonal", diagonal, ("auto", "keep", "zero")),
-    ):
-        if value not in options:
-            raise ValueError(f"{name}={value!r} is not known; use one of {options}.")
-    if affinity == "precomputed" and metric == "precomputed":
-        raise ValueError(
-            "affinity and metric are both 'precomputed'; say which of the two X holds: affinities "
-            "(affinity='precomputed') or distances (metric='precomputed')."
-        )
-
-
-def _check_distances(D: FloatArray) -> FloatArray:
-    D = check_affinity(D, name="X (precomputed distances)")
-    worst = np.abs(np.diagonal(D)).max()
-    if worst > 1e-8 * D.max():
-        raise ValueError(
-            f"X holds precomputed distances, but its diagonal is not zero (up to {worst:.3g}); if these are "
-            "affinities, pass affinity='precomputed' and leave metric at its default."
-        )
-    if worst > 0:
-        D = D.copy()
-        np.fill_diagonal(D, 0.0)
-    return D
 
 
 def _resolve_bandwidth(X: Any, bandwidth: float | str, metric: str) -> BandwidthEstimate:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.extmath import row_norms
 
-from ._typing import FloatArray
+from ._typing import FloatArray, IntArray
+from .chunks import chunks
 
 __all__ = ["METRICS_EUCLIDEAN", "gaussian_affinity", "squared_distances"]
 
@@ -21,8 +24,9 @@ _DIRECT_FEATURES = 16
 # |x|^2 + |y|^2 - 2 x.y loses digits where the points are close for their distance from the centre. Below this
 # fraction of |x|^2 + |y|^2 the difference is formed instead, which leaves a relative error near 1e-9.
 _CANCELLATION = 1e-6
-_ROUNDING = 1e-14
-_PAIRS_PER_CHUNK = 1 << 16
+# Pairs this much closer than the farthest are looked at for equality.
+_NEARLY_EQUAL = 1e-6
+_METRICS_OF_THE_SAMPLE = frozenset({"seuclidean", "mahalanobis"})
 
 
 def squared_distances(X: Any, Y: Any = None, metric: str = "euclidean") -> FloatArray:
@@ -33,26 +37,34 @@ def squared_distances(X: Any, Y: Any = None, metric: str = "euclidean") -> Float
     X : ndarray or sparse array of shape (m, d), or (m, N) distances if metric is "precomputed"
     Y : ndarray or sparse array of shape (N, d), default: X
     metric : str
-        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed". Its distances are squared,
-        except that "sqeuclidean" means the squared Euclidean distance itself.
+        A metric of :func:`sklearn.metrics.pairwise_distances` that is a function of two points alone, or
+        "precomputed". Its distances are squared, except that "sqeuclidean" means the squared Euclidean distance.
 
     Returns
     -------
     D2 : ndarray of float64, shape (m, N)
         Exactly 0 where two rows are equal.
     """
-    Y = X if Y is None else Y
+    with np.errstate(over="ignore", invalid="ignore"):
+        D2 = _squared_distances(X, X if Y is None else Y, metric)
+    if not np.isfinite(D2).all():
+        raise ValueError(
+            "squared distances between points overflow; divide X by its largest absolute value (and the bandwidth, if "
+            "given, by its square)."
+        )
+    return D2
+
+
+def _squared_distances(X: Any, Y: Any, metric: str) -> FloatArray:
     D2: FloatArray
     if metric == "precomputed":
         D2 = np.square(X, dtype=np.float64)
         return D2
+    X, Y = (Z.astype(np.float64) if sparse.issparse(Z) else np.asarray(Z, dtype=np.float64) for Z in (X, Y))
     if metric not in METRICS_EUCLIDEAN:
-        D2 = np.asarray(pairwise_distances(X, Y, metric=metric), dtype=np.float64)
-        D2[_ROUNDING * D2.max(initial=0.0) >= D2] = 0.0  # a point's distance to itself may be rounding instead of 0
-        return np.square(D2, out=D2)
-    if sparse.issparse(X) or sparse.issparse(Y):
-        return _guarded(sparse.csr_array(X, dtype=np.float64), sparse.csr_array(Y, dtype=np.float64))
-    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+        return _other_metric(X, Y, metric)
+    if sparse.issparse(X):
+        return _guarded(X, Y)
     if X.shape[1] <= _DIRECT_FEATURES:
         D2 = cdist(X, Y, "sqeuclidean")
         return D2
@@ -65,11 +77,30 @@ def _guarded(X: Any, Y: Any) -> FloatArray:
     norms = row_norms(X, squared=True)[:, None] + row_norms(Y, squared=True)[None, :]
     product = X @ Y.T
     D2: FloatArray = norms - 2.0 * (product.toarray() if sparse.issparse(product) else product)
-    close_i, close_j = np.nonzero(_CANCELLATION * norms >= D2)
-    for start in range(0, len(close_i), _PAIRS_PER_CHUNK):
-        i, j = close_i[start : start + _PAIRS_PER_CHUNK], close_j[start : start + _PAIRS_PER_CHUNK]
+    for i, j in _in_chunks(D2 <= _CANCELLATION * norms, X.shape[1]):
         D2[i, j] = row_norms(X[i] - Y[j], squared=True)
     return D2
+
+
+def _other_metric(X: Any, Y: Any, metric: str) -> FloatArray:
+    """Squared distances of a metric of scikit-learn's; 0 for equal rows, which some metrics only come close to."""
+    if metric in _METRICS_OF_THE_SAMPLE:
+        raise ValueError(
+            f"metric={metric!r} depends on the whole sample, so new points would change it; scale X first (for example "
+            "with sklearn.preprocessing.StandardScaler or a whitening PCA) and use metric='euclidean'."
+        )
+    D = np.asarray(pairwise_distances(X, Y, metric=metric), dtype=np.float64)
+    for i, j in _in_chunks(D <= _NEARLY_EQUAL * D.max(axis=1, initial=0.0, keepdims=True), X.shape[1]):
+        equal = row_norms(X[i] - Y[j], squared=True) == 0
+        D[i[equal], j[equal]] = 0.0
+    return np.square(D, out=D)
+
+
+def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """Indices of the chosen pairs, so many at a time that their differences fit in little memory."""
+    i, j = np.nonzero(chosen)
+    for chunk in chunks(len(i), n_features):
+        yield i[chunk], j[chunk]
 
 
 def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float) -> FloatArray:

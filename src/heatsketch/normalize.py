@@ -24,7 +24,8 @@ References
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -34,7 +35,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._typing import FloatArray
 from .operators import Operator
 
-__all__ = ["NORMALIZATIONS", "Scaling", "normalize", "sinkhorn"]
+__all__ = ["NORMALIZATIONS", "Scaling", "ScalingOptions", "normalize", "sinkhorn"]
 
 # Rounding in a product limits how closely row sums can be known: no smaller tolerance is asked for than this
 # many units in the last place of the kernel's dtype.
@@ -95,49 +96,93 @@ class Scaling:
         return factor * degrees**-self.degree_exponent * sums**-self.reference_exponent
 
 
-def _symmetric(K: Operator, alpha: float, degrees: FloatArray, *, markov: bool) -> Scaling:
-    """Algorithm 1 of the paper; with `markov` its row-stochastic form."""
+@dataclass(frozen=True)
+class ScalingOptions:
+    """What a normalisation may be told: the density exponent, the tolerance and the most products to spend."""
+
+    alpha: float = 1.0
+    tol: float = 1e-8
+    max_iter: int = 1000
+
+
+def symmetric(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:
+    """Algorithm 1 of the paper."""
+    alpha = options.alpha
     q = degrees**-alpha
     v = q * np.asarray(K @ q, dtype=np.float64)  # row sums of K~
-    total = np.sqrt(v.sum())
+    s = q / np.sqrt(v)
     return Scaling(
-        scale=q / np.sqrt(v),
-        trivial=np.sqrt(v) / total,
-        row_weight=total / np.sqrt(v) if markov else None,
+        scale=s,
+        trivial=np.sqrt(v / v.sum()),
+        row_weight=None,
         n_iter=2,
         residual=0.0,
         converged=True,
-        left=q / np.sqrt(v) * (total / np.sqrt(v) if markov else 1.0),
+        left=s,
         reference=q,
-        reference_exponent=1.0 if markov else 0.5,
-        degree_exponent=0.0 if markov else alpha / 2,
-        constant=float(total) if markov else 1.0,
+        reference_exponent=0.5,
+        degree_exponent=alpha / 2,
+        constant=1.0,
     )
 
 
-def _bistochastic(K: Operator, weights: FloatArray | None, degrees: FloatArray, tol: float, max_iter: int) -> Scaling:
-    """Algorithm 2 of the paper, or its form with respect to `weights`."""
-    w = np.ones(K.shape[0]) if weights is None else weights
-    s, row_sums, n_iter = sinkhorn(K, w, start=(w * degrees) ** -0.5, tol=tol, max_iter=max_iter)
-    residual = float(np.max(np.abs(row_sums - 1.0)))
-    if weights is None:
-        u, row_weight, constant = np.full(len(s), len(s) ** -0.5), None, 1.0
-    else:
-        constant = float(np.sqrt(w.sum()))
-        u = np.sqrt(w) / constant
-        row_weight = 1.0 / u
-    return Scaling(
-        scale=s * np.sqrt(w),
-        trivial=u,
-        row_weight=row_weight,
-        n_iter=n_iter + 1,  # the product that gave the degrees
-        residual=residual,
-        converged=residual <= tol,
-        left=constant * s / row_sums,
-        reference=s * w,
+def stochastic(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:
+    """The Markov matrix that is similar to Algorithm 1: the same S, rows divided by u."""
+    same = symmetric(K, degrees, options)
+    u = same.trivial
+    constant = float(same.reference.sum() / (u @ same.scale))  # sqrt(sum v), since u s = q / sqrt(sum v)
+    return replace(
+        same,
+        row_weight=1.0 / u,
+        left=same.scale / u,
         reference_exponent=1.0,
         degree_exponent=0.0,
         constant=constant,
+    )
+
+
+def bistochastic(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:
+    """Algorithm 2 of the paper."""
+    n = len(degrees)
+    found = _balanced(K, degrees, np.ones(n), options)
+    return replace(found, trivial=np.full(n, n**-0.5))
+
+
+def bistochastic_weighted(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:
+    """Bistochastic with respect to the weights q^-alpha (Marshall and Coifman)."""
+    w = degrees**-options.alpha
+    found = _balanced(K, degrees, w, options)
+    constant = float(np.sqrt(w.sum()))
+    u = np.sqrt(w) / constant
+    return replace(found, trivial=u, row_weight=1.0 / u, left=constant * found.left, constant=constant)
+
+
+def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingOptions) -> Scaling:
+    """``s (K (s w)) = 1``; the trivial vector and the row weight are left to the caller."""
+    tol = max(options.tol, _TOLERANCE_ULPS * float(np.finfo(K.dtype).eps))
+    s, row_sums, n_iter = sinkhorn(K, w, start=(w * degrees) ** -0.5, tol=tol, max_iter=options.max_iter)
+    residual = float(np.max(np.abs(row_sums - 1.0)))
+    if residual > tol:
+        warnings.warn(
+            f"the bistochastic scaling reached row sums within {residual:.1e} of 1 after {n_iter + 1} products, not "
+            f"within tol={tol:.1e}. Raise max_iter or tol; if the residual stays large, the affinity has no such "
+            "scaling (without its diagonal it may have none, as when one point outweighs all others): use "
+            "diagonal='auto' or normalization='symmetric'.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Scaling(
+        scale=s * np.sqrt(w),
+        trivial=np.sqrt(w),
+        row_weight=None,
+        n_iter=n_iter + 1,  # with the product that gave the degrees
+        residual=residual,
+        converged=residual <= tol,
+        left=s / row_sums,
+        reference=s * w,
+        reference_exponent=1.0,
+        degree_exponent=0.0,
+        constant=1.0,
     )
 
 
@@ -203,7 +248,13 @@ def _anderson(history: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     return x + step - (dx + df) @ gamma
 
 
-NORMALIZATIONS = ("symmetric", "bistochastic", "stochastic", "bistochastic-weighted")
+# Normalisations by name; one that is added here can be used in every estimator.
+NORMALIZATIONS: dict[str, Callable[[Operator, FloatArray, ScalingOptions], Scaling]] = {
+    "symmetric": symmetric,
+    "bistochastic": bistochastic,
+    "stochastic": stochastic,
+    "bistochastic-weighted": bistochastic_weighted,
+}
 
 
 def normalize(
@@ -243,7 +294,7 @@ def normalize(
         If row sums are not within `tol` of 1 after `max_iter` products.
     """
     if normalization not in NORMALIZATIONS:
-        raise ValueError(f"normalization={normalization!r} is not known; use one of {NORMALIZATIONS}.")
+        raise ValueError(f"normalization={normalization!r} is not known; use one of {tuple(NORMALIZATIONS)}.")
     if degrees is None:
         degrees = np.asarray(K @ np.ones(K.shape[0]), dtype=np.float64)
     if not (degrees > 0).all():
@@ -252,18 +303,5 @@ def normalize(
             f"{len(empty)} rows of the affinity are zero (the first is row {empty[0]}), so they cannot be scaled; "
             "remove those samples, use a larger bandwidth, or leave diagonal='auto' so that they keep themselves."
         )
-    if normalization in ("symmetric", "stochastic"):
-        return _symmetric(K, alpha, degrees, markov=normalization == "stochastic")
-    tol = max(tol, _TOLERANCE_ULPS * float(np.finfo(K.dtype).eps))
-    weights = degrees**-alpha if normalization == "bistochastic-weighted" else None
-    scaling = _bistochastic(K, weights, degrees, tol, max_iter)
-    if not scaling.converged:
-        warnings.warn(
-            f"the bistochastic scaling reached row sums within {scaling.residual:.1e} of 1 after {scaling.n_iter} "
-            f"products, not within tol={tol:.1e}. Raise max_iter or tol; if the residual stays large, the affinity "
-            "has no such scaling (without its diagonal it may have none, as when one point outweighs all others): "
-            "use diagonal='auto' or normalization='symmetric'.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return scaling
+    options = ScalingOptions(alpha=alpha, tol=tol, max_iter=max_iter)
+    return NORMALIZATIONS[normalization](K, degrees, options)

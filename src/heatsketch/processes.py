@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
 from ._typing import FloatArray, IntArray, RandomState
+from .chunks import chunks
 from .diffusion import check_power, diffuse
 from .heat import as_heat_kernel
 from .sketch import GaussianSketch, resolve_seed
-from .spectrum import eigenpairs
+from .spectrum import eigenpairs, rounding_level
 
 __all__ = ["canonical_metric", "check_pairs", "gaussian_process", "kernel_rows", "secant_products"]
 
@@ -83,7 +84,10 @@ def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
     indices, where = np.unique(triples, return_inverse=True)
     rows = kernel_rows(kernel, power, indices)
     i, j, k = where.reshape(triples.shape).T
-    products: FloatArray = np.einsum("mn,mn->m", rows[i] - rows[j], rows[i] - rows[k])
+    products = np.empty(len(triples))
+    for chunk in chunks(len(triples), kernel.shape[0]):
+        at = rows[i[chunk]]
+        products[chunk] = np.einsum("mn,mn->m", at - rows[j[chunk]], at - rows[k[chunk]])
     return products
 
 
@@ -100,6 +104,8 @@ def canonical_metric(covariance: ArrayLike) -> FloatArray:
         Condensed, as :func:`scipy.spatial.distance.pdist` returns them.
     """
     C = np.asarray(covariance, dtype=np.float64)
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise ValueError(f"a covariance of shape {C.shape} was given; it must be square.")
     variance = np.diagonal(C)
     squared = variance[:, None] + variance[None, :] - 2.0 * C
     np.fill_diagonal(squared, 0.0)
@@ -126,6 +132,7 @@ def gaussian_process(
         1/2 gives covariance A itself (section 3 of the paper); p the process that the embedding with power p samples.
     method : {"sketch", "karhunen-loeve"}
         "sketch" computes ``S^power g``; "karhunen-loeve" sums ``xi_i lambda_i^power v_i`` over the eigenpairs of S.
+        For a kernel with row weights w the rows are multiplied by w: the covariance is diag(w) S^(2 power) diag(w).
     n_terms : int, optional
         Nontrivial terms of the Karhunen-Loève sum; all by default.
     random_state : int, RandomState, Generator or None
@@ -151,8 +158,8 @@ def gaussian_process(
         raise ValueError(f"method={method!r} is not known; use 'sketch' or 'karhunen-loeve'.")
     most = n if kernel.trivial is None else n - 1
     pairs = eigenpairs(kernel, most if n_terms is None else n_terms, solver="dense")
-    values, vectors = np.maximum(pairs.values, 0.0) ** power, pairs.vectors
+    terms = pairs.coordinates(power, rounding_level(kernel))  # lambda_i^power v_i
     if kernel.trivial is not None:
-        values, vectors = np.append(1.0, values), np.column_stack([kernel.trivial, vectors])
-    xi = sketch.matrix(len(values), n_draws)  # one standard normal for each term and draw
-    return kernel.weigh_rows((vectors * values) @ xi).astype(kernel.dtype)
+        terms = np.column_stack([kernel.trivial, terms])
+    xi = sketch.matrix(terms.shape[1], n_draws)  # one standard normal for each term and draw
+    return kernel.weigh_rows(terms @ xi).astype(kernel.dtype)

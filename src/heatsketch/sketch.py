@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from ._typing import FloatArray, IntArray, RandomState
+from .chunks import chunks
 
 __all__ = [
     "SKETCHES",
@@ -41,8 +42,8 @@ _MASK32 = np.uint64(0xFFFFFFFF)
 _MERSENNE61 = np.uint64(2**61 - 1)
 # Streams keep uses of one seed apart: they are the last word of the Philox counter.
 _GAUSSIAN, _RADEMACHER, _HASH, _COLUMNS = range(4)
-# Counters handled at a time, so that the temporaries of ten Philox rounds stay in cache.
-_COUNTERS_PER_CHUNK = 1 << 15
+# Entries made at a time, so that the temporaries of ten Philox rounds stay in cache.
+_ENTRIES_PER_CHUNK = 1 << 16
 
 
 def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], seed: int) -> tuple[Words, ...]:
@@ -88,15 +89,20 @@ def resolve_seed(random_state: RandomState) -> int:
 class Sketch(ABC):
     """The law of a random matrix together with its seed.
 
-    All of them satisfy ``E[M M^T] = k I`` for k columns, which is what makes squared distances in
+    Random ones satisfy ``E[M M^T] = k I`` for k columns, which is what makes squared distances in
     ``A M / sqrt(k)`` unbiased. A subclass owes one method, `_block`, for index arrays.
     """
 
     seed: int
 
-    # Law of k |y_i - y_j|^2 / d_ij^2: chi-square with k degrees of freedom "exact"-ly, "approximate"-ly
-    # (the same mean and no larger variance), or None where neither holds.
+    # Law of k |y_i - y_j|^2 / d_ij^2: chi-square with k degrees of freedom ("exact"), of the same mean and no larger
+    # variance ("approximate"), or neither (None).
     distance_law: ClassVar[Literal["exact", "approximate"] | None] = None
+
+    @classmethod
+    def make(cls, seed: int, n_rows: int) -> Sketch:  # noqa: ARG003
+        """The sketch of a data set of `n_rows` points; most laws do not depend on their number."""
+        return cls(seed)
 
     def block(self, rows: ArrayLike, columns: ArrayLike) -> FloatArray:
         """Entries at the given rows and columns.
@@ -110,8 +116,11 @@ class Sketch(ABC):
         -------
         block : ndarray of float64, shape (len(rows), len(columns))
         """
-        i, j = np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(columns))
-        return self._block(i.astype(np.int64), j.astype(np.int64))
+        i, j = (np.atleast_1d(np.asarray(index)).astype(np.int64) for index in (rows, columns))
+        out = np.empty((len(i), len(j)))
+        for chunk in chunks(len(i), len(j), _ENTRIES_PER_CHUNK):
+            out[chunk] = self._block(i[chunk], j)
+        return out
 
     def matrix(self, n_rows: int, n_columns: int, *, first_column: int = 0) -> FloatArray:
         """Columns ``first_column, ..., first_column + n_columns - 1`` of the first `n_rows` rows."""
@@ -123,14 +132,8 @@ class Sketch(ABC):
 
 def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
     """Four Philox words for each row and each group of columns, shape (rows, groups, 4)."""
-    words = np.empty((len(rows), len(groups), 4), dtype=np.uint64)
-    step = max(1, _COUNTERS_PER_CHUNK // max(1, len(groups)))
-    for start in range(0, len(rows), step):
-        i = rows[start : start + step, None].astype(np.uint64)
-        counter = (i & _MASK32, i >> np.uint64(32), groups[None, :], stream)
-        for w, word in enumerate(philox(counter, seed)):
-            words[start : start + step, :, w] = word
-    return words
+    i = rows[:, None].astype(np.uint64)
+    return np.stack(philox((i & _MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,11 @@ class ColumnSketch(Sketch):
 
     n_rows: int = field(kw_only=True)
 
+    @classmethod
+    def make(cls, seed: int, n_rows: int) -> Sketch:
+        """The sketch that samples among `n_rows` points."""
+        return cls(seed, n_rows=n_rows)
+
     @property
     def points(self) -> IntArray:
         """The points in the order in which the columns take them, shape (n_rows,)."""
@@ -261,6 +269,7 @@ class ArraySketch(Sketch):
         return np.asarray(self.array[np.ix_(rows, columns)], dtype=np.float64)
 
 
+# Sketches by name; one that is added here can be used in every estimator.
 SKETCHES: dict[str, type[Sketch]] = {
     "gaussian": GaussianSketch,
     "rademacher": RademacherSketch,
@@ -287,13 +296,11 @@ def make_sketch(sketch: str | ArrayLike, seed: int, n_rows: int) -> Sketch:
                 f"sketch={sketch!r} is not known; use one of {sorted(SKETCHES)} or an array of shape "
                 "(n_samples, n_components)."
             )
-        if sketch == "columns":
-            return ColumnSketch(seed, n_rows=n_rows)
-        return SKETCHES[sketch](seed)
+        return SKETCHES[sketch].make(seed, n_rows)
     array = np.asarray(sketch)
-    if array.ndim != 2 or array.shape[0] != n_rows or not np.issubdtype(array.dtype, np.number):
+    if array.ndim != 2 or array.shape[0] != n_rows or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"sketch was given as an array of shape {array.shape} and dtype {array.dtype}; it must be numeric "
+            f"sketch was given as an array of shape {array.shape} and dtype {array.dtype}; it must be real "
             f"with shape ({n_rows}, n_components), one row for each sample."
         )
     if not np.isfinite(array).all():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackNoConvergence, aslinearoperator, eigsh
+from scipy.linalg import eigh, eigh_tridiagonal
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
@@ -16,7 +15,15 @@ from .heat import HeatKernel
 from .operators import DeflatedOperator, Operator
 from .sketch import GaussianSketch
 
-__all__ = ["SOLVERS", "Eigenpairs", "deflated", "eigenpairs", "lowest_eigenvalue", "spectral_interval"]
+__all__ = [
+    "SOLVERS",
+    "Eigenpairs",
+    "deflated",
+    "eigenpairs",
+    "extreme_ritz",
+    "refuse_negative",
+    "rounding_level",
+]
 
 SOLVERS = ("auto", "dense", "lanczos", "randomized")
 
@@ -24,7 +31,9 @@ SOLVERS = ("auto", "dense", "lanczos", "randomized")
 _DENSE_LIMIT = 2000
 _OVERSAMPLING = 10
 _FILTER_DEGREE = 10
-_RITZ_RESTARTS = 1000
+_LANCZOS_STEPS = 200
+# Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
+_BANISH = 3.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
 
 
@@ -46,6 +55,37 @@ class Eigenpairs:
     vectors: FloatArray
     residuals: FloatArray
 
+    def coordinates(self, power: float, rounding: float) -> FloatArray:
+        """``lambda^power v``, with 0 for values that are zero up to `rounding`, shape (N, k)."""
+        nonzero = np.abs(self.values) > rounding
+        base = np.where(nonzero, self.values, 1.0)
+        if not float(power).is_integer():
+            refuse_negative(float(base.min(initial=1.0)))
+        return self.vectors * np.where(nonzero, base**power, 0.0)
+
+    def join(self, others: Eigenpairs) -> Eigenpairs:
+        """These pairs followed by others."""
+        return Eigenpairs(
+            np.append(self.values, others.values),
+            np.column_stack([self.vectors, others.vectors]),
+            np.append(self.residuals, others.residuals),
+        )
+
+
+def refuse_negative(lowest: float, rounding: float = 0.0) -> None:
+    """Refuse a power that is not whole of a kernel with negative eigenvalues."""
+    if lowest < -rounding:
+        raise ValueError(
+            f"a power that is not a whole number was asked for, but the kernel has negative eigenvalues (down to "
+            f"{lowest:.2g}), which have none; use a whole power, or a kernel that is positive semidefinite (Gaussian "
+            "with a Euclidean metric, all pairs, one bandwidth, diagonal kept)."
+        )
+
+
+def rounding_level(kernel: HeatKernel) -> float:
+    """Size below which an eigenvalue of the kernel is rounding."""
+    return 10.0 * kernel.shape[0] * float(np.finfo(kernel.dtype).eps)
+
 
 def deflated(kernel: HeatKernel) -> Operator:
     """S without its trivial mode, where one is known."""
@@ -53,7 +93,13 @@ def deflated(kernel: HeatKernel) -> Operator:
 
 
 def eigenpairs(
-    kernel: HeatKernel, n_pairs: int, *, solver: str = "auto", tol: float = 1e-8, max_iter: int = 1000
+    kernel: HeatKernel,
+    n_pairs: int,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    after: Eigenpairs | None = None,
 ) -> Eigenpairs:
     """Largest nontrivial eigenvalues of the symmetric heat kernel, and their eigenvectors.
 
@@ -63,12 +109,15 @@ def eigenpairs(
     n_pairs : int
         At most N - 1 where the trivial mode is known, N otherwise.
     solver : {"auto", "dense", "lanczos", "randomized"}
-        "dense" diagonalises the whole matrix; "lanczos" is ARPACK; "randomized" is subspace iteration with a
-        Chebyshev filter from a random start, which cannot miss repeated eigenvalues. "auto" takes "dense" up to
-        2000 points or when a fifth of all pairs is wanted, "lanczos" otherwise.
+        "dense" diagonalises the whole matrix; "lanczos" is ARPACK, repeated on the complement of what it found until
+        no larger eigenvalue is left, so that repeated ones are not missed; "randomized" is subspace iteration with a
+        Chebyshev filter from a random start. "auto" takes "dense" up to 2000 points or when a fifth of all pairs is
+        wanted, "lanczos" otherwise.
     tol : float
         Residual wanted.
     max_iter : int
+    after : Eigenpairs, optional
+        Pairs that are known already: the next ones are found.
 
     Returns
     -------
@@ -80,11 +129,14 @@ def eigenpairs(
         If a measured residual exceeds 10 `tol` (and rounding).
     """
     n = kernel.shape[0]
-    most = n if kernel.trivial is None else n - 1
+    known = np.empty((n, 0)) if kernel.trivial is None else kernel.trivial[:, None]
+    if after is not None:
+        known = np.column_stack([known, after.vectors])
+    most = n - known.shape[1]
     if not 1 <= n_pairs <= most:
         raise ValueError(
-            f"n_components={n_pairs} eigenvectors were asked for, but {n} samples have {most}; use n_components "
-            f"between 1 and {most}."
+            f"{n_pairs} eigenvectors (n_components) were asked for, but {n} samples have {most} more; ask for between "
+            f"1 and {most}."
         )
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
@@ -93,7 +145,7 @@ def eigenpairs(
     if solver == "lanczos" and n_pairs >= most:
         raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
     solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
-    values, vectors = solve(kernel, n_pairs, tol, max_iter)
+    values, vectors = solve(kernel, n_pairs, known, tol, int(max_iter))
     vectors = vectors * np.where(_START.matrix(n, 1)[:, 0] @ vectors < 0, -1.0, 1.0)
     residuals = np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0)
     allowed = max(10.0 * tol, 100.0 * float(np.finfo(kernel.dtype).eps))
@@ -107,26 +159,42 @@ def eigenpairs(
     return Eigenpairs(values, vectors, residuals)
 
 
-def _dense(kernel: HeatKernel, k: int, _tol: float, _max_iter: int) -> tuple[FloatArray, FloatArray]:
-    S = kernel.symmetric.toarray().astype(np.float64)
-    n = len(S)
-    if kernel.trivial is not None:
-        # The trivial eigenvalue 1 becomes -2: out of the way of indefinite kernels too.
-        S -= 3.0 * np.outer(kernel.trivial, kernel.trivial)
+def _dense(kernel: HeatKernel, k: int, known: FloatArray, _tol: float, _max_iter: int) -> tuple[FloatArray, FloatArray]:
+    n = kernel.shape[0]
+    S = kernel.symmetric.toarray().astype(np.float64) - _BANISH * (known @ known.T)
     values, vectors = eigh(S, subset_by_index=(n - k, n - 1), overwrite_a=True, check_finite=False)
     return values[::-1], vectors[:, ::-1]
 
 
-def _lanczos(kernel: HeatKernel, k: int, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray]:
-    n = kernel.shape[0]
-    operator = deflated(kernel)
-    start = _START.matrix(n, 1)[:, 0].astype(kernel.dtype)
+def _lanczos(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray]:
+    values, vectors = _arpack(kernel, k, known, tol, max_iter)
+    # A Krylov space holds one vector of each eigenspace; others enter by rounding only, and some may not. Whatever is
+    # left in the complement and larger than what was found takes its place.
+    for _ in range(k):
+        missed, vector = _arpack(kernel, 1, np.column_stack([known, vectors]), tol, max_iter)
+        if missed[0] <= values[-1] + tol:
+            break
+        values, vectors = np.append(values, missed), np.column_stack([vectors, vector])
+        order = np.argsort(-values, kind="stable")[:k]
+        values, vectors = values[order], vectors[:, order]
+    return values, vectors
+
+
+def _arpack(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray]:
+    """Largest k eigenpairs of S outside the span of `known`, by implicitly restarted Lanczos."""
+    S, n = kernel.symmetric, kernel.shape[0]
+    known = known.astype(S.dtype)
+
+    def banished(v: FloatArray) -> FloatArray:
+        return S.matvec(v) - _BANISH * (known @ (known.T @ v.ravel()))
+
+    start = _START.matrix(n, 1, first_column=known.shape[1])[:, 0].astype(S.dtype)
     try:
         values, vectors = eigsh(
-            aslinearoperator(operator),
+            LinearOperator((n, n), matvec=banished, dtype=S.dtype),
             k=k,
             which="LA",
-            v0=start,
+            v0=start - known @ (known.T @ start),
             tol=tol,
             maxiter=max_iter,
             ncv=min(n, 2 * k + 20),
@@ -140,11 +208,17 @@ def _lanczos(kernel: HeatKernel, k: int, tol: float, max_iter: int) -> tuple[Flo
     return values[order].astype(np.float64), vectors[:, order].astype(np.float64)
 
 
-def _subspace(kernel: HeatKernel, k: int, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray]:
+def _subspace(
+    kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int
+) -> tuple[FloatArray, FloatArray]:
     """Chebyshev-filtered subspace iteration (Zhou and Saad, 2007) from a Gaussian start."""
-    S, n = deflated(kernel), kernel.shape[0]
+    S, n = kernel.symmetric, kernel.shape[0]
+
+    def outside(V: FloatArray) -> FloatArray:
+        return V - known @ (known.T @ V)
+
     lower = 0.0 if kernel.definite else -1.0
-    Q = np.linalg.qr(S @ _START.matrix(n, min(n, k + _OVERSAMPLING)))[0]
+    Q = np.linalg.qr(outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING))))[0]
     for _ in range(max(1, max_iter // _FILTER_DEGREE)):
         SQ = S @ Q
         ritz, W = np.linalg.eigh(Q.T @ SQ)
@@ -152,7 +226,7 @@ def _subspace(kernel: HeatKernel, k: int, tol: float, max_iter: int) -> tuple[Fl
         residuals = np.linalg.norm(SQ - ritz * Q, axis=0)[-k:]
         if residuals.max() <= max(tol, 10.0 * float(np.finfo(kernel.dtype).eps)):
             break
-        Q = np.linalg.qr(_filter(S, Q, lower, max(float(ritz[0]), lower + 1e-3)))[0]
+        Q = np.linalg.qr(outside(_filter(S, Q, lower, max(float(ritz[0]), lower + 1e-3))))[0]
     return ritz[::-1][:k].astype(np.float64), Q[:, ::-1][:, :k].astype(np.float64)
 
 
@@ -167,38 +241,46 @@ def _filter(S: Operator, V: FloatArray, low: float, high: float) -> FloatArray:
     return current
 
 
-def spectral_interval(S: Operator, *, definite: bool, margin: float) -> tuple[float, float]:
-    """An interval that holds the spectrum of S: Ritz values, pushed outwards by their residuals and a margin.
+@dataclass(frozen=True)
+class ExtremeRitz:
+    """Extreme Ritz values of an operator, which lie within its spectrum, and the residuals of their vectors."""
 
-    Polynomials that are small on an interval explode outside of it, so the ends must not be short of the spectrum.
+    low: float
+    low_residual: float
+    high: float
+    high_residual: float
+
+    @property
+    def size(self) -> float:
+        """The largest absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+
+def extreme_ritz(S: Operator, accuracy: float, *, both: bool = False) -> ExtremeRitz:
+    """Ends of the spectrum of S by a short Lanczos run.
 
     Parameters
     ----------
     S : Operator
-    definite : bool
-        Whether the spectrum is known to be non-negative: the interval then begins at 0.
-    margin : float
-        Widening, as a fraction of the largest eigenvalue; the Ritz values are computed ten times as accurately.
+    accuracy : float
+        Residual wanted of the largest Ritz value (and of the smallest, with `both`), as a fraction of the largest in
+        size. After 200 products the best is taken.
     """
-    high, residual = _ritz(S, "LA", 0.1 * margin)
-    high = max(0.0, high + residual)
-    if definite:
-        return 0.0, high * (1.0 + margin)
-    low, residual = _ritz(S, "SA", 0.1 * margin)
-    room = margin * max(high, -low)
-    return min(0.0, low - residual - room), high + room
-
-
-def lowest_eigenvalue(S: Operator) -> float:
-    """The smallest eigenvalue of S, to about three digits."""
-    return _ritz(S, "SA", 1e-3)[0]
-
-
-def _ritz(S: Operator, which: Any, tol: float) -> tuple[float, float]:
-    """Extreme Ritz value of S and the residual of its vector."""
-    if S.shape[0] <= 64:
-        values = np.linalg.eigvalsh(S.toarray().astype(np.float64))
-        return float(values[-1] if which == "LA" else values[0]), 0.0
-    start = _START.matrix(S.shape[0], 1)[:, 0].astype(S.dtype)
-    values, vectors = eigsh(aslinearoperator(S), k=1, which=which, v0=start, tol=tol, maxiter=_RITZ_RESTARTS, ncv=20)
-    return float(values[0]), float(np.linalg.norm((S @ vectors) - values * vectors))
+    n = S.shape[0]
+    start: FloatArray = _START.matrix(n, 1)[:, 0]
+    v, previous = start / np.linalg.norm(start), np.zeros(n)
+    diagonal: list[float] = []
+    off: list[float] = []
+    while True:
+        w = np.asarray(S @ v, dtype=np.float64) - (off[-1] if off else 0.0) * previous
+        diagonal.append(float(v @ w))
+        w -= diagonal[-1] * v
+        off.append(float(np.linalg.norm(w)))
+        ritz, vectors = eigh_tridiagonal(diagonal, off[:-1])
+        residuals = off[-1] * np.abs(vectors[-1])
+        found = ExtremeRitz(float(ritz[0]), float(residuals[0]), float(ritz[-1]), float(residuals[-1]))
+        worst = max(found.high_residual, found.low_residual if both else 0.0)
+        exhausted = off[-1] <= 1e-14 * found.size or len(off) >= min(n, _LANCZOS_STEPS)
+        if exhausted or worst <= accuracy * found.size:
+            return found
+        previous, v = v, w / off[-1]

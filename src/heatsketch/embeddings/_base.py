@@ -15,15 +15,15 @@ from .._typing import FloatArray, IntArray
 from ..affinity import GaussianAffinity
 from ..diffusion import check_power
 from ..distortion import QUANTILES, Distortion, kernel_distortion
-from ..graphs import adjacency, is_graph
-from ..heat import HeatKernel, build_heat_kernel, check_options, refuse_sparse_distances
+from ..heat import HeatKernel, build_heat_kernel
+from ..inputs import check_count, check_options, from_graph, tidy
 from ..processes import check_pairs
 
 
 class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their kernel rows.
 
-    A subclass owes `_check_parameters`, `_embed`, `_at_power` and `add_components`.
+    A subclass owes `_check_parameters`, `_embed`, `_at_powers` and `add_components`.
     """
 
     # The parameters that every embedding has; subclasses list them in their constructors.
@@ -65,8 +65,10 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._check_common()
         self._check_parameters()
         X = self._validate(X, reset=True)
+        dtype = X.dtype
         kernel = build_heat_kernel(
-            X,
+            # Powers below 1 reach eigenvalues that float32 does not resolve.
+            X.astype(np.float64) if self.power < 1 else X,
             bandwidth=self.bandwidth,
             normalization=self.normalization,
             alpha=self.alpha,
@@ -82,6 +84,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._set_kernel(kernel)
         for name, value in fitted.items():
             setattr(self, name, value)
+        self.embedding_ = self.embedding_.astype(dtype, copy=False)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
@@ -117,7 +120,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        return self.kernel_.at_new_points(X, self._coefficients)
+        return self.kernel_.at_new_points(X, self._coefficients).astype(self.embedding_.dtype, copy=False)
 
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
@@ -131,10 +134,12 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Y : ndarray of shape (n_powers, n_samples, n_components)
         """
         check_is_fitted(self)
-        times = [float(t) for t in np.atleast_1d(np.asarray(powers, dtype=np.float64))]
+        times = np.asarray(powers, dtype=np.float64)
+        if times.ndim != 1 or not len(times):
+            raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
         for t in times:
             check_power(t)
-        return np.stack(self._at_powers(times))
+        return np.stack([Y.astype(self.embedding_.dtype, copy=False) for Y in self._at_powers(times.tolist())])
 
     def diffusion_distances(self, pairs: ArrayLike | None = None) -> FloatArray:
         """Distances in the embedding, which approximate diffusion distances.
@@ -205,29 +210,30 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Y = kernel.place(Z)
         if not np.isfinite(Y).all() or not np.ptp(Y, axis=0).any():
             raise ValueError(
-                f"at power={self.power} nothing but the constant is left of the heat kernel in {kernel.dtype}: its "
-                "nontrivial eigenvalues have decayed below the smallest number. Use a smaller power, a smaller "
-                "bandwidth, or float64."
+                f"at power={self.power} nothing but the constant is left of the heat kernel in {kernel.dtype}: all "
+                "points coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a "
+                "smaller power or bandwidth, or float64; or a precomputed affinity has equal rows."
             )
         return Y
 
     def _check_common(self) -> None:
         check_power(self.power)
-        check_options(affinity=self.affinity, metric=self.metric, diagonal=self.diagonal)
-        k = self.n_components
-        if k != "auto" and (not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1):
-            raise ValueError(f"n_components={k!r} was given; it must be a positive integer or 'auto'.")
+        check_options(
+            affinity=self.affinity,
+            metric=self.metric,
+            diagonal=self.diagonal,
+            normalization=self.normalization,
+            alpha=self.alpha,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        if self.n_components != "auto":
+            check_count(self.n_components, "n_components", "a positive integer or 'auto'")
         if self.device not in ("auto", "cpu"):
             raise ValueError(f"device={self.device!r} was given; this version computes on 'cpu' ('auto' is the same).")
-        for name, value in (("tol", self.tol), ("max_iter", self.max_iter)):
-            if isinstance(value, (bool, str)) or not value > 0:
-                raise ValueError(f"{name}={value!r} was given; it must be a positive number.")
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
-        if is_graph(X):
-            if self.affinity != "precomputed":
-                raise ValueError(f"a graph was given with affinity={self.affinity!r}; pass affinity='precomputed'.")
-            X = adjacency(X)
+        X = from_graph(X, self.affinity)
         X = validate_data(
             self,
             X,
@@ -236,8 +242,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             dtype=[np.float64, np.float32],
             ensure_min_samples=2 if reset else 1,
         )
-        refuse_sparse_distances(X, self.metric)
-        return X
+        return tidy(X, self.metric)
 
     def _set_kernel(self, kernel: HeatKernel) -> None:
         self.kernel_ = kernel

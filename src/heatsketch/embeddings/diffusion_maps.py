@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray
 from ..heat import HeatKernel
-from ..spectrum import SOLVERS, Eigenpairs, eigenpairs
+from ..inputs import check_count
+from ..spectrum import SOLVERS, Eigenpairs, eigenpairs, refuse_negative, rounding_level
 from ._base import HeatEmbedding
 
 
@@ -140,38 +140,36 @@ class DiffusionMaps(HeatEmbedding):
         if self.solver not in SOLVERS:
             raise ValueError(f"solver={self.solver!r} is not known; use one of {SOLVERS}.")
 
-    def _embed(self, kernel: HeatKernel, n_components: int | None = None) -> dict[str, Any]:
-        k = int(self.n_components) if n_components is None else n_components
-        pairs = eigenpairs(kernel, k, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
-        pairs = self._admissible(kernel, pairs)
-        Z = _times_power(pairs, self.power - 1.0).astype(kernel.dtype)
+    def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
+        pairs = eigenpairs(kernel, int(self.n_components), **self._solver_options())
+        return self._fitted(kernel, pairs, float(self.power))
+
+    def _solver_options(self) -> dict[str, Any]:
+        return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
+
+    def _fitted(self, kernel: HeatKernel, pairs: Eigenpairs, power: float) -> dict[str, Any]:
+        if not power.is_integer():
+            refuse_negative(float(pairs.values.min()), rounding_level(kernel))
+        Z = pairs.coordinates(power - 1.0, rounding_level(kernel)).astype(kernel.dtype)
         return {
             "embedding_": self._place(kernel, Z),
             "_coefficients": Z,
             "eigenvalues_": pairs.values,
             "eigenvectors_": pairs.vectors,
             "residuals_": pairs.residuals,
-            "n_components_": k,
+            "n_components_": len(pairs.values),
         }
 
-    def _admissible(self, kernel: HeatKernel, pairs: Eigenpairs) -> Eigenpairs:
-        """Eigenpairs whose values have the wanted power: negative ones only as rounding, or with whole powers."""
-        rounding = 10.0 * kernel.shape[0] * float(np.finfo(kernel.dtype).eps)
-        values = np.where(np.abs(pairs.values) <= rounding, 0.0, pairs.values)
-        if (values < 0).any() and not float(self.power).is_integer():
-            raise ValueError(
-                f"power={self.power} is not a whole number, but the kernel has negative eigenvalues among the leading "
-                f"{len(values)} (down to {values.min():.2g}), which have no such power; use a whole power or fewer "
-                "components."
-            )
-        return Eigenpairs(values, pairs.vectors, pairs.residuals)
+    @property
+    def _pairs(self) -> Eigenpairs:
+        return Eigenpairs(self.eigenvalues_, self.eigenvectors_, self.residuals_)
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
-        pairs, dtype = Eigenpairs(self.eigenvalues_, self.eigenvectors_, self.residuals_), self.kernel_.dtype
-        return [self.kernel_.weigh_rows(_times_power(pairs, t).astype(dtype)) for t in powers]
+        kernel = self.kernel_
+        return [kernel.weigh_rows(self._pairs.coordinates(t, rounding_level(kernel))) for t in powers]
 
     def add_components(self, n: int) -> Self:
-        """Add the next `n` eigenvectors to a fitted embedding.
+        """Add the next `n` eigenvectors to a fitted embedding; the components that are there stay.
 
         Parameters
         ----------
@@ -182,14 +180,10 @@ class DiffusionMaps(HeatEmbedding):
         self
         """
         check_is_fitted(self)
-        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n={n!r} components were to be added; give a positive integer.")
-        for name, value in self._embed(self.kernel_, self.n_components_ + int(n)).items():
+        n = check_count(n, "n")
+        dtype = self.embedding_.dtype
+        more = eigenpairs(self.kernel_, n, after=self._pairs, **self._solver_options())
+        for name, value in self._fitted(self.kernel_, self._pairs.join(more), self.power_).items():
             setattr(self, name, value)
+        self.embedding_ = self.embedding_.astype(dtype, copy=False)
         return self
-
-
-def _times_power(pairs: Eigenpairs, power: float) -> FloatArray:
-    """``v lambda^power``, with 0 for eigenvalues that are 0, (N, k)."""
-    values = pairs.values
-    return pairs.vectors * np.where(values != 0, np.where(values != 0, values, 1.0) ** power, 0.0)

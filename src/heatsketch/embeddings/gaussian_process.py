@@ -12,11 +12,13 @@ from .._typing import FloatArray, RandomState
 from ..diffusion import coefficients, diffuse
 from ..distances import components_for, distance_interval
 from ..heat import HeatKernel
-from ..sketch import Sketch, make_sketch, resolve_seed
-from ..spectrum import Eigenpairs, eigenpairs
+from ..inputs import check_count
+from ..sketch import SKETCHES, Sketch, make_sketch, resolve_seed
+from ..spectrum import Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding, embedded_distances
 
 _TRIVIAL = ("auto", "keep", "drop")
+_WITH_LAW = [name for name, law in SKETCHES.items() if law.distance_law is not None]
 
 
 class GaussianProcessEmbedding(HeatEmbedding):
@@ -60,7 +62,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
     trivial : {"auto", "keep", "drop"}, default="auto"
         What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter. "auto" drops
         the mode where it is constant and so shifts the embedding without changing a distance (all normalisations but
-        "symmetric"): differences then keep all their digits at large powers. "drop" leaves it out always.
+        "symmetric"): differences then keep all their digits at large powers. "drop" leaves it out always; distances
+        of the symmetric kernel are then those of its nontrivial part.
     distance_error : float, default=0.1
         Relative error of distances that ``n_components="auto"`` aims at.
     simultaneous : bool, default=False
@@ -168,16 +171,28 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _check_parameters(self) -> None:
         if self.trivial not in _TRIVIAL:
             raise ValueError(f"trivial={self.trivial!r} is not known; use one of {_TRIVIAL}.")
-        r = self.n_exact
-        if not isinstance(r, (int, np.integer)) or isinstance(r, bool) or r < 0:
-            raise ValueError(f"n_exact={r!r} was given; it must be a non-negative integer.")
-        if not isinstance(self.n_components, str) and r >= self.n_components:
+        r = check_count(self.n_exact, "n_exact", "a non-negative integer", least=0)
+        named = isinstance(self.sketch, str)
+        if named:
+            make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
+        if isinstance(self.n_components, str):
+            if not named or self.sketch not in _WITH_LAW:
+                raise ValueError(
+                    f"n_components='auto' follows from the law of the sketch, which only {_WITH_LAW} have; give a "
+                    "number with other sketches."
+                )
+            return
+        left = self.n_components - r
+        if left < 1:
             raise ValueError(
                 f"n_exact={r} of n_components={self.n_components} were given; at least one component must be left to "
                 "sketch the remainder. For eigenvectors alone use DiffusionMaps."
             )
-        if isinstance(self.sketch, str):
-            make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
+        if not named and np.shape(self.sketch)[1:] != (left,):
+            raise ValueError(
+                f"sketch was given as an array of shape {np.shape(self.sketch)}; with n_components={self.n_components} "
+                f"and n_exact={r} it must be of shape (n_samples, {left})."
+            )
 
     def _resolve_components(self, n_samples: int) -> int:
         if not isinstance(self.n_components, str):
@@ -195,7 +210,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         M = _sketched_block(sketch, exact, n, 0, k - r) / np.sqrt(k - r)
         Z = coefficients(kernel, M, self.power, trivial=self._keeps_trivial(kernel))
         if exact is not None:
-            Z = np.column_stack([_exact_columns(exact, self.power - 1.0).astype(Z.dtype), Z])
+            leading = exact.coordinates(self.power - 1.0, rounding_level(kernel))
+            Z = np.column_stack([leading.astype(Z.dtype), Z])
         return {
             "_coefficients": Z,
             "embedding_": self._place(kernel, Z),
@@ -219,7 +235,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         blocks = diffuse(kernel, M, powers, trivial=self._keeps_trivial(kernel))
         if self._exact is not None:
             blocks = [
-                np.column_stack([_exact_columns(self._exact, t).astype(block.dtype), block])
+                np.column_stack([self._exact.coordinates(t, rounding_level(kernel)).astype(block.dtype), block])
                 for t, block in zip(powers, blocks, strict=True)
             ]
         return [kernel.weigh_rows(block) for block in blocks]
@@ -238,18 +254,17 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self
         """
         check_is_fitted(self)
-        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n={n!r} components were to be added; give a positive integer.")
+        n = check_count(n, "n")
         kernel, m = self.kernel_, self._n_sketched
         r = self.n_components_ - m
-        M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], m, int(n)) / np.sqrt(m + n)
+        M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], m, n) / np.sqrt(m + n)
         new = coefficients(kernel, M, self.power_, trivial=self._keeps_trivial(kernel))
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
-        new_rows = self._place(kernel, new)
+        new_rows = self._place(kernel, new).astype(self.embedding_.dtype, copy=False)
         self._coefficients = np.column_stack([self._coefficients * shrink.astype(new.dtype), new])
-        self.embedding_ = np.column_stack([self.embedding_ * shrink.astype(new.dtype), new_rows])
-        self.n_components_ += int(n)
+        self.embedding_ = np.column_stack([self.embedding_ * shrink.astype(new_rows.dtype), new_rows])
+        self.n_components_ += n
         return self
 
     def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
@@ -260,8 +275,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
         pairs : array-like of int, shape (m, 2), optional
             Pairs of training points; all pairs when left out.
         interval : float in (0, 1), optional
-            Level of the confidence interval, such as 0.95. It is exact for Gaussian sketches, and slightly too wide
-            for signs, whose estimates vary no more than Gaussian ones.
+            Level of the confidence interval, such as 0.95. It is exact for Gaussian sketches. For signs it is an
+            approximation, good where many points share in a distance: their estimates have the same mean and no
+            larger variance, but with few components and kernels of few neighbours another law.
 
         Returns
         -------
@@ -289,9 +305,3 @@ def _sketched_block(sketch: Sketch, exact: Eigenpairs | None, n: int, first: int
     """Columns of the sketch, without their part in the exact directions, (n, count)."""
     M = sketch.matrix(n, count, first_column=first)
     return M if exact is None else M - exact.vectors @ (exact.vectors.T @ M)
-
-
-def _exact_columns(exact: Eigenpairs, power: float) -> FloatArray:
-    """``v lambda^power`` with 0 for eigenvalues that are not positive, (n, r)."""
-    values = exact.values
-    return exact.vectors * np.where(values > 0, np.where(values > 0, values, 1.0) ** power, 0.0)

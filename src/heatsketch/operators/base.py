@@ -27,12 +27,16 @@ class Operator(ABC):
     def matmat(self, V: FloatArray) -> FloatArray:
         """Product with a block of columns, (N, k) -> (N, k); `V` has the operator's dtype and is not changed."""
 
+    def asblock(self, V: ArrayLike) -> FloatArray:
+        """`V` as an array of the kind and dtype that this operator multiplies; a backend may have its own."""
+        return np.asarray(V, dtype=self.dtype)
+
     def matvec(self, v: FloatArray) -> FloatArray:
         """Product with one column, (N,) or (N, 1) -> (N,)."""
-        return self.matmat(np.asarray(v, dtype=self.dtype).reshape(-1, 1))[:, 0]
+        return self.matmat(self.asblock(v).reshape(-1, 1))[:, 0]
 
     def __matmul__(self, V: ArrayLike) -> FloatArray:
-        V = np.asarray(V, dtype=self.dtype)
+        V = self.asblock(V)
         if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
             raise ValueError(
                 f"an operator of shape {self.shape} cannot multiply an array of shape {V.shape}; give one with "

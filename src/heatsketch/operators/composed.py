@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from numpy.typing import ArrayLike
+
 from .._typing import FloatArray
 from .base import Operator
 
 
-class ScaledOperator(Operator):
+class ComposedOperator(Operator):
+    """An operator around another one, whose shape, dtype and kind of block it keeps."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.shape, self.dtype = operator.shape, operator.dtype
+
+    def asblock(self, V: ArrayLike) -> FloatArray:
+        """`V` as the operator inside wants it."""
+        return self.operator.asblock(V)
+
+
+class ScaledOperator(ComposedOperator):
     """``diag(left) K diag(right)``.
 
     Parameters
@@ -17,10 +31,8 @@ class ScaledOperator(Operator):
     """
 
     def __init__(self, operator: Operator, left: FloatArray, right: FloatArray) -> None:
-        self.operator = operator
-        self.shape, self.dtype = operator.shape, operator.dtype
-        self.left = left.astype(self.dtype, copy=False)
-        self.right = right.astype(self.dtype, copy=False)
+        super().__init__(operator)
+        self.left, self.right = operator.asblock(left), operator.asblock(right)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """diag(left) (K (diag(right) V))."""
@@ -36,7 +48,7 @@ class ScaledOperator(Operator):
         return out
 
 
-class DeflatedOperator(Operator):
+class DeflatedOperator(ComposedOperator):
     """``S - u u^T``: a symmetric operator without its eigenvector `u` of eigenvalue 1.
 
     The result of a product is projected once more, so that rounding cannot bring `u` back however many
@@ -50,9 +62,8 @@ class DeflatedOperator(Operator):
     """
 
     def __init__(self, operator: Operator, vector: FloatArray) -> None:
-        self.operator = operator
-        self.shape, self.dtype = operator.shape, operator.dtype
-        self.vector = vector.astype(self.dtype, copy=False)
+        super().__init__(operator)
+        self.vector = operator.asblock(vector)
 
     def project(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) V for a block of columns, (N, k) -> (N, k)."""

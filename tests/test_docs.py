@@ -1,0 +1,64 @@
+"""The demonstration runs, and numbers in the documentation are those of committed output."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+LINE = re.compile(r"(\S.*?)\s{2,}(\S.*?)\s{2,}(\d+)\s{2,}(\S.*?)\s{2,}([\d.]+)")
+
+
+def _table(text):
+    found = (LINE.fullmatch(line.rstrip()) for line in text.splitlines())
+    return {(m[1], m[2], int(m[3])): m[4] for m in found if m and m[1] != "data"}
+
+
+@pytest.fixture(scope="module")
+def demo():
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
+    module = sys.modules["demo"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_demo_prints_a_table_and_draws_pictures(demo, tmp_path, capsys):
+    rows = demo.main(["--output", str(tmp_path / "out"), "--trials", "1"])
+    printed = _table(capsys.readouterr().out)
+    assert {data for data, _, _ in printed} == {"stretched torus", "circle + outliers", "digits"}
+    assert {method for _, method, _ in printed} == set(demo.METHODS)
+    for row in rows:
+        assert 0 <= row.log_distortion < 20
+        assert row.seconds < 30
+    pictures = {p.name: p.stat().st_size for p in (tmp_path / "out").glob("*.png")}
+    assert set(pictures) == {"stretched_torus.png", "circle_with_outliers.png", "digits.png"}
+    assert min(pictures.values()) > 20_000
+
+
+def test_readme_shows_the_committed_output_of_the_demo():
+    printed = _table((ROOT / "docs" / "demo.txt").read_text())
+    shown = re.findall(r"^\| ([^|]+) \| (\d+) \| ([\d.± ]+) \| ([\d.± ]+) \|$", (ROOT / "README.md").read_text(), re.M)
+    assert len(shown) == 9
+    for data, k, maps, process in shown:
+        assert printed[data, "diffusion maps", int(k)] == maps
+        assert printed[data, "Gaussian process", int(k)] == process
+
+
+def test_default_bandwidth_is_the_one_with_the_best_worst_case():
+    page = (ROOT / "docs" / "bandwidth.md").read_text()
+    rules = re.search(r"^\| data \| (.*) \|$", page, re.M)[1].split(" | ")
+    worst = [float(x) for x in re.findall(r"\*\*([\d.]+)\*\*", page.split("**worst**")[1].split("\n")[0])]
+    assert rules[worst.index(max(worst))] == "neighbor, k = 10"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    targets = re.findall(r"\]\(([^)#:]+?)\)", path.read_text())
+    missing = [t for t in targets if not (path.parent / t).exists()]
+    assert missing == []
