@@ -67,7 +67,7 @@ def test_data(estimator, data, message):
         ({"affinity": "linear"}, r"affinity='linear' is not known; use one of \('gaussian', 'precomputed'\)"),
         ({"metric": "furlongs"}, "furlongs"),
         ({"diagonal": "one"}, "diagonal='one' is not known"),
-        ({"n_neighbors": 0}, "n_neighbors=0 was given; use None for every pair, a positive integer, or 'auto'"),
+        ({"n_neighbors": 0}, "n_neighbors=0 was given; it must be None for every pair, a positive integer, or 'auto'"),
         ({"n_neighbors": "all"}, "n_neighbors='all'"),
         ({"device": "cuda"}, "device='cuda' was given; this version computes on 'cpu'"),
         ({"tol": 0}, "tol=0 was given; it must be a positive number"),

@@ -7,7 +7,7 @@ torus, uniform in the parameters (u, v) on the Klein bottle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -64,12 +64,6 @@ def _positive(n: int, least: int = 1) -> int:
     return int(n)
 
 
-@overload
-def circle(n: int = ..., random_state: RandomState = ..., *, return_parameters: Literal[False] = ...) -> FloatArray: ...
-@overload
-def circle(
-    n: int = ..., random_state: RandomState = ..., *, return_parameters: Literal[True]
-) -> tuple[FloatArray, FloatArray]: ...
 def circle(n: int = 300, random_state: RandomState = None, *, return_parameters: bool = False) -> Any:
     """Points from the uniform measure on the unit circle.
 

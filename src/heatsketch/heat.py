@@ -12,9 +12,9 @@ from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity, PrecomputedAffinity
-from .bandwidth import BANDWIDTH_RULES, BandwidthEstimate, estimate_bandwidth
+from .bandwidth import BandwidthEstimate, estimate_bandwidth
 from .chunks import chunks
-from .inputs import check_distances, check_options, check_points
+from .inputs import KernelOptions, check_distances, check_points
 from .normalize import Scaling, normalize
 from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
 
@@ -225,90 +225,54 @@ def heat_kernel(
     >>> bool(np.abs(row_sums - 1).max() < 1e-8)
     True
     """
-    X = check_points(X, affinity, metric)
-    return build_heat_kernel(
-        X,
-        bandwidth=bandwidth,
-        normalization=normalization,
-        alpha=alpha,
-        affinity=affinity,
-        metric=metric,
-        n_neighbors=n_neighbors,
-        diagonal=diagonal,
-        tol=tol,
-        max_iter=max_iter,
+    options = KernelOptions(
+        bandwidth, normalization, alpha, affinity, metric, n_neighbors, diagonal, tol=tol, max_iter=max_iter
     )
+    return build_heat_kernel(check_points(X, affinity, metric), options)
 
 
-def build_heat_kernel(
-    X: Any,
-    *,
-    bandwidth: float | str,
-    normalization: str,
-    alpha: float,
-    affinity: str,
-    metric: str,
-    n_neighbors: int | str | None,
-    diagonal: str,
-    tol: float,
-    max_iter: int,
-) -> HeatKernel:
-    """`heat_kernel` for input that has been through `check_points`."""
-    check_options(
-        affinity=affinity,
-        metric=metric,
-        diagonal=diagonal,
-        normalization=normalization,
-        alpha=alpha,
-        tol=tol,
-        max_iter=max_iter,
-    )
+def build_heat_kernel(X: Any, options: KernelOptions) -> HeatKernel:
+    """`heat_kernel` for input that has been checked."""
     estimate = None
-    if affinity == "precomputed":
-        kernel: Affinity = PrecomputedAffinity(X, diagonal=diagonal)
+    if options.affinity == "precomputed":
+        kernel: Affinity = PrecomputedAffinity(X, diagonal=options.diagonal)
     else:
-        if metric == "precomputed":
+        if options.metric == "precomputed":
             X = check_distances(X)
-        estimate = _resolve_bandwidth(X, bandwidth, metric)
+        estimate = _resolve_bandwidth(X, options)
         kernel = GaussianAffinity(
             X,
             estimate.epsilon,
-            metric=metric,
-            n_neighbors=resolve_neighbors(n_neighbors, X.shape[0]),
-            zero_diagonal=diagonal == "zero",
+            metric=options.metric,
+            n_neighbors=_resolve_neighbors(options.n_neighbors, X.shape[0]),
+            zero_diagonal=options.diagonal == "zero",
             dtype=X.dtype,
         )
     degrees = np.asarray(kernel.operator @ np.ones(X.shape[0]), dtype=np.float64)
     if isinstance(kernel, GaussianAffinity):
         _check_reach(kernel, degrees)
-    scaling = normalize(kernel.operator, normalization, alpha=alpha, tol=tol, max_iter=max_iter, degrees=degrees)
+    scaling = normalize(
+        kernel.operator,
+        options.normalization,
+        alpha=options.alpha,
+        tol=options.tol,
+        max_iter=options.max_iter,
+        degrees=degrees,
+    )
     return HeatKernel.from_affinity(kernel, scaling, estimate)
 
 
-def resolve_neighbors(n_neighbors: int | str | None, n_samples: int) -> int | None:
+def _resolve_neighbors(n_neighbors: int | str | None, n_samples: int) -> int | None:
     """The number of neighbours to keep, or None for every pair."""
-    if n_neighbors is None:
-        return None
     if n_neighbors == "auto":
-        return None if n_samples <= ALL_PAIRS_LIMIT else AUTO_NEIGHBORS
-    if isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool) and n_neighbors >= 1:
-        return None if n_neighbors >= n_samples - 1 else int(n_neighbors)
-    raise ValueError(f"n_neighbors={n_neighbors!r} was given; use None for every pair, a positive integer, or 'auto'.")
+        n_neighbors = None if n_samples <= ALL_PAIRS_LIMIT else AUTO_NEIGHBORS
+    return None if n_neighbors is None or int(n_neighbors) >= n_samples - 1 else int(n_neighbors)
 
 
-def _resolve_bandwidth(X: Any, bandwidth: float | str, metric: str) -> BandwidthEstimate:
-    if isinstance(bandwidth, str):
-        return estimate_bandwidth(X, bandwidth, metric=metric)
-    try:
-        epsilon = float(bandwidth)
-    except (TypeError, ValueError):
-        epsilon = np.nan
-    if not 0 < epsilon < np.inf:
-        raise ValueError(
-            f"bandwidth={bandwidth!r} was given; epsilon must be a positive, finite number, in the unit of squared "
-            f"distances, or one of {BANDWIDTH_RULES}."
-        )
-    return BandwidthEstimate(epsilon, "given", float("nan"))
+def _resolve_bandwidth(X: Any, options: KernelOptions) -> BandwidthEstimate:
+    if isinstance(options.bandwidth, str):
+        return estimate_bandwidth(X, options.bandwidth, metric=options.metric)
+    return BandwidthEstimate(float(options.bandwidth), "given", float("nan"))
 
 
 def _check_reach(kernel: GaussianAffinity, degrees: FloatArray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,33 +12,59 @@ from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .affinity import zero_rounding
+from .bandwidth import BANDWIDTH_RULES
 from .graphs import adjacency, check_affinity, is_graph
 from .normalize import NORMALIZATIONS
 
-__all__ = ["check_count", "check_distances", "check_options", "check_points", "from_graph", "is_number", "tidy"]
+__all__ = ["KernelOptions", "check_count", "check_distances", "check_points", "from_graph", "is_number", "tidy"]
 
 
-def check_options(
-    *, affinity: str, metric: str, diagonal: str, normalization: str, alpha: float, tol: float, max_iter: int
-) -> None:
-    """Refuse options that are unknown, out of range or contradict each other."""
-    for name, value, options in (
-        ("affinity", affinity, ("gaussian", "precomputed")),
-        ("diagonal", diagonal, ("auto", "keep", "zero")),
-        ("normalization", normalization, tuple(NORMALIZATIONS)),
-    ):
-        if value not in options:
-            raise ValueError(f"{name}={value!r} is not known; use one of {options}.")
-    if affinity == "precomputed" and metric == "precomputed":
-        raise ValueError(
-            "affinity and metric are both 'precomputed'; say which of the two X holds: affinities "
-            "(affinity='precomputed') or distances (metric='precomputed')."
-        )
-    if not is_number(alpha) or not 0 <= alpha <= 1:
-        raise ValueError(f"alpha={alpha!r} was given; the density exponent must be a number between 0 and 1.")
-    if not is_number(tol) or not 0 < tol < np.inf:
-        raise ValueError(f"tol={tol!r} was given; it must be a positive number.")
-    check_count(max_iter, "max_iter")
+@dataclass(frozen=True)
+class KernelOptions:
+    """How the heat kernel is made from data; the parameters of :func:`heatsketch.heat_kernel`, checked."""
+
+    bandwidth: float | str = "auto"
+    normalization: str = "bistochastic"
+    alpha: float = 1.0
+    affinity: str = "gaussian"
+    metric: str = "euclidean"
+    n_neighbors: int | str | None = "auto"
+    diagonal: str = "auto"
+    tol: float = 1e-8
+    max_iter: int = 1000
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("affinity", ("gaussian", "precomputed")),
+            ("diagonal", ("auto", "keep", "zero")),
+            ("normalization", tuple(NORMALIZATIONS)),
+        ):
+            value = getattr(self, name)
+            if value not in known:
+                raise ValueError(f"{name}={value!r} is not known; use one of {known}.")
+        if self.affinity == "precomputed" and self.metric == "precomputed":
+            raise ValueError(
+                "affinity and metric are both 'precomputed'; say which of the two X holds: affinities "
+                "(affinity='precomputed') or distances (metric='precomputed')."
+            )
+        if not is_number(self.alpha) or not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha={self.alpha!r} was given; the density exponent must be a number between 0 and 1.")
+        if not is_number(self.tol) or not 0 < self.tol < np.inf:
+            raise ValueError(f"tol={self.tol!r} was given; it must be a positive number.")
+        check_count(self.max_iter, "max_iter")
+        if self.n_neighbors not in (None, "auto"):
+            check_count(self.n_neighbors, "n_neighbors", "None for every pair, a positive integer, or 'auto'")
+        if isinstance(self.bandwidth, str):
+            if self.bandwidth not in BANDWIDTH_RULES:
+                raise ValueError(
+                    f"bandwidth={self.bandwidth!r} is not the name of a rule; use a positive number or one of "
+                    f"{BANDWIDTH_RULES}."
+                )
+        elif not is_number(self.bandwidth) or not 0 < self.bandwidth < np.inf:
+            raise ValueError(
+                f"bandwidth={self.bandwidth!r} was given; epsilon must be a positive, finite number, in the unit of "
+                f"squared distances, or one of {BANDWIDTH_RULES}."
+            )
 
 
 def is_number(value: Any, kind: type = Real) -> bool:

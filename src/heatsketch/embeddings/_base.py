@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..affinity import GaussianAffinity
 from ..diffusion import check_power
 from ..distortion import QUANTILES, Distortion, kernel_distortion
 from ..heat import HeatKernel, build_heat_kernel
-from ..inputs import check_count, check_options, from_graph, tidy
+from ..inputs import KernelOptions, check_count, from_graph, tidy
 from ..processes import check_pairs
 
 
@@ -62,23 +63,12 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         -------
         self
         """
-        self._check_common()
+        options = self._check_common()
         self._check_parameters()
         X = self._validate(X, reset=True)
         dtype = X.dtype
-        kernel = build_heat_kernel(
-            # Powers below 1 reach eigenvalues that float32 does not resolve.
-            X.astype(np.float64) if self.power < 1 else X,
-            bandwidth=self.bandwidth,
-            normalization=self.normalization,
-            alpha=self.alpha,
-            affinity=self.affinity,
-            metric=self.metric,
-            n_neighbors=self.n_neighbors,
-            diagonal=self.diagonal,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        # Powers below 1 reach eigenvalues that float32 does not resolve.
+        kernel = build_heat_kernel(X.astype(np.float64) if self.power < 1 else X, options)
         self._say_kernel(kernel)
         fitted = self._embed(kernel)
         self._set_kernel(kernel)
@@ -216,21 +206,15 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
         return Y
 
-    def _check_common(self) -> None:
+    def _check_common(self) -> KernelOptions:
+        """Refuse bad parameters before any work, and gather those of the kernel."""
         check_power(self.power)
-        check_options(
-            affinity=self.affinity,
-            metric=self.metric,
-            diagonal=self.diagonal,
-            normalization=self.normalization,
-            alpha=self.alpha,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        options = KernelOptions(**{field.name: getattr(self, field.name) for field in fields(KernelOptions)})
         if self.n_components != "auto":
             check_count(self.n_components, "n_components", "a positive integer or 'auto'")
         if self.device not in ("auto", "cpu"):
             raise ValueError(f"device={self.device!r} was given; this version computes on 'cpu' ('auto' is the same).")
+        return options
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         X = from_graph(X, self.affinity)
