@@ -167,7 +167,7 @@ class TestUnusualButFine:
             np.vstack([X, [[1e3, 0, 0]]]),  # an outlier
             X * 1e100,
             X * 1e-100,
-            sparse.random_array((30, 40), density=0.2, rng=np.random.default_rng(0)),
+            sparse.csr_array(np.where(np.random.default_rng(0).random((30, 40)) < 0.2, 1.0, 0.0)),
         ],
         ids=lambda data: str(data.shape),
     )

