@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import igraph
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -75,7 +78,10 @@ def test_data(estimator, data, message):
         ({"max_iter": -1}, "max_iter=-1"),
         ({"max_iter": None}, "max_iter=None"),
         ({"max_iter": 1e3}, "max_iter=1000.0"),
-        ({"metric": "seuclidean"}, "depends on the whole sample.*StandardScaler"),
+        ({"metric": "seuclidean"}, "depends on the whole sample.*metric_params"),
+        ({"metric_params": 3}, "metric_params=3 was given; it must be a dict"),
+        ({"bandwidth_neighbor": 0}, "bandwidth_neighbor=0 was given"),
+        ({"bandwidth": True}, "bandwidth=True was given"),
         ({"affinity": "precomputed"}, r"shape \(30, 3\); a precomputed matrix must be square"),
         ({"metric": "precomputed"}, "smallest entry of X is -2.33; with metric='precomputed' it must hold distances"),
         ({"affinity": "precomputed", "metric": "precomputed"}, "say which of the two X holds"),
@@ -211,3 +217,66 @@ class TestUnusualButFine:
     def test_real_power_of_an_indefinite_kernel_is_refused(self):
         with pytest.raises(ValueError, match="use a whole power"):
             GP(2, power=2.5, diagonal="zero", bandwidth=5.0).fit(X)
+
+
+class TestOtherInput:
+    def test_columns_of_words_are_named(self):
+        frame = pd.DataFrame({"a": np.arange(5.0), "colour": list("rgbrg"), "size": pd.Categorical(list("smlsm"))})
+        with pytest.raises(ValueError, match=r"columns \['colour', 'size'\] of X are not numeric; encode"):
+            GP(2).fit(frame)
+        mixed = pd.DataFrame({"a": np.arange(5.0), "b": pd.Series([1, 2, 3.5, 4, 5], dtype=object)})
+        assert GP(2).fit_transform(mixed).shape == (5, 2)
+
+    def test_missing_values(self):
+        with pytest.raises(ValueError, match="contains NaN"):
+            GP(2).fit(pd.DataFrame({"a": [1.0, np.nan, 2.0]}))
+
+    def test_condensed_distances(self):
+        with pytest.raises(ValueError, match="squareform"):
+            GP(2, metric="precomputed").fit(np.ones(6))
+
+    def test_sparse_with_a_metric_that_is_not_made_for_it(self):
+        with pytest.raises(ValueError, match=r"'chebyshev'.*sparse X.*X.toarray"):
+            GP(2, metric="chebyshev").fit(sparse.csr_array(X))
+
+    def test_intervals_of_diffusion_maps(self):
+        with pytest.raises(ValueError, match="Use GaussianProcessEmbedding"):
+            DM(2).fit(X).diffusion_distances([[0, 1]], interval=0.95)
+
+    def test_an_estimator_in_place_of_a_kernel(self):
+        with pytest.raises(ValueError, match="its kernel_"):
+            hs.diffusion_distances(GP(2).fit(X), 2)
+
+    def test_edges_without_weight_weigh_one(self):
+        graph = igraph.Graph(n=3, edges=[(0, 1), (1, 2)])
+        graph.es[0]["weight"] = 2.0
+        assert hs.heat_kernel(graph, affinity="precomputed").affinity.operator.toarray()[1, 2] == 1
+
+    def test_an_empty_graph(self):
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            GP(2, affinity="precomputed").fit(nx.Graph())
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda: hs.canonical_metric(np.full((2, 2), np.nan)),
+            lambda: hs.canonical_metric(np.arange(4.0).reshape(2, 2)),
+            lambda: hs.distance_interval(np.nan, 3),
+            lambda: hs.distance_interval(1.0, 1.5),
+            lambda: hs.gaussian_process(np.eye(3), 0),
+            lambda: hs.components_for(0.1, 2.5),
+            lambda: hs.global_diffusion_distance(np.eye(3), np.eye(3), n_components=2.5),
+            lambda: hs.bilipschitz_constant(np.eye(2), [-1.0]),
+            lambda: hs.measure_distortion(np.eye(2), [1.0], quantiles=(0.7,)),
+            lambda: hs.estimate_bandwidth(np.ones((2, 3)), metric="precomputed"),
+            lambda: hs.datasets.stretched_torus(10, np.nan),
+        ],
+    )
+    def test_functions_refuse_nonsense(self, call):
+        with pytest.raises(ValueError, match=r"must|contain"):
+            call()
+
+
+def test_canonical_metric_takes_a_kernel():
+    A = hs.heat_kernel(X, bandwidth=5.0)
+    np.testing.assert_allclose(hs.canonical_metric(A), hs.diffusion_distances(A, 0.5), atol=1e-7)

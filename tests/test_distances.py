@@ -150,7 +150,7 @@ class TestComponents:
             hs.components_for(error)
 
     def test_bad_samples(self):
-        with pytest.raises(ValueError, match="from 2 samples on"):
+        with pytest.raises(ValueError, match="at least 2"):
             hs.components_for(0.1, 1)
 
 
@@ -231,7 +231,7 @@ def test_many_pairs_take_little_memory():
 def test_more_bad_requests():
     with pytest.raises(ValueError, match="at least 1e-06"):
         hs.components_for(1e-9)
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="positive integer"):
         hs.distance_interval(1.0, 0)
     with pytest.raises(ValueError, match="must be square"):
         hs.canonical_metric(np.ones((2, 3)))

@@ -127,7 +127,7 @@ class TestBadInput:
             hs.bilipschitz_constant([[1.0, 2.0]], [])
 
     def test_values(self, points):
-        with pytest.raises(ValueError, match="NaN or infinity"):
+        with pytest.raises(ValueError, match="NaN, infinity or negative"):
             hs.bilipschitz_constant(points, np.full(780, np.nan))
         with pytest.raises(ValueError, match="all distances are zero"):
             hs.bilipschitz_constant(points, np.zeros(780))

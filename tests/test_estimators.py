@@ -50,7 +50,7 @@ def test_check_estimator(estimator):
     assert len(results) > 40
     failed = [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
     assert failed == []
-    # The only check that may skip itself needs an array-API build of SciPy.
+    # The only check that may skip itself needs SCIPY_ARRAY_API=1 in the environment.
     assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
 
 
@@ -298,12 +298,19 @@ class TestRepeatability:
         first = GP(3).fit(torus)
         np.testing.assert_array_equal(GP(3, random_state=first.seed_).fit(torus).embedding_, first.embedding_)
 
-    @pytest.mark.parametrize("model", [GP(4, random_state=0), DM(4), DM(4, solver="randomized")], ids=str)
-    def test_threads_change_nothing_but_rounding(self, torus, model):
+    @pytest.mark.parametrize(
+        "model",
+        [GP(4, random_state=0), GP(6, n_exact=1, random_state=0), DM(3), DM(3, solver="randomized")],
+        ids=str,
+    )
+    @pytest.mark.parametrize("data", ["random torus", "regular circle"])
+    def test_threads_change_nothing_but_rounding(self, torus, model, data):
+        theta = np.linspace(0, 2 * np.pi, 400, endpoint=False)  # repeated eigenvalues
+        X = torus if data == "random torus" else np.column_stack([np.cos(theta), np.sin(theta)])
         found = []
         for threads in (1, 2):
             with threadpool_limits(threads):
-                found.append(clone(model).fit_transform(torus))
+                found.append(clone(model).set_params(bandwidth=0.5).fit_transform(X))
         np.testing.assert_allclose(found[0], found[1], atol=1e-7 * np.abs(found[0]).max())
 
     def test_chunks_change_nothing_but_rounding(self, torus, monkeypatch):
@@ -417,7 +424,7 @@ class TestContainers:
 def test_verbose_says_what_was_chosen(torus, capsys):
     GP(2, verbose=True).fit(torus)
     said = capsys.readouterr().out
-    assert "300 samples, every pair, float64" in said
+    assert "300 samples, float64, every pair, bandwidth" in said
     assert "(neighbor)" in said
     assert "row sums within" in said
 
@@ -516,3 +523,35 @@ def test_duplicate_entries_of_sparse_input_are_summed_in_a_copy():
     W = sparse.csr_array((np.ones(6), np.array([1, 1, 0, 0, 2, 1]), np.array([0, 2, 5, 6])), shape=(3, 3))
     GP(2, affinity="precomputed").fit(W)
     assert W.nnz == 6
+
+
+class TestMetrics:
+    def test_parameters_of_metrics(self, torus):
+        cubic = GP(2, metric="minkowski", metric_params={"p": 3}, random_state=0).fit(torus)
+        plain = GP(2, metric="minkowski", metric_params={"p": 2}, random_state=0).fit(torus)
+        np.testing.assert_allclose(plain.embedding_, GP(2, random_state=0).fit(torus).embedding_, atol=1e-9)
+        assert not np.allclose(cubic.embedding_, plain.embedding_)
+        np.testing.assert_allclose(cubic.transform(torus), cubic.embedding_, atol=1e-12)
+        scaled = GP(2, metric="seuclidean", metric_params={"V": np.full(4, 4.0)}, bandwidth=0.25, random_state=0)
+        np.testing.assert_allclose(
+            scaled.fit_transform(torus), GP(2, bandwidth=1.0, random_state=0).fit_transform(torus)
+        )
+
+    def test_functions_as_metrics(self):
+        X = hs.datasets.circle(30, random_state=0)
+        model = GP(2, metric=lambda a, b: np.abs(a - b).sum(), random_state=0).fit(X)
+        np.testing.assert_allclose(model.embedding_, GP(2, metric="manhattan", random_state=0).fit_transform(X))
+        np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-12)
+
+    def test_neighbour_of_the_bandwidth_rules(self, torus):
+        for rule in ("neighbor", "self-tuning"):
+            model = GP(2, bandwidth=rule, bandwidth_neighbor=20, random_state=0).fit(torus)
+            expected = hs.estimate_bandwidth(torus, rule, n_neighbors=20).epsilon
+            np.testing.assert_allclose(model.bandwidth_, expected)
+            np.testing.assert_allclose(model.transform(torus), model.embedding_, atol=1e-12)
+
+
+def test_intrinsic_dimension():
+    assert GP(2).fit(hs.datasets.circle(500, random_state=0)).intrinsic_dimension_ == pytest.approx(1, abs=0.3)
+    assert GP(2, bandwidth=0.3).fit(hs.datasets.stretched_torus(500, random_state=0)).intrinsic_dimension_ < 3
+    assert GP(2, affinity="precomputed").fit(nx.cycle_graph(9)).intrinsic_dimension_ is None

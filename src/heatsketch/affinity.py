@@ -13,7 +13,7 @@ from ._typing import FloatArray, IntArray
 from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
 from .chunks import chunks
 from .graphs import KnownRows, check_affinity
-from .kernels import METRICS_EUCLIDEAN, gaussian_affinity, squared_distances
+from .kernels import Metric, gaussian_affinity, squared_distances
 from .operators import DenseOperator, Operator, SparseOperator
 
 __all__ = ["Affinity", "GaussianAffinity", "PrecomputedAffinity", "zero_rounding"]
@@ -70,7 +70,9 @@ class GaussianAffinity(Affinity):
     X : ndarray or csr_array of shape (N, d), or (N, N) distances if metric is "precomputed"
     epsilon : float, or ndarray of shape (N,)
         A number, or the squared local scale s_i^2 of each point: then epsilon_ij = s_i s_j.
-    metric : str
+    metric : Metric
+    scale_neighbor : int
+        The neighbour whose distance is a point's local scale.
     n_neighbors : int or None
         Keep a pair when it is within the larger of the two points' k-th neighbour radii; None keeps all.
     zero_diagonal : bool
@@ -83,17 +85,18 @@ class GaussianAffinity(Affinity):
         X: Any,
         epsilon: float | FloatArray,
         *,
-        metric: str = "euclidean",
+        metric: Metric | None = None,
+        scale_neighbor: int = SELF_TUNING_NEIGHBOR,
         n_neighbors: int | None = None,
         zero_diagonal: bool = False,
         dtype: Any = np.float64,
     ) -> None:
-        self.X, self.epsilon, self.metric = X, epsilon, metric
+        self.X, self.epsilon, self.metric = X, epsilon, metric or Metric()
+        self.scale_neighbor = scale_neighbor
         self.n_neighbors, self.zero_diagonal, self.dtype = n_neighbors, zero_diagonal, np.dtype(dtype)
         self.n_samples = X.shape[0]
-        self.definite = (
-            metric in METRICS_EUCLIDEAN and np.ndim(epsilon) == 0 and n_neighbors is None and not zero_diagonal
-        )
+        every_pair_alike = np.ndim(epsilon) == 0 and n_neighbors is None and not zero_diagonal
+        self.definite = self.metric.euclidean and every_pair_alike
 
     def __getstate__(self) -> dict[str, Any]:
         # The matrix can be remade from X, so it is not pickled.
@@ -120,7 +123,7 @@ class GaussianAffinity(Affinity):
         return local_scales(self.X, self.X, metric=self.metric, n_neighbors=self.n_neighbors)
 
     def _squared(self, X: Any) -> FloatArray:
-        if self.metric == "precomputed":
+        if self.metric.precomputed:
             X = zero_rounding(X, self.X.max())
         return squared_distances(X, self.X, self.metric)
 
@@ -128,7 +131,7 @@ class GaussianAffinity(Affinity):
         """Kernel rows, and the log of their scale, from squared distances to the training points (m, N)."""
         epsilon: Any = self.epsilon
         if np.ndim(epsilon):
-            here = kth_neighbor(D2, SELF_TUNING_NEIGHBOR)
+            here = kth_neighbor(D2, self.scale_neighbor)
             epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
         dropped = np.zeros(D2.shape, dtype=bool)
         if self.zero_diagonal:

@@ -18,6 +18,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +27,16 @@ from sklearn.utils import check_array
 
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
-from .kernels import squared_distances
+from .kernels import Metric, squared_distances
 from .sketch import philox
 
 __all__ = [
     "BANDWIDTH_RULES",
     "SELF_TUNING_NEIGHBOR",
     "BandwidthEstimate",
+    "bandwidth_by_rule",
     "estimate_bandwidth",
+    "intrinsic_dimension",
     "kth_neighbor",
     "local_scales",
 ]
@@ -58,7 +61,7 @@ class BandwidthEstimate:
     rule : str
         The rule that was applied; never "auto".
     dimension : float
-        Estimate of the intrinsic dimension at the scale of largest slope.
+        Estimate of the intrinsic dimension: twice the largest slope of ``log sum K`` against ``log epsilon``.
     """
 
     epsilon: float | FloatArray
@@ -67,16 +70,23 @@ class BandwidthEstimate:
 
 
 def estimate_bandwidth(
-    X: Any, rule: str = "auto", *, metric: str = "euclidean", n_neighbors: int | None = None
+    X: Any,
+    rule: str = "auto",
+    *,
+    metric: str | Callable[..., float] = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    n_neighbors: int | None = None,
 ) -> BandwidthEstimate:
-    """Bandwidth of the Gaussian kernel by a named rule.
+    """Bandwidth of the Gaussian kernel by a named rule, and the intrinsic dimension.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features), or distances if metric is "precomputed"
     rule : {"auto", "median", "neighbor", "slope", "self-tuning"}
-    metric : str
+    metric : str or callable
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed".
+    metric_params : dict, optional
+        Further parameters of the metric.
     n_neighbors : int, optional
         The k of "neighbor" (default: 10) and "self-tuning" (default: 7).
 
@@ -99,18 +109,29 @@ def estimate_bandwidth(
     if n_neighbors is not None and (int(n_neighbors) != n_neighbors or n_neighbors < 1):
         raise ValueError(f"n_neighbors={n_neighbors!r} was given; it must be a positive integer.")
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+    measured = Metric(metric, metric_params or {})
+    if measured.precomputed and X.shape[0] != X.shape[1]:
+        raise ValueError(f"X has shape {X.shape}; precomputed distances must be square.")
+    epsilon, rule = bandwidth_by_rule(X, rule, measured, n_neighbors)
+    return BandwidthEstimate(epsilon, rule, intrinsic_dimension(X, measured))
+
+
+def bandwidth_by_rule(
+    X: Any, rule: str, metric: Metric, n_neighbors: int | None = None
+) -> tuple[float | FloatArray, str]:
+    """Epsilon by a rule, for input that has been checked, and the rule that "auto" stands for."""
     rule = "neighbor" if rule == "auto" else rule
     D2 = _sampled_distances(X, metric)
-    slope_epsilon, dimension = _largest_slope(D2)
     if rule == "self-tuning":
-        k = n_neighbors or SELF_TUNING_NEIGHBOR
-        return BandwidthEstimate(local_scales(X, X, metric=metric, n_neighbors=k), rule, dimension)
-    epsilon = {
-        "median": lambda: float(np.median(D2[D2 > 0])),
-        "neighbor": lambda: float(np.median(kth_neighbor(D2, n_neighbors or NEIGHBOR))),
-        "slope": lambda: slope_epsilon,
-    }[rule]()
-    return BandwidthEstimate(epsilon, rule, dimension)
+        return local_scales(X, X, metric=metric, n_neighbors=n_neighbors or SELF_TUNING_NEIGHBOR), rule
+    if rule == "neighbor":
+        return float(np.median(kth_neighbor(D2, n_neighbors or NEIGHBOR))), rule
+    return (float(np.median(D2[D2 > 0])) if rule == "median" else _largest_slope(D2)[0]), rule
+
+
+def intrinsic_dimension(X: Any, metric: Metric) -> float:
+    """Twice the largest slope of ``log sum K`` against ``log epsilon``."""
+    return _largest_slope(_sampled_distances(X, metric))[1]
 
 
 def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
@@ -126,7 +147,7 @@ def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
     return np.where(np.isfinite(kth), kth, farthest)
 
 
-def local_scales(X: Any, Y: Any, *, metric: str, n_neighbors: int) -> FloatArray:
+def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> FloatArray:
     """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, shape (m,)."""
     m, n = X.shape[0], Y.shape[0]
     scales = np.empty(m)
@@ -135,9 +156,9 @@ def local_scales(X: Any, Y: Any, *, metric: str, n_neighbors: int) -> FloatArray
     return scales
 
 
-def _sampled_distances(X: Any, metric: str) -> FloatArray:
+def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
     """Squared distances from a sample of the points to all points, (m, N), with at least one positive."""
-    D2 = squared_distances(X[_sample(X.shape[0])], None if metric == "precomputed" else X, metric)
+    D2 = squared_distances(X[_sample(X.shape[0])], None if metric.precomputed else X, metric)
     if not D2.any():
         raise ValueError(
             f"all distances between the {X.shape[0]} points are zero (or so small that their squares underflow), "

@@ -106,6 +106,8 @@ def stretched_torus(
     angles : ndarray of shape (n, 2)
         u and v, if `return_parameters`.
     """
+    if not 0 < radius < np.inf:
+        raise ValueError(f"radius={radius!r} was given; it must be a positive, finite number.")
     angles = _generator(random_state).uniform(0.0, 2.0 * np.pi, (_positive(n), 2))
     u, v = angles.T
     X = np.column_stack([np.cos(u), np.sin(u), radius * np.cos(v), radius * np.sin(v)])

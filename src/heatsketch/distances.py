@@ -14,6 +14,7 @@ from ._typing import FloatArray, RandomState
 from .chunks import chunks
 from .diffusion import check_power, diffuse, matrix_power, require_definite
 from .heat import as_heat_kernel
+from .inputs import check_count
 from .kernels import squared_distances
 from .processes import canonical_metric, check_pairs, kernel_rows
 from .sketch import GaussianSketch, resolve_seed
@@ -156,8 +157,9 @@ def distance_interval(
     '0.80 to 1.32'
     """
     level = _check_level(level, "level")
-    if n_components < 1:
-        raise ValueError(f"n_components={n_components} was given; it must be at least 1.")
+    check_count(n_components, "n_components")
+    if not (np.isfinite(distances).all() and np.isfinite(exact_part).all()):
+        raise ValueError("distances contain NaN or infinity; an interval needs finite ones.")
     squared = np.square(np.asarray(distances, dtype=np.float64)) * n_components
     exact = np.square(np.asarray(exact_part, dtype=np.float64))
     tail = (1.0 - level) / 2.0
@@ -197,8 +199,7 @@ def components_for(distance_error: float, n_samples: int | None = None, *, confi
         raise ValueError(f"distance_error={e} was given; it must be at least {_SMALLEST_ERROR}.")
     allowed = 1.0 - _check_level(confidence, "confidence")
     if n_samples is not None:
-        if n_samples < 2:
-            raise ValueError(f"n_samples={n_samples} was given; there are distances from 2 samples on.")
+        check_count(n_samples, "n_samples", "a whole number of at least 2", least=2)
         allowed /= n_samples * (n_samples - 1) / 2.0
 
     def fails(k: int) -> bool:
@@ -278,8 +279,7 @@ def global_diffusion_distance(
             f"kernels of {first.shape[0]} and {second.shape[0]} items were given; the global diffusion distance "
             "compares two kernels on the same items, in the same order."
         )
-    if n_components < 2:
-        raise ValueError(f"n_components={n_components} was given; the interval needs at least 2.")
+    check_count(n_components, "n_components", "a whole number of at least 2, for the interval", least=2)
     tail = (1.0 - _check_level(interval, "interval")) / 2.0
     k = n_components
     G = GaussianSketch(resolve_seed(random_state)).matrix(first.shape[0], k)

@@ -60,7 +60,7 @@ class Distortion:
 
 
 def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
-    """Scale-free bi-Lipschitz constant L of an embedding (equation (13) of the paper).
+    """Scale-free bi-Lipschitz constant L of an embedding, as section 5 of the paper defines it.
 
     The smallest L for which ``c d(x, y) <= |f(x) - f(y)| <= c L d(x, y)`` for some c > 0 and all pairs.
 
@@ -121,8 +121,10 @@ def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequenc
 def _summarise(
     embedded: FloatArray, d: FloatArray, pairs: IntArray, quantiles: Sequence[float], *, exhaustive: bool
 ) -> Distortion:
-    if not (np.isfinite(d).all() and np.isfinite(embedded).all()):
-        raise ValueError("distances contain NaN or infinity; the distortion is a ratio of finite distances.")
+    if not (np.isfinite(d).all() and np.isfinite(embedded).all() and d.min() >= 0):
+        raise ValueError("distances contain NaN, infinity or negative numbers; the distortion is a ratio of distances.")
+    if not all(0 < q < 0.5 for q in quantiles):
+        raise ValueError(f"quantiles={tuple(quantiles)} were given; they must lie strictly between 0 and 1/2.")
     apart = d > _COINCIDENT * d.max()
     if not apart.any():
         raise ValueError("all distances are zero, so there is no distortion to measure; the points coincide.")

@@ -50,7 +50,9 @@ def adjacency(graph: Any) -> sparse.csr_array:
         raise _directed("directed igraph Graph", "graph.as_undirected()")
     n = graph.vcount()
     ends = np.asarray(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
-    weights = np.asarray(graph.es["weight"] if "weight" in graph.es.attributes() else np.ones(len(ends)), dtype=float)
+    weights = np.ones(len(ends))
+    if "weight" in graph.es.attributes():
+        weights = np.array([1.0 if w is None else w for w in graph.es["weight"]], dtype=np.float64)
     loops = ends[:, 0] == ends[:, 1]
     i = np.concatenate([ends[:, 0], ends[~loops, 1]])
     j = np.concatenate([ends[:, 1], ends[~loops, 0]])

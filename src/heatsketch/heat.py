@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity, PrecomputedAffinity
-from .bandwidth import BandwidthEstimate, estimate_bandwidth
+from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule
 from .chunks import chunks
 from .inputs import KernelOptions, check_distances, check_points
 from .normalize import Scaling, normalize
@@ -45,7 +47,7 @@ class HeatKernel(Operator):
         w, or None for 1. Diffusion distances are distances between the rows of ``diag(w) S^t``.
     definite : bool
         Whether S is known to be positive semidefinite.
-    affinity, scaling, bandwidth
+    affinity, scaling, bandwidth_rule
         Where the kernel comes from; None for a kernel that was given as a matrix.
     """
 
@@ -58,10 +60,10 @@ class HeatKernel(Operator):
         definite: bool = False,
         affinity: Affinity | None = None,
         scaling: Scaling | None = None,
-        bandwidth: BandwidthEstimate | None = None,
+        bandwidth_rule: str | None = None,
     ) -> None:
         self.trivial, self.row_weight = trivial, row_weight
-        self.definite, self.affinity, self.scaling, self.bandwidth = definite, affinity, scaling, bandwidth
+        self.definite, self.affinity, self.scaling, self.bandwidth_rule = definite, affinity, scaling, bandwidth_rule
         self._given = symmetric
         if affinity is not None:
             self.shape, self.dtype = (affinity.n_samples, affinity.n_samples), affinity.dtype
@@ -69,9 +71,7 @@ class HeatKernel(Operator):
             self.shape, self.dtype = symmetric.shape, symmetric.dtype
 
     @classmethod
-    def from_affinity(
-        cls, affinity: Affinity, scaling: Scaling, bandwidth: BandwidthEstimate | None = None
-    ) -> HeatKernel:
+    def from_affinity(cls, affinity: Affinity, scaling: Scaling, bandwidth_rule: str | None = None) -> HeatKernel:
         """Compose the kernel ``diag(s) K diag(s)``."""
         return cls(
             trivial=scaling.trivial,
@@ -79,7 +79,7 @@ class HeatKernel(Operator):
             definite=affinity.definite,
             affinity=affinity,
             scaling=scaling,
-            bandwidth=bandwidth,
+            bandwidth_rule=bandwidth_rule,
         )
 
     @cached_property
@@ -97,6 +97,11 @@ class HeatKernel(Operator):
     def asblock(self, V: ArrayLike) -> FloatArray:
         """`V` as the kernel's operator wants it."""
         return self.symmetric.asblock(V)
+
+    @property
+    def bandwidth(self) -> float | FloatArray | None:
+        """Epsilon, or each point's squared local scale; None where the affinity was given."""
+        return self.affinity.epsilon if isinstance(self.affinity, GaussianAffinity) else None
 
     @property
     def trivial_is_constant(self) -> bool:
@@ -163,6 +168,10 @@ def as_heat_kernel(A: Any) -> HeatKernel:
         return A
     if isinstance(A, Operator):
         return HeatKernel(A)
+    if isinstance(A, BaseEstimator):
+        raise ValueError(
+            f"{type(A).__name__} was given as kernel; pass the kernel of the fitted estimator, its kernel_."
+        )
     A = check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="A", ensure_min_samples=2)
     if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
         raise ValueError(
@@ -179,7 +188,9 @@ def heat_kernel(
     normalization: str = "bistochastic",
     alpha: float = 1.0,
     affinity: str = "gaussian",
-    metric: str = "euclidean",
+    metric: str | Callable[..., float] = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    bandwidth_neighbor: int | None = None,
     n_neighbors: int | str | None = "auto",
     diagonal: str = "auto",
     tol: float = 1e-8,
@@ -198,8 +209,12 @@ def heat_kernel(
     alpha : float
         Density exponent of the normalisations that have one.
     affinity : {"gaussian", "precomputed"}
-    metric : str
-        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed".
+    metric : str or callable
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
+    metric_params : dict, optional
+        Further parameters of the metric.
+    bandwidth_neighbor : int, optional
+        The k of the rules "neighbor" (default: 10) and "self-tuning" (default: 7).
     n_neighbors : int, None or "auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
         "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
@@ -226,24 +241,40 @@ def heat_kernel(
     True
     """
     options = KernelOptions(
-        bandwidth, normalization, alpha, affinity, metric, n_neighbors, diagonal, tol=tol, max_iter=max_iter
+        bandwidth=bandwidth,
+        normalization=normalization,
+        alpha=alpha,
+        affinity=affinity,
+        metric=metric,
+        metric_params=metric_params,
+        bandwidth_neighbor=bandwidth_neighbor,
+        n_neighbors=n_neighbors,
+        diagonal=diagonal,
+        tol=tol,
+        max_iter=max_iter,
     )
-    return build_heat_kernel(check_points(X, affinity, metric), options)
+    return build_heat_kernel(check_points(X, options), options)
 
 
 def build_heat_kernel(X: Any, options: KernelOptions) -> HeatKernel:
     """`heat_kernel` for input that has been checked."""
-    estimate = None
+    rule: str | None = None
     if options.affinity == "precomputed":
         kernel: Affinity = PrecomputedAffinity(X, diagonal=options.diagonal)
     else:
-        if options.metric == "precomputed":
+        metric = options.measure
+        if metric.precomputed:
             X = check_distances(X)
-        estimate = _resolve_bandwidth(X, options)
+        epsilon: float | FloatArray
+        if isinstance(options.bandwidth, str):
+            epsilon, rule = bandwidth_by_rule(X, options.bandwidth, metric, options.bandwidth_neighbor)
+        else:
+            epsilon, rule = float(options.bandwidth), "given"
         kernel = GaussianAffinity(
             X,
-            estimate.epsilon,
-            metric=options.metric,
+            epsilon,
+            metric=metric,
+            scale_neighbor=options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR,
             n_neighbors=_resolve_neighbors(options.n_neighbors, X.shape[0]),
             zero_diagonal=options.diagonal == "zero",
             dtype=X.dtype,
@@ -259,7 +290,7 @@ def build_heat_kernel(X: Any, options: KernelOptions) -> HeatKernel:
         max_iter=options.max_iter,
         degrees=degrees,
     )
-    return HeatKernel.from_affinity(kernel, scaling, estimate)
+    return HeatKernel.from_affinity(kernel, scaling, rule)
 
 
 def _resolve_neighbors(n_neighbors: int | str | None, n_samples: int) -> int | None:
@@ -267,12 +298,6 @@ def _resolve_neighbors(n_neighbors: int | str | None, n_samples: int) -> int | N
     if n_neighbors == "auto":
         n_neighbors = None if n_samples <= ALL_PAIRS_LIMIT else AUTO_NEIGHBORS
     return None if n_neighbors is None or int(n_neighbors) >= n_samples - 1 else int(n_neighbors)
-
-
-def _resolve_bandwidth(X: Any, options: KernelOptions) -> BandwidthEstimate:
-    if isinstance(options.bandwidth, str):
-        return estimate_bandwidth(X, options.bandwidth, metric=options.metric)
-    return BandwidthEstimate(float(options.bandwidth), "given", float("nan"))
 
 
 def _check_reach(kernel: GaussianAffinity, degrees: FloatArray) -> None:
@@ -286,7 +311,7 @@ def _check_reach(kernel: GaussianAffinity, degrees: FloatArray) -> None:
         trouble, verb = "so large that all affinities are equal", "smaller"
     else:
         return
-    remedy = float(np.median(np.asarray(estimate_bandwidth(kernel.X, metric=kernel.metric).epsilon)))
+    remedy, _ = bandwidth_by_rule(kernel.X, "auto", kernel.metric)
     raise ValueError(
         f"bandwidth={np.median(np.asarray(kernel.epsilon)):.3g} is {trouble}; use a {verb} one (the rule "
         f"bandwidth='auto' gives {remedy:.3g} here)."

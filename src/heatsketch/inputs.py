@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -14,9 +16,10 @@ from ._typing import FloatArray
 from .affinity import zero_rounding
 from .bandwidth import BANDWIDTH_RULES
 from .graphs import adjacency, check_affinity, is_graph
+from .kernels import Metric
 from .normalize import NORMALIZATIONS
 
-__all__ = ["KernelOptions", "check_count", "check_distances", "check_points", "from_graph", "is_number", "tidy"]
+__all__ = ["KernelOptions", "check_count", "check_distances", "check_points", "from_user", "is_number", "tidy"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,9 @@ class KernelOptions:
     normalization: str = "bistochastic"
     alpha: float = 1.0
     affinity: str = "gaussian"
-    metric: str = "euclidean"
+    metric: str | Callable[..., float] = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    bandwidth_neighbor: int | None = None
     n_neighbors: int | str | None = "auto"
     diagonal: str = "auto"
     tol: float = 1e-8
@@ -52,8 +57,15 @@ class KernelOptions:
         if not is_number(self.tol) or not 0 < self.tol < np.inf:
             raise ValueError(f"tol={self.tol!r} was given; it must be a positive number.")
         check_count(self.max_iter, "max_iter")
+        if self.bandwidth_neighbor is not None:
+            check_count(self.bandwidth_neighbor, "bandwidth_neighbor", "a positive integer, or None")
+        if self.metric_params is not None and not isinstance(self.metric_params, dict):
+            raise ValueError(f"metric_params={self.metric_params!r} was given; it must be a dict, or None.")
         if self.n_neighbors not in (None, "auto"):
             check_count(self.n_neighbors, "n_neighbors", "None for every pair, a positive integer, or 'auto'")
+        self._check_bandwidth()
+
+    def _check_bandwidth(self) -> None:
         if isinstance(self.bandwidth, str):
             if self.bandwidth not in BANDWIDTH_RULES:
                 raise ValueError(
@@ -65,6 +77,11 @@ class KernelOptions:
                 f"bandwidth={self.bandwidth!r} was given; epsilon must be a positive, finite number, in the unit of "
                 f"squared distances, or one of {BANDWIDTH_RULES}."
             )
+
+    @property
+    def measure(self) -> Metric:
+        """The metric with its parameters."""
+        return Metric(self.metric, self.metric_params or {})
 
 
 def is_number(value: Any, kind: type = Real) -> bool:
@@ -79,23 +96,48 @@ def check_count(value: Any, name: str, accepted: str = "a positive integer", lea
     return int(value)
 
 
-def check_points(X: Any, affinity: str, metric: str) -> Any:
+def check_points(X: Any, options: KernelOptions) -> Any:
     """Validate the input of a kernel: points, distances, affinities or a graph."""
-    X = from_graph(X, affinity)
+    X = from_user(X, options)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
-    return tidy(X, metric)
+    return tidy(X, options.metric)
 
 
-def from_graph(X: Any, affinity: str) -> Any:
-    """The adjacency matrix if `X` is a graph, `X` itself otherwise."""
-    if not is_graph(X):
-        return X
-    if affinity != "precomputed":
-        raise ValueError(f"a graph was given with affinity={affinity!r}; pass affinity='precomputed'.")
-    return adjacency(X)
+def from_user(X: Any, options: KernelOptions) -> Any:
+    """Bring input into a form that scikit-learn validates: graphs as matrices, and no columns of words."""
+    given = "precomputed" in (options.affinity, options.metric)
+    if is_graph(X):
+        if options.affinity != "precomputed":
+            raise ValueError(f"a graph was given with affinity={options.affinity!r}; pass affinity='precomputed'.")
+        return adjacency(X)
+    if given and getattr(X, "ndim", 2) == 1:
+        raise ValueError(
+            f"a vector of length {len(X)} was given as precomputed matrix; condensed distances become square with "
+            "scipy.spatial.distance.squareform."
+        )
+    columns = [name for name, kind in _column_kinds(X) if kind not in "biufO"]
+    if columns:
+        raise ValueError(
+            f"columns {columns} of X are not numeric; encode categories (for example with "
+            "sklearn.preprocessing.OneHotEncoder) or leave these columns out."
+        )
+    return X
 
 
-def tidy(X: Any, metric: str) -> Any:
+def _column_kinds(X: Any) -> Iterator[tuple[Any, str]]:
+    """Name of each column of a pandas frame with the kind of its dtype, "O" if it holds numbers as objects."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.DataFrame):
+        return
+    for name, column in X.items():
+        if pandas.api.types.is_numeric_dtype(column.dtype):
+            yield name, "f"
+        else:
+            numbers = column.dtype == object and all(isinstance(value, Real) for value in column)
+            yield name, "O" if numbers else "S"
+
+
+def tidy(X: Any, metric: str | Callable[..., float]) -> Any:
     """Bring checked input into the form that kernels are made from: sparse input canonical, with small indices."""
     if not sparse.issparse(X):
         if metric == "precomputed" and X.size and X.min() < 0:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,7 @@ from sklearn.utils.extmath import row_norms
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
 
-__all__ = ["METRICS_EUCLIDEAN", "gaussian_affinity", "squared_distances"]
-
-METRICS_EUCLIDEAN = frozenset({"euclidean", "l2", "sqeuclidean"})
+__all__ = ["Metric", "gaussian_affinity", "squared_distances"]
 
 # Up to this many features differences are formed one by one, which is exact and no slower than a matrix product.
 _DIRECT_FEATURES = 16
@@ -29,22 +28,49 @@ _NEARLY_EQUAL = 1e-6
 _METRICS_OF_THE_SAMPLE = frozenset({"seuclidean", "mahalanobis"})
 
 
-def squared_distances(X: Any, Y: Any = None, metric: str = "euclidean") -> FloatArray:
+@dataclass(frozen=True)
+class Metric:
+    """A distance between points, or the word that distances are given.
+
+    Attributes
+    ----------
+    name : str or callable
+        A metric of :func:`sklearn.metrics.pairwise_distances`, a function of two points, or "precomputed".
+    params : dict
+        Its further parameters, such as ``{"p": 3}`` for "minkowski".
+    """
+
+    name: str | Callable[..., float] = "euclidean"
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether rows of X are distances already."""
+        return self.name == "precomputed"
+
+    @property
+    def euclidean(self) -> bool:
+        """Whether this is the Euclidean distance, for which the Gaussian kernel is positive semidefinite."""
+        return self.name in ("euclidean", "l2", "sqeuclidean") and not self.params
+
+
+def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean") -> FloatArray:
     """Squared distances between the rows of `X` and those of `Y`, in float64.
 
     Parameters
     ----------
-    X : ndarray or sparse array of shape (m, d), or (m, N) distances if metric is "precomputed"
+    X : ndarray or sparse array of shape (m, d), or (m, N) distances if the metric is "precomputed"
     Y : ndarray or sparse array of shape (N, d), default: X
-    metric : str
-        A metric of :func:`sklearn.metrics.pairwise_distances` that is a function of two points alone, or
-        "precomputed". Its distances are squared, except that "sqeuclidean" means the squared Euclidean distance.
+    metric : Metric or str
+        Its distances are squared, except that "sqeuclidean" means the squared Euclidean distance itself.
 
     Returns
     -------
     D2 : ndarray of float64, shape (m, N)
         Exactly 0 where two rows are equal.
     """
+    if not isinstance(metric, Metric):
+        metric = Metric(metric)
     with np.errstate(over="ignore", invalid="ignore"):
         D2 = _squared_distances(X, X if Y is None else Y, metric)
     if not np.isfinite(D2).all():
@@ -55,13 +81,13 @@ def squared_distances(X: Any, Y: Any = None, metric: str = "euclidean") -> Float
     return D2
 
 
-def _squared_distances(X: Any, Y: Any, metric: str) -> FloatArray:
+def _squared_distances(X: Any, Y: Any, metric: Metric) -> FloatArray:
     D2: FloatArray
-    if metric == "precomputed":
+    if metric.precomputed:
         D2 = np.square(X, dtype=np.float64)
         return D2
     X, Y = (Z.astype(np.float64) if sparse.issparse(Z) else np.asarray(Z, dtype=np.float64) for Z in (X, Y))
-    if metric not in METRICS_EUCLIDEAN:
+    if not metric.euclidean:
         return _other_metric(X, Y, metric)
     if sparse.issparse(X):
         return _guarded(X, Y)
@@ -82,14 +108,22 @@ def _guarded(X: Any, Y: Any) -> FloatArray:
     return D2
 
 
-def _other_metric(X: Any, Y: Any, metric: str) -> FloatArray:
+def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
     """Squared distances of a metric of scikit-learn's; 0 for equal rows, which some metrics only come close to."""
-    if metric in _METRICS_OF_THE_SAMPLE:
+    if metric.name in _METRICS_OF_THE_SAMPLE and not metric.params:
         raise ValueError(
-            f"metric={metric!r} depends on the whole sample, so new points would change it; scale X first (for example "
-            "with sklearn.preprocessing.StandardScaler or a whitening PCA) and use metric='euclidean'."
+            f"metric={metric.name!r} depends on the whole sample, so new points would change it; give its parameters "
+            "(metric_params={'V': ...} or {'VI': ...}), or scale X first, for example with "
+            "sklearn.preprocessing.StandardScaler."
         )
-    D = np.asarray(pairwise_distances(X, Y, metric=metric), dtype=np.float64)
+    try:
+        D = np.asarray(pairwise_distances(X, Y, metric=metric.name, **metric.params), dtype=np.float64)
+    except TypeError as error:
+        raise ValueError(
+            f"metric={metric.name!r} with metric_params={metric.params} could not be computed on "
+            f"{'sparse' if sparse.issparse(X) else 'dense'} X ({error}); for sparse X use 'euclidean', 'manhattan' or "
+            "'cosine', or pass X.toarray()."
+        ) from error
     for i, j in _in_chunks(D <= _NEARLY_EQUAL * D.max(axis=1, initial=0.0, keepdims=True), X.shape[1]):
         equal = row_norms(X[i] - Y[j], squared=True) == 0
         D[i[equal], j[equal]] = 0.0

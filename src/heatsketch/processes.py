@@ -15,6 +15,8 @@ from ._typing import FloatArray, IntArray, RandomState
 from .chunks import chunks
 from .diffusion import check_power, diffuse
 from .heat import as_heat_kernel
+from .inputs import check_count
+from .operators import Operator
 from .sketch import GaussianSketch, resolve_seed
 from .spectrum import eigenpairs, rounding_level
 
@@ -91,21 +93,23 @@ def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
     return products
 
 
-def canonical_metric(covariance: ArrayLike) -> FloatArray:
+def canonical_metric(covariance: ArrayLike | Operator) -> FloatArray:
     """Canonical metric ``D_C(i, j) = E[(f_i - f_j)^2]^(1/2)`` of a process with the given covariance matrix.
 
     Parameters
     ----------
-    covariance : array-like of shape (N, N)
+    covariance : array-like or Operator of shape (N, N)
 
     Returns
     -------
     distances : ndarray of shape (N (N - 1) / 2,)
         Condensed, as :func:`scipy.spatial.distance.pdist` returns them.
     """
+    if isinstance(covariance, Operator):
+        covariance = covariance.toarray()
     C = np.asarray(covariance, dtype=np.float64)
-    if C.ndim != 2 or C.shape[0] != C.shape[1]:
-        raise ValueError(f"a covariance of shape {C.shape} was given; it must be square.")
+    if C.ndim != 2 or C.shape[0] != C.shape[1] or not np.isfinite(C).all() or not np.allclose(C, C.T):
+        raise ValueError(f"a covariance of shape {C.shape} was given; it must be square, symmetric and finite.")
     variance = np.diagonal(C)
     squared = variance[:, None] + variance[None, :] - 2.0 * C
     np.fill_diagonal(squared, 0.0)
@@ -149,6 +153,7 @@ def gaussian_process(
     (200, 3)
     """
     check_power(power)
+    check_count(n_draws, "n_draws")
     kernel = as_heat_kernel(A)
     n = kernel.shape[0]
     sketch = GaussianSketch(resolve_seed(random_state))

@@ -31,7 +31,11 @@ SOLVERS = ("auto", "dense", "lanczos", "randomized")
 _DENSE_LIMIT = 2000
 _OVERSAMPLING = 10
 _FILTER_DEGREE = 10
+_MOST_GROWTH = 1e8
 _LANCZOS_STEPS = 200
+# Eigenvalues this close count as one, and this many more are looked at to see where an eigenspace ends.
+_REPEATED = 1e-8
+_LOOK_AHEAD = 4
 # Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
 _BANISH = 3.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
@@ -46,7 +50,7 @@ class Eigenpairs:
     values : ndarray of shape (k,)
         In decreasing order.
     vectors : ndarray of shape (N, k)
-        Orthonormal columns; the sign makes the product with a fixed random vector positive.
+        Orthonormal columns. The sign, and the basis of a repeated eigenvalue's space, depend on the space alone.
     residuals : ndarray of shape (k,)
         ``|S v - lambda v|``, measured: each value is within its residual of an eigenvalue.
     """
@@ -145,8 +149,17 @@ def eigenpairs(
     if solver == "lanczos" and n_pairs >= most:
         raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
     solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
-    values, vectors = solve(kernel, n_pairs, known, tol, int(max_iter))
-    vectors = vectors * np.where(_START.matrix(n, 1)[:, 0] @ vectors < 0, -1.0, 1.0)
+    limit = most - 1 if solver == "lanczos" else most
+    count = min(n_pairs + _LOOK_AHEAD, limit)
+    values, vectors = solve(kernel, count, known, tol, int(max_iter))
+    # An eigenspace that reaches beyond what was found is looked for as a whole: its basis shall not be an accident.
+    while (
+        count < limit and abs(values[n_pairs - 1]) > rounding_level(kernel) and _alike(values[n_pairs - 1], values[-1])
+    ):
+        count = min(2 * count, limit)
+        values, vectors = solve(kernel, count, known, tol, int(max_iter))
+    vectors = _canonical(values, vectors)[:, :n_pairs]
+    values = values[:n_pairs]
     residuals = np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0)
     allowed = max(10.0 * tol, 100.0 * float(np.finfo(kernel.dtype).eps))
     if (residuals > allowed).any():
@@ -157,6 +170,30 @@ def eigenpairs(
             stacklevel=2,
         )
     return Eigenpairs(values, vectors, residuals)
+
+
+def _alike(a: float, b: float) -> bool:
+    """Whether two eigenvalues are one, up to the accuracy at which vectors between them can be told apart."""
+    return abs(a - b) <= _REPEATED
+
+
+def _canonical(values: FloatArray, vectors: FloatArray) -> FloatArray:
+    """The same eigenspaces in bases that depend on nothing but the spaces.
+
+    Solvers return any basis of a repeated eigenvalue's space, and another one with other threads. Here it is the one
+    that orthonormalises the projections of fixed random vectors in turn; for a simple eigenvalue that fixes the sign.
+    """
+    vectors = vectors.copy()
+    start = 0
+    for stop in range(1, len(values) + 1):
+        if stop < len(values) and _alike(values[stop - 1], values[stop]):
+            continue
+        space = vectors[:, start:stop]
+        seen = space.T @ _START.matrix(len(vectors), stop - start, first_column=1)  # [size, size]
+        Q, R = np.linalg.qr(seen)
+        vectors[:, start:stop] = space @ (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0))
+        start = stop
+    return vectors
 
 
 def _dense(kernel: HeatKernel, k: int, known: FloatArray, _tol: float, _max_iter: int) -> tuple[FloatArray, FloatArray]:
@@ -226,18 +263,21 @@ def _subspace(
         residuals = np.linalg.norm(SQ - ritz * Q, axis=0)[-k:]
         if residuals.max() <= max(tol, 10.0 * float(np.finfo(kernel.dtype).eps)):
             break
-        Q = np.linalg.qr(outside(_filter(S, Q, lower, max(float(ritz[0]), lower + 1e-3))))[0]
+        Q = np.linalg.qr(outside(_filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))))[0]
     return ritz[::-1][:k].astype(np.float64), Q[:, ::-1][:, :k].astype(np.float64)
 
 
-def _filter(S: Operator, V: FloatArray, low: float, high: float) -> FloatArray:
-    """T_m of S mapped from [low, high] to [-1, 1]: small there, large above."""
-    half, centre = (high - low) / 2.0, (high + low) / 2.0
+def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: float) -> FloatArray:
+    """T_m of S mapped from the damped interval to [-1, 1]: small there, large above.
+
+    The degree m is such that the largest eigenvalue is not enlarged beyond what leaves the others visible.
+    """
+    half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
+    growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
+    degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
     previous, current = V, ((S @ V) - centre * V) / half
-    for _ in range(_FILTER_DEGREE - 1):
+    for _ in range(degree - 1):
         previous, current = current, (2.0 / half) * ((S @ current) - centre * current) - previous
-        scale = np.abs(current).max()
-        previous, current = previous / scale, current / scale
     return current
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Self
 
@@ -14,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._typing import FloatArray, IntArray
 from ..affinity import GaussianAffinity
+from ..bandwidth import intrinsic_dimension
 from ..diffusion import check_power
 from ..distortion import QUANTILES, Distortion, kernel_distortion
 from ..heat import HeatKernel, build_heat_kernel
-from ..inputs import KernelOptions, check_count, from_graph, tidy
+from ..inputs import KernelOptions, check_count, from_user, tidy
 from ..processes import check_pairs
 
 
@@ -34,7 +36,9 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     normalization: str
     alpha: float
     affinity: str
-    metric: str
+    metric: str | Callable[..., float]
+    metric_params: dict[str, Any] | None
+    bandwidth_neighbor: int | None
     n_neighbors: int | str | None
     diagonal: str
     device: str
@@ -63,7 +67,8 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         -------
         self
         """
-        options = self._check_common()
+        options = self._kernel_options()
+        self._check_common()
         self._check_parameters()
         X = self._validate(X, reset=True)
         dtype = X.dtype
@@ -97,7 +102,9 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def transform(self, X: Any) -> FloatArray:
         """Embed new points by their own rows of the kernel, ``a(x) S^(t-1) M``.
 
-        Each row is embedded by itself, and a training point lands where `embedding_` has it.
+        Each row is embedded by itself, and a training point lands where `embedding_` has it. One case is undecidable:
+        vertices of a graph without self-loops that have the same neighbours also have the same rows. Such a row alone
+        is placed at their mean; given as the whole training matrix, rows are told apart by their order.
 
         Parameters
         ----------
@@ -131,13 +138,15 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             check_power(t)
         return np.stack([Y.astype(self.embedding_.dtype, copy=False) for Y in self._at_powers(times.tolist())])
 
-    def diffusion_distances(self, pairs: ArrayLike | None = None) -> FloatArray:
+    def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
         """Distances in the embedding, which approximate diffusion distances.
 
         Parameters
         ----------
         pairs : array-like of int, shape (m, 2), optional
             Pairs of training points; all pairs when left out.
+        interval : None
+            Only random sketches have a law from which intervals follow.
 
         Returns
         -------
@@ -145,6 +154,11 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             When `pairs` is None condensed, as :func:`scipy.spatial.distance.pdist` returns them.
         """
         check_is_fitted(self)
+        if interval is not None:
+            raise ValueError(
+                f"interval={interval!r} was given; only random sketches have a law from which intervals follow. Use "
+                "GaussianProcessEmbedding."
+            )
         return embedded_distances(self.embedding_, pairs)
 
     def distortion(
@@ -206,18 +220,18 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
         return Y
 
-    def _check_common(self) -> KernelOptions:
-        """Refuse bad parameters before any work, and gather those of the kernel."""
+    def _kernel_options(self) -> KernelOptions:
+        return KernelOptions(**{field.name: getattr(self, field.name) for field in fields(KernelOptions)})
+
+    def _check_common(self) -> None:
         check_power(self.power)
-        options = KernelOptions(**{field.name: getattr(self, field.name) for field in fields(KernelOptions)})
         if self.n_components != "auto":
             check_count(self.n_components, "n_components", "a positive integer or 'auto'")
         if self.device not in ("auto", "cpu"):
             raise ValueError(f"device={self.device!r} was given; this version computes on 'cpu' ('auto' is the same).")
-        return options
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
-        X = from_graph(X, self.affinity)
+        X = from_user(X, self._kernel_options())
         X = validate_data(
             self,
             X,
@@ -231,33 +245,32 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _set_kernel(self, kernel: HeatKernel) -> None:
         self.kernel_ = kernel
         self.power_ = float(self.power)
-        estimate, scaling = kernel.bandwidth, kernel.scaling
+        scaling = kernel.scaling
         assert scaling is not None
-        self.bandwidth_ = None if estimate is None else estimate.epsilon
-        self.intrinsic_dimension_ = float("nan") if estimate is None else estimate.dimension
-        self.n_neighbors_ = kernel.affinity.n_neighbors if isinstance(kernel.affinity, GaussianAffinity) else None
+        self.bandwidth_ = kernel.bandwidth
+        self.n_neighbors_ = getattr(kernel.affinity, "n_neighbors", None)
         self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
+
+    @property
+    def intrinsic_dimension_(self) -> float | None:
+        """Estimate of the intrinsic dimension of the training points; None for a precomputed affinity."""
+        check_is_fitted(self)
+        affinity = self.kernel_.affinity
+        return intrinsic_dimension(affinity.X, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
 
     def _say_kernel(self, kernel: HeatKernel) -> None:
         if not self.verbose:
             return
-        n, scaling, estimate = kernel.shape[0], kernel.scaling, kernel.bandwidth
+        scaling, affinity = kernel.scaling, kernel.affinity
         assert scaling is not None
-        neighbors = getattr(kernel.affinity, "n_neighbors", None)
-        held = (
-            "the given affinity"
-            if estimate is None
-            else "every pair"
-            if neighbors is None
-            else f"{neighbors} neighbours"
-        )
-        print(f"[{type(self).__name__}] {n} samples, {held}, {kernel.dtype}")  # noqa: T201
-        if estimate is not None:
-            width = f"{np.median(np.asarray(estimate.epsilon)):.4g}"
-            print(f"[{type(self).__name__}] bandwidth {width} ({estimate.rule})")  # noqa: T201
+        held = "the given affinity"
+        if isinstance(affinity, GaussianAffinity):
+            pairs = "every pair" if affinity.n_neighbors is None else f"{affinity.n_neighbors} neighbours"
+            width = f"{np.median(np.asarray(affinity.epsilon)):.4g}"
+            held = f"{pairs}, bandwidth {width} ({kernel.bandwidth_rule})"
         print(  # noqa: T201
-            f"[{type(self).__name__}] {self.normalization} normalisation: {scaling.n_iter} products, row sums within "
-            f"{scaling.residual:.1e}"
+            f"[{type(self).__name__}] {kernel.shape[0]} samples, {kernel.dtype}, {held}; {self.normalization} in "
+            f"{scaling.n_iter} products, row sums within {scaling.residual:.1e}"
         )
 
     @property

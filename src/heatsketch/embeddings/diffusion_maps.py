@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -35,8 +36,12 @@ class DiffusionMaps(HeatEmbedding):
         Density exponent of all but plain "bistochastic".
     affinity : {"gaussian", "precomputed"}, default="gaussian"
         "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
-    metric : str, default="euclidean"
+    metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
+    metric_params : dict or None, default=None
+        Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
+    bandwidth_neighbor : int or None, default=None
+        The k of the bandwidth rules "neighbor" (10 if None) and "self-tuning" (7 if None).
     n_neighbors : int, None or "auto", default="auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
         "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
@@ -45,10 +50,12 @@ class DiffusionMaps(HeatEmbedding):
         keeps it, and completes self-loops that a precomputed affinity lacks.
     solver : {"auto", "dense", "lanczos", "randomized"}, default="auto"
         "dense" diagonalises the matrix; "lanczos" is ARPACK; "randomized" is subspace iteration with a Chebyshev
-        filter. "auto" takes "dense" up to 2000 points and "lanczos" beyond.
+        filter. "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and "lanczos"
+        otherwise.
     device : {"auto", "cpu"}, default="auto"
     tol : float, default=1e-8
-        Largest deviation of the bistochastic kernel's row sums from 1, and residual wanted of eigenvectors.
+        Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32), and residual
+        wanted of eigenvectors.
     max_iter : int, default=1000
         Most products spent on the bistochastic scaling, and most iterations of the eigensolver.
     verbose : bool, default=False
@@ -67,8 +74,8 @@ class DiffusionMaps(HeatEmbedding):
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
-    intrinsic_dimension_ : float
-        Estimate that comes with the bandwidth rules; NaN where none was applied.
+    intrinsic_dimension_ : float or None
+        Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
     n_neighbors_ : int or None
         None where every pair is used.
@@ -107,7 +114,9 @@ class DiffusionMaps(HeatEmbedding):
         normalization: str = "bistochastic",
         alpha: float = 1.0,
         affinity: str = "gaussian",
-        metric: str = "euclidean",
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        bandwidth_neighbor: int | None = None,
         n_neighbors: int | str | None = "auto",
         diagonal: str = "auto",
         solver: str = "auto",
@@ -123,6 +132,8 @@ class DiffusionMaps(HeatEmbedding):
         self.alpha = alpha
         self.affinity = affinity
         self.metric = metric
+        self.metric_params = metric_params
+        self.bandwidth_neighbor = bandwidth_neighbor
         self.n_neighbors = n_neighbors
         self.diagonal = diagonal
         self.solver = solver

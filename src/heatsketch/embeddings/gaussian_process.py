@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -45,8 +46,12 @@ class GaussianProcessEmbedding(HeatEmbedding):
         Density exponent of all but plain "bistochastic".
     affinity : {"gaussian", "precomputed"}, default="gaussian"
         "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
-    metric : str, default="euclidean"
+    metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
+    metric_params : dict or None, default=None
+        Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
+    bandwidth_neighbor : int or None, default=None
+        The k of the bandwidth rules "neighbor" (10 if None) and "self-tuning" (7 if None).
     n_neighbors : int, None or "auto", default="auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
         "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
@@ -58,7 +63,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
         columns of the kernel, or a matrix of your own (divided by sqrt(k)).
     n_exact : int, default=0
         Number of components that are leading diffusion coordinates, exact; only the remainder of the kernel is then
-        sketched, by the other ``k - n_exact`` components. Squared distances stay unbiased, and vary less.
+        sketched, by the other ``k - n_exact`` components. Squared distances stay unbiased. The variance of a pair's is
+        multiplied by ``k / (k - n_exact)`` times the square of the remainder's share in it: far smaller where the
+        leading directions carry most of a distance (large power, many components), larger where they carry little.
     trivial : {"auto", "keep", "drop"}, default="auto"
         What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter. "auto" drops
         the mode where it is constant and so shifts the embedding without changing a distance (all normalisations but
@@ -73,7 +80,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         Seed of the sketch. An integer gives the same embedding whatever the number of threads, and the first k columns
         of the sketch do not depend on how many are asked for.
     tol : float, default=1e-8
-        Largest deviation of the bistochastic kernel's row sums from 1.
+        Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32).
     max_iter : int, default=1000
         Most products spent on the bistochastic scaling.
     verbose : bool, default=False
@@ -86,8 +93,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
-    intrinsic_dimension_ : float
-        Estimate that comes with the bandwidth rules; NaN where none was applied.
+    intrinsic_dimension_ : float or None
+        Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
     n_neighbors_ : int or None
         None where every pair is used.
@@ -134,7 +141,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
         normalization: str = "bistochastic",
         alpha: float = 1.0,
         affinity: str = "gaussian",
-        metric: str = "euclidean",
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        bandwidth_neighbor: int | None = None,
         n_neighbors: int | str | None = "auto",
         diagonal: str = "auto",
         sketch: str | ArrayLike = "gaussian",
@@ -155,6 +164,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self.alpha = alpha
         self.affinity = affinity
         self.metric = metric
+        self.metric_params = metric_params
+        self.bandwidth_neighbor = bandwidth_neighbor
         self.n_neighbors = n_neighbors
         self.diagonal = diagonal
         self.sketch = sketch
@@ -275,7 +286,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         pairs : array-like of int, shape (m, 2), optional
             Pairs of training points; all pairs when left out.
         interval : float in (0, 1), optional
-            Level of the confidence interval, such as 0.95. It is exact for Gaussian sketches. For signs it is an
+            Level of the confidence interval, such as 0.95. It is exact for Gaussian sketches (with ``trivial="drop"``,
+            for the distance without the trivial mode). For signs it is an
             approximation, good where many points share in a distance: their estimates have the same mean and no
             larger variance, but with few components and kernels of few neighbours another law.
 
@@ -286,7 +298,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         low, high : ndarrays of shape (m,)
             If `interval` is given.
         """
-        distances = super().diffusion_distances(pairs)
+        distances = super().diffusion_distances(pairs, interval=None)
         if interval is None:
             return distances
         if self.sketch_.distance_law is None:
