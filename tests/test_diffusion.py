@@ -204,3 +204,25 @@ def test_graphs_without_self_loops_oscillate_but_are_finite(graph, power):
     pairs = np.column_stack(np.triu_indices(len(graph), 1))
     np.testing.assert_allclose(hs.diffusion_distances(A, power, pairs), expected, atol=1e-9)
     np.testing.assert_allclose(hs.diffusion_distances(A, power), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("t", [20_000, 50_000, 200_000])
+def test_very_large_powers_are_not_lost(t):
+    # A cycle whose second eigenvalue is close to 1: at these times there is much left.
+    theta = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+    kernel = hs.heat_kernel(np.column_stack([np.cos(theta), np.sin(theta)]), bandwidth=2e-3, tol=1e-13)
+    M = GaussianSketch(0).matrix(200, 3)
+    expected = matrix_power(kernel, t, trivial=False) @ M
+    assert np.abs(expected).max() > 1e-60
+    assert _error(diffuse(kernel, M, [t], trivial=False)[0], expected) < 1e-5
+    both = diffuse(kernel, M, [8, t], trivial=False)
+    assert _error(both[1], expected) < 1e-5
+
+
+def test_distances_of_tiny_coordinates_do_not_underflow():
+    X = hs.datasets.circle(100, random_state=0)
+    maps = hs.DiffusionMaps(2, power=9000, bandwidth=0.25).fit(X)
+    assert 0 < np.abs(maps.embedding_).max() < 1e-160
+    assert maps.diffusion_distances().min() > 0
+    exact = hs.diffusion_distances(maps.kernel_, 9000, [[0, 1]])
+    assert exact[0] == pytest.approx(maps.diffusion_distances([[0, 1]])[0], rel=1e-3)

@@ -91,11 +91,11 @@ class TestSampled:
         found = model.distortion(exhaustive=False)
         assert not found.exhaustive
         assert found.constant <= whole.constant * (1 + 1e-9)
-        for pair in (found.most_contracted, found.most_expanded):
-            i, j = pair
-            d = hs.diffusion_distances(model.kernel_, 8, [pair])[0]
-            dilation = np.linalg.norm(model.embedding_[i] - model.embedding_[j]) / d
-            assert dilation > 0
+        dilations = []
+        for i, j in (found.most_expanded, found.most_contracted):
+            d = hs.diffusion_distances(model.kernel_, 8, [[i, j]])[0]
+            dilations.append(np.linalg.norm(model.embedding_[i] - model.embedding_[j]) / d)
+        assert dilations[0] / dilations[1] == pytest.approx(found.constant)
         assert found.n_pairs < whole.n_pairs
 
     def test_mining_finds_most_of_it(self, model):

@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import kneighbors_graph
 
@@ -179,6 +180,24 @@ class TestChecks:
             with pytest.raises(ValueError, match=r"not symmetric: .* up to 0.5.*W \+ W.T"):
                 check_affinity(matrix)
 
+    def test_asymmetry_of_a_small_entry_beside_a_large_one(self):
+        W = np.ones((6, 6), dtype=np.float32)
+        W[0, 1] = W[1, 0] = 2e4
+        W[4, 5], W[5, 4] = 0, 2
+        for matrix in (W, sparse.csr_array(W)):
+            with pytest.raises(ValueError, match=r"not symmetric: .* up to 2"):
+                check_affinity(matrix)
+
+    @pytest.mark.parametrize("scale", [1e200, 1e-200])
+    def test_entries_beyond_reason(self, scale):
+        with pytest.raises(ValueError, match="divide the matrix by it"):
+            hs.heat_kernel(np.full((3, 3), scale), affinity="precomputed")
+
+    def test_rows_of_tiny_affinity_are_placed(self):
+        W = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
+        model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(W)
+        np.testing.assert_allclose(model.transform(W[:4] * 1e-300), model.embedding_[:4], atol=1e-9)
+
     def test_asymmetry_by_rounding_is_mended_and_transform_still_agrees(self):
         W = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
         np.fill_diagonal(W, 0)
@@ -187,6 +206,14 @@ class TestChecks:
         np.testing.assert_array_equal(checked, checked.T)
         model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(rough)
         np.testing.assert_allclose(model.transform(rough), model.embedding_, atol=1e-9)
+
+    @pytest.mark.parametrize(("dtype", "own"), [(np.float64, 1e-12), (np.float32, 2e-7)])
+    def test_a_diagonal_that_is_rounding_is_zero(self, dtype, own):
+        D = pairwise_distances(np.random.default_rng(0).normal(size=(30, 3))).astype(dtype)
+        D[np.diag_indices(30)] = own
+        model = hs.GaussianProcessEmbedding(2, metric="precomputed", diagonal="zero", random_state=0).fit(D)
+        assert np.abs(np.diagonal(model.kernel_.toarray())).max() == 0
+        np.testing.assert_allclose(model.transform(D), model.embedding_, atol=1e-5)
 
     def test_distances_with_a_diagonal_are_refused(self):
         with pytest.raises(ValueError, match=r"diagonal is not zero.*affinity='precomputed'"):

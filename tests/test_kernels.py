@@ -66,3 +66,27 @@ def test_gaussian_affinity():
     np.testing.assert_allclose(
         gaussian_affinity(D2.copy(), np.array([[1.0, 2.0, 8.0]])), [[1, np.exp(-0.5), np.exp(-0.5)]]
     )
+
+
+def test_parallel_rows_have_cosine_distance_zero():
+    direction = np.random.default_rng(0).normal(size=7)
+    D2 = squared_distances(np.outer(np.arange(1.0, 12), direction), metric="cosine")
+    assert (D2 == 0).all()
+
+
+def test_metrics_that_are_not_defined_say_so():
+    X = np.random.default_rng(0).normal(size=(5, 4))
+    X[2] = 1.0
+    with pytest.raises(ValueError, match="'correlation' is not defined between some of the points"):
+        squared_distances(X, metric="correlation")
+
+
+def test_metrics_of_yes_and_no():
+    X = np.random.default_rng(0).random((20, 8)) < 0.5
+    np.testing.assert_allclose(squared_distances(X, metric="jaccard"), pairwise_distances(X, metric="jaccard") ** 2)
+
+
+def test_mostly_close_pairs():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(30, 40)) * 1e-5, rng.normal(size=(30, 40)) * 1e-5 + 1.0])
+    np.testing.assert_allclose(squared_distances(X), cdist(X, X, "sqeuclidean"), rtol=1e-9)

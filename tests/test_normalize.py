@@ -187,3 +187,19 @@ def test_zero_diagonal_withstands_heteroskedastic_noise():
     robust = change(normalization="bistochastic", diagonal="zero")
     assert robust < 0.25 * change(normalization="bistochastic")
     assert robust < 0.25 * change(normalization="symmetric")
+
+
+def test_extreme_scalings_are_reached_by_plain_steps():
+    # A triangle without self-loops: the scaling exists, far from where it starts.
+    W = np.array([[0, 1, 1e-4], [1, 0, 1e-2], [1e-4, 1e-2, 0]])
+    scaling = normalize(DenseOperator(W))
+    assert scaling.converged
+    np.testing.assert_allclose((np.outer(scaling.scale, scaling.scale) * W).sum(axis=1), 1.0, atol=1e-8)
+
+
+def test_scalings_beyond_float32_are_refused_and_fine_in_float64():
+    X = np.vstack([np.random.default_rng(0).normal(size=(200, 3)), [[12.6, 0, 0]]])
+    options = {"bandwidth": 1.0, "diagonal": "zero", "normalization": "bistochastic"}
+    assert np.isfinite(hs.heat_kernel(X, **options) @ np.ones(201)).all()
+    with pytest.raises(ValueError, match=r"row 200 add up to .* more than scaling can bridge in float32. Use float64"):
+        hs.heat_kernel(X.astype(np.float32), **options)

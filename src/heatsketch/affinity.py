@@ -12,7 +12,7 @@ from scipy import sparse
 from ._typing import FloatArray, IntArray
 from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
 from .chunks import chunks
-from .graphs import KnownRows, check_affinity
+from .graphs import KnownRows, check_affinity, row_maximum
 from .kernels import Metric, gaussian_affinity, squared_distances
 from .operators import DenseOperator, Operator, SparseOperator
 
@@ -21,7 +21,7 @@ __all__ = ["Affinity", "GaussianAffinity", "PrecomputedAffinity", "zero_rounding
 # A pair at the very edge of a neighbourhood is in it whichever end it is seen from, in spite of rounding.
 _EDGE = 1.0 + 1e-8
 # Precomputed distances below this fraction of the largest are zero.
-_ROUNDING = {np.dtype(np.float64): 1e-14, np.dtype(np.float32): 1e-6}
+ROUNDING = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
 class Affinity(ABC):
@@ -59,7 +59,7 @@ class Affinity(ABC):
 
 def zero_rounding(D: FloatArray, largest: float) -> FloatArray:
     """Distances with 0 in place of those that are rounding, such as a point's distance to itself."""
-    return np.where(D <= _ROUNDING[D.dtype] * largest, D.dtype.type(0), D)
+    return np.where(D <= ROUNDING[D.dtype] * largest, D.dtype.type(0), D)
 
 
 class GaussianAffinity(Affinity):
@@ -171,8 +171,9 @@ class PrecomputedAffinity(Affinity):
     and only the whole training matrix, given again, tells them apart by their order.
     """
 
-    def __init__(self, W: Any, *, diagonal: str = "auto") -> None:
+    def __init__(self, W: Any, *, diagonal: str = "auto", dtype: Any = None) -> None:
         W = check_affinity(W)
+        W = W if dtype is None else W.astype(dtype)
         self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
         own = np.asarray(W.diagonal(), dtype=np.float64)
         degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
@@ -202,7 +203,11 @@ class PrecomputedAffinity(Affinity):
         if self._known is not None:
             i, j, share = self._known.match(X)
             rows = _with_entries(X, i, j, share * self._loops[j])
-        return rows, np.zeros(X.shape[0])
+        # Each row in units of its largest entry, so that none is lost to underflow.
+        largest = row_maximum(rows).astype(np.float64)
+        unit = np.where(largest > 0, largest, 1.0)
+        rows = sparse.diags_array(1.0 / unit) @ rows if sparse.issparse(rows) else rows / unit[:, None]
+        return rows, np.log(unit)
 
 
 def _with_entries(rows: Any, i: IntArray, j: IntArray, values: FloatArray) -> Any:

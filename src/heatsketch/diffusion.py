@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._typing import FloatArray
 from .heat import HeatKernel
 from .operators import Operator
-from .spectrum import deflated, extreme_ritz, refuse_negative
+from .spectrum import ROUNDING_ULPS, deflated, extreme_ritz, refuse_negative
 
 __all__ = ["METHODS", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
 
@@ -219,7 +219,7 @@ def _by_eigenvectors(S: Operator, V: FloatArray, exponents: Sequence[float], wei
     """Powers by diagonalising; what lies below rounding is left out, and said if it could matter."""
     epsilon = float(np.finfo(S.dtype).eps)
     values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, whole=_whole(exponents))
-    lost = (len(values) * epsilon) ** (min(exponents) + weight)
+    lost = (ROUNDING_ULPS * epsilon) ** (min(exponents) + weight)
     if (values == 0).sum() > 1 and lost > _LOST:
         _warn_inexact(lost, _LOST)
     projected = vectors.T @ V
@@ -235,7 +235,7 @@ def _power(values: FloatArray, exponent: float) -> FloatArray:
 def _eigensystem(S: FloatArray, epsilon: float, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; what is zero up to rounding is zero."""
     values, vectors = np.linalg.eigh((S + S.T) / 2.0)
-    rounding = len(values) * epsilon * float(np.abs(values).max())
+    rounding = ROUNDING_ULPS * epsilon * float(np.abs(values).max())
     if not whole:
         refuse_negative(float(values[0]), rounding=1e3 * rounding)
         values = np.maximum(values, 0.0)
@@ -246,20 +246,22 @@ def _chebyshev_series(
     interval: tuple[float, float], exponents: Sequence[float], rtol: float, weight: int
 ) -> tuple[list[FloatArray], float]:
     """Series for x^e on the interval, and their worst error times x^weight, measured; x in units of the largest |x|."""
-    degree = 8
+    # Lower degrees cannot follow x^t near the end of the interval, where the grid would not see it.
+    degree = 8 + int(np.sqrt(2.0 * max(*exponents, 0.0) * np.log(2.0 / rtol)))
+    most = max(_MOST_DEGREE, 2 * degree)
     while True:
-        grid = _chebyshev_points(4 * degree)  # they crowd at the ends, where the error is largest
+        grid = np.concatenate([[-1.0, 1.0], _chebyshev_points(4 * degree)])
         x = _relative(grid, interval)
         series: list[FloatArray] = []
         error = 0.0
         for e in exponents:
             c = _interpolate(_relative(_chebyshev_points(degree + 1), interval) ** e)
-            miss = np.abs(x**weight * (chebyshev.chebval(grid, c) - x**e))
+            miss = np.abs(x**weight * chebyshev.chebval(grid, c) - x ** (e + weight))
             series.append(c)
             error = max(error, float(miss.max()))
-        if error <= rtol or degree >= _MOST_DEGREE:
+        if error <= rtol or degree >= most:
             return series, error
-        degree = min(_MOST_DEGREE, int(1.2 * degree) + 1)
+        degree = min(most, int(1.2 * degree) + 1)
 
 
 def _relative(z: FloatArray, interval: tuple[float, float]) -> FloatArray:

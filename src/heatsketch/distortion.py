@@ -185,7 +185,7 @@ def kernel_distortion(
     seed = resolve_seed(random_state)
     sampled = _random_pairs(len(Y), seed)
     pairs = np.vstack([sampled, _mined_pairs(Y, kernel, power, seed)])
-    d = diffusion_distances(kernel, power, pairs)
+    d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, pairs[len(sampled) :])])
     embedded = np.linalg.norm(Y[pairs[:, 0]] - Y[pairs[:, 1]], axis=1)
     all_found = _summarise(embedded, d, pairs, (), exhaustive=False)
     m = len(sampled)
@@ -206,9 +206,12 @@ def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> 
     # Another seed than the caller's, which may be that of the embedding: its own columns would find nothing.
     G = GaussianSketch(seed ^ _OTHER_SEED).matrix(len(Y), _WIDTH) / np.sqrt(_WIDTH)
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
+    # Coincident points are no pair, and would crowd out the neighbours: one of each is enough.
+    scale = float(np.abs(wide).max()) or 1.0
+    distinct = np.unique(np.round(wide / scale, 9), axis=0, return_index=True)[1]
     found = []
     for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
-        pairs = _neighbor_pairs(here)
+        pairs = distinct[_neighbor_pairs(here[distinct])]
         near, far = (np.linalg.norm(Z[pairs[:, 0]] - Z[pairs[:, 1]], axis=1) for Z in (here, there))
         order = np.argsort(near / np.maximum(far, np.finfo(np.float64).tiny), kind="stable")
         found.append(pairs[order[:_MINED_PAIRS]])

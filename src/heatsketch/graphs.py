@@ -12,9 +12,10 @@ from ._typing import FloatArray, IntArray
 from .chunks import chunks
 from .sketch import GaussianSketch
 
-__all__ = ["KnownRows", "adjacency", "check_affinity", "is_graph"]
+__all__ = ["KnownRows", "adjacency", "check_affinity", "is_graph", "row_maximum"]
 
-# Entries of an affinity may differ from their mirror images by this fraction of the largest entry.
+# Entries of an affinity may differ from their mirror images by this fraction.
+_SMALLEST = 1e-30
 SYMMETRY_TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
 
 
@@ -84,8 +85,17 @@ def check_affinity(W: Any, name: str = "X") -> Any:
             f"Negative values in data: the smallest entry of {name} is {W.min():.3g}; a precomputed matrix must be "
             "non-negative: shift or clip it, or use a kernel that is non-negative."
         )
-    worst, largest = abs(W - W.T).max(), W.max()
-    if worst > SYMMETRY_TOLERANCE[W.dtype] * largest:
+    largest = float(W.max())
+    if not (largest == 0 or _SMALLEST < largest < 1.0 / _SMALLEST):
+        raise ValueError(
+            f"the largest entry of {name} is {largest:.3g}, so that sums or products of entries leave the range of "
+            "numbers; divide the matrix by it (the kernel stays the same)."
+        )
+    difference, larger = abs(W - W.T), W.maximum(W.T) if sparse.issparse(W) else np.maximum(W, W.T)
+    worst = float(difference.max())
+    # Each entry against its own mirror image; where both are tiny, against the rounding of the largest.
+    excess = float((difference - larger * SYMMETRY_TOLERANCE[W.dtype]).max())
+    if excess > 100.0 * float(np.finfo(W.dtype).eps) * largest:
         raise ValueError(
             f"{name} is not symmetric: entries differ from their mirror images by up to {worst:.3g}; a precomputed "
             "matrix must be symmetric: pass (W + W.T) / 2, or the maximum of the two."
@@ -112,13 +122,13 @@ class KnownRows:
         keys = np.asarray(W @ self._probe, dtype=np.float64)
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
-        self._largest = _row_maximum(W)
+        self._largest = row_maximum(W)
 
     def is_the_matrix(self, X: Any) -> bool:
         """Whether `X` is the matrix itself, up to rounding."""
         if X.shape != self._W.shape:
             return False
-        return bool((_row_maximum(abs(X - self._W)) <= self._tolerance(X) * self._largest).all())
+        return bool((row_maximum(abs(X - self._W)) <= self._tolerance(X) * self._largest).all())
 
     def match(self, rows: Any) -> tuple[IntArray, IntArray, FloatArray]:
         """All pairs of a given row and a row of the matrix that are equal up to rounding.
@@ -133,7 +143,7 @@ class KnownRows:
             One over the number of rows that row i equals.
         """
         keys = np.asarray(rows @ self._probe, dtype=np.float64)
-        largest = _row_maximum(rows)
+        largest = row_maximum(rows)
         reach = self._tolerance(rows) * largest * np.abs(self._probe).sum()
         first = np.searchsorted(self._keys, keys - reach, side="left")
         counts = np.searchsorted(self._keys, keys + reach, side="right") - first
@@ -143,7 +153,7 @@ class KnownRows:
         j = self._order[np.repeat(first, counts) + within]
         equal = np.zeros(len(i), dtype=bool)
         for chunk in chunks(len(i), self._W.shape[1]):
-            worst = _row_maximum(abs(rows[i[chunk]] - self._W[j[chunk]]))
+            worst = row_maximum(abs(rows[i[chunk]] - self._W[j[chunk]]))
             equal[chunk] = worst <= self._tolerance(rows) * self._largest[j[chunk]]
         i, j = i[equal], j[equal]
         return i, j, 1.0 / np.bincount(i, minlength=len(keys))[i]
@@ -152,7 +162,7 @@ class KnownRows:
         return max(SYMMETRY_TOLERANCE[self._W.dtype], SYMMETRY_TOLERANCE[rows.dtype])
 
 
-def _row_maximum(W: Any) -> FloatArray:
+def row_maximum(W: Any) -> FloatArray:
     """Largest entry of each row, shape (m,)."""
     largest = W.max(axis=1)
     return np.ravel(largest.toarray() if sparse.issparse(largest) else largest)

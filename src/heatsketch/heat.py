@@ -29,6 +29,8 @@ AUTO_NEIGHBORS = 32
 # purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.
 _ALONE = 1e-6
 _CONSTANT_ULPS = 1e5
+# Rows whose sum is a smaller fraction of the largest cannot be scaled without leaving the range of numbers.
+_SMALLEST_DEGREE = {np.dtype(np.float64): 1e-150, np.dtype(np.float32): 1e-18}
 
 
 class HeatKernel(Operator):
@@ -120,6 +122,15 @@ class HeatKernel(Operator):
             return self.symmetric.matmat(V)
         w = self.row_weight.astype(self.dtype)[:, None]
         return w * self.symmetric.matmat(V / w)
+
+    def toarray(self) -> FloatArray:
+        """A as an array of shape (N, N)."""
+        A = self.symmetric.toarray()
+        if self.row_weight is not None:
+            w = self.row_weight.astype(self.dtype)
+            A *= w[:, None]
+            A /= w[None, :]
+        return A
 
     def place(self, Z: FloatArray) -> FloatArray:
         """``diag(w) S Z`` for the training points, computed as `at_new_points` does, (N, k) -> (N, k)."""
@@ -256,11 +267,11 @@ def heat_kernel(
     return build_heat_kernel(check_points(X, options), options)
 
 
-def build_heat_kernel(X: Any, options: KernelOptions) -> HeatKernel:
-    """`heat_kernel` for input that has been checked."""
+def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
+    """`heat_kernel` for input that has been checked; computed in `dtype`, by default that of X."""
     rule: str | None = None
     if options.affinity == "precomputed":
-        kernel: Affinity = PrecomputedAffinity(X, diagonal=options.diagonal)
+        kernel: Affinity = PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype)
     else:
         metric = options.measure
         if metric.precomputed:
@@ -277,11 +288,17 @@ def build_heat_kernel(X: Any, options: KernelOptions) -> HeatKernel:
             scale_neighbor=options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR,
             n_neighbors=_resolve_neighbors(options.n_neighbors, X.shape[0]),
             zero_diagonal=options.diagonal == "zero",
-            dtype=X.dtype,
+            dtype=X.dtype if dtype is None else dtype,
         )
     degrees = np.asarray(kernel.operator @ np.ones(X.shape[0]), dtype=np.float64)
     if isinstance(kernel, GaussianAffinity):
         _check_reach(kernel, degrees)
+    if 0 < degrees.min() < _SMALLEST_DEGREE[kernel.dtype] * degrees.max():
+        raise ValueError(
+            f"the affinities of row {degrees.argmin()} add up to {degrees.min():.1e}, those of others to "
+            f"{degrees.max():.1e}, more than scaling can bridge in {kernel.dtype}. Use float64, a larger bandwidth, or leave "
+            "that sample out."
+        )
     scaling = normalize(
         kernel.operator,
         options.normalization,

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from ._typing import FloatArray
-from .affinity import zero_rounding
+from .affinity import ROUNDING, zero_rounding
 from .bandwidth import BANDWIDTH_RULES
 from .graphs import adjacency, check_affinity, is_graph
 from .kernels import Metric
@@ -112,8 +112,8 @@ def from_user(X: Any, options: KernelOptions) -> Any:
         return adjacency(X)
     if given and getattr(X, "ndim", 2) == 1:
         raise ValueError(
-            f"a vector of length {len(X)} was given as precomputed matrix; condensed distances become square with "
-            "scipy.spatial.distance.squareform."
+            f"a vector of length {len(X)} was given as precomputed matrix. Reshape your data: condensed distances "
+            "become square with scipy.spatial.distance.squareform."
         )
     columns = [name for name, kind in _column_kinds(X) if kind not in "biufO"]
     if columns:
@@ -162,7 +162,7 @@ def check_distances(D: FloatArray) -> FloatArray:
     """Check square precomputed distances; return them symmetric, with zeros where they are rounding."""
     D = check_affinity(D, name="X (precomputed distances)")
     worst = np.abs(np.diagonal(D)).max()
-    if worst > 1e-8 * D.max():
+    if worst > ROUNDING[D.dtype] * D.max():
         raise ValueError(
             f"X holds precomputed distances, but its diagonal is not zero (up to {worst:.3g}); if these are "
             "affinities, pass affinity='precomputed' and leave metric at its default."

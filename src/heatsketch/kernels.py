@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial.distance import cdist
+from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.extmath import row_norms
 
@@ -25,6 +27,8 @@ _DIRECT_FEATURES = 16
 _CANCELLATION = 1e-6
 # Pairs this much closer than the farthest are looked at for equality.
 _NEARLY_EQUAL = 1e-6
+_ANGULAR_ROUNDING = 1e-13
+_MOSTLY_CLOSE = 0.2
 _METRICS_OF_THE_SAMPLE = frozenset({"seuclidean", "mahalanobis"})
 
 
@@ -73,6 +77,11 @@ def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean")
         metric = Metric(metric)
     with np.errstate(over="ignore", invalid="ignore"):
         D2 = _squared_distances(X, X if Y is None else Y, metric)
+    if np.isnan(D2).any():
+        raise ValueError(
+            f"metric={metric.name!r} is not defined between some of the points (it gives NaN there, as the correlation "
+            "with a constant row is none); leave such rows out, or use another metric."
+        )
     if not np.isfinite(D2).all():
         raise ValueError(
             "squared distances between points overflow; divide X by its largest absolute value (and the bandwidth, if "
@@ -103,7 +112,10 @@ def _guarded(X: Any, Y: Any) -> FloatArray:
     norms = row_norms(X, squared=True)[:, None] + row_norms(Y, squared=True)[None, :]
     product = X @ Y.T
     D2: FloatArray = norms - 2.0 * (product.toarray() if sparse.issparse(product) else product)
-    for i, j in _in_chunks(D2 <= _CANCELLATION * norms, X.shape[1]):
+    close = D2 <= _CANCELLATION * norms
+    if close.mean() > _MOSTLY_CLOSE and not sparse.issparse(X):
+        return np.asarray(cdist(X, Y, "sqeuclidean"))  # differences of all pairs, in compiled code
+    for i, j in _in_chunks(close, X.shape[1]):
         D2[i, j] = row_norms(X[i] - Y[j], squared=True)
     return D2
 
@@ -117,13 +129,17 @@ def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
             "sklearn.preprocessing.StandardScaler."
         )
     try:
-        D = np.asarray(pairwise_distances(X, Y, metric=metric.name, **metric.params), dtype=np.float64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataConversionWarning)  # metrics of yes and no, which is what is asked for
+            D = np.asarray(pairwise_distances(X, Y, metric=metric.name, **metric.params), dtype=np.float64)
     except TypeError as error:
         raise ValueError(
             f"metric={metric.name!r} with metric_params={metric.params} could not be computed on "
             f"{'sparse' if sparse.issparse(X) else 'dense'} X ({error}); for sparse X use 'euclidean', 'manhattan' or "
             "'cosine', or pass X.toarray()."
         ) from error
+    if metric.name in ("cosine", "correlation"):
+        D[D <= _ANGULAR_ROUNDING] = 0.0  # one minus a cosine, computed as such
     for i, j in _in_chunks(D <= _NEARLY_EQUAL * D.max(axis=1, initial=0.0, keepdims=True), X.shape[1]):
         equal = row_norms(X[i] - Y[j], squared=True) == 0
         D[i[equal], j[equal]] = 0.0
@@ -139,6 +155,7 @@ def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[Int
 
 def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float) -> FloatArray:
     """``exp(-D2 / epsilon)``, written over `D2`; `epsilon` is a number or broadcasts against `D2`."""
-    D2 /= epsilon
+    with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+        D2 /= epsilon
     np.negative(D2, out=D2)
     return np.exp(D2, out=D2)

@@ -234,6 +234,8 @@ def sinkhorn(
             continue
         history = [*history[-_ANDERSON_DEPTH:], (x, -0.5 * np.log(row_sums))]
         x, extrapolated, last_residual = _anderson(history), len(history) > 1, residual
+        if extrapolated and np.abs(x).max() >= _LARGEST_LOG:
+            x, history, extrapolated = history[-1][0] + history[-1][1], [], False
     return np.exp(best), best_sums, n_iter
 
 

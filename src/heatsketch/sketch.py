@@ -76,9 +76,11 @@ def resolve_seed(random_state: RandomState) -> int:
     An integer is the seed itself; a generator, or None for NumPy's global one, draws one.
     """
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        if random_state < 0:
-            raise ValueError(f"random_state={random_state} was given; a seed must be a non-negative integer.")
-        return int(random_state) & 0xFFFFFFFFFFFFFFFF
+        if not 0 <= random_state < 2**64:
+            raise ValueError(
+                f"random_state={random_state} was given; a seed must be a non-negative integer of at most 64 bits."
+            )
+        return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
     high, low = check_random_state(random_state).randint(2**31, size=2)

@@ -35,6 +35,8 @@ _MOST_GROWTH = 1e8
 _LANCZOS_STEPS = 200
 # Eigenvalues this close count as one, and this many more are looked at to see where an eigenspace ends.
 _REPEATED = 1e-8
+# Eigenvalues of a kernel of norm 1 are known to about this many units in the last place.
+ROUNDING_ULPS = 100.0
 _LOOK_AHEAD = 4
 # Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
 _BANISH = 3.0
@@ -88,7 +90,7 @@ def refuse_negative(lowest: float, rounding: float = 0.0) -> None:
 
 def rounding_level(kernel: HeatKernel) -> float:
     """Size below which an eigenvalue of the kernel is rounding."""
-    return 10.0 * kernel.shape[0] * float(np.finfo(kernel.dtype).eps)
+    return ROUNDING_ULPS * float(np.finfo(kernel.dtype).eps)
 
 
 def deflated(kernel: HeatKernel) -> Operator:
@@ -165,7 +167,7 @@ def eigenpairs(
     if (residuals > allowed).any():
         warnings.warn(
             f"eigenvectors were found with residuals up to {residuals.max():.1e} (solver={solver!r}, tol={tol:.1e}); "
-            "raise max_iter, or use solver='dense'.",
+            "raise max_iter, or use solver='dense' where there is one.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -255,16 +257,18 @@ def _subspace(
         return V - known @ (known.T @ V)
 
     lower = 0.0 if kernel.definite else -1.0
-    Q = np.linalg.qr(outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING))))[0]
+    wanted = max(tol, 10.0 * float(np.finfo(kernel.dtype).eps))
+    Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING)))
     for _ in range(max(1, max_iter // _FILTER_DEGREE)):
+        Q = np.linalg.qr(Q)[0]
         SQ = S @ Q
         ritz, W = np.linalg.eigh(Q.T @ SQ)
         Q, SQ = Q @ W, SQ @ W
-        residuals = np.linalg.norm(SQ - ritz * Q, axis=0)[-k:]
-        if residuals.max() <= max(tol, 10.0 * float(np.finfo(kernel.dtype).eps)):
+        found = ritz[::-1][:k].astype(np.float64), Q[:, ::-1][:, :k].astype(np.float64)
+        if np.linalg.norm(SQ - ritz * Q, axis=0)[-k:].max() <= wanted:
             break
-        Q = np.linalg.qr(outside(_filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))))[0]
-    return ritz[::-1][:k].astype(np.float64), Q[:, ::-1][:, :k].astype(np.float64)
+        Q = outside(_filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1])))
+    return found
 
 
 def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: float) -> FloatArray:

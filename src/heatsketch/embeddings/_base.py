@@ -73,7 +73,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = self._validate(X, reset=True)
         dtype = X.dtype
         # Powers below 1 reach eigenvalues that float32 does not resolve.
-        kernel = build_heat_kernel(X.astype(np.float64) if self.power < 1 else X, options)
+        kernel = build_heat_kernel(X, options, np.float64 if self.power < 1 else None)
         self._say_kernel(kernel)
         fitted = self._embed(kernel)
         self._set_kernel(kernel)
@@ -136,7 +136,10 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
         for t in times:
             check_power(t)
-        return np.stack([Y.astype(self.embedding_.dtype, copy=False) for Y in self._at_powers(times.tolist())])
+        scales = [Y.astype(self.embedding_.dtype, copy=False) for Y in self._at_powers(times.tolist())]
+        for t, Y in zip(times, scales, strict=True):
+            self._refuse_collapse(Y, t)
+        return np.stack(scales)
 
     def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
         """Distances in the embedding, which approximate diffusion distances.
@@ -212,13 +215,16 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _place(self, kernel: HeatKernel, Z: FloatArray) -> FloatArray:
         """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``."""
         Y = kernel.place(Z)
+        self._refuse_collapse(Y, self.power)
+        return Y
+
+    def _refuse_collapse(self, Y: FloatArray, power: float) -> None:
         if not np.isfinite(Y).all() or not np.ptp(Y, axis=0).any():
             raise ValueError(
-                f"at power={self.power} nothing but the constant is left of the heat kernel in {kernel.dtype}: all "
-                "points coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a "
-                "smaller power or bandwidth, or float64; or a precomputed affinity has equal rows."
+                f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
+                "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
+                "power or bandwidth, or float64; or a precomputed affinity has equal rows."
             )
-        return Y
 
     def _kernel_options(self) -> KernelOptions:
         return KernelOptions(**{field.name: getattr(self, field.name) for field in fields(KernelOptions)})
@@ -290,9 +296,11 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
     """Distances between rows of `Y`: condensed for all pairs, or for the given ones."""
     distances: FloatArray
+    scale = float(np.abs(Y).max()) or 1.0  # squares of small coordinates must not underflow
+    Y = Y.astype(np.float64) / scale
     if pairs is None:
-        distances = pdist(Y.astype(np.float64, copy=False))
+        distances = scale * pdist(Y)
     else:
         chosen: IntArray = check_pairs(pairs, len(Y))
-        distances = np.linalg.norm(Y[chosen[:, 0]].astype(np.float64) - Y[chosen[:, 1]], axis=1)
+        distances = scale * np.linalg.norm(Y[chosen[:, 0]] - Y[chosen[:, 1]], axis=1)
     return distances

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import FloatArray
 from ..heat import HeatKernel
 from ..inputs import check_count
-from ..spectrum import SOLVERS, Eigenpairs, eigenpairs, refuse_negative, rounding_level
+from ..spectrum import SOLVERS, Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding
 
 
@@ -159,8 +159,6 @@ class DiffusionMaps(HeatEmbedding):
         return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
 
     def _fitted(self, kernel: HeatKernel, pairs: Eigenpairs, power: float) -> dict[str, Any]:
-        if not power.is_integer():
-            refuse_negative(float(pairs.values.min()), rounding_level(kernel))
         Z = pairs.coordinates(power - 1.0, rounding_level(kernel)).astype(kernel.dtype)
         return {
             "embedding_": self._place(kernel, Z),

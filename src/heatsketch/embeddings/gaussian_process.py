@@ -19,7 +19,6 @@ from ..spectrum import Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding, embedded_distances
 
 _TRIVIAL = ("auto", "keep", "drop")
-_WITH_LAW = [name for name, law in SKETCHES.items() if law.distance_law is not None]
 
 
 class GaussianProcessEmbedding(HeatEmbedding):
@@ -28,7 +27,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
     The columns of Y are realisations of a Gaussian process on the data whose covariance is the heat kernel
     ``A^(2p)``. Straight-line distances in Y estimate the diffusion distance at time p, without bias in their squares
     and with a known law: ``k |y_i - y_j|^2 / d_ij^2`` is chi-square with k degrees of freedom. This is Algorithm 4 of
-    [1]_, and Algorithm 5 with ``sketch="rademacher"``.
+    [1]_, and Algorithm 5 with ``sketch="rademacher"``. (For the normalisations to a Markov matrix, whose rows are
+    compared with weights w, it is ``Y = diag(w) S^p G / sqrt(k)`` with S the similar symmetric matrix.)
 
     Parameters
     ----------
@@ -67,7 +67,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         multiplied by ``k / (k - n_exact)`` times the square of the remainder's share in it: far smaller where the
         leading directions carry most of a distance (large power, many components), larger where they carry little.
     trivial : {"auto", "keep", "drop"}, default="auto"
-        What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter. "auto" drops
+        What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter, whose distances
+        at large powers drown in the rounding of a constant. "auto" drops
         the mode where it is constant and so shifts the embedding without changing a distance (all normalisations but
         "symmetric"): differences then keep all their digits at large powers. "drop" leaves it out always; distances
         of the symmetric kernel are then those of its nontrivial part.
@@ -82,7 +83,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     tol : float, default=1e-8
         Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32).
     max_iter : int, default=1000
-        Most products spent on the bistochastic scaling.
+        Most products spent on the bistochastic scaling, and most iterations for the directions of `n_exact`.
     verbose : bool, default=False
         Whether to print what was chosen.
 
@@ -130,6 +131,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     """
 
     _exact: Eigenpairs | None
+    _keeps_trivial: bool
     sketch_: Sketch
 
     def __init__(
@@ -187,10 +189,11 @@ class GaussianProcessEmbedding(HeatEmbedding):
         if named:
             make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
         if isinstance(self.n_components, str):
-            if not named or self.sketch not in _WITH_LAW:
+            lawful = [name for name, law in SKETCHES.items() if law.distance_law is not None]
+            if not named or self.sketch not in lawful:
                 raise ValueError(
-                    f"n_components='auto' follows from the law of the sketch, which only {_WITH_LAW} have; give a "
-                    "number with other sketches."
+                    f"n_components='auto' follows from the law of the sketch, which only {lawful} have; give a number "
+                    "with other sketches."
                 )
             return
         left = self.n_components - r
@@ -219,7 +222,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         r = int(self.n_exact)
         exact = eigenpairs(kernel, r, tol=self.tol, max_iter=self.max_iter) if r else None
         M = _sketched_block(sketch, exact, n, 0, k - r) / np.sqrt(k - r)
-        Z = coefficients(kernel, M, self.power, trivial=self._keeps_trivial(kernel))
+        keep = self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
+        Z = coefficients(kernel, M, self.power, trivial=keep)
         if exact is not None:
             leading = exact.coordinates(self.power - 1.0, rounding_level(kernel))
             Z = np.column_stack([leading.astype(Z.dtype), Z])
@@ -227,13 +231,11 @@ class GaussianProcessEmbedding(HeatEmbedding):
             "_coefficients": Z,
             "embedding_": self._place(kernel, Z),
             "_exact": exact,
+            "_keeps_trivial": keep,
             "sketch_": sketch,
             "seed_": seed,
             "n_components_": k,
         }
-
-    def _keeps_trivial(self, kernel: HeatKernel) -> bool:
-        return self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
 
     @property
     def _n_sketched(self) -> int:
@@ -243,7 +245,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel, m = self.kernel_, self._n_sketched
         M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], 0, m) / np.sqrt(m)
-        blocks = diffuse(kernel, M, powers, trivial=self._keeps_trivial(kernel))
+        blocks = diffuse(kernel, M, powers, trivial=self._keeps_trivial)
         if self._exact is not None:
             blocks = [
                 np.column_stack([self._exact.coordinates(t, rounding_level(kernel)).astype(block.dtype), block])
@@ -269,7 +271,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         kernel, m = self.kernel_, self._n_sketched
         r = self.n_components_ - m
         M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], m, n) / np.sqrt(m + n)
-        new = coefficients(kernel, M, self.power_, trivial=self._keeps_trivial(kernel))
+        new = coefficients(kernel, M, self.power_, trivial=self._keeps_trivial)
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
         new_rows = self._place(kernel, new).astype(self.embedding_.dtype, copy=False)
