@@ -588,3 +588,11 @@ def test_mining_is_not_misled_by_duplicates():
     X = np.repeat(hs.datasets.stretched_torus(150, random_state=0), 12, axis=0)
     model = GP(4, power=8, bandwidth=1.0, random_state=0).fit(X)
     assert model.distortion(exhaustive=False).log > 0.9 * model.distortion(exhaustive=True).log
+
+
+def test_a_constant_that_drowns_the_rest_is_said():
+    X = hs.datasets.circle(100, random_state=0)
+    model = GP(2, power=1500, bandwidth=0.25, trivial="keep", random_state=0)
+    with pytest.warns(UserWarning, match="use trivial='auto', which changes no distance"):
+        model.fit(X)
+    assert np.isfinite(model.set_params(trivial="auto").fit(X).embedding_).all()

@@ -9,6 +9,7 @@ from scipy.special import ive
 from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
+from heatsketch import spectrum
 from heatsketch.heat import as_heat_kernel
 from heatsketch.spectrum import eigenpairs
 
@@ -152,7 +153,7 @@ def test_all_eigenvectors_of_a_matrix():
 
 def test_unreached_accuracy_warns(kernel):
     with pytest.warns(ConvergenceWarning, match=r"residuals up to .*raise max_iter, or use solver='dense'"):
-        eigenpairs(kernel, 10, solver="randomized", max_iter=10)
+        eigenpairs(kernel, 10, solver="randomized", max_iter=1)
 
 
 def test_lanczos_that_does_not_converge_is_an_error(torus):
@@ -206,3 +207,25 @@ def test_large_eigenspaces_are_found_whole():
     reference = eigenpairs(kernel, 39)
     for count in (1, 2, 10):  # the leaves share one eigenvalue 39 times
         np.testing.assert_allclose(eigenpairs(kernel, count).vectors, reference.vectors[:, :count], atol=1e-10)
+
+
+def test_automatic_choice_by_size(monkeypatch, kernel):
+    chosen = []
+    for name in ("_dense", "_subspace", "_lanczos"):
+        solve = getattr(spectrum, name)
+        monkeypatch.setattr(spectrum, name, lambda *a, name=name, solve=solve: (chosen.append(name), solve(*a))[1])
+    eigenpairs(kernel, 3)
+    monkeypatch.setattr(spectrum, "_DENSE_LIMIT", 100)
+    eigenpairs(kernel, 3)
+    eigenpairs(kernel, 70)
+    assert chosen == ["_dense", "_subspace", "_dense"]
+
+
+def test_crowded_eigenvalues_end_in_time_with_a_warning():
+    # Outliers of a cloud, each nearly a component of its own: eigenvalues crowd at 1.
+    X = np.random.default_rng(0).standard_t(2, size=(400, 3))
+    kernel = hs.heat_kernel(X, bandwidth=0.05)
+    with pytest.warns(ConvergenceWarning, match="residuals up to"):
+        found = eigenpairs(kernel, 5, solver="randomized", max_iter=30, tol=1e-14)
+    assert np.isfinite(found.vectors).all()
+    assert found.residuals.max() < 0.1

@@ -25,7 +25,7 @@ _COINCIDENT = 1e-12
 # Up to this many points all pairs are measured.
 _ALL_PAIRS = 2000
 _OTHER_SEED = 0xD15707
-_ANCHORS, _MINED_PAIRS, _MINED_NEIGHBORS, _WIDTH = 256, 256, 8, 64
+_ANCHORS, _MINED_PAIRS, _MINED_NEIGHBORS, _WIDTH = 256, 128, 8, 64
 
 
 @dataclass(frozen=True)

@@ -296,8 +296,8 @@ def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> Heat
     if 0 < degrees.min() < _SMALLEST_DEGREE[kernel.dtype] * degrees.max():
         raise ValueError(
             f"the affinities of row {degrees.argmin()} add up to {degrees.min():.1e}, those of others to "
-            f"{degrees.max():.1e}, more than scaling can bridge in {kernel.dtype}. Use float64, a larger bandwidth, or leave "
-            "that sample out."
+            f"{degrees.max():.1e}, more than scaling can bridge in {kernel.dtype}. Use float64, a larger bandwidth, or "
+            "leave that sample out."
         )
     scaling = normalize(
         kernel.operator,

@@ -30,7 +30,7 @@ SOLVERS = ("auto", "dense", "lanczos", "randomized")
 # Up to this many points the whole matrix is diagonalised, which is exact and soon done.
 _DENSE_LIMIT = 2000
 _OVERSAMPLING = 10
-_FILTER_DEGREE = 10
+_FILTER_DEGREE = 100
 _MOST_GROWTH = 1e8
 _LANCZOS_STEPS = 200
 # Eigenvalues this close count as one, and this many more are looked at to see where an eigenspace ends.
@@ -115,13 +115,14 @@ def eigenpairs(
     n_pairs : int
         At most N - 1 where the trivial mode is known, N otherwise.
     solver : {"auto", "dense", "lanczos", "randomized"}
-        "dense" diagonalises the whole matrix; "lanczos" is ARPACK, repeated on the complement of what it found until
-        no larger eigenvalue is left, so that repeated ones are not missed; "randomized" is subspace iteration with a
-        Chebyshev filter from a random start. "auto" takes "dense" up to 2000 points or when a fifth of all pairs is
-        wanted, "lanczos" otherwise.
+        "dense" diagonalises the whole matrix; "randomized" is subspace iteration with a Chebyshev filter from a random
+        start: blocks of products, a bounded number of them, and no trouble with repeated eigenvalues; "lanczos" is
+        ARPACK, repeated on the complement of what it found until no larger eigenvalue is left. "auto" takes "dense" up
+        to 2000 points or when a fifth of all pairs is wanted, "randomized" otherwise.
     tol : float
         Residual wanted.
     max_iter : int
+        Most products with blocks ("randomized"), or restarts ("lanczos").
     after : Eigenpairs, optional
         Pairs that are known already: the next ones are found.
 
@@ -147,7 +148,7 @@ def eigenpairs(
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
     if solver == "auto":
-        solver = "dense" if n <= _DENSE_LIMIT or 5 * n_pairs > n else "lanczos"
+        solver = "dense" if n <= _DENSE_LIMIT or 5 * n_pairs > n else "randomized"
     if solver == "lanczos" and n_pairs >= most:
         raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
     solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
@@ -259,26 +260,31 @@ def _subspace(
     lower = 0.0 if kernel.definite else -1.0
     wanted = max(tol, 10.0 * float(np.finfo(kernel.dtype).eps))
     Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING)))
-    for _ in range(max(1, max_iter // _FILTER_DEGREE)):
+    products = 0
+    while True:
         Q = np.linalg.qr(Q)[0]
         SQ = S @ Q
         ritz, W = np.linalg.eigh(Q.T @ SQ)
         Q, SQ = Q @ W, SQ @ W
-        found = ritz[::-1][:k].astype(np.float64), Q[:, ::-1][:, :k].astype(np.float64)
-        if np.linalg.norm(SQ - ritz * Q, axis=0)[-k:].max() <= wanted:
-            break
-        Q = outside(_filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1])))
-    return found
+        worst = np.linalg.norm(SQ - ritz * Q, axis=0)[-k:].max()
+        if worst <= wanted or products >= max_iter:
+            return ritz[::-1][:k].astype(np.float64), Q[:, ::-1][:, :k].astype(np.float64)
+        damped = lower, max(float(ritz[0]), lower + 1e-3)
+        degree = _filter_degree(damped, float(ritz[-1]))
+        Q = outside(_filter(S, Q, damped, degree))
+        products += degree
 
 
-def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: float) -> FloatArray:
-    """T_m of S mapped from the damped interval to [-1, 1]: small there, large above.
-
-    The degree m is such that the largest eigenvalue is not enlarged beyond what leaves the others visible.
-    """
+def _filter_degree(damped: tuple[float, float], largest: float) -> int:
+    """The degree at which the largest eigenvalue is enlarged as far as leaves the others visible."""
     half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
-    degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
+    return int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
+
+
+def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], degree: int) -> FloatArray:
+    """T_m of S mapped from the damped interval to [-1, 1]: small there, large above."""
+    half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     previous, current = V, ((S @ V) - centre * V) / half
     for _ in range(degree - 1):
         previous, current = current, (2.0 / half) * ((S @ current) - centre * current) - previous

@@ -49,15 +49,15 @@ class DiffusionMaps(HeatEmbedding):
         "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
         keeps it, and completes self-loops that a precomputed affinity lacks.
     solver : {"auto", "dense", "lanczos", "randomized"}, default="auto"
-        "dense" diagonalises the matrix; "lanczos" is ARPACK; "randomized" is subspace iteration with a Chebyshev
-        filter. "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and "lanczos"
-        otherwise.
+        "dense" diagonalises the matrix; "randomized" is subspace iteration with a Chebyshev filter; "lanczos" is
+        ARPACK. "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and
+        "randomized" otherwise.
     device : {"auto", "cpu"}, default="auto"
     tol : float, default=1e-8
         Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32), and residual
         wanted of eigenvectors.
     max_iter : int, default=1000
-        Most products spent on the bistochastic scaling, and most iterations of the eigensolver.
+        Most products spent on the bistochastic scaling, and on the eigenvectors (restarts, for "lanczos").
     verbose : bool, default=False
         Whether to print what was chosen.
 

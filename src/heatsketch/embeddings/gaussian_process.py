@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -19,6 +20,8 @@ from ..spectrum import Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding, embedded_distances
 
 _TRIVIAL = ("auto", "keep", "drop")
+# Differences below this many units in the last place of a constant that was kept are worth a warning.
+_DROWNED = 1e6
 
 
 class GaussianProcessEmbedding(HeatEmbedding):
@@ -227,9 +230,12 @@ class GaussianProcessEmbedding(HeatEmbedding):
         if exact is not None:
             leading = exact.coordinates(self.power - 1.0, rounding_level(kernel))
             Z = np.column_stack([leading.astype(Z.dtype), Z])
+        Y = self._place(kernel, Z)
+        if keep and kernel.trivial_is_constant:
+            _warn_drowned(Y)
         return {
             "_coefficients": Z,
-            "embedding_": self._place(kernel, Z),
+            "embedding_": Y,
             "_exact": exact,
             "_keeps_trivial": keep,
             "sketch_": sketch,
@@ -319,3 +325,14 @@ def _sketched_block(sketch: Sketch, exact: Eigenpairs | None, n: int, first: int
     """Columns of the sketch, without their part in the exact directions, (n, count)."""
     M = sketch.matrix(n, count, first_column=first)
     return M if exact is None else M - exact.vectors @ (exact.vectors.T @ M)
+
+
+def _warn_drowned(Y: FloatArray) -> None:
+    """Say so if a constant that was kept leaves few digits to the differences between points."""
+    if np.ptp(Y, axis=0).max() < _DROWNED * float(np.finfo(Y.dtype).eps) * np.abs(Y).max():
+        warnings.warn(
+            "the trivial mode, a constant, is kept and so much larger than the differences between points that few of "
+            "their digits are left; use trivial='auto', which changes no distance.",
+            UserWarning,
+            stacklevel=2,
+        )
