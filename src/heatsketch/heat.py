@@ -71,6 +71,10 @@ class HeatKernel(Operator):
             self.shape, self.dtype = (affinity.n_samples, affinity.n_samples), affinity.dtype
         elif symmetric is not None:
             self.shape, self.dtype = symmetric.shape, symmetric.dtype
+        else:
+            raise ValueError(
+                "a heat kernel needs an operator, or an affinity and its scaling; use heat_kernel(X, ...)."
+            )
 
     @classmethod
     def from_affinity(cls, affinity: Affinity, scaling: Scaling, bandwidth_rule: str | None = None) -> HeatKernel:
