@@ -34,7 +34,7 @@ def _with(value):
         (X[:, 0], "Expected 2D array"),
         (X[None], "dim 3"),
         (X + 1j, "Complex data not supported"),
-        (np.array([["a", "b"], ["c", "d"]]), "could not convert string to float"),
+        (np.array([["a", "b"], ["c", "d"]]), "could not convert string to float.*encode categories"),
         (np.ones((10, 2)), "all distances between the 10 points are zero"),
         (1e200 * X, "overflow; divide X"),
         (1e-200 * X, "underflow"),

@@ -32,6 +32,19 @@ def _error(Y, reference):
     return np.abs(Y - reference).max() / np.abs(reference).max()
 
 
+def _counting(kernel):
+    """The same kernel, and a list that grows by the shape of each block it multiplies."""
+    calls = []
+
+    class Counting(type(kernel.symmetric)):
+        def matmat(self, V):
+            calls.append(V.shape)
+            return super().matmat(V)
+
+    operator = Counting(kernel.symmetric.operator, kernel.symmetric.left, kernel.symmetric.right)
+    return hs.HeatKernel(operator, trivial=kernel.trivial, definite=True), calls
+
+
 @pytest.mark.parametrize("t", [1, 2, 8, 37, 300])
 @pytest.mark.parametrize("method", ["steps", "chebyshev", "eigen", "auto"])
 def test_whole_powers(kernel, M, t, method):
@@ -55,29 +68,15 @@ def test_all_scales_come_from_one_pass(kernel, M):
     powers = [32, 2, 4, 8, 2]
     for Y, t in zip(diffuse(kernel, M, powers), powers, strict=True):
         assert _error(Y, diffuse(kernel, M, [t])[0]) < 1e-13
-    calls = []
-
-    class Counting(type(kernel.symmetric)):
-        def matmat(self, V):
-            calls.append(V.shape)
-            return super().matmat(V)
-
-    counting = Counting(kernel.symmetric.operator, kernel.symmetric.left, kernel.symmetric.right)
-    diffuse(hs.HeatKernel(counting, trivial=kernel.trivial, definite=True), M, powers)
+    counting, calls = _counting(kernel)
+    diffuse(counting, M, powers)
     assert len(calls) == 32
 
 
 def test_chebyshev_needs_far_fewer_products_than_steps(torus, M):
     kernel = hs.heat_kernel(torus, bandwidth=1.0)
-    calls = []
-
-    class Counting(type(kernel.symmetric)):
-        def matmat(self, V):
-            calls.append(V.shape)
-            return super().matmat(V)
-
-    counting = Counting(kernel.symmetric.operator, kernel.symmetric.left, kernel.symmetric.right)
-    Y = diffuse(hs.HeatKernel(counting, trivial=kernel.trivial, definite=True), M, [1000])[0]
+    counting, calls = _counting(kernel)
+    Y = diffuse(counting, M, [1000])[0]
     assert _error(Y, _reference(kernel, 1000, M)) < 1e-8
     assert sum(shape == M.shape for shape in calls) < 300
 

@@ -293,7 +293,7 @@ def global_diffusion_distance(
     fourth = float((np.square(gram).sum() - np.square(np.diagonal(gram)).sum()) / (k * (k - 1)))
     variance = 2.0 * fourth / k
     if squared == 0.0 or fourth == 0.0:
-        return GlobalDistance(np.sqrt(squared), np.sqrt(squared), np.sqrt(squared), variance, k)
+        return GlobalDistance(squared**0.5, squared**0.5, squared**0.5, variance, k)
     freedom = 2.0 * squared**2 / variance  # of the chi-square with the same mean and variance
     low, high = (freedom * squared / chi2.ppf(q, freedom) for q in (1.0 - tail, tail))
-    return GlobalDistance(np.sqrt(squared), float(np.sqrt(low)), float(np.sqrt(high)), variance, k)
+    return GlobalDistance(squared**0.5, float(low) ** 0.5, float(high) ** 0.5, variance, k)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -19,7 +20,16 @@ from .graphs import adjacency, check_affinity, is_graph
 from .kernels import Metric
 from .normalize import NORMALIZATIONS
 
-__all__ = ["KernelOptions", "check_count", "check_distances", "check_points", "from_user", "is_number", "tidy"]
+__all__ = [
+    "KernelOptions",
+    "check_count",
+    "check_distances",
+    "check_points",
+    "explained",
+    "from_user",
+    "is_number",
+    "tidy",
+]
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,8 @@ def check_count(value: Any, name: str, accepted: str = "a positive integer", lea
 def check_points(X: Any, options: KernelOptions) -> Any:
     """Validate the input of a kernel: points, distances, affinities or a graph."""
     X = from_user(X, options)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+    with explained():
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
     return tidy(X, options.metric)
 
 
@@ -122,6 +133,20 @@ def from_user(X: Any, options: KernelOptions) -> Any:
             "sklearn.preprocessing.OneHotEncoder) or leave these columns out."
         )
     return X
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Add the next step to NumPy's complaint about words among the numbers."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}. X must hold numbers: encode categories (for example with sklearn.preprocessing.OneHotEncoder) "
+            "or leave such columns out."
+        ) from error
 
 
 def _column_kinds(X: Any) -> Iterator[tuple[Any, str]]:

@@ -19,7 +19,7 @@ from ..bandwidth import intrinsic_dimension
 from ..diffusion import check_power
 from ..distortion import QUANTILES, Distortion, kernel_distortion
 from ..heat import HeatKernel, build_heat_kernel
-from ..inputs import KernelOptions, check_count, from_user, tidy
+from ..inputs import KernelOptions, check_count, explained, from_user, tidy
 from ..processes import check_pairs
 
 
@@ -238,14 +238,15 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         X = from_user(X, self._kernel_options())
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2 if reset else 1,
-        )
+        with explained():
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=2 if reset else 1,
+            )
         return tidy(X, self.metric)
 
     def _set_kernel(self, kernel: HeatKernel) -> None:
