@@ -238,3 +238,38 @@ class TestKnownRows:
         known = KnownRows(W)
         assert len(known.match(W + sparse.eye_array(34, format="csr"))[0]) == 0
         assert len(known.match(sparse.csr_array((2, 34)))[0]) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_the_unit_of_an_affinity_does_not_matter(dtype, scale):
+    A = np.random.default_rng(0).random((49, 49))
+    W = (A + A.T).astype(dtype)
+    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", power=35, diagonal="zero", random_state=0)
+    Y = model.fit_transform(W)
+    scaled = model.fit_transform((W.astype(np.float64) * scale).astype(dtype))
+    np.testing.assert_allclose(scaled, Y, atol=(1e-9 if dtype == np.float64 else 1e-3) * np.abs(Y).max())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("normalization", ["bistochastic", "bistochastic-weighted"])
+@pytest.mark.parametrize("diagonal", ["keep", "zero", "auto"])
+def test_sparse_affinities_in_float32_are_scaled_or_refused(normalization, diagonal):
+    scaled = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(8, 50))
+        A = (rng.random((n, n)) < rng.random()) * rng.random((n, n)) * 10 ** rng.uniform(-20, 20)
+        W = (A + A.T).astype(np.float32)
+        model = hs.DiffusionMaps(1, affinity="precomputed", normalization=normalization, diagonal=diagonal, power=2)
+        Y, refusal = None, ""
+        try:
+            Y = model.fit_transform(W)
+        except ValueError as error:
+            refusal = str(error)
+        if Y is None:
+            assert any(word in refusal for word in ("scaled", "bridge", "coincide")), refusal
+        else:
+            assert np.isfinite(Y).all()
+            scaled += 1
+    assert scaled > 20

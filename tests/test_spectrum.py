@@ -229,3 +229,48 @@ def test_crowded_eigenvalues_end_in_time_with_a_warning():
         found = eigenpairs(kernel, 5, solver="randomized", max_iter=30, tol=1e-14)
     assert np.isfinite(found.vectors).all()
     assert found.residuals.max() < 0.1
+
+
+@pytest.mark.parametrize("solver", ["dense", "randomized", "lanczos"])
+def test_kernels_of_low_rank_do_not_bring_the_trivial_mode_back(solver):
+    X = np.repeat(np.random.default_rng(0).normal(size=(8, 2)), 20, axis=0)  # rank 8
+    kernel = hs.heat_kernel(X, bandwidth=2.0)
+    found = eigenpairs(kernel, 3, solver=solver)
+    np.testing.assert_allclose(found.values, np.sort(np.linalg.eigvalsh(kernel.toarray()))[::-1][1:4], atol=1e-9)
+    assert np.abs(kernel.trivial @ found.vectors).max() < 1e-7
+
+
+def test_small_distinct_eigenvalues_are_not_taken_for_one():
+    X = np.sort(np.random.default_rng(0).random((300, 1)), axis=0)
+    kernel = hs.heat_kernel(X, bandwidth=3.0)
+    found = eigenpairs(kernel, 5, solver="dense")
+    assert found.values[-1] < 1e-8
+    assert (found.residuals < 1e-4 * found.values).all()
+
+
+def test_decaying_spectra_are_not_searched_to_the_end(monkeypatch):
+    kernel = hs.heat_kernel(hs.datasets.circle(300, random_state=0), bandwidth=20.0)
+    counts = []
+    solve = spectrum._subspace
+    monkeypatch.setattr(spectrum, "_subspace", lambda K, k, *a: (counts.append(k), solve(K, k, *a))[1])
+    eigenpairs(kernel, 10, solver="randomized")
+    assert max(counts) <= 14
+
+
+@pytest.mark.parametrize("solver", ["lanczos", "randomized"])
+def test_repeated_eigenvalues_of_a_grid(solver):
+    graph = nx.grid_2d_graph(17, 17, periodic=True)
+    kernel = hs.heat_kernel(graph, affinity="precomputed", normalization="symmetric")
+    reference = eigenpairs(kernel, 6, solver="dense")
+    found = eigenpairs(kernel, 2, solver=solver, tol=1e-11)
+    np.testing.assert_allclose(found.vectors, reference.vectors[:, :2], atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_float32_bases_are_canonical_to_its_accuracy(solver):
+    W = nx.to_numpy_array(nx.grid_2d_graph(12, 12, periodic=True)).astype(np.float32)
+    single, double = (
+        hs.heat_kernel(W.astype(t), affinity="precomputed", normalization="symmetric") for t in ("f4", "f8")
+    )
+    found = eigenpairs(single, 4, solver=solver, tol=1e-6)
+    np.testing.assert_allclose(found.vectors, eigenpairs(double, 4).vectors, atol=1e-3)

@@ -174,6 +174,9 @@ class PrecomputedAffinity(Affinity):
     def __init__(self, W: Any, *, diagonal: str = "auto", dtype: Any = None) -> None:
         W = check_affinity(W)
         W = W if dtype is None else W.astype(dtype)
+        # In units of about its largest entry, a power of two so that nothing is rounded; the heat kernel is the same.
+        self._unit = W.dtype.type(2.0 ** np.floor(np.log2(W.max()))) if W.max() > 0 else W.dtype.type(1)
+        W = W / self._unit
         self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
         own = np.asarray(W.diagonal(), dtype=np.float64)
         degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
@@ -193,16 +196,16 @@ class PrecomputedAffinity(Affinity):
 
     def is_training_input(self, X: Any) -> bool:
         """Whether `X` is the matrix of the training vertices: then equal rows are told apart by their order."""
-        return self._known is not None and self._known.is_the_matrix(X)
+        return self._known is not None and self._known.is_the_matrix(X / self._unit)
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Rows of new vertices against the training vertices, (m, N)."""
         if X.shape[0] and X.min() < 0:
             raise ValueError(f"precomputed rows must be non-negative; the smallest entry is {X.min():.3g}.")
-        rows = X
+        rows = X / self._unit
         if self._known is not None:
-            i, j, share = self._known.match(X)
-            rows = _with_entries(X, i, j, share * self._loops[j])
+            i, j, share = self._known.match(rows)
+            rows = _with_entries(rows, i, j, share * self._loops[j])
         # Each row in units of its largest entry, so that none is lost to underflow.
         largest = row_maximum(rows).astype(np.float64)
         unit = np.where(largest > 0, largest, 1.0)

@@ -126,7 +126,7 @@ def from_user(X: Any, options: KernelOptions) -> Any:
             f"a vector of length {len(X)} was given as precomputed matrix. Reshape your data: condensed distances "
             "become square with scipy.spatial.distance.squareform."
         )
-    columns = [name for name, kind in _column_kinds(X) if kind not in "biufO"]
+    columns = _columns_without_numbers(X)
     if columns:
         raise ValueError(
             f"columns {columns} of X are not numeric; encode categories (for example with "
@@ -149,17 +149,22 @@ def explained() -> Iterator[None]:
         ) from error
 
 
-def _column_kinds(X: Any) -> Iterator[tuple[Any, str]]:
-    """Name of each column of a pandas frame with the kind of its dtype, "O" if it holds numbers as objects."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(X, pandas.DataFrame):
-        return
-    for name, column in X.items():
-        if pandas.api.types.is_numeric_dtype(column.dtype):
-            yield name, "f"
-        else:
-            numbers = column.dtype == object and all(isinstance(value, Real) for value in column)
-            yield name, "O" if numbers else "S"
+def _columns_without_numbers(X: Any) -> list[Any]:
+    """Names of the columns of a pandas or polars frame that hold words, dates or categories."""
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if polars is not None and isinstance(X, polars.DataFrame):
+        return [name for name, kind in X.schema.items() if not (kind.is_numeric() or kind == polars.Boolean)]
+    if pandas is not None and isinstance(X, pandas.DataFrame):
+        return [name for name, column in X.items() if not _holds_numbers(column, pandas)]
+    if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+        return ["of dates"]
+    return []
+
+
+def _holds_numbers(column: Any, pandas: Any) -> bool:
+    if column.dtype == object:
+        return all(isinstance(value, Real) for value in column)
+    return bool(pandas.api.types.is_numeric_dtype(column.dtype))
 
 
 def tidy(X: Any, metric: str | Callable[..., float]) -> Any:

@@ -162,6 +162,11 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
     tol = max(options.tol, _TOLERANCE_ULPS * float(np.finfo(K.dtype).eps))
     s, row_sums, n_iter = sinkhorn(K, w, start=(w * degrees) ** -0.5, tol=tol, max_iter=options.max_iter)
     residual = float(np.max(np.abs(row_sums - 1.0)))
+    if not np.isfinite(residual) or not np.isfinite((s * np.sqrt(w)).astype(K.dtype)).all():
+        raise ValueError(
+            f"the affinity cannot be scaled within the range of {K.dtype}: its entries, or the sums of its rows, are "
+            "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."
+        )
     if residual > tol:
         warnings.warn(
             f"the bistochastic scaling reached row sums within {residual:.1e} of 1 after {n_iter + 1} products, not "
@@ -221,9 +226,10 @@ def sinkhorn(
     while n_iter < max_iter and np.abs(x).max() < _LARGEST_LOG:
         n_iter += 1
         s = np.exp(x)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             row_sums = s * np.asarray(K @ (s * weights), dtype=np.float64)
-        residual = float(np.max(np.abs(row_sums - 1.0)))
+        usable = bool(np.isfinite(row_sums).all() and (row_sums > 0).all())  # else the numbers' range was left
+        residual = float(np.max(np.abs(row_sums - 1.0))) if usable else np.inf
         if residual < best_residual:
             best, best_sums, best_residual = x, row_sums, residual
         if residual <= tol:
@@ -232,6 +238,8 @@ def sinkhorn(
             # The extrapolation went astray: take the plain step instead, and forget what misled it.
             x, history, extrapolated = history[-1][0] + history[-1][1], [], False
             continue
+        if not usable:
+            break
         history = [*history[-_ANDERSON_DEPTH:], (x, -0.5 * np.log(row_sums))]
         x, extrapolated, last_residual = _anderson(history), len(history) > 1, residual
         if extrapolated and np.abs(x).max() >= _LARGEST_LOG:

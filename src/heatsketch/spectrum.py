@@ -33,11 +33,13 @@ _OVERSAMPLING = 10
 _FILTER_DEGREE = 100
 _MOST_GROWTH = 1e8
 _LANCZOS_STEPS = 200
-# Eigenvalues this close count as one, and this many more are looked at to see where an eigenspace ends.
+# Eigenvalues this close, relative to their size, count as one. So many more are looked at to see where an eigenspace
+# ends, and so many at most by iterative solvers.
 _REPEATED = 1e-8
+_LOOK_AHEAD = 4
+_LARGEST_SPACE = 64
 # Eigenvalues of a kernel of norm 1 are known to about this many units in the last place.
 ROUNDING_ULPS = 100.0
-_LOOK_AHEAD = 4
 # Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
 _BANISH = 3.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
@@ -152,16 +154,15 @@ def eigenpairs(
     if solver == "lanczos" and n_pairs >= most:
         raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
     solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
-    limit = most - 1 if solver == "lanczos" else most
-    count = min(n_pairs + _LOOK_AHEAD, limit)
+    limit = most if solver == "dense" else min(most - 1, n_pairs + _LARGEST_SPACE)
+    count = min(max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit)), most)
     values, vectors = solve(kernel, count, known, tol, int(max_iter))
     # An eigenspace that reaches beyond what was found is looked for as a whole: its basis shall not be an accident.
-    while (
-        count < limit and abs(values[n_pairs - 1]) > rounding_level(kernel) and _alike(values[n_pairs - 1], values[-1])
-    ):
+    last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), float(np.finfo(kernel.dtype).eps)
+    while count < limit and abs(last) > rounding and _alike(last, values[-1], epsilon):
         count = min(2 * count, limit)
         values, vectors = solve(kernel, count, known, tol, int(max_iter))
-    vectors = _canonical(values, vectors)[:, :n_pairs]
+    vectors = _canonical(values, vectors, epsilon)[:, :n_pairs]
     values = values[:n_pairs]
     residuals = np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0)
     allowed = max(10.0 * tol, 100.0 * float(np.finfo(kernel.dtype).eps))
@@ -175,12 +176,12 @@ def eigenpairs(
     return Eigenpairs(values, vectors, residuals)
 
 
-def _alike(a: float, b: float) -> bool:
+def _alike(a: float, b: float, epsilon: float) -> bool:
     """Whether two eigenvalues are one, up to the accuracy at which vectors between them can be told apart."""
-    return abs(a - b) <= _REPEATED
+    return abs(a - b) <= max(_REPEATED, 100.0 * epsilon) * max(abs(a), abs(b)) + 10.0 * epsilon
 
 
-def _canonical(values: FloatArray, vectors: FloatArray) -> FloatArray:
+def _canonical(values: FloatArray, vectors: FloatArray, epsilon: float) -> FloatArray:
     """The same eigenspaces in bases that depend on nothing but the spaces.
 
     Solvers return any basis of a repeated eigenvalue's space, and another one with other threads. Here it is the one
@@ -189,7 +190,7 @@ def _canonical(values: FloatArray, vectors: FloatArray) -> FloatArray:
     vectors = vectors.copy()
     start = 0
     for stop in range(1, len(values) + 1):
-        if stop < len(values) and _alike(values[stop - 1], values[stop]):
+        if stop < len(values) and _alike(values[stop - 1], values[stop], epsilon):
             continue
         space = vectors[:, start:stop]
         seen = space.T @ _START.matrix(len(vectors), stop - start, first_column=1)  # [size, size]
@@ -210,8 +211,8 @@ def _lanczos(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter
     values, vectors = _arpack(kernel, k, known, tol, max_iter)
     # A Krylov space holds one vector of each eigenspace; others enter by rounding only, and some may not. Whatever is
     # left in the complement and larger than what was found takes its place.
-    for _ in range(k):
-        missed, vector = _arpack(kernel, 1, np.column_stack([known, vectors]), tol, max_iter)
+    for attempt in range(1, k + 1):
+        missed, vector = _arpack(kernel, 1, np.column_stack([known, vectors]), tol, max_iter, attempt=attempt)
         if missed[0] <= values[-1] + tol:
             break
         values, vectors = np.append(values, missed), np.column_stack([vectors, vector])
@@ -220,7 +221,9 @@ def _lanczos(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter
     return values, vectors
 
 
-def _arpack(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray]:
+def _arpack(
+    kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int, *, attempt: int = 0
+) -> tuple[FloatArray, FloatArray]:
     """Largest k eigenpairs of S outside the span of `known`, by implicitly restarted Lanczos."""
     S, n = kernel.symmetric, kernel.shape[0]
     known = known.astype(S.dtype)
@@ -228,7 +231,8 @@ def _arpack(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter:
     def banished(v: FloatArray) -> FloatArray:
         return S.matvec(v) - _BANISH * (known @ (known.T @ v.ravel()))
 
-    start = _START.matrix(n, 1, first_column=known.shape[1])[:, 0].astype(S.dtype)
+    # A new start for each attempt: the last one's part in what is missing may be spent.
+    start = _START.matrix(n, 1, first_column=attempt)[:, 0].astype(S.dtype)
     try:
         values, vectors = eigsh(
             LinearOperator((n, n), matvec=banished, dtype=S.dtype),
@@ -262,7 +266,8 @@ def _subspace(
     Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING)))
     products = 0
     while True:
-        Q = np.linalg.qr(Q)[0]
+        # Twice: where the block has lost rank, the first fills up from rounding, with parts of what is known already.
+        Q = np.linalg.qr(outside(np.linalg.qr(Q)[0]))[0]
         SQ = S @ Q
         ritz, W = np.linalg.eigh(Q.T @ SQ)
         Q, SQ = Q @ W, SQ @ W

@@ -180,6 +180,8 @@ class DiffusionMaps(HeatEmbedding):
     def add_components(self, n: int) -> Self:
         """Add the next `n` eigenvectors to a fitted embedding; the components that are there stay.
 
+        (Within the space of a repeated eigenvalue, they may differ from those of a fit with so many from the start.)
+
         Parameters
         ----------
         n : int
