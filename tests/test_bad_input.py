@@ -229,7 +229,7 @@ class TestOtherInput:
         polar = pl.DataFrame({"a": [1.0, 2, 3], "when": pl.Series(["2020", "2021", "2022"]).str.to_date("%Y")})
         with pytest.raises(ValueError, match=r"columns \['when'\]"):
             GP(2).fit(polar)
-        with pytest.raises(ValueError, match="of dates"):
+        with pytest.raises(ValueError, match="turn dates into numbers"):
             GP(2).fit(np.array([["2020"], ["2021"]], dtype="datetime64[Y]"))
         mixed = pd.DataFrame({"a": np.arange(5.0), "b": pd.Series([1, 2, 3.5, 4, 5], dtype=object)})
         assert GP(2).fit_transform(mixed).shape == (5, 2)

@@ -225,3 +225,5 @@ def test_distances_of_tiny_coordinates_do_not_underflow():
     assert maps.diffusion_distances().min() > 0
     exact = hs.diffusion_distances(maps.kernel_, 9000, [[0, 1]])
     assert exact[0] == pytest.approx(maps.diffusion_distances([[0, 1]])[0], rel=1e-3)
+    for exhaustive in (True, False):
+        assert np.isfinite(maps.distortion(exhaustive=exhaustive).log)

@@ -188,11 +188,6 @@ class TestChecks:
             with pytest.raises(ValueError, match=r"not symmetric: .* up to 2"):
                 check_affinity(matrix)
 
-    @pytest.mark.parametrize("scale", [1e200, 1e-200])
-    def test_entries_beyond_reason(self, scale):
-        with pytest.raises(ValueError, match="divide the matrix by it"):
-            hs.heat_kernel(np.full((3, 3), scale), affinity="precomputed")
-
     def test_rows_of_tiny_affinity_are_placed(self):
         W = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
         model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(W)
@@ -240,8 +235,10 @@ class TestKnownRows:
         assert len(known.match(sparse.csr_array((2, 34)))[0]) == 0
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("scale", [1e-25, 1e25])
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(np.float32, 1e-25), (np.float32, 1e37), (np.float64, 1e-25), (np.float64, 1e-300), (np.float64, 5e307)],
+)
 def test_the_unit_of_an_affinity_does_not_matter(dtype, scale):
     A = np.random.default_rng(0).random((49, 49))
     W = (A + A.T).astype(dtype)

@@ -112,16 +112,22 @@ def estimate_bandwidth(
     measured = Metric(metric, metric_params or {})
     if measured.precomputed and X.shape[0] != X.shape[1]:
         raise ValueError(f"X has shape {X.shape}; precomputed distances must be square.")
-    epsilon, rule = bandwidth_by_rule(X, rule, measured, n_neighbors)
-    return BandwidthEstimate(epsilon, rule, intrinsic_dimension(X, measured))
+    D2 = _sampled_distances(X, measured)
+    epsilon, rule = _by_rule(X, D2, rule, measured, n_neighbors)
+    return BandwidthEstimate(epsilon, rule, _largest_slope(D2)[1])
 
 
 def bandwidth_by_rule(
     X: Any, rule: str, metric: Metric, n_neighbors: int | None = None
 ) -> tuple[float | FloatArray, str]:
     """Epsilon by a rule, for input that has been checked, and the rule that "auto" stands for."""
+    return _by_rule(X, _sampled_distances(X, metric), rule, metric, n_neighbors)
+
+
+def _by_rule(
+    X: Any, D2: FloatArray, rule: str, metric: Metric, n_neighbors: int | None
+) -> tuple[float | FloatArray, str]:
     rule = "neighbor" if rule == "auto" else rule
-    D2 = _sampled_distances(X, metric)
     if rule == "self-tuning":
         return local_scales(X, X, metric=metric, n_neighbors=n_neighbors or SELF_TUNING_NEIGHBOR), rule
     if rule == "neighbor":

@@ -15,7 +15,7 @@ from .chunks import chunks
 from .diffusion import check_power, diffuse, matrix_power, require_definite
 from .heat import as_heat_kernel
 from .inputs import check_count
-from .kernels import squared_distances
+from .kernels import magnitude, squared_distances
 from .processes import canonical_metric, check_pairs, kernel_rows
 from .sketch import GaussianSketch, resolve_seed
 from .spectrum import eigenpairs, rounding_level
@@ -96,7 +96,7 @@ def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None, *,
 
 
 def _condensed(points: FloatArray) -> FloatArray:
-    scale = float(np.abs(points).max()) or 1.0  # squares of small distances must not underflow
+    scale = magnitude(points)
     distances: FloatArray = scale * squareform(np.sqrt(squared_distances(points / scale)), checks=False)
     return distances
 
@@ -111,7 +111,7 @@ def _pair_distances(kernel: Any, power: float, pairs: Any) -> FloatArray:
         indices, where = np.unique(pairs[chunk], return_inverse=True)
         rows = kernel_rows(kernel, power, indices)
         i, j = where.reshape(-1, 2).T
-        scale = float(np.abs(rows).max()) or 1.0  # squares of small distances must not underflow
+        scale = magnitude(rows)
         rows /= scale
         for few in chunks(len(chunk), kernel.shape[0]):
             out[chunk[few]] = scale * np.linalg.norm(rows[i[few]] - rows[j[few]], axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ._typing import FloatArray, IntArray, RandomState
 from .diffusion import diffuse
 from .distances import diffusion_distances
 from .heat import HeatKernel
+from .kernels import magnitude
 from .sketch import GaussianSketch, philox, resolve_seed
 
 __all__ = ["Distortion", "bilipschitz_constant", "kernel_distortion", "measure_distortion"]
@@ -115,7 +116,7 @@ def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequenc
             f"distances have shape {d.shape}; condensed distances of {n} points are ({n * (n - 1) // 2},)."
         )
     i, j = np.triu_indices(n, 1)
-    return _summarise(pdist(Y), d, np.column_stack([i, j]), quantiles, exhaustive=True)
+    return _summarise(pdist(Y / magnitude(Y)), d, np.column_stack([i, j]), quantiles, exhaustive=True)
 
 
 def _summarise(
@@ -180,17 +181,19 @@ def kernel_distortion(
     distortion : Distortion
     """
     Y = np.asarray(Y, dtype=np.float64)
+    Y = Y / magnitude(Y)  # L does not depend on the scale
     if exhaustive if exhaustive is not None else len(Y) <= _ALL_PAIRS:
         return measure_distortion(Y, diffusion_distances(kernel, power), quantiles=quantiles)
     seed = resolve_seed(random_state)
     sampled = _random_pairs(len(Y), seed)
-    pairs = np.vstack([sampled, _mined_pairs(Y, kernel, power, seed)])
-    d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, pairs[len(sampled) :])])
+    mined = _mined_pairs(Y, kernel, power, seed)
+    pairs = np.vstack([sampled, mined])
+    d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, mined)])
     embedded = np.linalg.norm(Y[pairs[:, 0]] - Y[pairs[:, 1]], axis=1)
     all_found = _summarise(embedded, d, pairs, (), exhaustive=False)
     m = len(sampled)
     central = _summarise(embedded[:m], d[:m], sampled, quantiles, exhaustive=False).central
-    return Distortion(**{**all_found.__dict__, "central": central})
+    return replace(all_found, central=central)
 
 
 def _random_pairs(n: int, seed: int) -> IntArray:
@@ -206,9 +209,9 @@ def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> 
     # Another seed than the caller's, which may be that of the embedding: its own columns would find nothing.
     G = GaussianSketch(seed ^ _OTHER_SEED).matrix(len(Y), _WIDTH) / np.sqrt(_WIDTH)
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
+    wide = wide / magnitude(wide)
     # Coincident points are no pair, and would crowd out the neighbours: one of each is enough.
-    scale = float(np.abs(wide).max()) or 1.0
-    distinct = np.unique(np.round(wide / scale, 9), axis=0, return_index=True)[1]
+    distinct = np.unique(np.round(wide, 9), axis=0, return_index=True)[1]
     found = []
     for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
         pairs = distinct[_neighbor_pairs(here[distinct])]

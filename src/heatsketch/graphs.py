@@ -15,7 +15,6 @@ from .sketch import GaussianSketch
 __all__ = ["KnownRows", "adjacency", "check_affinity", "is_graph", "row_maximum"]
 
 # Entries of an affinity may differ from their mirror images by this fraction.
-_SMALLEST = 1e-30
 SYMMETRY_TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
 
 
@@ -86,11 +85,6 @@ def check_affinity(W: Any, name: str = "X") -> Any:
             "non-negative: shift or clip it, or use a kernel that is non-negative."
         )
     largest = float(W.max())
-    if not (largest == 0 or _SMALLEST < largest < 1.0 / _SMALLEST):
-        raise ValueError(
-            f"the largest entry of {name} is {largest:.3g}, so that sums or products of entries leave the range of "
-            "numbers; divide the matrix by it (the kernel stays the same)."
-        )
     difference, larger = abs(W - W.T), W.maximum(W.T) if sparse.issparse(W) else np.maximum(W, W.T)
     worst = float(difference.max())
     # Each entry against its own mirror image; where both are tiny, against the rounding of the largest.
@@ -101,7 +95,7 @@ def check_affinity(W: Any, name: str = "X") -> Any:
             "matrix must be symmetric: pass (W + W.T) / 2, or the maximum of the two."
         )
     if worst > 0:
-        W = ((W + W.T) * 0.5).astype(W.dtype)
+        W = (W * 0.5 + W.T * 0.5).astype(W.dtype)
     return W
 
 

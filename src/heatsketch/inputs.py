@@ -36,17 +36,17 @@ __all__ = [
 class KernelOptions:
     """How the heat kernel is made from data; the parameters of :func:`heatsketch.heat_kernel`, checked."""
 
-    bandwidth: float | str = "auto"
-    normalization: str = "bistochastic"
-    alpha: float = 1.0
-    affinity: str = "gaussian"
-    metric: str | Callable[..., float] = "euclidean"
-    metric_params: dict[str, Any] | None = None
-    bandwidth_neighbor: int | None = None
-    n_neighbors: int | str | None = "auto"
-    diagonal: str = "auto"
-    tol: float = 1e-8
-    max_iter: int = 1000
+    bandwidth: float | str
+    normalization: str
+    alpha: float
+    affinity: str
+    metric: str | Callable[..., float]
+    metric_params: dict[str, Any] | None
+    bandwidth_neighbor: int | None
+    n_neighbors: int | str | None
+    diagonal: str
+    tol: float
+    max_iter: int
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -116,16 +116,17 @@ def check_points(X: Any, options: KernelOptions) -> Any:
 
 def from_user(X: Any, options: KernelOptions) -> Any:
     """Bring input into a form that scikit-learn validates: graphs as matrices, and no columns of words."""
-    given = "precomputed" in (options.affinity, options.metric)
     if is_graph(X):
         if options.affinity != "precomputed":
             raise ValueError(f"a graph was given with affinity={options.affinity!r}; pass affinity='precomputed'.")
         return adjacency(X)
-    if given and getattr(X, "ndim", 2) == 1:
+    if "precomputed" in (options.affinity, options.metric) and getattr(X, "ndim", 2) == 1:
         raise ValueError(
             f"a vector of length {len(X)} was given as precomputed matrix. Reshape your data: condensed distances "
             "become square with scipy.spatial.distance.squareform."
         )
+    if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+        raise ValueError(f"X has dtype {X.dtype}; turn dates into numbers in a unit of your choice first.")
     columns = _columns_without_numbers(X)
     if columns:
         raise ValueError(
@@ -156,8 +157,6 @@ def _columns_without_numbers(X: Any) -> list[Any]:
         return [name for name, kind in X.schema.items() if not (kind.is_numeric() or kind == polars.Boolean)]
     if pandas is not None and isinstance(X, pandas.DataFrame):
         return [name for name, column in X.items() if not _holds_numbers(column, pandas)]
-    if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
-        return ["of dates"]
     return []
 
 

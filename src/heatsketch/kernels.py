@@ -18,7 +18,7 @@ from sklearn.utils.extmath import row_norms
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
 
-__all__ = ["Metric", "gaussian_affinity", "squared_distances"]
+__all__ = ["Metric", "gaussian_affinity", "magnitude", "squared_distances"]
 
 # Up to this many features differences are formed one by one, which is exact and no slower than a matrix product.
 _DIRECT_FEATURES = 16
@@ -151,6 +151,11 @@ def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[Int
     i, j = np.nonzero(chosen)
     for chunk in chunks(len(i), n_features):
         yield i[chunk], j[chunk]
+
+
+def magnitude(Z: FloatArray) -> float:
+    """Largest absolute entry, or 1 if there is none: points divided by it have squares that do not underflow."""
+    return float(np.abs(Z).max(initial=0.0)) or 1.0
 
 
 def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float) -> FloatArray:

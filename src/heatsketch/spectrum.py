@@ -155,7 +155,7 @@ def eigenpairs(
         raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
     solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
     limit = most if solver == "dense" else min(most - 1, n_pairs + _LARGEST_SPACE)
-    count = min(max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit)), most)
+    count = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
     values, vectors = solve(kernel, count, known, tol, int(max_iter))
     # An eigenspace that reaches beyond what was found is looked for as a whole: its basis shall not be an accident.
     last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), float(np.finfo(kernel.dtype).eps)
@@ -165,8 +165,7 @@ def eigenpairs(
     vectors = _canonical(values, vectors, epsilon)[:, :n_pairs]
     values = values[:n_pairs]
     residuals = np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0)
-    allowed = max(10.0 * tol, 100.0 * float(np.finfo(kernel.dtype).eps))
-    if (residuals > allowed).any():
+    if (residuals > max(10.0 * tol, rounding)).any():
         warnings.warn(
             f"eigenvectors were found with residuals up to {residuals.max():.1e} (solver={solver!r}, tol={tol:.1e}); "
             "raise max_iter, or use solver='dense' where there is one.",
@@ -274,26 +273,23 @@ def _subspace(
         worst = np.linalg.norm(SQ - ritz * Q, axis=0)[-k:].max()
         if worst <= wanted or products >= max_iter:
             return ritz[::-1][:k].astype(np.float64), Q[:, ::-1][:, :k].astype(np.float64)
-        damped = lower, max(float(ritz[0]), lower + 1e-3)
-        degree = _filter_degree(damped, float(ritz[-1]))
-        Q = outside(_filter(S, Q, damped, degree))
+        Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
+        Q = outside(Q)
         products += degree
 
 
-def _filter_degree(damped: tuple[float, float], largest: float) -> int:
-    """The degree at which the largest eigenvalue is enlarged as far as leaves the others visible."""
+def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: float) -> tuple[FloatArray, int]:
+    """T_m of S mapped from the damped interval to [-1, 1], which is small there and large above, and its degree m.
+
+    The degree is such that the largest eigenvalue is enlarged as far as leaves the others visible.
+    """
     half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
-    return int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
-
-
-def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], degree: int) -> FloatArray:
-    """T_m of S mapped from the damped interval to [-1, 1]: small there, large above."""
-    half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
+    degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
     previous, current = V, ((S @ V) - centre * V) / half
     for _ in range(degree - 1):
         previous, current = current, (2.0 / half) * ((S @ current) - centre * current) - previous
-    return current
+    return current, degree
 
 
 @dataclass(frozen=True)

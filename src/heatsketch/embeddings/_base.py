@@ -20,6 +20,7 @@ from ..diffusion import check_power
 from ..distortion import QUANTILES, Distortion, kernel_distortion
 from ..heat import HeatKernel, build_heat_kernel
 from ..inputs import KernelOptions, check_count, explained, from_user, tidy
+from ..kernels import magnitude
 from ..processes import check_pairs
 
 
@@ -297,7 +298,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
     """Distances between rows of `Y`: condensed for all pairs, or for the given ones."""
     distances: FloatArray
-    scale = float(np.abs(Y).max()) or 1.0  # squares of small coordinates must not underflow
+    scale = magnitude(Y)
     Y = Y.astype(np.float64) / scale
     if pairs is None:
         distances = scale * pdist(Y)

@@ -295,9 +295,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
             Pairs of training points; all pairs when left out.
         interval : float in (0, 1), optional
             Level of the confidence interval, such as 0.95. It is exact for Gaussian sketches (with ``trivial="drop"``,
-            for the distance without the trivial mode). For signs it is an
-            approximation, good where many points share in a distance: their estimates have the same mean and no
-            larger variance, but with few components and kernels of few neighbours another law.
+            for the distance without the trivial mode). For signs it is an approximation, good where many points share
+            in a distance: their estimates have the same mean and no larger variance, but with few components and
+            kernels of few neighbours another law.
 
         Returns
         -------
