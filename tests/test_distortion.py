@@ -42,6 +42,15 @@ def test_definition(points):
     assert result.exhaustive
 
 
+@pytest.mark.parametrize("pair", [(0, 1), (0, 39), (17, 23), (38, 39)])
+def test_extreme_pairs_are_named_wherever_they_are(points, pair):
+    d = squareform(pdist(points))
+    for factor, name in ((1e3, "most_contracted"), (1e-3, "most_expanded")):
+        bent = d.copy()
+        bent[pair] = bent[pair[::-1]] = factor * d[pair]
+        assert getattr(hs.measure_distortion(points, bent), name) == pair
+
+
 def test_scale_of_either_side_does_not_matter(points):
     L = hs.bilipschitz_constant(points[:, :2], pdist(points))
     assert hs.bilipschitz_constant(1e6 * points[:, :2], 1e-6 * pdist(points)) == pytest.approx(L)

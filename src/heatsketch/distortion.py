@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,7 +85,7 @@ def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
     >>> bilipschitz_constant([[0, 0], [3, 0], [0, 6]], pdist(X))
     1.0
     """
-    return measure_distortion(Y, distances).constant
+    return measure_distortion(Y, distances, quantiles=()).constant
 
 
 def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequence[float] = QUANTILES) -> Distortion:
@@ -115,21 +115,32 @@ def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequenc
         raise ValueError(
             f"distances have shape {d.shape}; condensed distances of {n} points are ({n * (n - 1) // 2},)."
         )
-    i, j = np.triu_indices(n, 1)
-    return _summarise(pdist(Y / magnitude(Y)), d, np.column_stack([i, j]), quantiles, exhaustive=True)
+    return _summarise(pdist(Y / magnitude(Y)), d, lambda at: _condensed_pair(at, n), quantiles, exhaustive=True)
+
+
+def _condensed_pair(position: int, n: int) -> tuple[int, int]:
+    """The pair (i, j), i < j, at a position of the condensed distances of n points."""
+    starts = np.arange(n) * (2 * n - np.arange(n) - 1) // 2  # where the pairs (i, i + 1), ... begin
+    i = int(np.searchsorted(starts[:-1], position, side="right")) - 1
+    return i, int(position - starts[i]) + i + 1
 
 
 def _summarise(
-    embedded: FloatArray, d: FloatArray, pairs: IntArray, quantiles: Sequence[float], *, exhaustive: bool
+    embedded: FloatArray,
+    d: FloatArray,
+    pair_at: Callable[[int], tuple[int, int]],
+    quantiles: Sequence[float],
+    *,
+    exhaustive: bool,
 ) -> Distortion:
     if not (np.isfinite(d).all() and np.isfinite(embedded).all() and d.min() >= 0):
         raise ValueError("distances contain NaN, infinity or negative numbers; the distortion is a ratio of distances.")
     if not all(0 < q < 0.5 for q in quantiles):
         raise ValueError(f"quantiles={tuple(quantiles)} were given; they must lie strictly between 0 and 1/2.")
-    apart = d > _COINCIDENT * d.max()
-    if not apart.any():
+    apart = np.flatnonzero(d > _COINCIDENT * d.max())
+    if not len(apart):
         raise ValueError("all distances are zero, so there is no distortion to measure; the points coincide.")
-    dilation, pairs = embedded[apart] / d[apart], pairs[apart]
+    dilation = embedded[apart] / d[apart]
     low, high = int(np.argmin(dilation)), int(np.argmax(dilation))
     central = {}
     for q in quantiles:
@@ -140,8 +151,8 @@ def _summarise(
         constant=constant,
         log=float(np.log(constant)),
         central=central,
-        most_contracted=(int(pairs[low, 0]), int(pairs[low, 1])),
-        most_expanded=(int(pairs[high, 0]), int(pairs[high, 1])),
+        most_contracted=pair_at(int(apart[low])),
+        most_expanded=pair_at(int(apart[high])),
         n_pairs=len(dilation),
         exhaustive=exhaustive,
     )
@@ -190,9 +201,13 @@ def kernel_distortion(
     pairs = np.vstack([sampled, mined])
     d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, mined)])
     embedded = np.linalg.norm(Y[pairs[:, 0]] - Y[pairs[:, 1]], axis=1)
-    all_found = _summarise(embedded, d, pairs, (), exhaustive=False)
+
+    def pair_at(position: int) -> tuple[int, int]:
+        return int(pairs[position, 0]), int(pairs[position, 1])
+
+    all_found = _summarise(embedded, d, pair_at, (), exhaustive=False)
     m = len(sampled)
-    central = _summarise(embedded[:m], d[:m], sampled, quantiles, exhaustive=False).central
+    central = _summarise(embedded[:m], d[:m], pair_at, quantiles, exhaustive=False).central
     return replace(all_found, central=central)
 
 
