@@ -1,0 +1,5 @@
+"""``python -m heatsketch`` is the command ``heatsketch``."""
+
+from .cli import main
+
+main()

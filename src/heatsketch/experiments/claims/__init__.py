@@ -1,0 +1,50 @@
+"""The paper's statements and what the tables say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from .evidence import Claim, Verdict
+from .section5 import SECTION5
+from .theory import THEORY
+
+__all__ = ["CLAIMS", "Claim", "Verdict", "judge_claims"]
+
+CLAIMS: tuple[Claim, ...] = (*SECTION5, *THEORY)
+
+
+def judge_claims(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Decide every claim whose tables are there.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By name of the experiment.
+
+    Returns
+    -------
+    claims : DataFrame
+        A row for each claim: name, place, statement, test, trials (the fewest of its tables), measured, verdict, note.
+    """
+    rows = []
+    for claim in CLAIMS:
+        if not all(name in tables for name in claim.tables):
+            continue
+        needed = [tables[name] for name in claim.tables]
+        verdict = claim.judge(*needed)
+        rows.append(
+            {
+                "name": claim.name,
+                "place": claim.place,
+                "statement": claim.statement,
+                "test": claim.test,
+                "trials": min(table["trial"].nunique() for table in needed),
+                "measured": verdict.measured,
+                "verdict": verdict.word,
+                "note": claim.note,
+            }
+        )
+    columns = ["name", "place", "statement", "test", "trials", "measured", "verdict", "note"]
+    return pd.DataFrame(rows, columns=columns)

@@ -1,0 +1,201 @@
+"""How the theory's statements are decided from the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from ..._typing import FloatArray
+from ..cost import ORDERS
+from .evidence import LEVEL, Verdict, above, below, by_trial, centred, slopes, within
+
+_COLLAPSED, _APART = 1e-9, 1e-4
+
+
+def tail(table: pd.DataFrame) -> Verdict:
+    """The truncated expansion's error against the sum of the eigenvalues left out."""
+    found = {}
+    for m in sorted(table.loc[table["quantity"] == "error", "terms"].unique()):
+        error, expected = (by_trial(table, "value", quantity=q, terms=m) for q in ("error", "expected"))
+        found[f"{m} terms"] = error / expected
+    return centred(found, 1.0)
+
+
+def fit(values: FloatArray, law: str, *parameters: float) -> Verdict:
+    """Whether values follow a law (Kolmogorov and Smirnov)."""
+    result = stats.kstest(values, law, args=parameters)
+    return Verdict(
+        bool(result.pvalue > 1.0 - LEVEL),
+        f"Kolmogorov-Smirnov distance {result.statistic:.4f} of {len(values)} values, p = {result.pvalue:.2f}",
+    )
+
+
+def ratios(column: str, value: float) -> Callable[[pd.DataFrame], Verdict]:
+    """Whether a column of the distance law has the given mean, for each sketch and pair."""
+
+    def judge(table: pd.DataFrame) -> Verdict:
+        groups = table.groupby(["method", "pair"])
+        return centred({f"{m}, pair {i}": rows[column].to_numpy() for (m, i), rows in groups}, value)
+
+    return judge
+
+
+def chi_square(table: pd.DataFrame) -> Verdict:
+    """One pair from each trial, in turn: the pairs of a trial share their random matrix."""
+    gaussian = table[table["method"] == "gaussian"]
+    turn = gaussian[gaussian["pair"] == gaussian["trial"] % (gaussian["pair"].max() + 1)]
+    k = int(turn["k"].iloc[0])
+    return fit(k * turn["ratio"].to_numpy(), "chi2", k)
+
+
+def signs_variance(table: pd.DataFrame) -> Verdict:
+    """Whether no pair's variance under signs exceeds that of Gaussians."""
+    found = {
+        f"{method}, pair {pair}": np.square(rows["ratio"].to_numpy() - 1.0) * rows["k"].to_numpy() / 2.0
+        for (method, pair), rows in table[table["method"] != "gaussian"].groupby(["method", "pair"])
+    }
+    # A mean square above 1 would have to be seen beyond doubt: variances of heavy tails are noisy.
+    verdict = above(found, 1.0)
+    average = float(np.mean([v.mean() for v in found.values()]))
+    worst = max(found, key=lambda name: found[name].mean())
+    return Verdict(
+        verdict.holds is not True,
+        f"mean {average:.3f} of 2/k; largest {found[worst].mean():.3f} ({worst})",
+    )
+
+
+def rate(*tables: pd.DataFrame) -> Verdict:
+    """Whether the worst error falls like 1 / sqrt(k)."""
+    names = ("circle", "torus", "Klein bottle")
+    found = {n: slopes(t[t["k"] >= 32], "k", "worst") for n, t in zip(names, tables, strict=True)}
+    near = within({n: v + 0.5 for n, v in found.items()}, dict.fromkeys(found, 0.05))
+    measured = "; ".join(f"{n} {v.mean():.3f} ± {v.std() / np.sqrt(len(v)):.3f} (s.e.)" for n, v in found.items())
+    return Verdict(near.holds, f"slope of log error against log k: {measured}")
+
+
+def dudley(*tables: pd.DataFrame) -> Verdict:
+    """Whether the worst error stays below the bound's shape times a constant."""
+    names = ("circle", "torus", "Klein bottle")
+    found = {}
+    for name, t in zip(names, tables, strict=True):
+        bound = t["diameter"] * t["entropy_low"] / np.sqrt(t["k"])
+        for k, rows in t.assign(constant=t["worst"] / bound).groupby("k"):
+            found[f"{name}, k = {k}"] = rows["constant"].to_numpy()
+    constants = [v.mean() for v in found.values()]
+    verdict = below(found, 16.0 * np.sqrt(2.0))
+    return Verdict(
+        verdict.holds,
+        f"constant between {min(constants):.2f} and {max(constants):.2f} over three data sets and all k",
+    )
+
+
+def noisy(table: pd.DataFrame) -> Verdict:
+    """Whether the mean change of the sketch is |A - B|_F^2, in every setting."""
+    groups = table.groupby(["kernel", "noise", "sigma"])
+    return centred(
+        {f"{k}, {n}, sigma = {s}": (rows["sketched"] / rows["exact"]).to_numpy() for (k, n, s), rows in groups}, 1.0
+    )
+
+
+def variance(formula: str) -> Callable[[pd.DataFrame], Verdict]:
+    """Squared deviation over its predicted variance, averaged over the settings of a trial."""
+
+    def judge(table: pd.DataFrame) -> Verdict:
+        predicted = 2.0 / table["k"] * (table["fourth"] if formula == "fourth" else table["exact"])
+        ratio = np.square(table["sketched"] - table["exact"]) / predicted
+        return centred({"observed / predicted variance": ratio.groupby(table["trial"]).mean().to_numpy()}, 1.0)
+
+    return judge
+
+
+def _change(table: pd.DataFrame, kernel: str, noise: str, sigma: float) -> FloatArray:
+    """Relative change |A - B|_F / |A|_F, trial by trial."""
+    where = {"kernel": kernel, "noise": noise, "sigma": sigma}
+    return np.sqrt(by_trial(table, "exact", **where) / by_trial(table, "norm", **where))
+
+
+def less_change(better: str, worse: str) -> Callable[[pd.DataFrame], Verdict]:
+    """Whether one kernel changes less than another under heteroskedastic noise."""
+
+    def judge(table: pd.DataFrame) -> Verdict:
+        noise, sigmas = "heteroskedastic", (0.1, 0.2, 0.4, 0.8)
+        changes = {s: (_change(table, worse, noise, s), _change(table, better, noise, s)) for s in sigmas}
+        verdict = above({f"sigma = {s}": a - b for s, (a, b) in changes.items()})
+        measured = "; ".join(f"sigma = {s}: {b.mean():.3f} against {a.mean():.3f}" for s, (a, b) in changes.items())
+        return Verdict(verdict.holds, measured)
+
+    return judge
+
+
+def not_injective(table: pd.DataFrame) -> Verdict:
+    """Whether diffusion maps send points together for every k up to 2 floor(r)."""
+    maps = table[table["method"] == "DMS"]
+    collapse = maps[maps["k"] <= 2 * np.floor(maps["r"])]
+    first = maps[maps["separation"] > _COLLAPSED].groupby("r")["k"].min()
+    exactly = int((first == 2 * np.floor(first.index) + 1).sum())
+    largest = float(collapse["separation"].max())
+    return Verdict(
+        largest < _COLLAPSED,
+        f"largest separation for k ≤ 2⌊r⌋: {largest:.1e}; none fall together from k = 2⌊r⌋ + 1 on for {exactly} of "
+        f"{len(first)} radii",
+    )
+
+
+def injective(table: pd.DataFrame) -> Verdict:
+    """Whether Gaussian process embeddings keep all points apart from k = 5 on."""
+    sketches = table[(table["method"] == "GPS") & (table["k"] >= 5)]
+    least = float(sketches["separation"].min())
+    return Verdict(
+        least > _APART, f"least separation {least:.1e} over {sketches['trial'].nunique()} trials and all radii"
+    )
+
+
+def _growth(table: pd.DataFrame, method: str, k: int) -> FloatArray:
+    """Growth of log L as the sample doubles, fitted over the three largest samples."""
+    rows = table[(table["method"] == method) & (table["k"] == k)]
+    sizes = sorted(rows["points"].unique())[-3:]
+    rows = rows[rows["points"].isin(sizes)]
+    return np.array([np.polyfit(np.log2(r["points"]), r["log_L"], 1)[0] for _, r in rows.groupby("trial")])
+
+
+def refined(table: pd.DataFrame) -> Verdict:
+    """Whether L grows with the sample where the map is no embedding."""
+    grows = above({f"{m}, k = {k}": _growth(table, m, k) for m, k in (("DMB", 6), ("GPB", 2), ("GPB", 3))})
+    settings = (("DMB", 6), ("DMB", 8), ("GPB", 2), ("GPB", 3), ("GPB", 4), ("GPB", 5), ("GPB", 8))
+    measured = "; ".join(
+        f"{m}, k = {k}: {g.mean():+.2f} ± {g.std() / np.sqrt(len(g)):.2f}"
+        for m, k, g in ((m, k, _growth(table, m, k)) for m, k in settings)
+    )
+    return Verdict(grows.holds, f"growth of log L with each doubling (s.e.): {measured}")
+
+
+def columns(table: pd.DataFrame) -> Verdict:
+    """Whether well-chosen kernel columns are coordinates of a neighbourhood."""
+    best, maps = (by_trial(table, "log_L", method=m) for m in ("kernel columns, best", "diffusion maps"))
+    verdict = below({"kernel columns, best": best}, float(np.log(10.0)))
+    return Verdict(
+        verdict.holds,
+        f"mean log L {best.mean():.2f}; two eigenvectors {maps.mean():.2f}, median columns "
+        f"{by_trial(table, 'log_L', method='kernel columns, median').mean():.2f}",
+    )
+
+
+def cost_order(step: str, against: str) -> Callable[[pd.DataFrame], Verdict]:
+    """Whether seconds grow no faster than the order derived in section 4.5."""
+
+    def judge(table: pd.DataFrame) -> Verdict:
+        rows = table[(table["step"] == step) & (table["against"] == against)]
+        # The smallest sizes are dominated by what does not grow: the upper half decides.
+        sizes = sorted(rows[against].unique())
+        rows = rows[rows[against] >= sizes[len(sizes) // 2 - 1]]
+        fitted = slopes(rows, against, "seconds")
+        order = ORDERS[step, against]
+        return Verdict(
+            below({step: fitted}, order + 0.5).holds,
+            f"exponent of {against}: {fitted.mean():.2f} ± {fitted.std() / np.sqrt(len(fitted)):.2f} (s.e.)",
+        )
+
+    return judge

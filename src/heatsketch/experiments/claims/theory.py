@@ -1,0 +1,244 @@
+"""What the paper's theorems, and its remarks about them, predict."""
+
+from __future__ import annotations
+
+from ..cost import ORDERS
+from .evidence import Claim, above, below, by_trial
+from .judges_theory import (
+    chi_square,
+    columns,
+    cost_order,
+    dudley,
+    fit,
+    injective,
+    less_change,
+    noisy,
+    not_injective,
+    rate,
+    ratios,
+    refined,
+    signs_variance,
+    tail,
+    variance,
+)
+
+__all__ = ["THEORY"]
+
+
+def _cost(step: str, against: str, order: int) -> Claim:
+    steps = {
+        "symmetric": "Algorithm 1",
+        "bistochastic": "Algorithm 2",
+        "sketch": "the products A^p G",
+        "eigenvectors, classical": "eigenvectors by classical methods",
+        "eigenvectors, randomised": "eigenvectors by randomised methods",
+    }
+    power = {1: "", 2: "²", 3: "³"}[order]
+    return Claim(
+        f"cost_{step.replace(', ', '_')}_{against}",
+        "Section 4.5",
+        f"The cost of {steps[step]} grows with {against} no faster than {against}{power}.",
+        f"Exponent of {against} in the seconds measured, over the larger sizes, below {order} + 0.5.",
+        ("cost",),
+        cost_order(step, against),
+        "Times of one machine: caches and small sizes bend the exponents.",
+    )
+
+
+_WORST = ("worst_error_circle", "worst_error_torus", "worst_error_klein")
+
+THEORY: tuple[Claim, ...] = (
+    Claim(
+        "expansion_error",
+        "Theorem 3.1",
+        "The process is the sum of its Karhunen-Loève expansion: m terms leave an error of mean sum of the other "
+        "eigenvalues.",
+        "Mean of error / prediction equals 1 for each m, at 99% over all m.",
+        ("karhunen_loeve",),
+        tail,
+    ),
+    Claim(
+        "expansion_coefficients",
+        "Theorem 3.1",
+        "Its coefficients are independent standard normals.",
+        "Kolmogorov-Smirnov test of the first eight coefficients of all trials against N(0, 1): p > .01.",
+        ("karhunen_loeve",),
+        lambda t: fit(t.loc[t["quantity"] == "coefficient", "value"].to_numpy(), "norm"),
+    ),
+    Claim(
+        "unbiased",
+        "Propositions 3.2 and 4.1",
+        "Squared distances in the embedding have the squared diffusion distance as mean, for Gaussians and for signs.",
+        "Mean of |y_i - y_j|² / d² equals 1 for each pair and sketch, at 99% over all.",
+        ("distance_law",),
+        ratios("ratio", 1.0),
+        "The third sketch has entries that are four-wise independent only; the paper asks for pairwise.",
+    ),
+    Claim(
+        "unbiased_secants",
+        "Propositions 3.2 and 4.1",
+        "Inner products of secants are unbiased too.",
+        "Mean deviation, as a fraction of the two distances, equals 0 for each triple and sketch, at 99% over all.",
+        ("distance_law",),
+        ratios("secant", 0.0),
+    ),
+    Claim(
+        "chi_square",
+        "Section 3 (from the proof of the robustness proposition)",
+        "For a Gaussian sketch k |y_i - y_j|² / d² is chi-square with k degrees of freedom.",
+        "Kolmogorov-Smirnov test, one pair from each trial: p > .01.",
+        ("distance_law",),
+        chi_square,
+    ),
+    Claim(
+        "signs_variance",
+        "Section 4.4",
+        "Signs make no larger variance of squared distances than Gaussians (2/k).",
+        "No pair has a mean squared deviation above 2/k with 99% confidence over all.",
+        ("distance_law",),
+        signs_variance,
+        "The paper proves the mean only; the variance is (2/k)(1 - Σv⁴/|v|⁴).",
+    ),
+    Claim(
+        "worst_error_rate",
+        "Theorems 2.5 and 3.3",
+        "The expected worst error over all pairs falls like 1/√k.",
+        "Mean slope of log worst error against log k, k ≥ 32, within 0.05 of -1/2.",
+        _WORST,
+        rate,
+        "Below k = 32 the tail of the chi-square law, log(N)/k, adds to it. The corollary after Bernstein's "
+        "inequality, on which the proof rests, needs the mean, not the sum.",
+    ),
+    Claim(
+        "dudley_bound",
+        "Theorems 2.5 and 3.3",
+        "It is bounded by a constant times diam / √k times the entropy integral.",
+        "Mean of worst error over that product below 16√2, the constant that the proof carries apart from its unnamed "
+        "C, for each k and data set.",
+        _WORST,
+        dudley,
+        "Covering numbers are bounded from both sides by a farthest-point traversal; the smaller entropy integral is "
+        "used.",
+    ),
+    Claim(
+        "robustness_mean",
+        "Robustness proposition, section 3",
+        "With one Gaussian matrix for both, the mean squared change of the embedding is |A - B|_F².",
+        "Mean of sketched / exact equals 1 for each kernel, noise and size, at 99% over all.",
+        ("robustness",),
+        noisy,
+    ),
+    Claim(
+        "robustness_variance",
+        "Robustness proposition, section 3",
+        "Its variance is (2/k) Σ μ_i⁴, μ_i the eigenvalues of A - B.",
+        "Mean of observed over predicted variance equals 1.",
+        ("robustness",),
+        variance("fourth"),
+        "Erratum: the paper prints Σ μ_i²; see the next row.",
+    ),
+    Claim(
+        "robustness_variance_printed",
+        "Robustness proposition, section 3, as printed",
+        "Its variance is (2/k) |A - B|_F².",
+        "Mean of observed over predicted variance equals 1.",
+        ("robustness",),
+        variance("exact"),
+        "Erratum: from the proposition's own chi-square law it is the previous row's.",
+    ),
+    Claim(
+        "robustness_bistochastic",
+        "Section 3, after the proposition (Landa, Coifman, Kluger)",
+        "The bistochastic kernel withstands heteroskedastic noise better than the symmetric one.",
+        "Relative change |A - B|_F / |A|_F of symmetric less bistochastic above 0 at sigma = 0.1, 0.2, 0.4, 0.8.",
+        ("robustness",),
+        less_change("bistochastic", "symmetric"),
+        "The paper cites the result for bistochastic kernels and compares with nothing.",
+    ),
+    Claim(
+        "robustness_zero_diagonal",
+        "Section 3, after the proposition (Landa, Coifman, Kluger)",
+        "With its diagonal set to zero, as in the work cited, the bistochastic kernel withstands it better still.",
+        "Relative change of bistochastic less that with zero diagonal above 0 at sigma = 0.1, 0.2, 0.4, 0.8.",
+        ("robustness",),
+        less_change("bistochastic, zero diagonal", "bistochastic"),
+        "The paper's Algorithm 2 keeps the diagonal.",
+    ),
+    Claim(
+        "challenge_not_injective",
+        "Section 2.2",
+        "Diffusion maps of S¹ x rS¹ are not injective for k ≤ 2⌊r⌋.",
+        "Smallest dilation below 1e-9 of the largest for all such k and r, on regular grids.",
+        ("challenge",),
+        not_injective,
+    ),
+    Claim(
+        "challenge_gp_injective",
+        "Section 2.2",
+        "Gaussian process embeddings are injective from k = 2d + 1 = 5 on, whatever r.",
+        "Smallest dilation above 1e-4 of the largest for k ≥ 5, in every trial.",
+        ("challenge",),
+        injective,
+        "On finitely many points almost every map is injective; this separates maps that collapse from those that do "
+        "not.",
+    ),
+    Claim(
+        "challenge_refined",
+        "Section 2.2",
+        "Seen from growing samples: L grows without bound where the map of the torus is no embedding.",
+        "log L grows with the sample for diffusion maps at k = 6 and for Gaussian processes at k = 2 and 3.",
+        ("refinement",),
+        refined,
+        "At k = 5, where the limit is an embedding almost surely, L may still grow at these sizes: its limit is "
+        "finite, not small.",
+    ),
+    Claim(
+        "dmb_better_eigenfunctions",
+        "Section 5.1, torus",
+        "DMB's larger L may reflect a better estimate of the torus's eigenfunctions.",
+        "Mean squared sine of the angles to the true eigenfunctions: symmetric less bistochastic above 0.",
+        ("torus_eigenfunctions",),
+        lambda t: above(
+            {
+                "symmetric less bistochastic": by_trial(t, "mean", normalization="symmetric")
+                - by_trial(t, "mean", normalization="bistochastic")
+            }
+        ),
+        "The paper offers this as a possibility, not as a result.",
+    ),
+    Claim(
+        "low_powers_white",
+        "Section 5.4",
+        "At extremely low powers the process is close to white noise.",
+        "|A^2p - I|_F / √N below 0.01 at p = 2^-12.",
+        ("extreme_powers",),
+        lambda t: below({"p = 2^-12": by_trial(t, "from_white", exponent=-12)}, 0.01),
+        "This takes fractional powers: see the next row.",
+    ),
+    Claim(
+        "lowest_power_drawn",
+        "Section 5.4",
+        "At the lowest power of the figure, p = 2, many eigenvalues are close to 1.",
+        "Share of the eigenvalues of A^p that exceed 1/2 above one half at p = 2.",
+        ("extreme_powers",),
+        lambda t: above({"share at p = 2": by_trial(t, "near_one", exponent=1)}, 0.5),
+        "The paper says so of extremely low powers, and draws p = 2 and more.",
+    ),
+    Claim(
+        "high_powers_top",
+        "Section 5.4",
+        "At extremely large powers the process is nearly a multiple of the top eigenvector.",
+        "Share of the variance that the top eigenvector carries above 0.99 at p = 1024.",
+        ("extreme_powers",),
+        lambda t: above({"share at p = 1024": by_trial(t, "top", exponent=10)}, 0.99),
+    ),
+    Claim(
+        "kernel_columns",
+        "Section 1 (Jones, Maggioni, Schul)",
+        "d well-chosen columns of the heat kernel are coordinates of a small neighbourhood.",
+        "Mean log L of the best of 200 pairs of columns, within a neighbourhood of the torus, below log 10.",
+        ("local_coordinates",),
+        columns,
+    ),
+    *(_cost(step, against, order) for (step, against), order in ORDERS.items()),
+)

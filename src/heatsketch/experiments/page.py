@@ -1,0 +1,187 @@
+"""One page that gathers pictures, claims and provenance: Markdown, and the same as HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from .claims.evidence import LEVEL
+from .experiment import Experiment
+from .figures import Figure
+from .methods import METHODS
+from .store import Provenance
+
+__all__ = ["Results", "markdown_page", "render_html"]
+
+_TITLES = {"section5": "Section 5: the experiments", "theory": "The theory, and further study"}
+_PAPER = "Gilbert and O'Neill, *Sketching the Heat Kernel: Using Gaussian Processes to Embed Data*, arXiv:2403.07929"
+
+_INTRODUCTION = """
+L is the bi-Lipschitz constant of an embedding, the largest dilation of a distance over the smallest, against the
+diffusion distance of the method's own kernel unless said otherwise. Points of the charts are means of log L over the
+trials, error bars standard deviations, as in the paper. All methods of a trial see the same points, and the same random
+matrix for both normalisations; dimension k uses its first k columns.
+"""
+
+_READING = f"""
+Each row is a sentence of the paper in our words. Its test takes the words as follows: "most" is more than half, "alike"
+within one error bar, "nearly" within a tenth, "may" and "still" at least one trial in ten, "far apart" not among the
+tenth of all pairs that are closest. A verdict needs {LEVEL:.0%} confidence, shared among the comparisons of a row
+(Bonferroni): *holds*, *does not hold*, or *undecided* where the trials say neither. Intervals after ± are of that level
+unless marked s.e. (standard error).
+"""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the page rests on, by name of the experiment: declarations, tables and their origins."""
+
+    experiments: Mapping[str, Experiment]
+    tables: Mapping[str, pd.DataFrame]
+    provenance: Mapping[str, Provenance]
+
+    def trials(self, name: str) -> int:
+        """Number of trials that are there."""
+        return int(self.tables[name]["trial"].nunique())
+
+
+def markdown_page(figures: Sequence[Figure], results: Results, claims: pd.DataFrame, command: str) -> str:
+    """The page as Markdown.
+
+    Parameters
+    ----------
+    figures : sequence of Figure
+        In the order of the page.
+    results : Results
+    claims : DataFrame
+        From `judge_claims`.
+    command : str
+        What repeats it all.
+    """
+    version = next(iter(results.provenance.values())).version
+    parts = [
+        "# The paper, reproduced",
+        f"{_PAPER}.\n\nMade by `{command}` with heatsketch {version}.",
+        _summary(claims),
+        _INTRODUCTION.strip(),
+        _methods(results),
+    ]
+    for group, title in _TITLES.items():
+        chosen = [figure for figure in figures if figure.group == group]
+        if chosen:
+            parts += [f"## {title}", *(_figure(figure, results) for figure in chosen)]
+    parts += ["## Claims", _READING.strip(), _claims_table(claims), "## Provenance", _provenance(results, figures)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _summary(claims: pd.DataFrame) -> str:
+    counts = claims["verdict"].value_counts()
+    found = ", ".join(f"{counts[word]} {word}" for word in ("holds", "does not hold", "undecided") if word in counts)
+    found = found.replace(" holds", " hold").replace("does not", "do not")
+    return f"Of {len(claims)} statements tested, {found}: [claims](#claims)." if len(claims) else ""
+
+
+def _methods(results: Results) -> str:
+    used = {name for experiment in results.experiments.values() for name in getattr(experiment, "methods", ())}
+    lines = [f"| {name} | {method.label} |" for name, method in METHODS.items() if name in used]
+    return "\n".join(["| method | |", "|---|---|", *lines]) if lines else ""
+
+
+def _figure(figure: Figure, results: Results) -> str:
+    picture = f"![{figure.title}](pictures/{figure.name}.png)"
+    settings = [_setting(results.experiments[name], results.trials(name)) for name in figure.experiments]
+    files = ", ".join(f"[{name}.csv](tables/{name}.csv)" for name in figure.experiments)
+    return "\n\n".join(
+        [
+            f"### {figure.title}",
+            f"*{figure.place}.* {figure.caption}",
+            picture,
+            f"{'; '.join(settings)}. Tables: {files}.",
+        ]
+    )
+
+
+def _setting(experiment: Experiment, trials: int) -> str:
+    """The parameters of an experiment as the paper writes them."""
+    words = [f"{trials} {'trial' if trials == 1 else 'trials'}", f"n = {experiment.n_samples}"]
+    symbols = {"power": "p", "bandwidth": "ε", "k": "k", "powers": "p", "n_components": "k", "distance": "distance"}
+    for field, symbol in symbols.items():
+        value = getattr(experiment, field, None)
+        if value is not None:
+            words.append(f"{symbol} = {_range(value)}")
+    return f"`{experiment.name}`: " + ", ".join(words)
+
+
+def _range(value: Any) -> str:
+    if not isinstance(value, tuple):
+        return str(value)
+    if len(value) == 1:
+        return str(value[0])
+    return f"{value[0]}, {value[1]}, …, {value[-1]}" if len(value) > 3 else ", ".join(map(str, value))
+
+
+def _claims_table(claims: pd.DataFrame) -> str:
+    rows = ["| | where | statement | test | trials | measured | verdict |", "|---|---|---|---|---|---|---|"]
+    for number, claim in enumerate(claims.itertuples(), start=1):
+        statement = claim.statement + (f" *{claim.note}*" if claim.note else "")
+        cells = (number, claim.place, statement, claim.test, claim.trials, claim.measured, f"**{claim.verdict}**")
+        rows.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows)
+
+
+def _provenance(results: Results, figures: Sequence[Figure]) -> str:
+    lines = ["| table | trials | seed | processes | seconds |", "|---|---|---|---|---|"]
+    for name, origin in results.provenance.items():
+        jobs = ", ".join(dict.fromkeys(str(session["jobs"]) for session in origin.sessions))
+        cells = (f"[{name}](tables/{name}.json)", results.trials(name), origin.parameters["seed"], jobs)
+        lines.append(f"| {' | '.join(map(str, cells))} | {origin.seconds:.1f} |")
+    for group, title in _TITLES.items():
+        names = dict.fromkeys(n for f in figures if f.group == group for n in f.experiments)
+        if names:
+            total = sum(results.provenance[n].seconds for n in names)
+            lines.append(f"| **{title}** | | | | **{total:.0f}** |")
+    sessions = [session for origin in results.provenance.values() for session in origin.sessions]
+    machines = {tuple(session["machine"].items()): session["date"] for session in sessions}
+    found = [", ".join(f"{key} {value}" for key, value in machine) + f" ({date})" for machine, date in machines.items()]
+    return "\n".join(lines) + "\n\nMachine: " + "; ".join(found) + "."
+
+
+_SHELL = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }}
+p, h1, h2, h3 {{ max-width: 50rem; }}
+img {{ max-width: 100%; height: auto; background: white; padding: .5rem; box-sizing: border-box; }}
+table {{ border-collapse: collapse; font-size: .85rem; display: block; overflow-x: auto; }}
+th, td {{ border: 1px solid #8886; padding: .3rem .5rem; text-align: left; vertical-align: top; }}
+code {{ font-size: .9em; }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def render_html(markdown: str) -> str:
+    """A self-contained HTML page from the Markdown; pictures are linked."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(markdown)
+    for opening, inline in pairwise(tokens):
+        if opening.type == "heading_open":
+            opening.attrSet("id", inline.content.lower().replace(" ", "-"))
+    title = next(line.removeprefix("# ") for line in markdown.splitlines() if line.startswith("# "))
+    return _SHELL.format(title=html.escape(title), body=parser.renderer.render(tokens, parser.options, {}))

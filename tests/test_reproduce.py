@@ -1,0 +1,340 @@
+"""Running, keeping and showing experiments: the store, the runner, pictures, the page and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+from typer.testing import CliRunner
+
+import heatsketch
+from heatsketch.cli import app
+from heatsketch.experiments import reproduce
+from heatsketch.experiments.catalogue import EXPERIMENTS
+from heatsketch.experiments.experiment import Experiment
+from heatsketch.experiments.figures import FIGURES
+from heatsketch.experiments.page import render_html
+from heatsketch.experiments.pictures import FORMATS, save
+from heatsketch.experiments.pictures_theory import DRAWINGS, draw
+from heatsketch.experiments.runner import run
+from heatsketch.experiments.store import Store, write_whole
+
+TOY = {"refinement": 320, "cost": 400, "local_coordinates": 120, "challenge": 60}
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Counting(Experiment):
+    """Trials that leave a mark when they run, and can be told to fail."""
+
+    marks: str = ""
+    fails_at: int = -1
+
+    def trial(self, index):
+        if index == self.fails_at:
+            raise ArithmeticError("this trial was told to fail")
+        with (Path(self.marks) / f"{index}").open("a") as file:
+            file.write("x")
+        return [{"k": k, "value": self.points_seed(index).normal() + k} for k in range(2)]
+
+
+@pytest.fixture
+def counting(tmp_path):
+    (tmp_path / "marks").mkdir()
+    return Counting("counting", 5, 6, marks=str(tmp_path / "marks"))
+
+
+def _marks(experiment):
+    return {int(p.name): len(p.read_text()) for p in Path(experiment.marks).iterdir()}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_trial_runs_once_and_is_kept(counting, tmp_path, jobs):
+    steps = []
+    store = run([counting], tmp_path / "out", jobs=jobs, report=steps.append)
+    assert _marks(counting) == dict.fromkeys(range(6), 1)
+    table = store.read("counting")
+    assert list(table.columns) == ["figure", "trial", "k", "value"]
+    assert table["trial"].tolist() == sorted([*range(6)] * 2)
+    assert [step.done for step in steps] == list(range(7))
+    run([counting], tmp_path / "out", jobs=jobs)
+    assert _marks(counting) == dict.fromkeys(range(6), 1)
+
+
+def test_more_trials_are_added_to_those_that_are_there(counting, tmp_path):
+    run([replace(counting, n_trials=2)], tmp_path / "out")
+    first = Store(tmp_path / "out").read("counting")
+    store = run([counting], tmp_path / "out")
+    assert _marks(counting) == dict.fromkeys(range(6), 1)
+    pd.testing.assert_frame_equal(store.read("counting").head(4), first)
+    assert [s["trials"] for s in store.provenance("counting").sessions] == [2, 4]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_failing_trial_is_named_and_the_others_are_kept(counting, tmp_path, jobs):
+    with pytest.raises(ArithmeticError, match="told to fail") as failure:
+        run([replace(counting, fails_at=4)], tmp_path / "out", jobs=jobs)
+    assert any("trial 4 of counting" in note for note in failure.value.__notes__)
+    kept = set(Store(tmp_path / "out").read("counting")["trial"])
+    assert {0, 1, 2, 3} <= kept  # also those that were at work when the fourth failed
+    assert 4 not in kept
+
+
+def test_other_parameters_are_refused_unless_fresh(counting, tmp_path):
+    run([counting], tmp_path / "out")
+    other = replace(counting, seed=9)
+    with pytest.raises(ValueError, match=r"counting.csv holds results of other parameters: seed 0 \(now 9\).*--fresh"):
+        run([other], tmp_path / "out")
+    store = run([other], tmp_path / "out", fresh=True)
+    assert store.provenance("counting").parameters["seed"] == 9
+    assert store.read("counting")["trial"].nunique() == 6
+
+
+def test_results_of_another_version_are_refused(counting, tmp_path):
+    store = run([counting], tmp_path / "out")
+    path = store.path("counting", ".json")
+    path.write_text(path.read_text().replace(f'"version": "{heatsketch.__version__}"', '"version": "0.0.1"'))
+    with pytest.raises(ValueError, match=r"heatsketch 0.0.1 \(now "):
+        run([counting], tmp_path / "out")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+def test_files_that_are_not_ours_are_named(counting, tmp_path, suffix):
+    store = run([counting], tmp_path / "out")
+    store.path("counting", suffix).write_text("\x00\n1,2,3")
+    with pytest.raises(ValueError, match=rf"counting\{suffix} is not a"):
+        run([counting], tmp_path / "out")
+
+
+def test_jobs_must_be_positive(counting, tmp_path):
+    with pytest.raises(ValueError, match="jobs=0 was given"):
+        run([counting], tmp_path / "out", jobs=0)
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_do_not_depend_on_the_number_of_processes(tmp_path):
+    experiments = [replace(EXPERIMENTS["circle"], n_samples=60, n_trials=4)]
+    tables = [run(experiments, tmp_path / str(jobs), jobs=jobs).read("circle") for jobs in (1, 2)]
+    assert list(tables[0].columns) == [
+        "figure", "trial", "method", "k", "p", "log_L", "contracted", "iterations", "seconds",
+    ]  # fmt: skip
+    pd.testing.assert_frame_equal(*(table.drop(columns="seconds") for table in tables))
+
+
+def test_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
+    target = tmp_path / "file.txt"
+    write_whole(target, "before")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_whole(target, "after")
+    monkeypatch.undo()
+    assert target.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_provenance_tells_where_a_table_comes_from(counting, tmp_path):
+    store = run([counting], tmp_path / "out", jobs=2)
+    record = json.loads(store.path("counting", ".json").read_text())
+    assert record["version"] == heatsketch.__version__
+    assert record["parameters"] == {
+        "kind": "Counting", "name": "counting", "n_samples": 5, "seed": 0, "marks": counting.marks, "fails_at": -1,
+    }  # fmt: skip
+    (session,) = record["sessions"]
+    assert (session["trials"], session["jobs"]) == (6, 2)
+    assert session["seconds"] > 0
+    assert {"processor", "cores", "python", "numpy", "scipy", "scikit-learn"} <= set(session["machine"])
+
+
+@pytest.fixture(scope="module")
+def toy_tables(tmp_path_factory):
+    experiments = [replace(e, n_samples=TOY.get(name, 45), n_trials=3) for name, e in EXPERIMENTS.items()]
+    store = run(experiments, tmp_path_factory.mktemp("toy"))
+    return {name: store.read(name) for name in EXPERIMENTS}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_drawn_from_its_tables_alone(name, toy_tables, tmp_path):
+    figure = FIGURES[name]
+    tables = {needed: toy_tables[needed] for needed in figure.experiments}
+    written = save(draw(figure, tables), tmp_path / name, FORMATS)
+    assert [p.suffix for p in written] == [".svg", ".png", ".pdf"]
+    image = imread(written[1])
+    assert min(image.shape[:2]) > 300
+    assert len(np.unique(image.reshape(-1, image.shape[2]), axis=0)) > 10
+
+
+@pytest.mark.parametrize("name", ["circle", "challenge"])
+def test_the_same_table_gives_the_same_file(name, toy_tables, tmp_path):
+    files = [save(draw(FIGURES[name], toy_tables), tmp_path / part / name) for part in ("a", "b")]
+    for first, second in zip(*files, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_drawings_are_all_used():
+    assert {figure.kind for figure in FIGURES.values()} == set(DRAWINGS)
+
+
+def test_charts_show_means_and_standard_deviations(toy_tables):
+    axes = draw(FIGURES["circle"], toy_tables).axes[0]
+    table = toy_tables["circle"]
+    values = table[(table["method"] == "GPS") & (table["k"] == 3)]["log_L"]
+    container = axes.containers[1]
+    assert container.get_label() == "GPS"
+    line, _, (bars,) = container
+    assert line.get_ydata()[1] == pytest.approx(values.mean())
+    (low, high) = bars.get_segments()[1][:, 1]
+    assert (high - low) / 2 == pytest.approx(values.std(ddof=0))
+
+
+def test_our_methods_are_drawn_when_the_table_has_them(tmp_path):
+    beyond = replace(EXPERIMENTS["circle"], n_samples=40, n_trials=2, methods=(*EXPERIMENTS["circle"].methods, "GPXS"))
+    table = run([beyond], tmp_path).read("circle")
+    labels = [c.get_label() for c in draw(FIGURES["circle"], {"circle": table}).axes[0].containers]
+    assert labels == ["DMS", "GPS", "GPXS"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return reproduce(
+        ["circle_with_outliers", "outliers_gps"], tmp_path_factory.mktemp("made"), n_trials=4, jobs=2, command="a & b"
+    )
+
+
+def test_page_gathers_pictures_claims_and_provenance(made):
+    page = (made.directory / "index.md").read_text()
+    assert "Made by `a & b`" in page
+    for target in re.findall(r"\]\(([^)#]+)\)", page):
+        assert (made.directory / target).exists()
+    for claim in made.claims.itertuples():
+        assert claim.statement in page
+        assert claim.measured in page
+    assert "| [circle_with_outliers](tables/circle_with_outliers.json) | 4 | 5 | 2 |" in page
+    assert page.count("![") == 2
+    assert {p.name for p in made.pictures} == {
+        f"{name}.{suffix}" for name in ("circle_with_outliers", "outliers_gps") for suffix in ("svg", "png")
+    }
+
+
+def test_html_page_says_the_same(made):
+    html = made.page.read_text()
+    assert "<code>a &amp; b</code>" in html
+    assert html.count("<img") == 2
+    assert '<h2 id="claims">' in html
+    assert html.count("<tr>") == (made.directory / "index.md").read_text().count("\n|") - 3 + 1 - 1
+    assert "http" not in html.replace("https://", "http").split("<body>")[0]
+
+
+def test_html_shows_markup_as_text():
+    html = render_html("# Title <b>\n\n<script>alert(1)</script>\n\n| a |\n|---|\n| <img src=x> |\n")
+    assert "<script>" not in html
+    assert "<img" not in html
+    assert "<title>Title &lt;b&gt;</title>" in html
+
+
+def test_unknown_formats_and_figures_are_refused_before_any_work(tmp_path):
+    with pytest.raises(ValueError, match="format 'gif' is not known; use some of svg, png, pdf"):
+        reproduce(["circle"], tmp_path / "out", formats=("gif",))
+    with pytest.raises(ValueError, match="figure 'sphere' is not known"):
+        reproduce(["sphere"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def _command(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "heatsketch", *arguments], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_command_reproduces_a_figure(tmp_path):
+    result = _command("reproduce", "outliers_dms", "--trials", "3", "-j", "1", "-o", str(tmp_path / "out"))
+    assert result.returncode == 0, result.stderr
+    assert "holds" in result.stdout
+    page = (tmp_path / "out" / "index.md").read_text()
+    assert f"Made by `heatsketch reproduce outliers_dms --trials 3 -j 1 -o {tmp_path / 'out'}`" in page
+    assert (tmp_path / "out" / "pictures" / "outliers_dms.png").exists()
+    assert pd.read_csv(tmp_path / "out" / "tables" / "outlier_shapes.csv")["trial"].nunique() == 3
+
+
+def test_quiet_means_quiet(tmp_path):
+    arguments = ["reproduce", "outliers_dms", "--trials", "2", "-j", "1", "-q", "--format", "pdf"]
+    result = _command(*arguments, "-o", str(tmp_path / "out"))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert {p.suffix for p in (tmp_path / "out" / "pictures").iterdir()} == {".pdf", ".png"}
+
+
+def test_command_lists_figures():
+    result = CliRunner().invoke(app, ["reproduce", "--list"])
+    assert result.exit_code == 0
+    names = [line.split()[0] for line in result.stdout.splitlines()]
+    assert names == list(FIGURES)
+
+
+def test_command_tells_its_version():
+    assert CliRunner().invoke(app, ["--version"]).stdout.strip() == f"heatsketch {heatsketch.__version__}"
+
+
+def test_command_explains_unknown_figures(tmp_path):
+    result = _command("reproduce", "klien_bottle", "-o", str(tmp_path / "out"))
+    assert result.returncode == 1
+    assert "did you mean 'klein_bottle'?" in result.stderr
+    assert "stretched_torus" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("library", ["pandas", "matplotlib"])
+def test_missing_libraries_are_named_before_any_work(library, tmp_path):
+    code = (
+        f"import sys; sys.modules[{library!r}] = None; "
+        f"sys.argv = ['heatsketch', 'reproduce', 'circle', '-o', {str(tmp_path / 'out')!r}]; "
+        "from heatsketch.cli import main; main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert f"needs {library}" in result.stderr
+    assert "pip install 'heatsketch[reproduce]'" in result.stderr.replace("\n", " ")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_keeps_finished_trials_and_running_again_goes_on(tmp_path, number):
+    out = tmp_path / "out"
+    arguments = [sys.executable, "-m", "heatsketch", "reproduce", "klein_bottle", "-j", "2", "-o", str(out)]
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    table = out / "tables" / "klein_bottle.csv"
+    deadline = time.monotonic() + 60
+    while not table.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    # As a terminal does it: the whole group gets the signal.
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Finished trials are kept" in errors.replace("\n", " ")
+    assert "Traceback" not in errors
+    kept = pd.read_csv(table)
+    finished = kept["trial"].nunique()
+    assert 1 <= finished < 100
+    assert (kept.groupby("trial").size() == 18 * 6).all()
+    again = _command("reproduce", "klein_bottle", "-j", "2", "--trials", str(finished + 2), "-o", str(out))
+    assert again.returncode == 0, again.stderr
+    after = pd.read_csv(table)
+    assert after["trial"].nunique() >= finished + 2
+    merged = after[after["trial"].isin(kept["trial"].unique())].reset_index(drop=True)
+    pd.testing.assert_frame_equal(merged, kept.sort_values("trial", kind="stable").reset_index(drop=True))
