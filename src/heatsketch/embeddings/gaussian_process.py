@@ -63,7 +63,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         keeps it, and completes self-loops that a precomputed affinity lacks.
     sketch : {"gaussian", "rademacher", "rademacher-hash", "columns"} or array (n_samples, k), default="gaussian"
         What the kernel is looked at through: normals, signs, signs from a hash with 244 bits of randomness, sampled
-        columns of the kernel, or a matrix of your own (divided by sqrt(k)).
+        columns of the kernel, or a matrix of your own (divided by sqrt(k)). Two isolated points are sent together by k
+        signs with probability 2^-k: with outliers and few components use normals.
     n_exact : int, default=0
         Number of components that are leading diffusion coordinates, exact; only the remainder of the kernel is then
         sketched, by the other ``k - n_exact`` components. Squared distances stay unbiased. The variance of a pair's is

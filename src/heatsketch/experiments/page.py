@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -71,10 +72,13 @@ def markdown_page(figures: Sequence[Figure], results: Results, claims: pd.DataFr
         _INTRODUCTION.strip(),
         _methods(results),
     ]
+    statements: dict[str | None, list[str]] = defaultdict(list)
+    for number, claim in enumerate(claims.itertuples(), start=1):
+        statements[_home(claim, figures)].append(f"- **{claim.verdict}** ({number}): {claim.statement}")
     for group, title in _TITLES.items():
         chosen = [figure for figure in figures if figure.group == group]
         if chosen:
-            parts += [f"## {title}", *(_figure(figure, results) for figure in chosen)]
+            parts += [f"## {title}", *(_figure(figure, results, statements[figure.name]) for figure in chosen)]
     parts += ["## Claims", _READING.strip(), _claims_table(claims), "## Provenance", _provenance(results, figures)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -92,18 +96,24 @@ def _methods(results: Results) -> str:
     return "\n".join(["| method | |", "|---|---|", *lines]) if lines else ""
 
 
-def _figure(figure: Figure, results: Results) -> str:
-    picture = f"![{figure.title}](pictures/{figure.name}.png)"
+def _home(claim: Any, figures: Sequence[Figure]) -> str | None:
+    """The figure under which a claim is listed: the one that its place names, or else the first with its tables."""
+    having = [f for f in figures if set(claim.tables.split()) <= set(f.experiments)]
+    named = [f for f in having if f.place in claim.place]
+    return next((f.name for f in (*named, *having)), None)
+
+
+def _figure(figure: Figure, results: Results, statements: Sequence[str]) -> str:
     settings = [_setting(results.experiments[name], results.trials(name)) for name in figure.experiments]
     files = ", ".join(f"[{name}.csv](tables/{name}.csv)" for name in figure.experiments)
-    return "\n\n".join(
-        [
-            f"### {figure.title}",
-            f"*{figure.place}.* {figure.caption}",
-            picture,
-            f"{'; '.join(settings)}. Tables: {files}.",
-        ]
-    )
+    parts = [
+        f"### {figure.title}",
+        f"*{figure.place}.* {figure.caption}",
+        f"![{figure.title}](pictures/{figure.name}.png)",
+        "\n".join(statements),
+        f"{'; '.join(settings)}. Tables: {files}.",
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _setting(experiment: Experiment, trials: int) -> str:

@@ -142,6 +142,7 @@ def draw_plane(*, outliers: bool) -> Drawing:
                     others["x"], others["y"], marker="^", c="#D55E00", edgecolors="black", linewidths=0.5, s=45
                 )
             axes.set_aspect("equal", adjustable="datalim")
+            axes.locator_params(nbins=4)
             axes.ticklabel_format(style="sci", scilimits=(-2, 3))
             axes.set_xlabel("y₁")
             axes.set_ylabel("y₂")

@@ -26,7 +26,8 @@ def judge_claims(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     claims : DataFrame
-        A row for each claim: name, place, statement, test, trials (the fewest of its tables), measured, verdict, note.
+        A row for each claim: name, place, statement, tables, test, trials (the fewest of its tables), measured,
+        verdict, note.
     """
     rows = []
     for claim in CLAIMS:
@@ -39,6 +40,7 @@ def judge_claims(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                 "name": claim.name,
                 "place": claim.place,
                 "statement": claim.statement,
+                "tables": " ".join(claim.tables),
                 "test": claim.test,
                 "trials": min(table["trial"].nunique() for table in needed),
                 "measured": verdict.measured,
@@ -46,5 +48,5 @@ def judge_claims(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                 "note": claim.note,
             }
         )
-    columns = ["name", "place", "statement", "test", "trials", "measured", "verdict", "note"]
+    columns = ["name", "place", "statement", "tables", "test", "trials", "measured", "verdict", "note"]
     return pd.DataFrame(rows, columns=columns)
