@@ -146,7 +146,6 @@ DECIDED = {
     "circle_more_eigenfunctions": "holds",
     "space_curves_need_not_cross": "holds",
     "torus_dm_struggles": "holds",
-    "torus_dmb_worse": "holds",
     "torus_dm_catches_up": "holds",
     "klein_gp_better": "holds",
     "klein_more_extreme": "holds",

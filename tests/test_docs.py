@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 LINE = re.compile(r"(\S.*?)\s{2,}(\S.*?)\s{2,}(\d+)\s{2,}(\S.*?)\s{2,}([\d.]+)")
 
 
@@ -57,9 +59,26 @@ def test_default_bandwidth_is_the_one_with_the_best_worst_case():
     assert rules[worst.index(max(worst))] == "neighbor, k = 10"
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/reproduce.md"])
+def test_pages_tell_the_verdicts_of_the_committed_claims(page):
+    with (ROOT / "docs" / "reproduction" / "claims.csv").open(encoding="utf-8", newline="") as file:
+        verdicts = Counter(row["verdict"] for row in csv.DictReader(file))
+    counts = (
+        f"Of {verdicts.total()} statements tested, {verdicts['holds']} hold, {verdicts['does not hold']} do not hold"
+    )
+    text = " ".join((ROOT / page).read_text().split())
+    assert f"{counts} and {verdicts['undecided']} are undecided" in text
+
+
+def test_section_5_is_reproduced_within_fifteen_minutes():
+    total = re.search(r"\| \*\*Section 5.*\*\*(\d+)\*\* \|", (ROOT / "docs" / "reproduction" / "index.md").read_text())
+    assert int(total[1]) < 15 * 60
+    assert int(total[1]) < 120  # as docs/reproduce.md says
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     path = ROOT / page
-    targets = re.findall(r"\]\(([^)#:]+?)\)", path.read_text())
+    targets = re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", path.read_text())
     missing = [t for t in targets if not (path.parent / t).exists()]
     assert missing == []

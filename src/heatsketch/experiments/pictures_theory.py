@@ -19,16 +19,13 @@ def _karhunen_loeve(figure: Figure, tables: Tables) -> Canvas:
     table = tables[figure.experiments[0]]
     drawn, (left, right) = canvas(2)
     paths = table[table["quantity"] == "path"]
-    for colour, (terms, path) in zip(PALETTE, paths.groupby("terms"), strict=False):
-        ordered = path.sort_values("at")
-        label = "the process √A g" if terms < 0 else f"{terms} terms"
-        left.plot(
-            ordered["at"],
-            ordered["value"],
-            color="black" if terms < 0 else colour,
-            lw=2.2 if terms < 0 else 1.2,
-            label=label,
-        )
+    looks = zip(PALETTE[::2], ("--", "-.", "-"), strict=False)
+    for terms, path in paths.sort_values("at").groupby("terms"):
+        if terms < 0:
+            left.plot(path["at"], path["value"], color="black", lw=2.2, label="the process √A g")
+        else:
+            colour, dashes = next(looks)
+            left.plot(path["at"], path["value"], dashes, color=colour, label=f"{terms} terms")
     left.set_xlabel("angle")
     left.set_ylabel("f")
     left.legend(ncols=2)

@@ -82,7 +82,7 @@ def reproduce(
     Examples
     --------
     >>> from heatsketch.experiments import reproduce
-    >>> made = reproduce(["circle_with_outliers"], getfixture("tmp_path"), n_trials=5, jobs=1)
+    >>> made = reproduce(["circle_with_outliers"], getfixture("tmp_path"), n_trials=20, jobs=1)
     >>> print(made.claims.verdict[0])
     holds
     """

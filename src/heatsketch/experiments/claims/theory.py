@@ -140,7 +140,7 @@ THEORY: tuple[Claim, ...] = (
     Claim(
         "robustness_variance_printed",
         "Robustness proposition, section 3, as printed",
-        "Its variance is (2/k) |A - B|_F².",
+        "Its variance is (2/k) |A - B|_F², as printed.",
         "Mean of observed over predicted variance equals 1.",
         ("robustness",),
         variance("exact"),
