@@ -13,7 +13,7 @@ from ..diffusion import diffuse
 from ..distances import diffusion_distances
 from ..heat import HeatKernel, heat_kernel
 from ..kernels import squared_distances
-from ..processes import secant_products
+from ..processes import kernel_rows, secant_products
 from ..sketch import GaussianSketch, make_sketch
 from ..spectrum import eigenpairs
 from .experiment import Experiment, Row, rows_of, sample
@@ -23,11 +23,11 @@ __all__ = ["DistanceLaw", "KarhunenLoeve", "Robustness", "WorstError", "covering
 
 @dataclass(frozen=True)
 class KarhunenLoeve(Experiment):
-    """Theorem 3.1: ``f = sqrt(A) g`` is the sum of ``xi_i sqrt(lambda_i) v_i`` with independent normals xi_i.
+    """Theorem 3.1 for the process ``f = A g``: it is the sum of ``xi_i lambda_i v_i`` with independent normals xi_i.
 
-    The process comes from a polynomial of the kernel, the sum from its eigenvectors: two ways that share no code.
+    The process comes from a product with the kernel, the sum from its eigenvectors: two ways that share no code.
     Rows carry a ``quantity``: the ``error`` ``|f - f_m|^2`` of the sum of the first m ``terms`` (the constant mode
-    not counted), its ``expected`` value ``sum_(i > m) lambda_i``, the ``coefficient`` xi_m, and, in the first trial,
+    not counted), its ``expected`` value ``sum_(i > m) lambda_i^2``, the ``coefficient`` xi_m, and, in the first trial,
     the ``path`` of f_m along the circle (``terms`` = -1 is f itself) ``at`` each angle.
     """
 
@@ -41,20 +41,20 @@ class KarhunenLoeve(Experiment):
         X, angle = datasets.circle(self.n_samples, self.points_seed(index), return_parameters=True)
         kernel = heat_kernel(X, bandwidth=self.bandwidth, normalization="bistochastic", n_neighbors=None)
         g = GaussianSketch(self.sketch_seed(index)).matrix(len(X), 1)
-        f = diffuse(kernel, g, [0.5], method="auto")[0][:, 0]
+        f = (kernel @ g)[:, 0]
         pairs = eigenpairs(kernel, len(X) - 1, solver="dense")
-        spectrum = np.maximum(pairs.values, 0.0)
         assert kernel.trivial is not None
         constant = kernel.trivial * (kernel.trivial @ g[:, 0])
-        # The coefficients are read off the process, not off g: dividing by sqrt(lambda) must give back normals.
-        projected = pairs.vectors.T @ f  # xi_i sqrt(lambda_i)
-        tail = spectrum.sum() - np.concatenate([[0.0], np.cumsum(spectrum)])  # what m terms leave out
+        # The coefficients are read off the process, not off g: dividing by lambda must give back normals.
+        projected = pairs.vectors.T @ f  # xi_i lambda_i
+        variances = np.square(pairs.values)
+        tail = variances.sum() - np.concatenate([[0.0], np.cumsum(variances)])  # what m terms leave out
         partial = {m: constant + pairs.vectors[:, :m] @ projected[:m] for m in {*self.terms, *self.drawn}}
         rows = []
         for m in self.terms:
             rows.append(_quantity("error", m, float(np.square(f - partial[m]).sum())))
             rows.append(_quantity("expected", m, float(tail[m])))
-        xi = projected[: self.coefficients] / np.sqrt(spectrum[: self.coefficients])
+        xi = projected[: self.coefficients] / pairs.values[: self.coefficients]
         rows += [_quantity("coefficient", i + 1, float(x)) for i, x in enumerate(xi)]
         if index == 0:
             for m, path in {-1: f, **{m: partial[m] for m in self.drawn}}.items():
@@ -71,7 +71,9 @@ class DistanceLaw(Experiment):
     """Propositions 3.2 and 4.1, and the chi-square law: the same points in every trial, another random matrix.
 
     For each sketch and each of several pairs, from close to far, ``ratio`` is ``|y_i - y_j|^2 / d_ij^2``; ``secant``
-    is ``<y_i - y_j, y_i - y_l>`` for a third point l, less its expectation, as a fraction of ``d_ij d_il``.
+    is ``<y_i - y_j, y_i - y_l>`` for a third point l, less its expectation, as a fraction of ``d_ij d_il``;
+    ``variance`` is what the sketch's law predicts for that of ratio: 2/k for Gaussians, ``(2/k) (1 - sum v^4 / |v|^4)``
+    for signs with v the difference of the two kernel rows.
     """
 
     data: str = "stretched_torus"
@@ -91,6 +93,8 @@ class DistanceLaw(Experiment):
             name: secant_products(kernel, self.power, np.column_stack(columns))
             for name, columns in {"ij": (i, j, j), "il": (i, third, third), "jil": (i, j, third)}.items()
         }
+        v = kernel_rows(kernel, self.power, i) - kernel_rows(kernel, self.power, j)
+        concentration = np.sum(v**4, axis=1) / np.square(exact["ij"])  # 1 if one point makes the whole distance
         rows: list[Row] = []
         for sketch in self.sketches:
             G = make_sketch(sketch, self.sketch_seed(index), len(X)).matrix(len(X), self.k)
@@ -98,7 +102,8 @@ class DistanceLaw(Experiment):
             first, second = Y[i] - Y[j], Y[i] - Y[third]
             ratio = np.square(first).sum(axis=1) / exact["ij"]
             secant = ((first * second).sum(axis=1) - exact["jil"]) / np.sqrt(exact["ij"] * exact["il"])
-            columns = {"pair": range(self.n_pairs), "ratio": ratio, "secant": secant}
+            variance = 2.0 / self.k * (1.0 - (0.0 if sketch == "gaussian" else concentration)) * np.ones(self.n_pairs)
+            columns = {"pair": range(self.n_pairs), "ratio": ratio, "secant": secant, "variance": variance}
             rows += rows_of(columns, method=sketch, k=self.k)
         return rows
 

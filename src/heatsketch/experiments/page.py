@@ -17,7 +17,7 @@ from .figures import Figure
 from .methods import METHODS
 from .store import Provenance
 
-__all__ = ["Results", "markdown_page", "render_html"]
+__all__ = ["Results", "markdown_page", "render_html", "summary"]
 
 _TITLES = {"section5": "Section 5: the experiments", "theory": "The theory, and further study"}
 _PAPER = "Gilbert and O'Neill, *Sketching the Heat Kernel: Using Gaussian Processes to Embed Data*, arXiv:2403.07929"
@@ -29,12 +29,21 @@ trials, error bars standard deviations, as in the paper. All methods of a trial 
 matrix for both normalisations; dimension k uses its first k columns.
 """
 
+_CLAIM_TITLES = {
+    "section5": "What section 5 says",
+    "theory": "What the theory says",
+    "further": "Further questions, ours",
+}
+
 _READING = f"""
-Each row is a sentence of the paper in our words. Its test takes the words as follows: "most" is more than half, "alike"
-within one error bar, "nearly" within a tenth, "may" and "still" at least one trial in ten, "far apart" not among the
-tenth of all pairs that are closest. A verdict needs {LEVEL:.0%} confidence, shared among the comparisons of a row
-(Bonferroni): *holds*, *does not hold*, or *undecided* where the trials say neither. Intervals after ± are of that level
-unless marked s.e. (standard error).
+The first table holds the sentences of section 5 that say what its figures show, in our words; the second what the
+theorems predict, and remarks about them; the third goes beyond the paper, to other data and sharper statements.
+Tests take words as follows: "most" is more than half, "alike" within one error bar, "nearly" within a tenth, "may"
+and "still" at least one trial in ten, a crossing an L of at least 10, "far apart" not among the tenth of all pairs
+that are closest. Comparisons of means have {LEVEL:.0%} confidence, shared among the comparisons of a row (Bonferroni):
+a statement *holds*, *does not hold*, or is *undecided* where the trials say neither. A statement of equality can be
+refuted, never proved: where no difference is found it is *consistent* with the trials, and the figure says how small a
+difference would have been seen. After ± stands the half-width that the test uses, unless marked s.e. (standard error).
 """
 
 
@@ -79,15 +88,28 @@ def markdown_page(figures: Sequence[Figure], results: Results, claims: pd.DataFr
         chosen = [figure for figure in figures if figure.group == group]
         if chosen:
             parts += [f"## {title}", *(_figure(figure, results, statements[figure.name]) for figure in chosen)]
-    parts += ["## Claims", _READING.strip(), _claims_table(claims), "## Provenance", _provenance(results, figures)]
+    parts += ["## Claims", _READING.strip(), _claims_tables(claims), "## Provenance", _provenance(results, figures)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def summary(claims: pd.DataFrame) -> list[str]:
+    """How many statements of each group hold, in words."""
+    words = {
+        "holds": "hold",
+        "consistent": "are consistent",
+        "does not hold": "do not hold",
+        "undecided": "are undecided",
+    }
+    lines = []
+    for group, title in _CLAIM_TITLES.items():
+        counts = claims.loc[claims["group"] == group, "verdict"].value_counts()
+        found = ", ".join(f"{counts[verdict]} {word}" for verdict, word in words.items() if verdict in counts)
+        lines += [f"{title}: of {counts.sum()} statements {found}."] if len(counts) else []
+    return lines
+
+
 def _summary(claims: pd.DataFrame) -> str:
-    counts = claims["verdict"].value_counts()
-    found = ", ".join(f"{counts[word]} {word}" for word in ("holds", "does not hold", "undecided") if word in counts)
-    found = found.replace(" holds", " hold").replace("does not", "do not")
-    return f"Of {len(claims)} statements tested, {found}: [claims](#claims)." if len(claims) else ""
+    return "\n".join(f"- [{line.partition(':')[0]}](#claims):{line.partition(':')[2]}" for line in summary(claims))
 
 
 def _methods(results: Results) -> str:
@@ -98,8 +120,11 @@ def _methods(results: Results) -> str:
 
 def _home(claim: Any, figures: Sequence[Figure]) -> str | None:
     """The figure under which a claim is listed: the one that its place names, or else the first with its tables."""
-    having = [f for f in figures if set(claim.tables.split()) <= set(f.experiments)]
-    named = [f for f in having if f.place in claim.place]
+    tables = set(claim.tables.split())
+    named = [f for f in figures if f.place in claim.place and tables & set(f.experiments)]
+    having = [
+        f for f in figures if tables <= set(f.experiments) and (claim.group == "section5") == (f.group == "section5")
+    ]
     return next((f.name for f in (*named, *having)), None)
 
 
@@ -135,13 +160,21 @@ def _range(value: Any) -> str:
     return f"{value[0]}, {value[1]}, …, {value[-1]}" if len(value) > 3 else ", ".join(map(str, value))
 
 
-def _claims_table(claims: pd.DataFrame) -> str:
-    rows = ["| | where | statement | test | trials | measured | verdict |", "|---|---|---|---|---|---|---|"]
-    for number, claim in enumerate(claims.itertuples(), start=1):
-        statement = claim.statement + (f" *{claim.note}*" if claim.note else "")
-        cells = (number, claim.place, statement, claim.test, claim.trials, claim.measured, f"**{claim.verdict}**")
-        rows.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(rows)
+def _claims_tables(claims: pd.DataFrame) -> str:
+    parts = []
+    numbered = claims.assign(number=range(1, len(claims) + 1))
+    for group, title in _CLAIM_TITLES.items():
+        rows = [_claim_row(claim) for claim in numbered[numbered["group"] == group].itertuples()]
+        if rows:
+            head = ["| | where | statement | test | trials | measured | verdict |", "|---|---|---|---|---|---|---|"]
+            parts += [f"### {title}", "\n".join(head + rows)]
+    return "\n\n".join(parts)
+
+
+def _claim_row(claim: Any) -> str:
+    statement = claim.statement + (f" *{claim.note}*" if claim.note else "")
+    cells = (claim.number, claim.place, statement, claim.test, claim.trials, claim.measured, f"**{claim.verdict}**")
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def _provenance(results: Results, figures: Sequence[Figure]) -> str:

@@ -22,7 +22,7 @@ def _karhunen_loeve(figure: Figure, tables: Tables) -> Canvas:
     looks = zip(PALETTE[::2], ("--", "-.", "-"), strict=False)
     for terms, path in paths.sort_values("at").groupby("terms"):
         if terms < 0:
-            left.plot(path["at"], path["value"], color="black", lw=2.2, label="the process √A g")
+            left.plot(path["at"], path["value"], color="black", lw=2.2, label="the process A g")
         else:
             colour, dashes = next(looks)
             left.plot(path["at"], path["value"], dashes, color=colour, label=f"{terms} terms")
@@ -31,7 +31,7 @@ def _karhunen_loeve(figure: Figure, tables: Tables) -> Canvas:
     left.legend(ncols=2)
     means = table[table["quantity"] != "path"].groupby(["quantity", "terms"])["value"]
     error, error_bar = means.mean()["error"], means.sem()["error"]
-    right.plot(means.mean()["expected"], "--", color=PALETTE[0], label="sum of the eigenvalues left out")
+    right.plot(means.mean()["expected"], "--", color=PALETTE[0], label="sum of λ² left out")
     right.errorbar(error.index, error, yerr=error_bar, fmt="o", color=PALETTE[2], capsize=2, label="mean |f - f_m|²")
     right.set_yscale("log")
     right.set_xlabel("terms m")
@@ -149,9 +149,9 @@ def _challenge(figure: Figure, tables: Tables) -> Canvas:
     r = np.linspace(1.0, 6.0, 500, endpoint=False)
     left.plot(r, 2 * np.floor(r), color=PALETTE[0], lw=0.8, label="2⌊r⌋: no embedding up to here")
     left.axhline(5, color=PALETTE[2], lw=0.8, ls="--", label="2d + 1 = 5")
-    for method, limit, colour, marker in (("DMS", 1e-9, PALETTE[0], "o"), ("GPS", 1e-4, PALETTE[2], "s")):
+    for method, colour, marker in (("DMS", PALETTE[0], "o"), ("GPS", PALETTE[2], "s")):
         worst = swept[swept["method"] == method].groupby(["r", "k"])["separation"].min().reset_index()
-        first = worst[worst["separation"] > limit].groupby("r")["k"].min()
+        first = worst[worst["separation"] > 1e-4].groupby("r")["k"].min()
         left.plot(first, marker, color=colour, label=f"{method}: first k that keeps points apart")
     left.set_xlabel("radius r")
     left.set_ylabel("dimension k")
@@ -184,15 +184,17 @@ def _challenge(figure: Figure, tables: Tables) -> Canvas:
 
 def _eigenfunctions(figure: Figure, tables: Tables) -> Canvas:
     table = tables[figure.experiments[0]]
-    drawn, (axes,) = canvas()
-    wide = table.pivot_table(index="trial", columns="normalization", values="mean")
-    axes.plot(wide["symmetric"], wide["bistochastic"], "o", color=PALETTE[2], alpha=0.7)
-    limits = [0.0, 1.05 * float(wide.to_numpy().max())]
-    axes.plot(limits, limits, color="black", lw=0.8)
-    axes.annotate("bistochastic worse", (0.05, 0.9), xycoords="axes fraction")
-    axes.set_xlabel("symmetric: mean squared sine")
-    axes.set_ylabel("bistochastic")
-    axes.set_aspect("equal")
+    drawn, row = canvas(table["modes"].nunique(), width=3.2)
+    for axes, (m, rows) in zip(row, table.groupby("modes"), strict=True):
+        wide = rows.pivot_table(index="trial", columns="normalization", values="error")
+        axes.plot(wide["symmetric"], wide["bistochastic"], "o", color=PALETTE[2], alpha=0.7)
+        limits = [0.0, 1.05 * float(wide.to_numpy().max())]
+        axes.plot(limits, limits, color="black", lw=0.8)
+        axes.annotate("bistochastic worse", (0.05, 0.9), xycoords="axes fraction")
+        axes.set_title(f"leading {2 * m}")
+        axes.set_xlabel("symmetric: mean squared sine")
+        axes.set_ylabel("bistochastic")
+        axes.set_aspect("equal")
     return drawn
 
 

@@ -7,12 +7,20 @@ from collections.abc import Mapping
 import pandas as pd
 
 from .evidence import Claim, Verdict
-from .section5 import SECTION5
+from .further import FURTHER
+from .manifolds import MANIFOLDS
+from .multiscale import MULTISCALE
+from .outliers import OUTLIERS
+from .signs import SIGNS
 from .theory import THEORY
 
 __all__ = ["CLAIMS", "Claim", "Verdict", "judge_claims"]
 
-CLAIMS: tuple[Claim, ...] = (*SECTION5, *THEORY)
+CLAIMS: dict[str, tuple[Claim, ...]] = {
+    "section5": (*MANIFOLDS, *OUTLIERS, *SIGNS, *MULTISCALE),
+    "theory": THEORY,
+    "further": FURTHER,
+}
 
 
 def judge_claims(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -26,11 +34,11 @@ def judge_claims(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     claims : DataFrame
-        A row for each claim: name, place, statement, tables, test, trials (the fewest of its tables), measured,
+        A row for each claim: name, group, place, statement, tables, test, trials (the fewest of its tables), measured,
         verdict, note.
     """
     rows = []
-    for claim in CLAIMS:
+    for group, claim in ((group, claim) for group, claims in CLAIMS.items() for claim in claims):
         if not all(name in tables for name in claim.tables):
             continue
         needed = [tables[name] for name in claim.tables]
@@ -38,6 +46,7 @@ def judge_claims(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         rows.append(
             {
                 "name": claim.name,
+                "group": group,
                 "place": claim.place,
                 "statement": claim.statement,
                 "tables": " ".join(claim.tables),
@@ -48,5 +57,5 @@ def judge_claims(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                 "note": claim.note,
             }
         )
-    columns = ["name", "place", "statement", "tables", "test", "trials", "measured", "verdict", "note"]
+    columns = ["name", "group", "place", "statement", "tables", "test", "trials", "measured", "verdict", "note"]
     return pd.DataFrame(rows, columns=columns)

@@ -28,6 +28,7 @@ __all__ = [
     "log_L",
     "share",
     "slopes",
+    "uncorrelated",
     "within",
 ]
 
@@ -48,14 +49,19 @@ class Verdict:
         None if they decide neither way at the level of confidence.
     measured : str
         The figures, in words.
+    by_default : bool
+        Whether a statement of equality holds for want of a difference: tests can refute it, never prove it.
     """
 
     holds: bool | None
     measured: str
+    by_default: bool = False
 
     @property
     def word(self) -> str:
         """The verdict as the claims table prints it."""
+        if self.holds and self.by_default:
+            return "consistent"
         return {True: "holds", False: "does not hold", None: "undecided"}[self.holds]
 
 
@@ -124,7 +130,7 @@ def within(samples: Samples, margins: Mapping[str, float]) -> Verdict:
         signed[f"{label} above"] = margins[label] + values
     verdict = above(signed)
     worst = max(samples, key=lambda label: abs(samples[label].mean()) / margins[label])
-    mean, half = _mean_and_half(samples[worst], 1.0 - LEVEL)
+    mean, half = _mean_and_half(samples[worst], 2.0 * (1.0 - LEVEL) / len(signed))
     return Verdict(
         verdict.holds, f"largest against its margin: {worst}: {mean:+.3f} ± {half:.3f}, margin {margins[worst]:.3f}"
     )
@@ -133,14 +139,26 @@ def within(samples: Samples, margins: Mapping[str, float]) -> Verdict:
 def centred(samples: Samples, value: float) -> Verdict:
     """Whether no mean differs from a value: does not hold if one does, with confidence.
 
-    A test can only fail to find a difference, so `measured` says how small a one it would have found.
+    A test can only fail to find a difference, so the verdict is "consistent" at best, and `measured` says how small a
+    difference it would have found.
     """
     alpha = (1.0 - LEVEL) / len(samples)
     found = {label: _mean_and_half(values, alpha) for label, values in samples.items()}
     worst = max(found, key=lambda label: abs(found[label][0] - value) / max(found[label][1], 1e-300))
     mean, half = found[worst]
     holds = None if _too_few(samples) else bool(abs(mean - value) <= half)
-    return Verdict(holds, f"furthest from {value:g} of {len(samples)}: {worst}: {mean:.4f} ± {half:.4f}")
+    which = f"furthest from {value:g} of {len(samples)}: {worst}" if len(samples) > 1 else worst
+    return Verdict(holds, f"{which}: {mean:.3f} ± {half:.3f}", by_default=True)
+
+
+def uncorrelated(values: FloatArray) -> Verdict:
+    """Whether no two columns are correlated, by Fisher's transform of their correlations."""
+    n, k = values.shape
+    correlations: FloatArray = np.asarray(np.corrcoef(values, rowvar=False))[np.triu_indices(k, 1)]
+    bound = np.tanh(stats.norm.ppf(1.0 - (1.0 - LEVEL) / (2.0 * len(correlations))) / np.sqrt(max(n - 3, 1)))
+    largest = float(np.abs(correlations).max())
+    measured = f"largest of {len(correlations)} correlations {largest:.2f}, bound {bound:.2f}"
+    return Verdict(bool(largest <= bound), measured, by_default=True)
 
 
 def share(found: NDArray[np.bool_], bound: float, what: str) -> Verdict:
@@ -155,7 +173,7 @@ def both(*verdicts: Verdict) -> Verdict:
     """All of several verdicts."""
     states = [v.holds for v in verdicts]
     holds = False if False in states else None if None in states else True
-    return Verdict(holds, "; ".join(v.measured for v in verdicts))
+    return Verdict(holds, "; ".join(v.measured for v in verdicts), any(v.by_default for v in verdicts))
 
 
 def slopes(table: pd.DataFrame, x: str, y: str) -> FloatArray:
