@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import shlex
 import signal
 import sys
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .experiments.experiment import Experiment
+    from .experiments.figures import Figure
     from .experiments.runner import Progress as Step
 
 __all__ = ["app", "main"]
@@ -36,19 +37,21 @@ app = typer.Typer(
 _out, _err = Console(), Console(stderr=True)
 
 _INTERRUPTED = 130
-_VERDICT_STYLES = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+_VERDICT_STYLES = {"holds": "green", "consistent": "green", "does not hold": "red", "undecided": "yellow"}
 
 
 def main() -> None:
     """Entry point of the command ``heatsketch``: errors that a user can mend are told without a traceback."""
+    from .experiments.experiment import ReproductionError  # noqa: PLC0415
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # rather a question mark than no report
     try:
         app()
-    except (ValueError, OSError, ModuleNotFoundError) as failure:
-        notes = "".join(f" ({note})" for note in getattr(failure, "__notes__", ()))
-        _err.print(f"[bold red]Error:[/] {escape(str(failure) + notes)}", soft_wrap=True)
+    except (ReproductionError, OSError, ModuleNotFoundError) as failure:
+        _err.print(f"[bold red]Error:[/] {escape(str(failure))}", soft_wrap=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
 
 
 def _print_version(wanted: bool) -> None:
@@ -82,7 +85,7 @@ def reproduce(
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one for each core by default.")
     ] = None,
     beyond: Annotated[bool, typer.Option("--beyond", help="Add this project's own methods to the charts.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away results that DIR holds.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away results of these figures that DIR holds.")] = False,
     formats: Annotated[
         list[str] | None, typer.Option("--format", help="Format of pictures: svg, png, pdf; repeat for several.")
     ] = None,
@@ -101,10 +104,10 @@ def reproduce(
     """
     from .experiments.figures import find_figures, plan  # noqa: PLC0415
 
-    if list_figures:
-        _list_figures()
-        return
     chosen = find_figures(figures or ())
+    if list_figures:
+        _list_figures(chosen)
+        return
     from . import experiments  # noqa: PLC0415
 
     run = experiments.reproduce  # says what is missing before any work
@@ -115,44 +118,36 @@ def reproduce(
                 figures or (),
                 output,
                 n_trials=trials,
-                jobs=jobs or _cores(),
+                jobs=jobs,
                 beyond=beyond,
                 fresh=fresh,
-                formats=formats or ("svg", "png"),
+                formats=formats or experiments.DEFAULT_FORMATS,
                 command=shlex.join(["heatsketch", *sys.argv[1:]]),
                 report=report,
             )
     except KeyboardInterrupt:
-        _err.print(
-            f"Interrupted. Finished trials are kept in {escape(str(output))}; the same command goes on from there."
-        )
-        raise
+        again = "the same command without --fresh" if fresh else "the same command"
+        _err.print(f"Interrupted. Finished trials are kept in {escape(str(output))}; {again} goes on from there.")
+        raise typer.Exit(_INTERRUPTED) from None
     if not quiet:
         _show_claims(made.claims)
-        _out.print(f"Wrote {escape(str(made.page))}, {len(made.pictures)} pictures and their tables.", highlight=False)
+        _out.print(f"Wrote {escape(str(made.page))}, pictures and tables of {len(chosen)} figures.", highlight=False)
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
-    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def _list_figures() -> None:
+def _list_figures(figures: Sequence[Figure]) -> None:
     from .experiments.catalogue import EXPERIMENTS  # noqa: PLC0415
-    from .experiments.figures import FIGURES  # noqa: PLC0415
 
-    for figure in FIGURES.values():
+    for figure in figures:
         trials = max(EXPERIMENTS[name].n_trials for name in figure.experiments)
         words = f"{figure.place}. {figure.title} ({trials} {'trial' if trials == 1 else 'trials'})"
         _out.print(f"{figure.name:26}{figure.group:10}{words}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _show_claims(claims: object) -> None:
+def _show_claims(claims: Any) -> None:
     table = Table(box=None, header_style="bold", title="Claims", title_justify="left")
     for column in ("where", "statement", "verdict"):
         table.add_column(column)
-    for claim in claims.itertuples():  # type: ignore[attr-defined]
+    for claim in claims.itertuples():
         style = _VERDICT_STYLES[claim.verdict]
         table.add_row(escape(claim.place), escape(claim.statement), f"[{style}]{claim.verdict}[/]")
     if table.row_count:
@@ -197,6 +192,8 @@ def _progress(planned: Sequence[Experiment], quiet: bool) -> Iterator[Callable[[
                 bars.reset(current, description=experiment.name, total=step.total)
             bars.update(current, completed=step.done)
             finished[experiment.name] = step.done * experiment.effort
+            if step.done == step.total and not (quiet or _err.is_terminal):  # a log has no bars
+                _err.print(f"{experiment.name}: {step.total} trials", highlight=False)
             bars.update(everything, completed=min(round(sum(finished.values())), round(whole)))
 
         yield report

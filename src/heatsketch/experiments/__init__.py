@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .catalogue import EXPERIMENTS
     from .figures import FIGURES
+    from .pictures import DEFAULT_FORMATS
     from .reproduction import Reproduction, reproduce
 
 _HOMES = {
+    "DEFAULT_FORMATS": ".pictures",
     "EXPERIMENTS": ".catalogue",
     "FIGURES": ".figures",
     "Reproduction": ".reproduction",
     "reproduce": ".reproduction",
 }
 
-__all__ = ["EXPERIMENTS", "FIGURES", "Reproduction", "reproduce"]
+_EXTRA = {"filelock", "markdown_it", "matplotlib", "pandas"}
+
+__all__ = ["DEFAULT_FORMATS", "EXPERIMENTS", "FIGURES", "Reproduction", "reproduce"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,6 +31,8 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(_HOMES[name], __name__), name)
     except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in _EXTRA:
+            raise
         raise ModuleNotFoundError(
             f"reproducing the paper needs {missing.name}, which is not installed; install it with "
             "pip install 'heatsketch[reproduce]'.",

@@ -47,7 +47,7 @@ def _multiscale(name: str, data: str, k: int, most: int, **changes: Any) -> Dist
 def _worst(name: str, data: str, **changes: Any) -> WorstError:
     setting = PAPER[data]
     return WorstError(
-        name, setting.n_samples, 100, data=data, bandwidth=setting.bandwidth, power=setting.power, **changes
+        name, setting.n_samples, 200, data=data, bandwidth=setting.bandwidth, power=setting.power, **changes
     )
 
 

@@ -12,9 +12,14 @@ import numpy as np
 from .. import datasets
 from .._typing import FloatArray
 
-__all__ = ["Experiment", "Row", "sample"]
+__all__ = ["Experiment", "ReproductionError", "Row", "rows_of", "sample"]
 
 Row = dict[str, Any]
+
+
+class ReproductionError(ValueError):
+    """Something that the user can mend: a wrong name or number, a directory of something else, a lack of memory."""
+
 
 # Words of the seed that keep the random numbers of a trial apart.
 _POINTS, _SKETCH, _OTHER = range(3)
@@ -47,6 +52,8 @@ class Experiment(ABC):
 
     # Experiments that measure time run when nothing else does.
     alone: ClassVar[bool] = False
+    # Some are drawn trial by trial and have no more use for more of them.
+    always_as_declared: ClassVar[bool] = False
 
     @abstractmethod
     def trial(self, index: int) -> list[Row]:
@@ -55,8 +62,8 @@ class Experiment(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """All that decides what a trial computes."""
-        undecisive = ("n_trials", "effort")
-        return {"kind": type(self).__name__} | {k: v for k, v in asdict(self).items() if k not in undecisive}
+        without = ("n_trials", "effort")
+        return {"kind": type(self).__name__} | {k: v for k, v in asdict(self).items() if k not in without}
 
     def points_seed(self, index: int) -> np.random.Generator:
         """Random numbers for the points of a trial."""

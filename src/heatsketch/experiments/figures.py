@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from .catalogue import EXPERIMENTS
 from .charts import DistortionChart
-from .experiment import Experiment
+from .experiment import Experiment, ReproductionError
 from .methods import BEYOND
 
 __all__ = ["FIGURES", "GROUPS", "Figure", "find_figures", "plan"]
@@ -293,7 +293,7 @@ def find_figures(names: Iterable[str] = ()) -> list[Figure]:
         if name not in known:
             close = [n for n in known if name in n] or get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else "."
-            raise ValueError(
+            raise ReproductionError(
                 f"figure {name!r} is not known{hint} Known are the groups and figures: {', '.join(known)}."
             )
     return [f for f in FIGURES.values() if not names or f.name in names or f.group in names]
@@ -306,19 +306,22 @@ def plan(figures: Iterable[Figure], *, n_trials: int | None = None, beyond: bool
     ----------
     figures : iterable of Figure
     n_trials : int, optional
-        Trials of each experiment; its own number by default.
+        Trials of each experiment; its own number by default. Samples that are drawn one by one stay as many as they
+        are.
     beyond : bool
         Whether charts also carry the methods that this project adds.
     """
-    if n_trials is not None and n_trials < 1:
-        raise ValueError(f"{n_trials} trials were asked for; give a whole number of at least 1, or leave it out.")
+    if n_trials is not None and (not isinstance(n_trials, int) or n_trials < 1):
+        raise ReproductionError(
+            f"{n_trials!r} trials were asked for; give a whole number of at least 1, or leave it out."
+        )
     found: dict[str, Experiment] = {}
     for figure in figures:
         for name in figure.experiments:
             experiment = EXPERIMENTS[name]
             if beyond and isinstance(experiment, DistortionChart):
                 experiment = replace(experiment, methods=(*experiment.methods, *BEYOND))
-            if n_trials is not None:
+            if n_trials is not None and not experiment.always_as_declared:
                 experiment = replace(experiment, n_trials=n_trials)
             found[name] = experiment
     return list(found.values())

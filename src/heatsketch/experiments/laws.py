@@ -18,7 +18,7 @@ from ..sketch import GaussianSketch, make_sketch
 from ..spectrum import eigenpairs
 from .experiment import Experiment, Row, rows_of, sample
 
-__all__ = ["DistanceLaw", "KarhunenLoeve", "Robustness", "WorstError", "covering_numbers", "entropy_integral"]
+__all__ = ["DistanceLaw", "KarhunenLoeve", "Robustness", "WorstError", "covering_radii", "entropy_integral"]
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,9 @@ class DistanceLaw(Experiment):
 class WorstError(Experiment):
     """Theorem 3.3: the expected worst error of squared distances against ``diam / sqrt(k)`` times the entropy integral.
 
-    For each k, ``worst`` is ``max_ij | |y_i - y_j|^2 - d_ij^2 |``, and ``relative`` the largest
-    ``| |y_i - y_j|^2 / d_ij^2 - 1 |``, both averaged over up to eight disjoint blocks of k columns. ``diameter`` and
-    the bounds of the entropy integral, ``entropy_low <= integral of log(N(eps) + 1) <= entropy_high``, belong to the
-    trial's points.
+    For each k, ``worst`` is ``max_ij | |y_i - y_j|^2 - d_ij^2 |``, averaged over up to eight disjoint blocks of k
+    columns. ``diameter`` and the bounds of the entropy integral, ``entropy_low <= integral of log(N(eps) + 1) <=
+    entropy_high``, belong to the trial's points.
     """
 
     data: str = "circle"
@@ -147,17 +146,13 @@ class WorstError(Experiment):
         shared = {"diameter": float(d.max()), "entropy_low": low, "entropy_high": high}
         rows = []
         for k in self.n_components:
-            worst, relative = [], []
-            for block in range(min(8, self.width // k)):
-                estimate = squared_distances(Y[:, block * k : (block + 1) * k])[upper] / k
-                error = np.abs(estimate - d**2)
-                worst.append(error.max())
-                relative.append((error / d**2).max())
-            rows.append({"k": k, "worst": float(np.mean(worst)), "relative": float(np.mean(relative))} | shared)
+            blocks = [Y[:, start : start + k] for start in range(0, min(8 * k, self.width - k + 1), k)]
+            errors = [np.abs(squared_distances(block)[upper] / k - d**2).max() for block in blocks]
+            rows.append({"k": k, "worst": float(np.mean(errors))} | shared)
         return rows
 
 
-def covering_numbers(distances: FloatArray, n: int) -> FloatArray:
+def covering_radii(distances: FloatArray, n: int) -> FloatArray:
     """Radii of a farthest-point traversal: the first m points it visits cover all others within ``radii[m - 1]``.
 
     The m-th point lies at distance ``radii[m - 2]`` from those before it, so the traversal bounds covering numbers
@@ -199,7 +194,7 @@ def entropy_integral(distances: FloatArray, n: int) -> tuple[float, float]:
     -------
     low, high : float
     """
-    radii, diameter = covering_numbers(distances, n), float(distances.max())
+    radii, diameter = covering_radii(distances, n), float(distances.max())
     # N <= m on [radii[m - 1], radii[m - 2]), and N = 1 from radii[0] to the diameter.
     ends = np.concatenate([[max(diameter, radii[0])], radii])  # decreasing
     high = float((np.log(np.arange(1, n + 1) + 1.0) * (ends[:-1] - ends[1:])).sum())

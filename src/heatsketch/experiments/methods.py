@@ -32,7 +32,14 @@ from ..heat import HeatKernel, heat_kernel
 from ..sketch import make_sketch
 from ..spectrum import Eigenpairs, eigenpairs, rounding_level
 
-__all__ = ["BEYOND", "METHODS", "PAPER_METHODS", "Method", "Scene"]
+__all__ = ["BEYOND", "METHODS", "PAPER_METHODS", "Method", "Scene", "formed_kernel"]
+
+
+def formed_kernel(X: FloatArray, bandwidth: float, normalization: str) -> HeatKernel:
+    """Heat kernel of all pairs, its matrix formed, which else happens on first use: that is part of its cost."""
+    kernel = heat_kernel(X, bandwidth=bandwidth, normalization=normalization, n_neighbors=None)
+    kernel @ np.zeros(len(X))
+    return kernel
 
 
 @dataclass(frozen=True)
@@ -70,12 +77,7 @@ class Scene:
 
     def kernel(self, normalization: str) -> HeatKernel:
         """Heat kernel of the points, every pair kept."""
-
-        def build() -> HeatKernel:
-            A = heat_kernel(self.X, bandwidth=self.bandwidth, normalization=normalization, n_neighbors=None)
-            A @ np.zeros(len(self.X))  # the matrix is formed on first use: that is part of building it
-            return A
-
+        build = partial(formed_kernel, self.X, self.bandwidth, normalization)
         kernel: HeatKernel = self._once(("kernel", normalization), build)
         return kernel
 

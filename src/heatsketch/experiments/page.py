@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 
 from .claims.evidence import LEVEL
-from .experiment import Experiment
 from .figures import Figure
 from .methods import METHODS
 from .store import Provenance
@@ -49,9 +48,8 @@ difference would have been seen. After ± stands the half-width that the test us
 
 @dataclass(frozen=True)
 class Results:
-    """What the page rests on, by name of the experiment: declarations, tables and their origins."""
+    """What the page rests on, by name of the experiment: tables and their origins."""
 
-    experiments: Mapping[str, Experiment]
     tables: Mapping[str, pd.DataFrame]
     provenance: Mapping[str, Provenance]
 
@@ -60,7 +58,7 @@ class Results:
         return int(self.tables[name]["trial"].nunique())
 
 
-def markdown_page(figures: Sequence[Figure], results: Results, claims: pd.DataFrame, command: str) -> str:
+def markdown_page(figures: Sequence[Figure], results: Results, claims: pd.DataFrame) -> str:
     """The page as Markdown.
 
     Parameters
@@ -70,13 +68,13 @@ def markdown_page(figures: Sequence[Figure], results: Results, claims: pd.DataFr
     results : Results
     claims : DataFrame
         From `judge_claims`.
-    command : str
-        What repeats it all.
     """
-    version = next(iter(results.provenance.values())).version
+    origins = results.provenance.values()
+    versions = dict.fromkeys(origin.version for origin in origins)
+    commands = dict.fromkeys(session["command"] for origin in origins for session in origin.sessions)
     parts = [
         "# The paper, reproduced",
-        f"{_PAPER}.\n\nMade by `{command}` with heatsketch {version}.",
+        f"{_PAPER}.\n\nMade by {', '.join(f'`{c}`' for c in commands)} with heatsketch {', '.join(versions)}.",
         _summary(claims),
         _INTRODUCTION.strip(),
         _methods(results),
@@ -95,15 +93,15 @@ def markdown_page(figures: Sequence[Figure], results: Results, claims: pd.DataFr
 def summary(claims: pd.DataFrame) -> list[str]:
     """How many statements of each group hold, in words."""
     words = {
-        "holds": "hold",
-        "consistent": "are consistent",
-        "does not hold": "do not hold",
-        "undecided": "are undecided",
+        "holds": ("holds", "hold"),
+        "consistent": ("is consistent", "are consistent"),
+        "does not hold": ("does not hold", "do not hold"),
+        "undecided": ("is undecided", "are undecided"),
     }
     lines = []
     for group, title in _CLAIM_TITLES.items():
         counts = claims.loc[claims["group"] == group, "verdict"].value_counts()
-        found = ", ".join(f"{counts[verdict]} {word}" for verdict, word in words.items() if verdict in counts)
+        found = ", ".join(f"{counts[v]} {word[counts[v] > 1]}" for v, word in words.items() if v in counts)
         lines += [f"{title}: of {counts.sum()} statements {found}."] if len(counts) else []
     return lines
 
@@ -113,7 +111,7 @@ def _summary(claims: pd.DataFrame) -> str:
 
 
 def _methods(results: Results) -> str:
-    used = {name for experiment in results.experiments.values() for name in getattr(experiment, "methods", ())}
+    used = {name for origin in results.provenance.values() for name in origin.parameters.get("methods", ())}
     lines = [f"| {name} | {method.label} |" for name, method in METHODS.items() if name in used]
     return "\n".join(["| method | |", "|---|---|", *lines]) if lines else ""
 
@@ -129,7 +127,7 @@ def _home(claim: Any, figures: Sequence[Figure]) -> str | None:
 
 
 def _figure(figure: Figure, results: Results, statements: Sequence[str]) -> str:
-    settings = [_setting(results.experiments[name], results.trials(name)) for name in figure.experiments]
+    settings = [_setting(results.provenance[name].parameters, results.trials(name)) for name in figure.experiments]
     files = ", ".join(f"[{name}.csv](tables/{name}.csv)" for name in figure.experiments)
     parts = [
         f"### {figure.title}",
@@ -141,23 +139,20 @@ def _figure(figure: Figure, results: Results, statements: Sequence[str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _setting(experiment: Experiment, trials: int) -> str:
+def _setting(parameters: Mapping[str, Any], trials: int) -> str:
     """The parameters of an experiment as the paper writes them."""
-    words = [f"{trials} {'trial' if trials == 1 else 'trials'}", f"n = {experiment.n_samples}"]
+    words = [f"{trials} {'trial' if trials == 1 else 'trials'}", f"n = {parameters['n_samples']}"]
     symbols = {"power": "p", "bandwidth": "ε", "k": "k", "powers": "p", "n_components": "k", "distance": "distance"}
-    for field, symbol in symbols.items():
-        value = getattr(experiment, field, None)
-        if value is not None:
-            words.append(f"{symbol} = {_range(value)}")
-    return f"`{experiment.name}`: " + ", ".join(words)
+    words += [f"{symbol} = {_range(parameters[name])}" for name, symbol in symbols.items() if name in parameters]
+    return f"`{parameters['name']}`: " + ", ".join(words)
 
 
 def _range(value: Any) -> str:
-    if not isinstance(value, tuple):
+    if not isinstance(value, list):
         return str(value)
-    if len(value) == 1:
-        return str(value[0])
-    return f"{value[0]}, {value[1]}, …, {value[-1]}" if len(value) > 3 else ", ".join(map(str, value))
+    if len(value) > 3:
+        return f"{value[0]}, {value[1]}, …, {value[-1]}"
+    return ", ".join(map(str, value))
 
 
 def _claims_tables(claims: pd.DataFrame) -> str:
@@ -189,7 +184,7 @@ def _provenance(results: Results, figures: Sequence[Figure]) -> str:
             total = sum(results.provenance[n].seconds for n in names)
             lines.append(f"| **{title}** | | | | **{total:.0f}** |")
     sessions = [session for origin in results.provenance.values() for session in origin.sessions]
-    machines = {tuple(session["machine"].items()): session["date"] for session in sessions}
+    machines = {tuple(session["machine"].items()): session["started"][:10] for session in sessions}
     found = [", ".join(f"{key} {value}" for key, value in machine) + f" ({date})" for machine, date in machines.items()]
     return "\n".join(lines) + "\n\nMachine: " + "; ".join(found) + "."
 

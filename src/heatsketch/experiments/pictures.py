@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,26 @@ from matplotlib.figure import Figure as Canvas
 
 from .figures import Figure
 from .methods import BEYOND, METHODS
+from .store import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FORMATS", "STYLE", "Drawing", "canvas", "draw_chart", "draw_plane", "save"]
+__all__ = [
+    "DEFAULT_FORMATS",
+    "FORMATS",
+    "PALETTE",
+    "STYLE",
+    "Drawing",
+    "Tables",
+    "canvas",
+    "draw_chart",
+    "draw_plane",
+    "save",
+]
 
 FORMATS = ("svg", "png", "pdf")
+DEFAULT_FORMATS = ("svg", "png")
 Tables = Mapping[str, pd.DataFrame]
 Drawing = Callable[[Figure, Tables], Canvas]
 
@@ -64,15 +78,16 @@ def canvas(columns: int = 1, *, width: float = 4.2, height: float = 3.2) -> tupl
 
 
 def save(drawn: Canvas, path: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Write a picture in several formats; `path` has no suffix."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a picture in several formats, whole or not at all; `path` has no suffix."""
     written = []
     for suffix in formats:
         target = path.with_name(f"{path.name}.{suffix}")
         # No dates inside: the same table gives the same file.
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix, {})
+        content = BytesIO()
         with mpl.rc_context(STYLE):
-            drawn.savefig(target, metadata=undated)
+            drawn.savefig(content, format=suffix, metadata=undated)
+        write_whole(target, content.getvalue())
         written.append(target)
     return written
 

@@ -7,9 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
-from .cost import ORDERS
+from .cost import ORDERS, order_in_words
 from .figures import Figure
 from .laws import NOISY_KERNELS
+from .obstacles import APART
 from .pictures import PALETTE, STYLE, Drawing, Tables, canvas, draw_chart, draw_plane
 
 __all__ = ["DRAWINGS", "draw"]
@@ -151,7 +152,7 @@ def _challenge(figure: Figure, tables: Tables) -> Canvas:
     left.axhline(5, color=PALETTE[2], lw=0.8, ls="--", label="2d + 1 = 5")
     for method, colour, marker in (("DMS", PALETTE[0], "o"), ("GPS", PALETTE[2], "s")):
         worst = swept[swept["method"] == method].groupby(["r", "k"])["separation"].min().reset_index()
-        first = worst[worst["separation"] > 1e-4].groupby("r")["k"].min()
+        first = worst[worst["separation"] > APART].groupby("r")["k"].min()
         left.plot(first, marker, color=colour, label=f"{method}: first k that keeps points apart")
     left.set_xlabel("radius r")
     left.set_ylabel("dimension k")
@@ -227,8 +228,7 @@ def _cost(figure: Figure, tables: Tables) -> Canvas:
             if seconds.empty:
                 continue
             order = ORDERS[step, against]
-            power = {1: "", 2: "²", 3: "³"}[order]
-            axes.plot(seconds, marker=marker, color=colour, label=f"{step}: O({against}{power})")
+            axes.plot(seconds, marker=marker, color=colour, label=f"{step}: O({order_in_words(against, order)})")
             last = float(seconds.index[-1])
             axes.plot(seconds.index, seconds.iloc[-1] * (seconds.index / last) ** order, "--", color=colour, lw=0.7)
         axes.set_xscale("log", base=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -34,6 +34,8 @@ class PlaneSample(Experiment):
     power : int
     methods : tuple of str
     """
+
+    always_as_declared: ClassVar[bool] = True
 
     data: str = "circle"
     bandwidth: float = 1.0
@@ -67,6 +69,8 @@ class PlaneShape(PlaneSample):
     ``outlier_distance``, the least distance of an outlier from that mean; ``held_1`` and ``held_2``, the share of
     either coordinate's squared norm that the outliers hold.
     """
+
+    always_as_declared: ClassVar[bool] = False
 
     def trial(self, index: int) -> list[Row]:
         """Rows of one trial."""

@@ -10,12 +10,13 @@ from pathlib import Path
 import pandas as pd
 
 from .claims import judge_claims
-from .figures import find_figures, plan
+from .experiment import ReproductionError
+from .figures import FIGURES, find_figures, plan
 from .page import Results, markdown_page, render_html
-from .pictures import FORMATS, save
+from .pictures import DEFAULT_FORMATS, FORMATS, save
 from .pictures_theory import draw
-from .runner import Progress, run
-from .store import write_whole
+from .runner import Progress, available_cores, run
+from .store import Store, write_whole
 
 __all__ = ["Reproduction", "reproduce"]
 
@@ -30,6 +31,7 @@ class Reproduction:
     page : Path
         The HTML page.
     pictures : list of Path
+        Of the figures that were asked for.
     claims : DataFrame
         A row for each statement, with its verdict.
     """
@@ -41,35 +43,38 @@ class Reproduction:
 
 
 def reproduce(
-    figures: Sequence[str] = (),
+    figures: str | Sequence[str] = (),
     directory: str | os.PathLike[str] = "reproduction",
     *,
     n_trials: int | None = None,
     jobs: int | None = None,
     beyond: bool = False,
     fresh: bool = False,
-    formats: Sequence[str] = FORMATS[:2],
+    formats: str | Sequence[str] = DEFAULT_FORMATS,
     command: str | None = None,
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Reproduction:
     """Reproduce figures of the paper and the claims that they bear out.
 
+    Page and claims cover all that the directory holds, from earlier calls too.
+
     Parameters
     ----------
-    figures : sequence of str
+    figures : str or sequence of str
         Names or groups ("section5", "theory"); all by default.
     directory : path
-        Trials that it holds are kept and not computed again.
+        New, empty, or of earlier calls: trials that it holds are kept and not computed again.
     n_trials : int, optional
         Trials of each experiment; the paper's numbers by default.
     jobs : int, optional
-        Processes; one for each core by default.
+        Processes; one for each core by default. With more than one, a script must make the call under
+        ``if __name__ == "__main__":``.
     beyond : bool
         Whether the charts also carry the methods that this project adds.
     fresh : bool
-        Whether to throw away results that are there.
-    formats : sequence of {"svg", "png", "pdf"}
-        The page shows "png".
+        Whether to throw away results of these figures that are there.
+    formats : str or sequence of {"svg", "png", "pdf"}
+        "png" is always written: the page shows it.
     command : str, optional
         What the page says it was made by.
     report : callable
@@ -82,25 +87,50 @@ def reproduce(
     Examples
     --------
     >>> from heatsketch.experiments import reproduce
-    >>> made = reproduce(["circle_with_outliers"], getfixture("tmp_path"), n_trials=20, jobs=1)
+    >>> made = reproduce("circle_with_outliers", getfixture("tmp_path"), n_trials=20, jobs=1)
     >>> print(made.claims.verdict[0])
     holds
     """
-    chosen = find_figures(figures)
-    unknown = [f for f in formats if f not in FORMATS]
+    names, formats = ([given] if isinstance(given, str) else list(given) for given in (figures, formats))
+    chosen = find_figures(names)
+    unknown = [name for name in formats if name not in FORMATS]
     if unknown:
-        raise ValueError(f"format {unknown[0]!r} is not known; use some of {', '.join(FORMATS)}.")
-    formats = tuple(dict.fromkeys((*formats, "png")))
-    experiments = {e.name: e for e in plan(chosen, n_trials=n_trials, beyond=beyond)}
-    target = Path(directory)
-    store = run(list(experiments.values()), target, jobs=jobs or os.cpu_count() or 1, fresh=fresh, report=report)
-    tables = {name: store.read(name) for name in experiments}
-    pictures = [p for f in chosen for p in save(draw(f, tables), target / "pictures" / f.name, formats)]
-    claims = judge_claims(tables)
-    write_whole(target / "claims.csv", claims.to_csv(index=False, lineterminator="\n"))
-    results = Results(experiments, tables, {name: store.provenance(name) for name in experiments})
-    command = command or f"heatsketch.experiments.reproduce({list(figures)!r}, {str(directory)!r})"
-    page = markdown_page(chosen, results, claims, command)
-    write_whole(target / "index.md", page)
-    write_whole(target / "index.html", render_html(page))
+        raise ReproductionError(f"format {unknown[0]!r} is not known; use some of {', '.join(FORMATS)}.")
+    experiments = plan(chosen, n_trials=n_trials, beyond=beyond)
+    store = Store(directory)
+    run(
+        experiments,
+        store,
+        jobs=available_cores() if jobs is None else jobs,
+        fresh=fresh,
+        command=command or _call(names, directory, n_trials, beyond),
+        report=report,
+    )
+    formats = list(dict.fromkeys([*formats, "png"]))
+    return _present(store, [figure.name for figure in chosen], formats)
+
+
+def _present(store: Store, asked_for: Sequence[str], formats: Sequence[str]) -> Reproduction:
+    """Draw, judge and write the page, from the tables alone."""
+    target = store.directory
+    with store.claimed():
+        tables = {name: store.read(name) for name in store.names}
+        shown = [figure for figure in FIGURES.values() if set(figure.experiments) <= set(tables)]
+        pictures = []
+        for figure in shown:
+            written = save(draw(figure, tables), target / "pictures" / figure.name, formats)
+            pictures += written if figure.name in asked_for else []
+        claims = judge_claims(tables)
+        results = Results(tables, {name: store.provenance(name) for name in tables})
+        page = markdown_page(shown, results, claims)
+        write_whole(target / "claims.csv", claims.to_csv(index=False, lineterminator="\n"))
+        write_whole(target / "index.md", page)
+        write_whole(target / "index.html", render_html(page))
     return Reproduction(target, target / "index.html", pictures, claims)
+
+
+def _call(names: Sequence[str], directory: str | os.PathLike[str], n_trials: int | None, beyond: bool) -> str:
+    """The call of `reproduce`, as one would write it."""
+    options = [f"n_trials={n_trials}"] if n_trials is not None else []
+    options += ["beyond=True"] if beyond else []
+    return f"reproduce({', '.join([repr(list(names)), repr(os.fspath(directory)), *options])})"

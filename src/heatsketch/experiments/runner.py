@@ -5,44 +5,53 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import UTC, datetime
 from time import perf_counter
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from .experiment import Experiment, Row
-from .store import Store
+from .experiment import Experiment, ReproductionError, Row
+from .store import Store, machine
 
-__all__ = ["Progress", "run"]
+__all__ = ["Progress", "available_cores", "run"]
 
 # Rows are written after so many seconds at the latest; an interrupt loses none, because it writes first.
 _WRITE_EVERY = 5.0
+_MOST_PROCESSES = 60 if sys.platform == "win32" else 10_000  # Windows waits for no more
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an experiment is: `done` of `total` trials, of which this run found `kept` on disk."""
+    """How far an experiment is: `done` of `total` trials."""
 
     experiment: Experiment
     done: int
     total: int
-    kept: int
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def run(
     experiments: Sequence[Experiment],
-    directory: str | Path,
+    store: Store,
     *,
     jobs: int = 1,
     fresh: bool = False,
+    command: str = "",
     report: Callable[[Progress], None] = lambda _: None,
-) -> Store:
+) -> None:
     """Carry out the trials that are not on disk yet.
 
     Trials depend on their number alone, and BLAS runs on one thread, so the results do not depend on `jobs` or on
@@ -51,39 +60,38 @@ def run(
     Parameters
     ----------
     experiments : sequence of Experiment
-    directory : path
-        Tables are written to its folder ``tables``.
+    store : Store
+        Where tables are kept.
     jobs : int
         Processes.
     fresh : bool
         Whether to throw away what is there.
+    command : str
+        What the record says the trials were made by.
     report : callable
         Called with a `Progress` at the start of each experiment and after each trial.
-
-    Returns
-    -------
-    store : Store
     """
     if jobs < 1:
-        raise ValueError(f"jobs={jobs} was given; give a number of processes of at least 1.")
-    store = Store(directory)
-    # Whatever stands in the way is said before any work is done.
-    missing = {e.name: sorted(set(range(e.n_trials)) - store.open(e, fresh=fresh)) for e in experiments}
-    session = _Session(store, report)
-    together = [e for e in experiments if not e.alone]
-    busy = any(missing[e.name] for e in together)
-    with _pool(jobs if busy else 1) as pool:
-        for experiment in together:
-            session.carry_out(experiment, missing[experiment.name], pool, jobs)
-    for experiment in experiments:
-        if experiment.alone:
-            session.carry_out(experiment, missing[experiment.name], None, 1)
-    return store
+        raise ReproductionError(f"jobs={jobs} was given; give a number of processes of at least 1.")
+    jobs = min(jobs, _MOST_PROCESSES)
+    with store.claimed():
+        # Whatever stands in the way is said before any work is done.
+        missing = {e.name: sorted(set(range(e.n_trials)) - store.open(e, fresh=fresh)) for e in experiments}
+        session = _Session(store, command, report)
+        together = [e for e in experiments if not e.alone]
+        busy = any(missing[e.name] for e in together)
+        with _pool(jobs if busy else 1) as pool:
+            for experiment in together:
+                session.carry_out(experiment, missing[experiment.name], pool, jobs)
+        for experiment in experiments:
+            if experiment.alone:
+                session.carry_out(experiment, missing[experiment.name], None, 1)
 
 
 @dataclass(frozen=True)
 class _Session:
     store: Store
+    command: str
     report: Callable[[Progress], None]
 
     def carry_out(
@@ -91,26 +99,38 @@ class _Session:
     ) -> None:
         """Run the missing trials of an experiment; whatever happens, those that finish are written."""
         total = experiment.n_trials
-        kept = total - len(missing)
-        self.report(Progress(experiment, kept, total, kept))
+        done = total - len(missing)
+        self.report(Progress(experiment, done, total))
+        if not missing:
+            return
         start = written = perf_counter()
+        stamp = datetime.now(UTC).isoformat(timespec="seconds")
+        session: dict[str, Any] = {"started": stamp, "command": self.command, "trials": 0, "jobs": jobs}
         unwritten: dict[int, list[Row]] = {}
-        finished = 0
+
+        def write() -> None:
+            nonlocal unwritten, written
+            results, unwritten = unwritten, {}  # first, so that an interrupt cannot have them written twice
+            session["trials"] += len(results)
+            written = perf_counter()
+            self.store.add(
+                experiment.name,
+                results,
+                session | {"seconds": round(written - start, 2), "machine": machine()},
+            )
+
         trials = _in_turn(experiment, missing) if pool is None else _in_parallel(experiment, missing, pool, jobs)
         try:
             for index, rows in trials:
                 unwritten[index] = rows
-                finished += 1
+                done += 1
                 if perf_counter() - written > _WRITE_EVERY:
-                    self.store.add(experiment.name, unwritten)
-                    unwritten, written = {}, perf_counter()
-                self.report(Progress(experiment, kept + finished, total, kept))
+                    write()
+                self.report(Progress(experiment, done, total))
         finally:
             if unwritten:
-                self.store.add(experiment.name, unwritten)
-            if finished:
-                seconds = round(perf_counter() - start, 2)
-                self.store.finish(experiment.name, {"trials": finished, "jobs": jobs, "seconds": seconds})
+                write()
+        self.store.put_in_order(experiment.name)
 
 
 def _trial(experiment: Experiment, index: int) -> list[Row]:
@@ -142,19 +162,19 @@ def _in_parallel(
             for future in done:
                 rows = future.result()
                 yield running.pop(future), rows
-    except BrokenProcessPool as failure:
-        raise RuntimeError(
-            f"a process died during {experiment.name}, perhaps for lack of memory. Finished trials are kept: run "
-            "the same command again, with fewer --jobs."
-        ) from failure
-    except (Exception, KeyboardInterrupt):
+    except (Exception, KeyboardInterrupt) as failure:
         # The trials at work are soon done and would be waited for anyway: they shall be kept too.
-        for future in running:
-            future.cancel()
-        wait(running)
-        for future, index in running.items():
-            if not future.cancelled() and future.exception() is None:
-                yield index, future.result()
+        at_work = [future for future in running if not future.cancel()]
+        wait(at_work)
+        for future in at_work:
+            if future.exception() is None:
+                yield running[future], future.result()
+        if isinstance(failure, BrokenProcessPool):
+            raise ReproductionError(
+                f"a process died during {experiment.name}, perhaps for lack of memory. Finished trials are kept: run "
+                "the same again, with fewer processes (--jobs). In a script, the call belongs under "
+                "`if __name__ == '__main__':`, because every process reads the script."
+            ) from failure
         raise
 
 
@@ -166,21 +186,35 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
         return
     # Started afresh, not forked: forking a process whose BLAS has threads can hang.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare_process)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_follow_parent)
     try:
+        with _interrupts_ignored():  # which the processes inherit: Ctrl-C is left to this one, which writes first
+            started = [pool.submit(os.getpid) for _ in range(jobs)]
+        wait(started)
         yield pool
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _prepare_process() -> None:
-    """Leave Ctrl-C to the main process, which writes what is finished; and end when the main process ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow_parent, daemon=True).start()
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread has interrupts
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _follow_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    """End this process when the main one does, however that ends."""
+
+    def follow() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 import os
 import platform
-import tempfile
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
+from filelock import FileLock, Timeout
 
 from .._version import __version__
-from .experiment import Experiment, Row
+from .experiment import Experiment, ReproductionError, Row
 
 __all__ = ["Provenance", "Store", "machine", "write_whole"]
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 # Six significant digits: more than a picture or a mean of hundreds of trials can show, and small files.
 _FLOAT_FORMAT = "%.6g"
+_SESSION_KEYS = {"started", "command", "trials", "jobs", "seconds", "machine"}
 
 
 def machine() -> dict[str, Any]:
@@ -50,17 +51,15 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that nobody ever sees a part of it: to a temporary name, then renamed."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that nobody ever sees a part of it: to a temporary name, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(name).chmod(0o644)  # mkstemp's files are private
-        Path(name).replace(path)
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -75,12 +74,13 @@ class Provenance:
     version : str
         Of heatsketch.
     sessions : list of dict
-        For each run that added trials: when, where, how many trials, how many processes, how many seconds.
+        For each run that added trials: when, by which command, on which machine, how many trials, how many processes,
+        how many seconds.
     """
 
     parameters: dict[str, Any]
     version: str
-    sessions: list[dict[str, Any]]
+    sessions: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
@@ -98,12 +98,38 @@ class Store:
     directory : path
     """
 
-    def __init__(self, directory: str | Path) -> None:
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory)
 
     def path(self, name: str, suffix: str = ".csv") -> Path:
         """The file of a table, or of its provenance."""
         return self.directory / "tables" / f"{name}{suffix}"
+
+    @property
+    def names(self) -> list[str]:
+        """Tables that are there."""
+        found = (self.directory / "tables").glob("*.json")
+        return sorted(about.stem for about in found if about.with_suffix(".csv").exists())
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep the directory to this process; refuse one that holds something else, or is in use."""
+        visible = [p for p in self.directory.glob("*") if not p.name.startswith(".")] if self.directory.exists() else []
+        if visible and not self.names and not list((self.directory / "tables").glob("*.json")):
+            raise ReproductionError(
+                f"{self.directory} is not empty and holds no results of this command; give a new or an empty directory."
+            )
+        (self.directory / "tables").mkdir(parents=True, exist_ok=True)
+        (self.directory / "pictures").mkdir(exist_ok=True)
+        try:
+            with FileLock(self.directory / ".lock", timeout=0):
+                for left_over in self.directory.glob("**/.*.*.*"):  # of processes that were killed while writing
+                    left_over.unlink(missing_ok=True)
+                yield
+        except Timeout as failure:
+            raise ReproductionError(
+                f"another process is writing to {self.directory}; wait for it, or give another directory."
+            ) from failure
 
     def open(self, experiment: Experiment, *, fresh: bool = False) -> set[int]:
         """Make ready for an experiment; the trials that are there already.
@@ -115,73 +141,87 @@ class Store:
         if fresh:
             path.unlink(missing_ok=True)
             about.unlink(missing_ok=True)
+        wanted = _plain(experiment.parameters)
         if not about.exists():
-            path.unlink(missing_ok=True)  # rows without provenance are nobody's
-            self._describe(Provenance(_plain(experiment.parameters), __version__, []), experiment.name)
+            if path.exists():
+                raise ReproductionError(
+                    f"{path} has no record {about.name} that tells where it comes from; move it away, or throw it away "
+                    "with --fresh (fresh=True)."
+                )
+            self._describe(experiment.name, Provenance(wanted, __version__))
             return set()
         known = self.provenance(experiment.name)
-        wanted = _plain(experiment.parameters)
         if known.parameters != wanted or known.version != __version__:
             keys = [k for k in {**wanted, **known.parameters} if wanted.get(k) != known.parameters.get(k)]
             differences = ", ".join(f"{k} {known.parameters.get(k)!r} (now {wanted.get(k)!r})" for k in keys)
             differences = differences or f"heatsketch {known.version} (now {__version__})"
-            raise ValueError(
+            raise ReproductionError(
                 f"{path} holds results of other parameters: {differences}. Write to another directory, or throw the "
                 "old results away with --fresh (fresh=True)."
             )
-        return set(self.read(experiment.name)["trial"].unique()) if path.exists() else set()
+        return {int(trial) for trial in self.read(experiment.name)["trial"].unique()} if path.exists() else set()
 
-    def add(self, name: str, results: dict[int, list[Row]]) -> None:
-        """Add the rows of finished trials."""
+    def add(self, name: str, results: dict[int, list[Row]], session: dict[str, Any]) -> None:
+        """Add the rows of finished trials, and say how this session got so far."""
         rows = [{"figure": name, "trial": trial} | row for trial, found in results.items() for row in found]
-        table = pd.DataFrame(rows)
         path = self.path(name)
-        if path.exists():
-            # As text, so that what is there stays as it is, digit by digit.
-            text = path.read_text(encoding="utf-8") + _csv(table, header=False)
-        else:
-            text = _csv(table, header=True)
-        write_whole(path, text)
-
-    def finish(self, name: str, session: dict[str, Any]) -> None:
-        """Put the trials in order and record how they came about."""
-        table = pd.read_csv(self.path(name), dtype=str, keep_default_na=False)
-        order = np.argsort(table["trial"].astype(int).to_numpy(), kind="stable")
-        write_whole(self.path(name), _csv(table.iloc[order], header=True))
+        # What is there stays as it is, digit by digit: its text is kept.
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        write_whole(path, before + _csv(pd.DataFrame(rows), header=not before))
         known = self.provenance(name)
-        started = datetime.now(UTC).strftime("%Y-%m-%d")
-        sessions = [*known.sessions, {"date": started, **session, "machine": machine()}]
-        self._describe(Provenance(known.parameters, known.version, sessions), name)
+        earlier = [s for s in known.sessions if s["started"] != session["started"]]
+        self._describe(name, Provenance(known.parameters, known.version, [*earlier, session]))
+
+    def put_in_order(self, name: str) -> None:
+        """Sort a table by trial."""
+        table = pd.read_csv(self.path(name), dtype=str, keep_default_na=False)
+        write_whole(self.path(name), _csv(table.sort_values("trial", key=_as_int, kind="stable"), header=True))
 
     def read(self, name: str) -> pd.DataFrame:
-        """The table of an experiment."""
+        """The table of an experiment, in the order of its trials."""
         path = self.path(name)
         try:
             table = pd.read_csv(path)
-        except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as failure:
-            raise ValueError(f"{path} is not a table of results ({failure}); remove it, or use --fresh.") from failure
-        if not {"figure", "trial"} <= set(table.columns):
-            raise ValueError(f"{path} is not a table of results: it has no columns figure and trial. Remove it.")
-        return table
+            _check_table(table, name, whole=path.read_bytes().endswith(b"\n"))
+        except (ValueError, KeyError) as failure:  # pandas raises kinds of ValueError
+            raise ReproductionError(
+                f"{path} is not a table of results, or not a whole one ({failure}); move it away, or throw it away "
+                "with --fresh (fresh=True)."
+            ) from failure
+        return table.sort_values("trial", kind="stable", ignore_index=True)
 
     def provenance(self, name: str) -> Provenance:
         """Where the table of an experiment comes from."""
         path = self.path(name, ".json")
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            return Provenance(found["parameters"], found["version"], found["sessions"])
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as failure:
-            raise ValueError(
-                f"{path} is not a record of results ({failure!r}); remove it, or use --fresh."
+            found = Provenance(**json.loads(path.read_text(encoding="utf-8")))
+            if not all(session.keys() >= _SESSION_KEYS for session in found.sessions) or "seed" not in found.parameters:
+                raise ValueError("it lacks entries")
+        except (ValueError, TypeError, AttributeError) as failure:
+            raise ReproductionError(
+                f"{path} is not a record of results ({failure}); move it and its table away, or throw both away with "
+                "--fresh (fresh=True)."
             ) from failure
+        return found
 
-    def _describe(self, provenance: Provenance, name: str) -> None:
-        record = {
-            "parameters": provenance.parameters,
-            "version": provenance.version,
-            "sessions": provenance.sessions,
-        }
-        write_whole(self.path(name, ".json"), json.dumps(record, indent=2) + "\n")
+    def _describe(self, name: str, provenance: Provenance) -> None:
+        write_whole(self.path(name, ".json"), json.dumps(asdict(provenance), indent=2) + "\n")
+
+
+def _check_table(table: pd.DataFrame, name: str, *, whole: bool) -> None:
+    """Refuse tables of something else, and tables that lack rows or have them twice."""
+    if set(table["figure"]) != {name}:
+        raise ValueError(f"its column figure is not {name} throughout")
+    if table["trial"].dtype.kind != "i":
+        raise ValueError("its column trial holds other things than numbers of trials")
+    # Only the first trial may have rows of its own, for what is drawn once.
+    sizes = table[table["trial"] > 0].groupby("trial").size()
+    if not whole or sizes.nunique() > 1 or table.drop(columns="seconds", errors="ignore").duplicated().any():
+        raise ValueError("rows are missing, or there twice")
+
+
+def _as_int(column: pd.Series) -> pd.Series:
+    return column.astype(int)
 
 
 def _plain(parameters: dict[str, Any]) -> Any:

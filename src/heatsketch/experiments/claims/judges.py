@@ -9,13 +9,24 @@ import numpy as np
 import pandas as pd
 
 from ..._typing import FloatArray
-from .evidence import Verdict, above, below, both, by_trial, gap, listed, log_L, share, within
+from .evidence import (
+    HUGE,
+    LARGE,
+    NOTICEABLE,
+    VISIBLE,
+    Verdict,
+    above,
+    below,
+    both,
+    by_trial,
+    gap,
+    listed,
+    log_L,
+    share,
+    within,
+)
 
 CHARTS = ("circle", "stretched_torus", "klein_bottle", "circle_with_outliers", "gaussian_clouds")
-LARGE = float(np.log(10.0))  # an L of ten
-HUGE = float(np.log(20.0))
-NOTICEABLE = 0.1  # share of trials
-VISIBLE = 0.1  # in log L: less cannot be told apart in the charts
 
 
 def alike(table: pd.DataFrame, first: str, second: str, at: Iterable[int]) -> Verdict:

@@ -10,9 +10,25 @@ from scipy import stats
 
 from ..._typing import FloatArray
 from ..cost import ORDERS
-from .evidence import LEVEL, Verdict, above, below, both, by_trial, centred, listed, slopes, uncorrelated, within
+from ..obstacles import APART, COLLAPSED
+from .evidence import (
+    ENOUGH,
+    LARGE,
+    LEVEL,
+    Verdict,
+    above,
+    below,
+    both,
+    by_trial,
+    centred,
+    listed,
+    slopes,
+    uncorrelated,
+    with_error,
+    within,
+)
 
-_COLLAPSED, _APART = 1e-9, 1e-4
+_WORST_ERRORS = ("circle", "torus", "Klein bottle")
 
 
 def tail(table: pd.DataFrame) -> Verdict:
@@ -27,6 +43,8 @@ def tail(table: pd.DataFrame) -> Verdict:
 def fit(values: FloatArray, law: str, *parameters: float) -> Verdict:
     """Whether values follow a law (Kolmogorov and Smirnov)."""
     result = stats.kstest(values, law, args=parameters)
+    if len(values) < ENOUGH:
+        return Verdict(None, f"{len(values)} values are too few")
     measured = f"Kolmogorov-Smirnov distance {result.statistic:.4f} of {len(values)} values, p = {result.pvalue:.2f}"
     return Verdict(bool(result.pvalue > 1.0 - LEVEL), measured, by_default=True)
 
@@ -70,22 +88,20 @@ def sketch_variance(table: pd.DataFrame) -> Verdict:
 
 def rate(*tables: pd.DataFrame) -> Verdict:
     """Whether the worst error falls like 1 / sqrt(k)."""
-    names = ("circle", "torus", "Klein bottle")
     found = {}
-    for name, table in zip(names, tables, strict=True):
+    for name, table in zip(_WORST_ERRORS, tables, strict=True):
         # The theorem is about the mean error: slopes are those of means over ten trials.
         tens = table[table["k"] >= 32].assign(trial=table["trial"] // 10)
         found[name] = slopes(tens.groupby(["trial", "k"], as_index=False)["worst"].mean(), "k", "worst")
     near = within({n: v + 0.5 for n, v in found.items()}, dict.fromkeys(found, 0.05))
-    measured = "; ".join(f"{n} {v.mean():.3f} ± {v.std() / np.sqrt(len(v)):.3f} (s.e.)" for n, v in found.items())
+    measured = "; ".join(f"{name} {with_error(values, 3)}" for name, values in found.items())
     return Verdict(near.holds, f"slope of log error against log k: {measured}")
 
 
 def dudley(*tables: pd.DataFrame) -> Verdict:
     """Whether the worst error stays below the bound's shape times a constant."""
-    names = ("circle", "torus", "Klein bottle")
     found = {}
-    for name, t in zip(names, tables, strict=True):
+    for name, t in zip(_WORST_ERRORS, tables, strict=True):
         bound = t["diameter"] * t["entropy_low"] / np.sqrt(t["k"])
         for k, rows in t.assign(constant=t["worst"] / bound).groupby("k"):
             found[f"{name}, k = {k}"] = rows["constant"].to_numpy()
@@ -141,7 +157,7 @@ def not_injective(table: pd.DataFrame) -> Verdict:
     collapse = maps[maps["k"] <= 2 * np.floor(maps["r"])]
     largest = float(collapse["separation"].max())
     return Verdict(
-        largest < _COLLAPSED, f"largest separation for k ≤ 2⌊r⌋: {largest:.1e}, over {maps['r'].nunique()} radii"
+        largest < COLLAPSED, f"largest separation for k ≤ 2⌊r⌋: {largest:.1e}, over {maps['r'].nunique()} radii"
     )
 
 
@@ -149,7 +165,7 @@ def injective(table: pd.DataFrame) -> Verdict:
     """Whether Gaussian process embeddings keep all points apart from k = 5 on."""
     least = table[table["method"] == "GPS"].groupby("k")["separation"].min()
     measured = f"least separation {least[least.index >= 5].min():.1e}; at k = 3 and 4 {least[3]:.1e} and {least[4]:.1e}"
-    return Verdict(bool((least[least.index >= 5] > _APART).all()), measured)
+    return Verdict(bool((least[least.index >= 5] > APART).all()), measured)
 
 
 def _growth(table: pd.DataFrame, method: str, k: int) -> FloatArray:
@@ -166,15 +182,13 @@ def refined(table: pd.DataFrame) -> Verdict:
     found = {setting: _growth(table, *setting) for setting in settings}
     contrasts = ((("DMB", 6), ("DMB", 8)), (("GPB", 2), ("GPB", 8)), (("GPB", 3), ("GPB", 8)))
     verdict = above({f"{a[0]}, k = {a[1]} less k = {b[1]}": found[a] - found[b] for a, b in contrasts})
-    measured = "; ".join(
-        f"{method}, k = {k}: {g.mean():+.2f} ± {g.std() / np.sqrt(len(g)):.2f}" for (method, k), g in found.items()
-    )
-    return Verdict(verdict.holds, f"growth of log L with each doubling (s.e.): {measured}")
+    measured = "; ".join(f"{method}, k = {k}: {with_error(growth)}" for (method, k), growth in found.items())
+    return Verdict(verdict.holds, f"growth of log L with each doubling: {measured}")
 
 
 def columns(table: pd.DataFrame) -> Verdict:
     """Whether well-chosen kernel columns are coordinates of a neighbourhood."""
-    verdict = below({"best": by_trial(table, "log_L", method="kernel columns, best")}, float(np.log(10.0)))
+    verdict = below({"best": by_trial(table, "log_L", method="kernel columns, best")}, LARGE)
     means = table.groupby("method", sort=False)["log_L"].mean()
     return Verdict(verdict.holds, "mean log L " + listed(list(means.index), means))
 
@@ -202,7 +216,7 @@ def cost_order(step: str, against: str) -> Callable[[pd.DataFrame], Verdict]:
         order = ORDERS[step, against]
         return Verdict(
             below({step: fitted}, order + 0.5).holds,
-            f"exponent of {against}: {fitted.mean():.2f} ± {fitted.std() / np.sqrt(len(fitted)):.2f} (s.e.)",
+            f"exponent of {against}: {with_error(fitted)}",
         )
 
     return judge

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .evidence import Claim, above, below, by_trial, gap, log_L
+from .evidence import HUGE, LARGE, NOTICEABLE, Claim, above, below, by_trial, gap, log_L
 from .judges import (
     CHARTS,
-    HUGE,
-    LARGE,
-    NOTICEABLE,
     about_three,
     catching_up,
     curves,

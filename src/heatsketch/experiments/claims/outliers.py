@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .evidence import Claim, above, below, by_trial, gap, log_L
-from .judges import LARGE, concentrated, crossing, scales, wasted
+from .evidence import LARGE, Claim, above, below, by_trial, gap, log_L
+from .judges import concentrated, crossing, scales, wasted
 
 __all__ = ["OUTLIERS"]
 

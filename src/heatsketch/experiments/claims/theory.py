@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..cost import ORDERS
+from ..cost import ORDERS, order_in_words
 from .evidence import Claim, above, below, by_trial
 from .judges_theory import (
     chi_square,
@@ -30,11 +30,10 @@ def _cost(step: str, against: str, order: int) -> Claim:
         "eigenvectors, classical": "eigenvectors by classical methods",
         "eigenvectors, randomised": "k eigenvectors by randomised methods",
     }
-    power = {1: "", 2: "²", 3: "³"}[order]
     return Claim(
         f"cost_{step.replace(', ', '_')}_{against}",
         "Section 4.5",
-        f"The cost of {steps[step]} grows with {against} no faster than {against}{power}.",
+        f"The cost of {steps[step]} grows with {against} no faster than {order_in_words(against, order)}.",
         f"Exponent of {against} in the seconds measured, over the larger sizes, below {order} + 0.5.",
         ("cost",),
         cost_order(step, against),
