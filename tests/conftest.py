@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,3 +28,17 @@ def torus() -> np.ndarray:
 @pytest.fixture(scope="session", params=NORMALIZATIONS)
 def kernel(request: pytest.FixtureRequest, torus: np.ndarray) -> hs.HeatKernel:
     return hs.heat_kernel(torus, bandwidth=1.0, normalization=request.param)
+
+
+# Points that the experiments need at least, where 45 are too few.
+_TOY_SIZES = {"refinement": 320, "cost": 400, "local_coordinates": 120, "challenge": 60}
+
+
+@pytest.fixture(scope="session")
+def toy():
+    """Make an experiment so small that a trial takes a fraction of a second."""
+
+    def shrink(experiment, n_trials=2):
+        return replace(experiment, n_samples=_TOY_SIZES.get(experiment.name, 45), n_trials=n_trials)
+
+    return shrink

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -12,24 +13,18 @@ from scipy.spatial.distance import pdist, squareform
 import heatsketch as hs
 from heatsketch.datasets import PAPER
 from heatsketch.experiments.catalogue import EXPERIMENTS
-from heatsketch.experiments.charts import DistortionChart, distortion_and_rank
-from heatsketch.experiments.experiment import rows_of
+from heatsketch.experiments.charts import distortion_and_rank
+from heatsketch.experiments.experiment import ReproductionError, rows_of
 from heatsketch.experiments.figures import FIGURES, GROUPS, find_figures, plan
-from heatsketch.experiments.laws import covering_numbers, entropy_integral
+from heatsketch.experiments.laws import covering_radii, entropy_integral
 from heatsketch.experiments.methods import BEYOND, METHODS, PAPER_METHODS, Scene
 from heatsketch.experiments.obstacles import torus_grid
 from heatsketch.experiments.plane import crossings
 from heatsketch.sketch import GaussianSketch, RademacherSketch
 
-TOY = {"refinement": 320, "cost": 400, "local_coordinates": 120, "challenge": 60}
-
-
-def toy(experiment, n_trials=2):
-    return replace(experiment, n_samples=TOY.get(experiment.name, 45), n_trials=n_trials)
-
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_declaration_runs_at_a_toy_size(name):
+def test_every_declaration_runs_at_a_toy_size(name, toy):
     experiment = toy(EXPERIMENTS[name])
     rows = experiment.trial(0)
     again = experiment.trial(0)
@@ -37,7 +32,7 @@ def test_every_declaration_runs_at_a_toy_size(name):
     table, repeated = (pd.DataFrame(found).drop(columns="seconds", errors="ignore") for found in (rows, again))
     pd.testing.assert_frame_equal(table, repeated)
     # Empty cells are meant where a quantity has no such index; outliers may be absent, and then infinitely far.
-    numbers = table.select_dtypes("number").drop(columns=["at", "k", "p", "products"], errors="ignore")
+    numbers = table.select_dtypes("number").drop(columns=["at", "k", "p"], errors="ignore")
     assert np.isfinite(numbers.drop(columns="outlier_distance", errors="ignore")).all(axis=None)
     if name != "cost":
         assert rows != other
@@ -137,11 +132,11 @@ def test_half_exact_is_the_estimator_of_that_name():
     np.testing.assert_allclose(METHODS["GPXS"].embed(scene, 8, 10), model.embedding_, atol=1e-9)
 
 
-def test_shared_work_is_done_once(monkeypatch):
+def test_shared_work_is_done_once(monkeypatch, toy):
     counts = {"kernel": 0, "eigen": 0, "sketch": 0, "distances": 0}
     module = __import__("heatsketch.experiments.methods", fromlist=["methods"])
     for key, name in (
-        ("kernel", "heat_kernel"),
+        ("kernel", "formed_kernel"),
         ("eigen", "eigenpairs"),
         ("sketch", "diffuse"),
         ("distances", "diffusion_distances"),
@@ -181,11 +176,11 @@ def test_crossing_of_an_eight():
     assert crossings(t, np.column_stack([np.sin(t), np.sin(2 * t)])) == 1
 
 
-def test_covering_numbers_of_an_interval():
+def test_covering_radii_of_an_interval():
     # n points at distance 1 on a line: m balls of radius r cover (2 r + 1) m of them.
     n = 33
     d = pdist(np.arange(n, dtype=float)[:, None])
-    radii = covering_numbers(d, n)
+    radii = covering_radii(d, n)
     assert radii[0] == 16
     assert (np.diff(radii) <= 0).all()
     assert radii[-1] == 0
@@ -208,6 +203,38 @@ def test_entropy_integral_scales_with_the_distance():
     assert entropy_integral(3 * d, 40) == pytest.approx([3 * end for end in entropy_integral(d, 40)])
 
 
+def test_process_and_expansion_come_from_different_computations(toy):
+    rows = pd.DataFrame(toy(EXPERIMENTS["karhunen_loeve"]).trial(0))
+    whole = rows[(rows["quantity"] == "path") & (rows["terms"] == -1)]["value"].to_numpy()
+    experiment = toy(EXPERIMENTS["karhunen_loeve"])
+    X = hs.datasets.circle(45, experiment.points_seed(0))
+    A = hs.heat_kernel(X, bandwidth=0.25, n_neighbors=None).toarray()
+    np.testing.assert_allclose(whole, A @ GaussianSketch(experiment.sketch_seed(0)).matrix(45, 1)[:, 0], atol=1e-12)
+    expected = rows[rows["quantity"] == "expected"].set_index("terms")["value"]
+    assert expected[0] == pytest.approx(np.square(A).sum() - 1)  # |A|^2 without the constant mode
+
+
+def test_predicted_variance_of_signs_is_that_of_all_signs():
+    # Over all 2^6 sign vectors, the variance of <v, s>^2 / |v|^2 is 2 (1 - sum v^4 / |v|^4).
+    v = np.array([3.0, -1.0, 0.5, 2.0, 0.0, -0.25])
+    signs = np.array(np.meshgrid(*[[-1, 1]] * 6)).reshape(6, -1)
+    ratios = np.square(v @ signs) / (v @ v)
+    assert ratios.var() == pytest.approx(2 * (1 - np.sum(v**4) / (v @ v) ** 2))
+
+
+def test_distance_law_predicts_the_variance_of_its_pairs():
+    experiment = replace(EXPERIMENTS["distance_law"], n_samples=60)
+    rows = pd.DataFrame(experiment.trial(0))
+    X = hs.datasets.stretched_torus(60, random_state=experiment.points_seed(0))
+    kernel = hs.heat_kernel(X, bandwidth=0.3, n_neighbors=None)
+    A = np.linalg.matrix_power(kernel.toarray(), 10)
+    i, j, _ = experiment._triples(kernel).T
+    v = A[i] - A[j]
+    signs = 2 / 8 * (1 - np.sum(v**4, axis=1) / np.sum(v**2, axis=1) ** 2)
+    np.testing.assert_allclose(rows[rows["method"] == "rademacher"]["variance"], signs, rtol=1e-6)
+    np.testing.assert_allclose(rows[rows["method"] == "gaussian"]["variance"], 2 / 8)
+
+
 def test_torus_grids_are_even():
     X = torus_grid(400, 3.5)
     nearest = np.sort(squareform(pdist(X)), axis=1)[:, 1]
@@ -225,7 +252,9 @@ def test_figures_refer_to_what_there_is():
     used = {name for figure in FIGURES.values() for name in figure.experiments}
     assert used == set(EXPERIMENTS)
     assert {m for figure in FIGURES.values() for m in figure.methods} <= set(METHODS)
-    assert len({experiment.seed for experiment in EXPERIMENTS.values()}) >= len(EXPERIMENTS) - 2
+    seeds = Counter(experiment.seed for experiment in EXPERIMENTS.values())
+    same = {e.name for e in EXPERIMENTS.values() if seeds[e.seed] > 1}  # the shapes of many and the points of a few
+    assert same == {"circle_sample", "circle_shapes", "outlier_samples", "outlier_shapes"}
     assert all(name == experiment.name for name, experiment in EXPERIMENTS.items())
     assert GROUPS == ("section5", "theory")
 
@@ -234,7 +263,7 @@ def test_figures_are_found_by_name_and_group():
     assert [f.name for f in find_figures(["cost", "circle"])] == ["circle", "cost"]
     assert {f.group for f in find_figures(["section5"])} == {"section5"}
     assert len(find_figures()) == len(FIGURES)
-    with pytest.raises(ValueError, match=r"'klein' is not known; did you mean 'klein_bottle'\?.*multiscale_torus"):
+    with pytest.raises(ReproductionError, match=r"'klein' is not known; did you mean 'klein_bottle'\?.*_torus"):
         find_figures(["klein"])
 
 
@@ -242,13 +271,16 @@ def test_plan_computes_what_figures_share_once():
     experiments = plan(find_figures(["klein_bottle", "bernoulli_klein_bottle"]), n_trials=7)
     assert [e.name for e in experiments] == ["klein_bottle"]
     assert experiments[0].n_trials == 7
-    with pytest.raises(ValueError, match="0 trials were asked for"):
-        plan(find_figures(), n_trials=0)
+    for wrong in (0, 2.5):
+        with pytest.raises(ReproductionError, match=f"{wrong} trials were asked for; give a whole number"):
+            plan(find_figures(), n_trials=wrong)
 
 
-def test_our_own_methods_join_the_charts_on_request():
+def test_our_own_methods_join_the_charts_on_request(toy):
     (ours,) = plan(find_figures(["circle"]), beyond=True)
-    assert ours.methods == (*PAPER_METHODS, *BEYOND)
-    toy_rows = toy(ours).trial(0)
-    assert {row["method"] for row in toy_rows} == {*PAPER_METHODS, *BEYOND}
-    assert isinstance(ours, DistortionChart)
+    assert {row["method"] for row in toy(ours).trial(0)} == {*PAPER_METHODS, *BEYOND}
+
+
+def test_samples_that_are_drawn_one_by_one_stay_as_many_as_they_are():
+    trials = {e.name: e.n_trials for e in plan(find_figures(["outliers_gps", "kernel_columns"]), n_trials=1)}
+    assert trials == {"outlier_samples": 3, "outlier_shapes": 1, "kernel_columns": 1, "local_coordinates": 1}

@@ -29,6 +29,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     no_args_is_help=True,
+    pretty_exceptions_enable=False,
     add_completion=True,
     rich_markup_mode="rich",
     help="Embeddings that are sketches of the heat kernel.",

@@ -101,7 +101,7 @@ def summary(claims: pd.DataFrame) -> list[str]:
     lines = []
     for group, title in _CLAIM_TITLES.items():
         counts = claims.loc[claims["group"] == group, "verdict"].value_counts()
-        found = ", ".join(f"{counts[v]} {word[counts[v] > 1]}" for v, word in words.items() if v in counts)
+        found = ", ".join(f"{counts[v]} {word[int(counts[v] > 1)]}" for v, word in words.items() if v in counts)
         lines += [f"{title}: of {counts.sum()} statements {found}."] if len(counts) else []
     return lines
 

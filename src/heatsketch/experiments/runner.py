@@ -104,7 +104,7 @@ class _Session:
         if not missing:
             return
         start = written = perf_counter()
-        stamp = datetime.now(UTC).isoformat(timespec="seconds")
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
         session: dict[str, Any] = {"started": stamp, "command": self.command, "trials": 0, "jobs": jobs}
         unwritten: dict[int, list[Row]] = {}
 

@@ -114,8 +114,8 @@ class Store:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Keep the directory to this process; refuse one that holds something else, or is in use."""
-        visible = [p for p in self.directory.glob("*") if not p.name.startswith(".")] if self.directory.exists() else []
-        if visible and not self.names and not list((self.directory / "tables").glob("*.json")):
+        others = [p for p in self.directory.glob("*") if p.name not in ("tables", "pictures") and p.name[0] != "."]
+        if others and not list(self.path("").parent.glob("*.json")):
             raise ReproductionError(
                 f"{self.directory} is not empty and holds no results of this command; give a new or an empty directory."
             )
