@@ -237,7 +237,7 @@ FIGURES: dict[str, Figure] = {
             "Section 1 (Jones, Maggioni, Schul)",
             "Heat kernel columns",
             "Left: a column of the circle's kernel at three powers. Right: two columns as coordinates of a small "
-            "neighbourhood of the torus.",
+            "neighbourhood of the torus (diamonds: means).",
             ("kernel_columns", "local_coordinates"),
             "kernel columns",
         ),

@@ -199,6 +199,7 @@ _SHELL = """<!DOCTYPE html>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }}
 p, h1, h2, h3 {{ max-width: 50rem; }}
+p:has(> img) {{ max-width: none; }}
 img {{ max-width: 100%; height: auto; background: white; padding: .5rem; box-sizing: border-box; }}
 table {{ border-collapse: collapse; font-size: .85rem; display: block; overflow-x: auto; }}
 th, td {{ border: 1px solid #8886; padding: .3rem .5rem; text-align: left; vertical-align: top; }}

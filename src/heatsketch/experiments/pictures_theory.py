@@ -134,12 +134,11 @@ def _kernel_columns(figure: Figure, tables: Tables) -> Canvas:
     left.set_ylabel("entry / largest entry")
     left.legend()
     names = list(dict.fromkeys(local["method"]))[::-1]
-    right.boxplot(
-        [local.loc[local["method"] == name, "log_L"] for name in names],
-        orientation="horizontal",
-        tick_labels=names,
-        widths=0.6,
-    )
+    for height, name in enumerate(names):
+        values = local.loc[local["method"] == name, "log_L"]
+        right.plot(values, [height] * len(values), "o", color=PALETTE[2], alpha=0.3)
+        right.plot(values.mean(), height, "D", color="black", markersize=6, markerfacecolor="white")
+    right.set_yticks(range(len(names)), names)
     right.set_xlabel("log L within a neighbourhood")
     return drawn
 

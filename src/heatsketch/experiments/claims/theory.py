@@ -48,8 +48,8 @@ THEORY: tuple[Claim, ...] = (
     Claim(
         "expansion_error",
         "Theorem 3.1",
-        "The process is the sum of its Karhunen-Loève expansion: m terms leave an error of mean sum of the other "
-        "eigenvalues.",
+        "The process A g is the sum of its Karhunen-Loève expansion: m terms leave an error whose mean is the sum of "
+        "the other eigenvalues squared.",
         "Mean of error / prediction equals 1 for each m, at 99% over all m.",
         ("karhunen_loeve",),
         tail,
