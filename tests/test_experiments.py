@@ -14,7 +14,8 @@ import heatsketch as hs
 from heatsketch.datasets import PAPER
 from heatsketch.experiments.catalogue import EXPERIMENTS
 from heatsketch.experiments.charts import distortion_and_rank
-from heatsketch.experiments.experiment import ReproductionError, rows_of
+from heatsketch.experiments.errors import ReproductionError
+from heatsketch.experiments.experiment import rows_of
 from heatsketch.experiments.figures import FIGURES, GROUPS, find_figures, plan
 from heatsketch.experiments.laws import covering_radii, entropy_integral
 from heatsketch.experiments.methods import BEYOND, METHODS, PAPER_METHODS, Scene

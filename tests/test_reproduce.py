@@ -24,7 +24,8 @@ import heatsketch
 from heatsketch.cli import app
 from heatsketch.experiments import reproduce
 from heatsketch.experiments.catalogue import EXPERIMENTS
-from heatsketch.experiments.experiment import Experiment, ReproductionError
+from heatsketch.experiments.errors import ReproductionError
+from heatsketch.experiments.experiment import Experiment
 from heatsketch.experiments.figures import FIGURES
 from heatsketch.experiments.page import render_html
 from heatsketch.experiments.pictures import FORMATS, save

@@ -41,6 +41,7 @@ ORDER = [
     "embeddings.gaussian_process",
     "embeddings.diffusion_maps",
     "embeddings",
+    "experiments.errors",
     "experiments.experiment",
     "experiments.methods",
     "experiments.charts",

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ._version import __version__
+from .experiments.errors import ReproductionError
 
 if TYPE_CHECKING:
     from .experiments.experiment import Experiment
@@ -43,8 +44,6 @@ _VERDICT_STYLES = {"holds": "green", "consistent": "green", "does not hold": "re
 
 def main() -> None:
     """Entry point of the command ``heatsketch``: errors that a user can mend are told without a traceback."""
-    from .experiments.experiment import ReproductionError  # noqa: PLC0415
-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # rather a question mark than no report
@@ -183,7 +182,7 @@ def _progress(planned: Sequence[Experiment], quiet: bool) -> Iterator[Callable[[
     # Trials differ in length: the bar for all counts them by the seconds that they are expected to take.
     whole = sum(e.n_trials * e.effort for e in planned)
     with Progress(*columns, console=_err, disable=quiet, transient=True) as bars:
-        everything = bars.add_task("all, seconds of one core", total=round(whole))
+        everything = bars.add_task("all, per cent", total=100)
         current = bars.add_task("", total=None)
         finished: dict[str, float] = {}
 
@@ -195,6 +194,6 @@ def _progress(planned: Sequence[Experiment], quiet: bool) -> Iterator[Callable[[
             finished[experiment.name] = step.done * experiment.effort
             if step.done == step.total and not (quiet or _err.is_terminal):  # a log has no bars
                 _err.print(f"{experiment.name}: {step.total} trials", highlight=False)
-            bars.update(everything, completed=min(round(sum(finished.values())), round(whole)))
+            bars.update(everything, completed=round(100.0 * sum(finished.values()) / whole))
 
         yield report

@@ -12,13 +12,9 @@ import numpy as np
 from .. import datasets
 from .._typing import FloatArray
 
-__all__ = ["Experiment", "ReproductionError", "Row", "rows_of", "sample"]
+__all__ = ["Experiment", "Row", "rows_of", "sample"]
 
 Row = dict[str, Any]
-
-
-class ReproductionError(ValueError):
-    """Something that the user can mend: a wrong name or number, a directory of something else, a lack of memory."""
 
 
 # Words of the seed that keep the random numbers of a trial apart.

@@ -12,7 +12,8 @@ from difflib import get_close_matches
 
 from .catalogue import EXPERIMENTS
 from .charts import DistortionChart
-from .experiment import Experiment, ReproductionError
+from .errors import ReproductionError
+from .experiment import Experiment
 from .methods import BEYOND
 
 __all__ = ["FIGURES", "GROUPS", "Figure", "find_figures", "plan"]

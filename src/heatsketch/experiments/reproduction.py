@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from .claims import judge_claims
-from .experiment import ReproductionError
+from .errors import ReproductionError
 from .figures import FIGURES, find_figures, plan
 from .page import Results, markdown_page, render_html
 from .pictures import DEFAULT_FORMATS, FORMATS, save

@@ -18,7 +18,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from .experiment import Experiment, ReproductionError, Row
+from .errors import ReproductionError
+from .experiment import Experiment, Row
 from .store import Store, machine
 
 __all__ = ["Progress", "available_cores", "run"]

@@ -16,7 +16,8 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from .._version import __version__
-from .experiment import Experiment, ReproductionError, Row
+from .errors import ReproductionError
+from .experiment import Experiment, Row
 
 __all__ = ["Provenance", "Store", "machine", "write_whole"]
 
