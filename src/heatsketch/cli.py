@@ -131,7 +131,8 @@ def reproduce(
         raise typer.Exit(_INTERRUPTED) from None
     if not quiet:
         _show_claims(made.claims)
-        _out.print(f"Wrote {escape(str(made.page))}, pictures and tables of {len(chosen)} figures.", highlight=False)
+        count = "one figure" if len(chosen) == 1 else f"{len(chosen)} figures"
+        _out.print(f"Wrote {escape(str(made.page))}, pictures and tables of {count}.", highlight=False)
 
 
 def _list_figures(figures: Sequence[Figure]) -> None:
