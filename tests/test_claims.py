@@ -25,7 +25,8 @@ from heatsketch.experiments.claims.evidence import (
     uncorrelated,
     within,
 )
-from heatsketch.experiments.figures import find_figures, plan
+from heatsketch.experiments.figures import FIGURES, find_figures, plan
+from heatsketch.experiments.plane import crossings
 from heatsketch.experiments.runner import run
 from heatsketch.experiments.store import Store
 
@@ -179,7 +180,6 @@ DECIDED = {
     "outliers_dm_better_later": "holds",
     "outliers_circle_collapses": "holds",
     "outliers_own_eigenvectors": "holds",
-    "outliers_third_eigenvector": "does not hold",
     "outliers_third_not_enough": "holds",
     "klein_dm_catches_up": "does not hold",
     "multiscale_middle_powers": "holds",
@@ -246,8 +246,10 @@ REFUTED = {
     "kernel_columns": lambda t: t.assign(log_L=t["log_L"] + 3),
     "cost_symmetric_N": _scaled("seconds", lambda t: t["N"]),
     "cost_sketch_p": _scaled("seconds", lambda t: t["p"].fillna(1)),
+    "bistochastic_at_large_powers": _where(lambda t: t["method"] == "GPB", "log_L", 9.0),
     "dmb_eigenfunctions_1": _where(lambda t: t["normalization"] == "bistochastic", "error", 2.0),
     "outliers_circle_collapses": _scaled("reach_origin", lambda t: 10.0),
+    "outliers_third_eigenvector": _scaled("closest", lambda t: 0.1),
     "outliers_own_eigenvectors": _scaled("held_2", lambda t: 0.5),
     "outliers_removed_crosses": _scaled("crossings", lambda t: t["trial"] == 0),
     "outliers_removed_scale": _scaled("reach", lambda t: 100.0),
@@ -301,6 +303,16 @@ def test_no_claim_is_decided_by_one_trial(committed):
     decided = judge_claims(first)
     decided = set(decided[decided["verdict"] != "undecided"]["name"])
     assert decided <= {"challenge_not_injective", "challenge_gp_injective"}  # which no chance is part of
+
+
+def test_figure_1b_shows_the_first_curve_and_the_first_that_crosses_itself(committed):
+    shapes = committed["circle_shapes"]
+    crossed = shapes[(shapes["method"] == "GPS") & (shapes["crossings"] > 0)]["trial"].min()
+    assert FIGURES["circle_sample"].trials == (0, crossed)
+    sample = committed["circle_sample"]
+    for trial, expected in ((0, 0), (crossed, 1)):
+        points = sample[sample["trial"] == trial]
+        assert crossings(points["angle"].to_numpy(), points[["x", "y"]].to_numpy()) == expected
 
 
 # Mean log L of an independent implementation over 10 trials, to two digits, with the paper's parameters.

@@ -11,7 +11,7 @@ from .cost import Cost
 from .experiment import Experiment
 from .laws import DistanceLaw, KarhunenLoeve, Robustness, WorstError
 from .obstacles import Challenge, ExtremePowers, KernelColumns, LocalCoordinates, Refinement, TorusEigenfunctions
-from .plane import PlaneSample, PlaneShape
+from .plane import NearCrossing, PlaneSample, PlaneShape
 
 __all__ = ["EXPERIMENTS"]
 
@@ -61,7 +61,6 @@ def _plane(kind: type[PlaneSample], name: str, data: str, n_trials: int, **chang
         data=data,
         bandwidth=setting.bandwidth,
         power=setting.power,
-        methods=("DMS", "GPS"),
         **changes,
     )
 
@@ -71,13 +70,14 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         _chart("circle", seed=1, effort=0.1),
-        _plane(PlaneSample, "circle_sample", "circle", 3, seed=2),
-        _plane(PlaneShape, "circle_shapes", "circle", 200, seed=2),
+        _plane(PlaneSample, "circle_sample", "circle", 11, seed=2, methods=("GPS",)),
+        _plane(PlaneShape, "circle_shapes", "circle", 200, seed=2, methods=("DMS", "GPS")),
         _chart("stretched_torus", seed=3, effort=0.25),
         _chart("klein_bottle", seed=4, effort=0.35),
         _chart("circle_with_outliers", seed=5, effort=0.04),
-        _plane(PlaneSample, "outlier_samples", "circle_with_outliers", 3, seed=6),
-        _plane(PlaneShape, "outlier_shapes", "circle_with_outliers", 200, seed=6),
+        NearCrossing("outlier_crossings", PAPER["circle_with_outliers"].n_samples, 1000, seed=24, effort=0.01),
+        _plane(PlaneSample, "outlier_samples", "circle_with_outliers", 3, seed=6, methods=("DMS", "GPS")),
+        _plane(PlaneShape, "outlier_shapes", "circle_with_outliers", 200, seed=6, methods=("DMS", "GPS")),
         _chart("gaussian_clouds", seed=7, effort=0.1, distance="euclidean"),
         replace(
             _chart("circle_with_outliers", seed=23, effort=0.02, methods=("GPS", "GPB", "GPSBS", "GPSBB")),

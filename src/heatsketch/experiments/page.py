@@ -38,11 +38,11 @@ _READING = f"""
 The first table holds the sentences of section 5 that say what its figures show, in our words; the second what the
 theorems predict, and remarks about them; the third goes beyond the paper, to other data and sharper statements.
 Tests take words as follows: "most" is more than half, "alike" within one error bar, "nearly" within a tenth, "may"
-and "still" at least one trial in ten, a crossing an L of at least 10, "far apart" not among the tenth of all pairs
-that are closest. Comparisons of means have {LEVEL:.0%} confidence, shared among the comparisons of a row (Bonferroni):
-a statement *holds*, *does not hold*, or is *undecided* where the trials say neither. A statement of equality can be
-refuted, never proved: where no difference is found it is *consistent* with the trials, and the figure says how small a
-difference would have been seen. After ± stands the half-width that the test uses, unless marked s.e. (standard error).
+and "still" at least one trial in ten, "far apart" not among the tenth of all pairs that are closest. Comparisons of
+means have {LEVEL:.0%} confidence, shared among the comparisons of a row (Bonferroni): a statement *holds*, *does not
+hold*, or is *undecided* where the trials say neither. A statement of equality can be refuted, never proved: where no
+difference is found it is *consistent* with the trials, and the figure says how small a difference would have been seen.
+After ± stands the half-width that the test uses, unless marked s.e. (standard error).
 """
 
 

@@ -15,7 +15,7 @@ from .charts import distortion_and_rank
 from .experiment import Experiment, Row, rows_of
 from .methods import METHODS, Scene
 
-__all__ = ["PlaneSample", "PlaneShape", "crossings"]
+__all__ = ["NearCrossing", "PlaneSample", "PlaneShape", "crossings"]
 
 _RADIUS_OF_OUTLIERS = 1.5  # points of the circle lie within
 
@@ -82,6 +82,34 @@ class PlaneShape(PlaneSample):
             d = scene.distances("diffusion", method.normalization, self.power)
             log_L, contracted = distortion_and_rank(Y, d)
             rows.append({"method": name, "log_L": log_L, "contracted": contracted} | _shape(Y, angle, outlier))
+        return rows
+
+
+@dataclass(frozen=True)
+class NearCrossing(Experiment):
+    """How closely far points of the circle meet in diffusion maps of the circle with outliers, for several k.
+
+    Crossing does not depend on the scale of either coordinate, so the image of the circle is whitened first.
+    ``closest`` is the least distance in it of two points whose chord on the circle exceeds 1/2, as a fraction of its
+    diameter.
+    """
+
+    bandwidth: float = 0.5
+    power: int = 4
+    n_components: tuple[int, ...] = (2, 3, 4)
+
+    def trial(self, index: int) -> list[Row]:
+        """Rows of one trial."""
+        X = datasets.circle_with_outliers(self.n_samples, self.points_seed(index))
+        circle = np.linalg.norm(X, axis=1) < _RADIUS_OF_OUTLIERS
+        scene = Scene(X, self.bandwidth, (self.power,), max(self.n_components), self.sketch_seed(index))
+        far = pdist(X[circle]) > 0.5
+        rows: list[Row] = []
+        for k in self.n_components:
+            Y = scene.coordinates("symmetric", self.power)[circle, :k]
+            whitened = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)[0]
+            d = pdist(whitened)
+            rows.append({"method": "DMS", "k": k, "closest": float(d[far].min() / d.max())})
         return rows
 
 

@@ -145,8 +145,9 @@ def less_change(better: str, worse: str) -> Callable[[pd.DataFrame], Verdict]:
         noise, sigmas = "heteroskedastic", sorted(table["sigma"].unique())
         changes = {s: (_change(table, worse, noise, s), _change(table, better, noise, s)) for s in sigmas}
         verdict = above({f"sigma = {s}": a - b for s, (a, b) in changes.items()})
-        measured = "; ".join(f"sigma = {s}: {b.mean():.3f} against {a.mean():.3f}" for s, (a, b) in changes.items())
-        return Verdict(verdict.holds, measured)
+        gains = (100.0 * float((1.0 - b / a).mean()) for a, b in changes.values())
+        percents = listed([f"sigma = {s}" for s in changes], gains, 1)
+        return Verdict(verdict.holds, f"per cent less change: {percents}")
 
     return judge
 

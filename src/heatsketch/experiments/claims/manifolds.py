@@ -26,7 +26,7 @@ MANIFOLDS: tuple[Claim, ...] = (
             "5, before 5.1",
             f"In most experiments the two normalisations lead to very similar results: {what}.",
             "Mean difference S - B below one error bar (or 0.1, if that is more) in more than half of the settings, a "
-            "setting being a data set, a family of methods and a k.",
+            "setting being a data set, a family of methods and a k or p; each judged by itself.",
             CHARTS,
             normalisations(families),
         )
@@ -162,7 +162,7 @@ MANIFOLDS: tuple[Claim, ...] = (
     Claim(
         "torus_dm_catches_up",
         "5.1, torus",
-        "Diffusion maps catch up in higher dimensions, when eigenfunctions of the small circle come in.",
+        "Diffusion maps catch up in higher dimensions.",
         "Gap DMS - GPS, mean of k = 4 to 7 less that at k = 12, above 0.",
         ("stretched_torus",),
         lambda t: catching_up(t, 12),

@@ -95,8 +95,8 @@ THEORY: tuple[Claim, ...] = (
         "Slope of the log of the mean worst error against log k, k ≥ 32, within 0.05 of -1/2.",
         _WORST,
         rate,
-        "Below k = 32 the tails of the chi-square law bend it. The corollary after Bernstein's inequality, on "
-        "which the proof rests, needs the mean, not the sum.",
+        "The theorems bound it from above only. Below k = 32 the tails of the chi-square law bend it. The corollary "
+        "after Bernstein's inequality, on which the proof rests, needs the mean, not the sum.",
     ),
     Claim(
         "dudley_bound",
@@ -143,7 +143,8 @@ THEORY: tuple[Claim, ...] = (
         ("challenge",),
         not_injective,
         "At k = 2⌊r⌋ + 1 the small circle enters by one function only, which folds it; that the grid's points stay "
-        "apart then is a matter of its phase. An embedding takes one more.",
+        "apart then is a matter of its phase. An embedding takes one more. At r = 5.75 the kernel, whose order of "
+        "eigenvalues is not quite the Laplacian's, puts another pair of the large circle first.",
     ),
     Claim(
         "challenge_gp_injective",
