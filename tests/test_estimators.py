@@ -423,14 +423,15 @@ class TestContainers:
 
 def test_verbose_says_what_was_chosen(torus, capsys):
     GP(2, verbose=True).fit(torus)
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert "300 samples, float64, every pair, bandwidth" in said
     assert "(neighbor)" in said
     assert "row sums within" in said
 
 
 def test_neighbours_are_chosen_beyond_the_limit(torus, monkeypatch):
-    monkeypatch.setattr("heatsketch.heat.ALL_PAIRS_LIMIT", 100)
+    monkeypatch.setattr("heatsketch.choice._DENSE_LIMIT", 100)
+    monkeypatch.setattr("heatsketch.choice._TILED_SECONDS", 0.0)
     model = GP(2, random_state=0).fit(torus)
     assert model.n_neighbors_ == 32
     assert sparse.issparse(model.kernel_.affinity.operator.array)

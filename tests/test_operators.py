@@ -7,7 +7,14 @@ import pytest
 from scipy import sparse
 
 import heatsketch as hs
-from heatsketch.operators import DeflatedOperator, DenseOperator, ScaledOperator, SparseOperator
+from heatsketch.operators import (
+    DeflatedOperator,
+    DenseOperator,
+    FoldedOperator,
+    ScaledOperator,
+    SparseOperator,
+    TiledGaussianOperator,
+)
 
 N = 37
 
@@ -32,11 +39,33 @@ PROJECTOR = np.eye(N) - np.outer(_unit(), _unit())
 X = np.random.default_rng(1).normal(size=(N, 3))
 GAUSSIAN = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2))
 
+ORDER = np.random.default_rng(2).permutation(N)
+
 # For each operator the matrix that it must be, formed independently.
 OPERATORS = {
     "dense": (lambda: DenseOperator(_symmetric()), _symmetric()),
     "dense float32": (lambda: DenseOperator(_symmetric(np.float32)), _symmetric(np.float32)),
     "sparse": (lambda: SparseOperator(_sparse()), _sparse().toarray()),
+    "sparse in an order": (
+        lambda: SparseOperator(_sparse()[ORDER][:, ORDER], order=ORDER),
+        _sparse().toarray(),
+    ),
+    "scaled sparse in an order": (
+        lambda: ScaledOperator(
+            SparseOperator(_sparse()[ORDER][:, ORDER], order=ORDER), np.arange(1.0, N + 1), np.ones(N)
+        ),
+        np.diag(np.arange(1.0, N + 1)) @ _sparse().toarray(),
+    ),
+    "deflated sparse in an order": (
+        lambda: DeflatedOperator(SparseOperator(_sparse()[ORDER][:, ORDER], order=ORDER), _unit()),
+        PROJECTOR @ _sparse().toarray() @ PROJECTOR,
+    ),
+    "tiled": (lambda: TiledGaussianOperator(X, 1.0, tile=10), GAUSSIAN),
+    "tiled float32": (lambda: TiledGaussianOperator(X, 1.0, tile=64, dtype=np.float32), GAUSSIAN.astype(np.float32)),
+    "folded": (
+        lambda: FoldedOperator(DenseOperator(_symmetric()[:5, :5]), np.arange(N) % 5),
+        _symmetric()[np.ix_(np.arange(N) % 5, np.arange(N) % 5)],
+    ),
     "scaled": (
         lambda: ScaledOperator(DenseOperator(_symmetric()), np.arange(1.0, N + 1), np.arange(2.0, N + 2)),
         np.diag(np.arange(1.0, N + 1)) @ _symmetric() @ np.diag(np.arange(2.0, N + 2)),
@@ -103,6 +132,46 @@ def test_toarray(operator):
     np.testing.assert_allclose(op.toarray(), matrix, atol=_tolerance(op) * np.abs(matrix).max())
     op.toarray()[:] = np.nan  # a copy: the operator is not touched
     assert np.isfinite(op @ np.ones(N)).all()
+
+
+def test_in_its_own_order_it_is_the_same_matrix(operator):
+    op, matrix = operator
+    order = np.arange(N) if op.order is None else op.order
+    inside = op.reordered()
+    assert inside.order is None
+    V = np.random.default_rng(5).normal(size=(N, 3)).astype(op.dtype)
+    expected = (matrix @ V)[order]
+    np.testing.assert_allclose(inside @ V[order], expected, atol=_tolerance(op) * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [0, 1, 2, 3, 5, 8, 10, 17, 32, 33, 70])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_sparse_products_of_any_width_on_any_number_of_threads(dtype, columns, index, monkeypatch):
+    rng = np.random.default_rng(columns)
+    K = sparse.random_array((211, 211), density=0.05, rng=rng, dtype=np.float64)
+    K = sparse.csr_array(K + K.T).astype(dtype)
+    K.indices, K.indptr = K.indices.astype(index), K.indptr.astype(index)
+    V = rng.normal(size=(211, columns)).astype(dtype)
+    expected = K.toarray().astype(np.float64) @ V
+    monkeypatch.setattr("heatsketch.operators.sparse._SHARE", 100)
+    products = [SparseOperator(K, threads=t) @ V for t in (1, 2, 5)]
+    np.testing.assert_allclose(products[0], expected, atol=20 * np.finfo(dtype).eps * 10)
+    for other in products[1:]:
+        np.testing.assert_array_equal(other, products[0])
+
+
+def test_large_sparse_matrices_are_reordered_unseen(monkeypatch):
+    monkeypatch.setattr("heatsketch.operators.sparse._REORDER_ENTRIES", 10)
+    shuffled = np.random.default_rng(0).permutation(500)
+    path = sparse.diags_array([np.ones(499), np.full(500, 2.0), np.ones(499)], offsets=[-1, 0, 1]).tocsr()
+    K = sparse.csr_array(path[shuffled][:, shuffled])
+    op = SparseOperator(K)
+    i, j = op.reordered().array.tocoo().coords
+    assert np.abs(i - j).max() == 1  # the path is a path again
+    V = np.random.default_rng(1).normal(size=(500, 3))
+    np.testing.assert_allclose(op @ V, K @ V, atol=1e-14)
+    assert abs(op.array - K).max() == 0
 
 
 def test_wrong_size_is_refused(operator):

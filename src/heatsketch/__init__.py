@@ -8,6 +8,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from . import datasets
     from .bandwidth import estimate_bandwidth
+    from .costs import Estimate, estimate
     from .distances import components_for, diffusion_distances, distance_interval, global_diffusion_distance
     from .distortion import bilipschitz_constant, measure_distortion
     from .embeddings import DiffusionMaps, GaussianProcessEmbedding
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # takes over a second to import.
 _HOMES = {
     "DiffusionMaps": ".embeddings",
+    "Estimate": ".costs",
     "GaussianProcessEmbedding": ".embeddings",
     "HeatKernel": ".heat",
     "bilipschitz_constant": ".distortion",
@@ -26,6 +28,7 @@ _HOMES = {
     "datasets": ".datasets",
     "diffusion_distances": ".distances",
     "distance_interval": ".distances",
+    "estimate": ".costs",
     "estimate_bandwidth": ".bandwidth",
     "gaussian_process": ".processes",
     "global_diffusion_distance": ".distances",
@@ -36,6 +39,7 @@ _HOMES = {
 
 __all__ = [
     "DiffusionMaps",
+    "Estimate",
     "GaussianProcessEmbedding",
     "HeatKernel",
     "__version__",
@@ -45,6 +49,7 @@ __all__ = [
     "datasets",
     "diffusion_distances",
     "distance_interval",
+    "estimate",
     "estimate_bandwidth",
     "gaussian_process",
     "global_diffusion_distance",

@@ -10,16 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from ._typing import FloatArray, IntArray
-from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
+from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor
 from .chunks import chunks
 from .graphs import KnownRows, check_affinity, row_maximum
 from .kernels import Metric, gaussian_affinity, squared_distances
-from .operators import DenseOperator, Operator, SparseOperator
+from .neighborhoods import Neighborhoods, distinct
+from .operators import DenseOperator, FoldedOperator, Operator, SparseOperator, TiledGaussianOperator
+from .threads import each
 
-__all__ = ["Affinity", "GaussianAffinity", "PrecomputedAffinity", "zero_rounding"]
+__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "PrecomputedAffinity", "zero_rounding"]
 
-# A pair at the very edge of a neighbourhood is in it whichever end it is seen from, in spite of rounding.
-_EDGE = 1.0 + 1e-8
 # Precomputed distances below this fraction of the largest are zero.
 ROUNDING = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
@@ -35,6 +35,10 @@ class Affinity(ABC):
     dtype: np.dtype[Any]
     # Whether K is known to be positive semidefinite, so that A^t has a meaning for every real t > 0.
     definite: bool
+    # Entries of a new point's row, for the size of batches.
+    row_entries: int
+    # How the kernel is held, in words.
+    description: str
 
     @property
     @abstractmethod
@@ -63,7 +67,7 @@ def zero_rounding(D: FloatArray, largest: float) -> FloatArray:
 
 
 class GaussianAffinity(Affinity):
-    """``exp(-d(x, y)^2 / epsilon)`` for all pairs, or for pairs of neighbours.
+    """``exp(-d(x, y)^2 / epsilon)`` for all pairs.
 
     Parameters
     ----------
@@ -73,12 +77,14 @@ class GaussianAffinity(Affinity):
     metric : Metric
     scale_neighbor : int
         The neighbour whose distance is a point's local scale.
-    n_neighbors : int or None
-        Keep a pair when it is within the larger of the two points' k-th neighbour radii; None keeps all.
     zero_diagonal : bool
         Set k(x, x) = 0, also between coincident points.
     dtype : dtype of ``K``
+    tiled : bool
+        Whether products form the kernel tile by tile, instead of holding it. Only for points and the Euclidean metric.
     """
+
+    n_neighbors: int | None = None
 
     def __init__(
         self,
@@ -87,16 +93,16 @@ class GaussianAffinity(Affinity):
         *,
         metric: Metric | None = None,
         scale_neighbor: int = SELF_TUNING_NEIGHBOR,
-        n_neighbors: int | None = None,
         zero_diagonal: bool = False,
         dtype: Any = np.float64,
+        tiled: bool = False,
     ) -> None:
         self.X, self.epsilon, self.metric = X, epsilon, metric or Metric()
-        self.scale_neighbor = scale_neighbor
-        self.n_neighbors, self.zero_diagonal, self.dtype = n_neighbors, zero_diagonal, np.dtype(dtype)
-        self.n_samples = X.shape[0]
-        every_pair_alike = np.ndim(epsilon) == 0 and n_neighbors is None and not zero_diagonal
-        self.definite = self.metric.euclidean and every_pair_alike
+        self.scale_neighbor, self.tiled = scale_neighbor, tiled
+        self.zero_diagonal, self.dtype = zero_diagonal, np.dtype(dtype)
+        self.n_samples = self.row_entries = X.shape[0]
+        self.definite = self.metric.euclidean and np.ndim(epsilon) == 0 and not zero_diagonal
+        self.description = "every pair, formed on the fly" if tiled else "every pair"
 
     def __getstate__(self) -> dict[str, Any]:
         # The matrix can be remade from X, so it is not pickled.
@@ -104,23 +110,22 @@ class GaussianAffinity(Affinity):
 
     @cached_property
     def operator(self) -> Operator:
-        """``K``, dense for all pairs and sparse for neighbours; made on first use."""
+        """``K``, held or tiled; made on first use."""
+        if self.tiled:
+            return self._tiles()
         n = self.n_samples
-        batches = list(chunks(n, n))
-        if self.n_neighbors is None:
-            K = np.empty((n, n), dtype=self.dtype)
-            for rows in batches:
-                K[rows] = self._kernel(self._squared(self.X[rows]), shift=False)[0]
-            return DenseOperator(K)
-        kept = [sparse.csr_array(self._kernel(self._squared(self.X[rows]), shift=False)[0]) for rows in batches]
-        K = sparse.vstack(kept, format="csr")
-        return SparseOperator(K.maximum(K.T).astype(self.dtype))
+        K = np.empty((n, n), dtype=self.dtype)
+        for rows in chunks(n, n):
+            K[rows] = self._kernel(self._squared(self.X[rows]), shift=False)[0]
+        return DenseOperator(K)
 
-    @cached_property
-    def _radii(self) -> FloatArray:
-        """Squared distance of each training point to its k-th neighbour, shape (N,)."""
-        assert self.n_neighbors is not None
-        return local_scales(self.X, self.X, metric=self.metric, n_neighbors=self.n_neighbors)
+    def _tiles(self) -> Operator:
+        same = distinct(self.X) if self.zero_diagonal else None
+        X, epsilon = self.X, self.epsilon
+        if same is not None:  # points that coincide have no affinity with each other either
+            X, epsilon = X[same[0]], epsilon[same[0]] if isinstance(epsilon, np.ndarray) else epsilon
+        tiles = TiledGaussianOperator(X, epsilon, zero_diagonal=self.zero_diagonal, dtype=self.dtype)
+        return tiles if same is None else FoldedOperator(tiles, same[1])
 
     def _squared(self, X: Any) -> FloatArray:
         if self.metric.precomputed:
@@ -133,12 +138,7 @@ class GaussianAffinity(Affinity):
         if np.ndim(epsilon):
             here = kth_neighbor(D2, self.scale_neighbor)
             epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
-        dropped = np.zeros(D2.shape, dtype=bool)
-        if self.zero_diagonal:
-            dropped |= D2 == 0
-        if self.n_neighbors is not None:
-            radius = kth_neighbor(D2, self.n_neighbors)
-            dropped |= _EDGE * np.maximum(radius[:, None], self._radii[None, :]) < D2
+        dropped = D2 == 0 if self.zero_diagonal else np.zeros(D2.shape, dtype=bool)
         log_scale = np.zeros(D2.shape[0])
         if shift:
             log_scale = -np.where(dropped, np.inf, D2 / epsilon).min(axis=1)
@@ -147,9 +147,100 @@ class GaussianAffinity(Affinity):
         K[dropped] = 0.0
         return K, log_scale
 
-    def rows(self, X: Any) -> tuple[FloatArray, FloatArray]:
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
         return self._kernel(self._squared(X), shift=True)
+
+
+class NeighborAffinity(GaussianAffinity):
+    """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances if metric is "precomputed"
+    epsilon : float or "self-tuning"
+        A number, or the word that epsilon_ij = s_i s_j with s_i the distance to a neighbour.
+    neighborhoods : Neighborhoods
+        Of X.
+    metric, scale_neighbor, zero_diagonal, dtype
+        As for `GaussianAffinity`.
+    """
+
+    def __init__(self, X: Any, epsilon: float | str, neighborhoods: Neighborhoods, **options: Any) -> None:
+        super().__init__(X, 0.0, **options)
+        self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
+        self.row_entries = 8 * (neighborhoods.n_neighbors + 16)
+        self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
+        if isinstance(epsilon, str):
+            local = neighborhoods.scales(self.scale_neighbor)
+            self.epsilon = neighborhoods.at_points(local)
+            self._scale = local**-0.5  # of the vertices, in the order of the index
+        else:
+            self.epsilon = epsilon
+            self._scale = np.full(neighborhoods.n_vertices, epsilon**-0.5)
+        self._graph = self._weigh(*neighborhoods.graph())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "operator"}
+
+    @property
+    def recall(self) -> float:
+        """Share of the true neighbours that the search found, on a sample; 1 if it was exact."""
+        recall = self.neighborhoods.index.recall
+        assert recall is not None
+        return recall
+
+    def _weigh(self, indptr: IntArray, columns: IntArray, squared: FloatArray) -> sparse.csr_array:
+        """The kernel between vertices, in the order of the index."""
+        from .compiled import gaussian_entries  # noqa: PLC0415
+
+        data = np.empty(len(columns), dtype=self.dtype)
+        n = self.neighborhoods.n_vertices
+        each(
+            lambda rows: gaussian_entries(indptr, columns, squared, self._scale, data, rows.start, rows.stop),
+            chunks(n, 1 + len(columns) // n),
+        )
+        if self.zero_diagonal:
+            data[squared == 0] = 0.0
+        if len(columns) <= np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)
+        return sparse.csr_array((data, columns, indptr), shape=(n, n))
+
+    @cached_property
+    def operator(self) -> Operator:
+        """``K``, sparse."""
+        vertices = SparseOperator(self._graph, order=self.neighborhoods.index.order)
+        places = self.neighborhoods.places
+        return vertices if places is None else FoldedOperator(vertices, places)
+
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
+        """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
+        if self.metric.precomputed:
+            X = zero_rounding(X, self.X.max())
+        hoods = self.neighborhoods
+        found = hoods.rows(X, self.scale_neighbor)
+        m, counts = X.shape[0], np.diff(found.indptr)
+        here = np.full(m, self._scale[0])
+        if np.ndim(self.epsilon):
+            here = hoods.kth(*found.lists, self.scale_neighbor) ** -0.5
+        row = np.repeat(np.arange(m), counts)
+        exponent = found.squared * here[row] * self._scale[found.columns]
+        if self.zero_diagonal:
+            exponent[found.squared == 0] = np.inf
+        lowest = np.full(m, np.inf)
+        np.minimum.at(lowest, row, exponent)
+        lowest = np.where(np.isfinite(lowest), lowest, 0.0)
+        K = sparse.csr_array((np.exp(lowest[row] - exponent), found.columns, found.indptr), shape=self._shape(m))
+        twins = np.flatnonzero(found.twin >= 0)
+        if len(twins):  # a training point has the row that it has in the graph
+            others = sparse.diags_array((found.twin < 0).astype(np.float64))
+            put = sparse.csr_array((np.ones(len(twins)), (twins, found.twin[twins])), shape=self._shape(m))
+            K = others @ K + put @ self._graph
+            lowest[twins] = 0.0
+        return hoods.unfolded(K), -lowest
+
+    def _shape(self, m: int) -> tuple[int, int]:
+        return m, self.neighborhoods.n_vertices
 
 
 class PrecomputedAffinity(Affinity):
@@ -178,6 +269,7 @@ class PrecomputedAffinity(Affinity):
         self._unit = W.dtype.type(2.0 ** np.floor(np.log2(W.max()))) if W.max() > 0 else W.dtype.type(1)
         W = W / self._unit
         self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
+        self.row_entries, self.description = W.shape[0], "the given affinity"
         own = np.asarray(W.diagonal(), dtype=np.float64)
         degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
         self._loops = np.zeros(self.n_samples)  # what is added to the diagonal

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ._typing import FloatArray, IntArray
+from ._typing import FloatArray
 from .chunks import chunks
 from .kernels import Metric, squared_distances
-from .sketch import philox
+from .sketch import sample
 
 __all__ = [
     "BANDWIDTH_RULES",
@@ -39,6 +39,7 @@ __all__ = [
     "intrinsic_dimension",
     "kth_neighbor",
     "local_scales",
+    "median_scale",
 ]
 
 BANDWIDTH_RULES = ("auto", "median", "neighbor", "slope", "self-tuning")
@@ -47,6 +48,8 @@ SELF_TUNING_NEIGHBOR = 7  # the neighbour that Zelnik-Manor and Perona use
 
 # Rules that yield one number look at the distances from at most this many points to all the others.
 _SAMPLE = 1000
+# ... those of its distribution, "median" and "slope", to a sample of at most so many.
+_COLUMNS = 20_000
 _HISTOGRAM_BINS = 2048
 
 
@@ -112,27 +115,29 @@ def estimate_bandwidth(
     measured = Metric(metric, metric_params or {})
     if measured.precomputed and X.shape[0] != X.shape[1]:
         raise ValueError(f"X has shape {X.shape}; precomputed distances must be square.")
-    D2 = _sampled_distances(X, measured)
-    epsilon, rule = _by_rule(X, D2, rule, measured, n_neighbors)
-    return BandwidthEstimate(epsilon, rule, _largest_slope(D2)[1])
+    epsilon, rule = bandwidth_by_rule(X, rule, measured, n_neighbors)
+    return BandwidthEstimate(epsilon, rule, intrinsic_dimension(X, measured))
 
 
 def bandwidth_by_rule(
     X: Any, rule: str, metric: Metric, n_neighbors: int | None = None
 ) -> tuple[float | FloatArray, str]:
     """Epsilon by a rule, for input that has been checked, and the rule that "auto" stands for."""
-    return _by_rule(X, _sampled_distances(X, metric), rule, metric, n_neighbors)
-
-
-def _by_rule(
-    X: Any, D2: FloatArray, rule: str, metric: Metric, n_neighbors: int | None
-) -> tuple[float | FloatArray, str]:
     rule = "neighbor" if rule == "auto" else rule
     if rule == "self-tuning":
         return local_scales(X, X, metric=metric, n_neighbors=n_neighbors or SELF_TUNING_NEIGHBOR), rule
     if rule == "neighbor":
-        return float(np.median(kth_neighbor(D2, n_neighbors or NEIGHBOR))), rule
+        some = X[sample(X.shape[0], _SAMPLE)]
+        scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR)
+        _refuse_no_distance(scales, X.shape[0])
+        return median_scale(scales), rule
+    D2 = _sampled_distances(X, metric)
     return (float(np.median(D2[D2 > 0])) if rule == "median" else _largest_slope(D2)[0]), rule
+
+
+def median_scale(scales: FloatArray) -> float:
+    """The median over (a sample of) the points of the squared distance to a neighbour, by the rule "neighbor"."""
+    return float(np.median(scales[sample(len(scales), _SAMPLE)]))
 
 
 def intrinsic_dimension(X: Any, metric: Metric) -> float:
@@ -163,22 +168,23 @@ def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> FloatAr
 
 
 def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
-    """Squared distances from a sample of the points to all points, (m, N), with at least one positive."""
-    D2 = squared_distances(X[_sample(X.shape[0])], None if metric.precomputed else X, metric)
-    if not D2.any():
-        raise ValueError(
-            f"all distances between the {X.shape[0]} points are zero (or so small that their squares underflow), "
-            "so no bandwidth can be chosen; check that the rows of X differ, or rescale X."
-        )
+    """Squared distances from a sample of the points to all points or a larger sample, with at least one positive."""
+    n = X.shape[0]
+    rows, columns = X[sample(n, _SAMPLE)], sample(n, _COLUMNS)
+    if metric.precomputed:
+        D2 = squared_distances(rows[:, columns], None, metric)
+    else:
+        D2 = squared_distances(rows, X if n <= _COLUMNS else X[columns], metric)
+    _refuse_no_distance(D2, n)
     return D2
 
 
-def _sample(n: int) -> IntArray:
-    """All indices, or for large n a fixed pseudo-random subset: the rules are deterministic."""
-    if n <= _SAMPLE:
-        return np.arange(n)
-    keys = philox((np.arange(n) & 0xFFFFFFFF, np.arange(n) >> 32, 0, 0xB), seed=0)[0]
-    return np.sort(np.argpartition(keys, _SAMPLE)[:_SAMPLE])
+def _refuse_no_distance(D2: FloatArray, n_samples: int) -> None:
+    if not D2.any():
+        raise ValueError(
+            f"all distances between the {n_samples} points are zero (or so small that their squares underflow), "
+            "so no bandwidth can be chosen; check that the rows of X differ, or rescale X."
+        )
 
 
 def _largest_slope(D2: FloatArray) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._typing import FloatArray
 from .heat import HeatKernel
 from .operators import Operator
+from .progress import track
 from .spectrum import ROUNDING_ULPS, deflated, extreme_ritz, refuse_negative
 
 __all__ = ["METHODS", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
@@ -138,7 +139,7 @@ def _apply_powers(
     if method == "steps":
         if not whole:
             raise ValueError(f"method='steps' takes whole powers; {list(exponents)} were given. Use 'auto'.")
-        blocks = _steps(deflated(kernel), rest, [int(e) for e in exponents])
+        blocks = _in_order(lambda S, V: _steps(S, V, [int(e) for e in exponents]), deflated(kernel), rest)
     else:
         blocks = _real_powers(kernel, rest, exponents, method=method, rtol=rtol, weight=weight)
     if mode is None:
@@ -160,10 +161,23 @@ def _whole(exponents: Sequence[float]) -> bool:
     return all(float(e).is_integer() and e >= 0 for e in exponents)
 
 
+def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Operator, V: FloatArray) -> list[FloatArray]:
+    """What `work` makes of S and V, done in the order of rows that S would rather have."""
+    order = S.order
+    if order is None:
+        return work(S, V)
+    blocks = work(S.reordered(), V[order])
+    for i, block in enumerate(blocks):
+        blocks[i] = np.empty_like(block)
+        blocks[i][order] = block
+    return blocks
+
+
 def _steps(S: Operator, V: FloatArray, exponents: list[int]) -> list[FloatArray]:
     """S^p V for whole p: one product after another."""
     found = {}
-    for p in range(max(exponents) + 1):
+    most = max(exponents)
+    for p in track(range(most + 1), "multiplying by the kernel", most + 1):
         V = V if p == 0 else S.matmat(V)
         if p in exponents:
             found[p] = V
@@ -192,7 +206,7 @@ def _real_powers(
         return _by_eigenvectors(S, V, exponents, weight)
     if error > rtol:
         _warn_inexact(error, rtol)
-    blocks = _evaluate_series(S, V, interval, series)
+    blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
     return [max(abs(low), abs(high)) ** e * block for e, block in zip(exponents, blocks, strict=True)]
 
 
@@ -290,7 +304,7 @@ def _evaluate_series(
     half, centre = (high - low) / 2.0, (high + low) / 2.0
     previous, current = V, (S.matmat(V) - centre * V) / half
     totals = [c[0] * previous + c[1] * current for c in series]
-    for n in range(2, len(series[0])):
+    for n in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):
         previous, current = current, (2.0 / half) * (S.matmat(current) - centre * current) - previous
         for i, c in enumerate(series):
             totals[i] += c[n] * current

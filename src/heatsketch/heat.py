@@ -13,18 +13,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from ._typing import FloatArray
-from .affinity import Affinity, GaussianAffinity, PrecomputedAffinity
-from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule
+from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedAffinity
+from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from .choice import choose
 from .chunks import chunks
 from .inputs import KernelOptions, check_distances, check_points
+from .neighborhoods import Neighborhoods
 from .normalize import Scaling, normalize
 from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
+from .progress import track
+from .radius import RadiusAffinity
 
 __all__ = ["HeatKernel", "as_heat_kernel", "build_heat_kernel", "heat_kernel"]
 
-# n_neighbors="auto" holds all pairs up to this many points (0.8 GB in float64), and neighbours beyond.
-ALL_PAIRS_LIMIT = 10_000
-AUTO_NEIGHBORS = 32
 # A kernel whose points all keep more than this share of their heat to themselves is the identity for every
 # purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.
 _ALONE = 1e-6
@@ -143,13 +144,15 @@ class HeatKernel(Operator):
         scaling = self.scaling
         return ScaledOperator(self.affinity.operator, scaling.left, scaling.scale).matmat(Z)
 
-    def at_new_points(self, X: Any, Z: FloatArray) -> FloatArray:
+    def at_new_points(self, X: Any, Z: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """``a(x) Z`` for new points: each point's own row of ``diag(w) S``, times coefficients.
 
         Parameters
         ----------
         X : ndarray or csr_array of shape (m, d), or (m, N) for precomputed input
         Z : ndarray of shape (N, k)
+        out : ndarray of shape (m, k), optional
+            Where to write the result.
 
         Returns
         -------
@@ -157,12 +160,14 @@ class HeatKernel(Operator):
         """
         if self.affinity is None or self.scaling is None:
             raise ValueError("this kernel was given as a matrix and has no rows at new points; build it from data.")
+        m = X.shape[0]
+        out = np.empty((m, Z.shape[1]), dtype=Z.dtype) if out is None else out
         if self.affinity.is_training_input(X):
-            return self.place(Z)
-        n, m = self.shape[0], X.shape[0]
+            out[:] = self.place(Z)
+            return out
         weighted = self.scaling.scale[:, None].astype(Z.dtype) * Z
-        out = np.empty((m, Z.shape[1]), dtype=Z.dtype)
-        for batch in chunks(m, n):
+        batches = list(chunks(m, self.affinity.row_entries))
+        for batch in track(batches, "placing new points", len(batches)):
             rows, log_scale = self.affinity.rows(X[batch])
             empty = np.flatnonzero(np.asarray(rows.sum(axis=1)).ravel() <= 0)
             if len(empty):
@@ -207,6 +212,7 @@ def heat_kernel(
     metric_params: dict[str, Any] | None = None,
     bandwidth_neighbor: int | None = None,
     n_neighbors: int | str | None = "auto",
+    cutoff: float | None = None,
     diagonal: str = "auto",
     tol: float = 1e-8,
     max_iter: int = 1000,
@@ -233,6 +239,8 @@ def heat_kernel(
     n_neighbors : int, None or "auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
         "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
+    cutoff : float, optional
+        Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}
         "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise;
         "auto" keeps it, and completes self-loops that a precomputed affinity lacks.
@@ -264,6 +272,7 @@ def heat_kernel(
         metric_params=metric_params,
         bandwidth_neighbor=bandwidth_neighbor,
         n_neighbors=n_neighbors,
+        cutoff=cutoff,
         diagonal=diagonal,
         tol=tol,
         max_iter=max_iter,
@@ -277,23 +286,7 @@ def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> Heat
     if options.affinity == "precomputed":
         kernel: Affinity = PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype)
     else:
-        metric = options.measure
-        if metric.precomputed:
-            X = check_distances(X)
-        epsilon: float | FloatArray
-        if isinstance(options.bandwidth, str):
-            epsilon, rule = bandwidth_by_rule(X, options.bandwidth, metric, options.bandwidth_neighbor)
-        else:
-            epsilon, rule = float(options.bandwidth), "given"
-        kernel = GaussianAffinity(
-            X,
-            epsilon,
-            metric=metric,
-            scale_neighbor=options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR,
-            n_neighbors=_resolve_neighbors(options.n_neighbors, X.shape[0]),
-            zero_diagonal=options.diagonal == "zero",
-            dtype=X.dtype if dtype is None else dtype,
-        )
+        kernel, rule = _gaussian_affinity(X, options, dtype)
     degrees = np.asarray(kernel.operator @ np.ones(X.shape[0]), dtype=np.float64)
     if isinstance(kernel, GaussianAffinity):
         _check_reach(kernel, degrees)
@@ -314,11 +307,36 @@ def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> Heat
     return HeatKernel.from_affinity(kernel, scaling, rule)
 
 
-def _resolve_neighbors(n_neighbors: int | str | None, n_samples: int) -> int | None:
-    """The number of neighbours to keep, or None for every pair."""
-    if n_neighbors == "auto":
-        n_neighbors = None if n_samples <= ALL_PAIRS_LIMIT else AUTO_NEIGHBORS
-    return None if n_neighbors is None or int(n_neighbors) >= n_samples - 1 else int(n_neighbors)
+def _gaussian_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[GaussianAffinity, str]:
+    """The Gaussian affinity of points or distances, and the rule by which its bandwidth was chosen."""
+    metric = options.measure
+    if metric.precomputed:
+        X = check_distances(X)
+    choice = choose(X.shape, X.dtype if dtype is None else dtype, options, sparse.issparse(X))
+    rule = options.bandwidth if isinstance(options.bandwidth, str) else "given"
+    rule = "neighbor" if rule == "auto" else rule
+    scale_neighbor = options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR
+    common = {
+        "metric": metric,
+        "scale_neighbor": scale_neighbor,
+        "zero_diagonal": options.diagonal == "zero",
+        "dtype": X.dtype if dtype is None else dtype,
+    }
+    epsilon: Any = options.bandwidth
+    if choice.n_neighbors is None:
+        if rule != "given":
+            epsilon, _ = bandwidth_by_rule(X, rule, metric, options.bandwidth_neighbor)
+        if options.cutoff is not None:
+            return RadiusAffinity(X, epsilon, float(options.cutoff), **common), rule
+        return GaussianAffinity(X, epsilon, tiled=choice.tiled, **common), rule
+    at_scale = options.bandwidth_neighbor or NEIGHBOR
+    needed = {"self-tuning": scale_neighbor, "neighbor": at_scale}.get(rule, 0)
+    neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=needed)
+    if rule == "neighbor":
+        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(at_scale)))
+    elif rule not in ("given", "self-tuning"):
+        epsilon, _ = bandwidth_by_rule(X, rule, metric)
+    return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
 
 
 def _check_reach(kernel: GaussianAffinity, degrees: FloatArray) -> None:

@@ -44,6 +44,7 @@ class KernelOptions:
     metric_params: dict[str, Any] | None
     bandwidth_neighbor: int | None
     n_neighbors: int | str | None
+    cutoff: float | None
     diagonal: str
     tol: float
     max_iter: int
@@ -73,7 +74,23 @@ class KernelOptions:
             raise ValueError(f"metric_params={self.metric_params!r} was given; it must be a dict, or None.")
         if self.n_neighbors not in (None, "auto"):
             check_count(self.n_neighbors, "n_neighbors", "None for every pair, a positive integer, or 'auto'")
+        self._check_cutoff()
         self._check_bandwidth()
+
+    def _check_cutoff(self) -> None:
+        if self.cutoff is None:
+            return
+        if not is_number(self.cutoff) or not 0 < self.cutoff < 1:
+            raise ValueError(
+                f"cutoff={self.cutoff!r} was given; it must be a number between 0 and 1, the affinity below which "
+                "pairs are left out, or None."
+            )
+        if self.affinity == "precomputed" or self.n_neighbors not in (None, "auto"):
+            raise ValueError(
+                f"cutoff={self.cutoff!r} was given with affinity={self.affinity!r} and n_neighbors="
+                f"{self.n_neighbors!r}; it chooses pairs by their distance, so leave n_neighbors at 'auto' and "
+                "affinity at 'gaussian'."
+            )
 
     def _check_bandwidth(self) -> None:
         if isinstance(self.bandwidth, str):

@@ -32,8 +32,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ._typing import FloatArray
+from ._typing import FloatArray, IntArray
 from .operators import Operator
+from .progress import task
 
 __all__ = ["NORMALIZATIONS", "Scaling", "ScalingOptions", "normalize", "sinkhorn"]
 
@@ -41,6 +42,7 @@ __all__ = ["NORMALIZATIONS", "Scaling", "ScalingOptions", "normalize", "sinkhorn
 # many units in the last place of the kernel's dtype.
 _TOLERANCE_ULPS = 64
 _ANDERSON_DEPTH = 5
+_USUAL_STEPS = 15  # for the progress bar
 # Where no scaling exists the iteration runs off to infinity: beyond this logarithm it is given up.
 _LARGEST_LOG = 500.0
 
@@ -79,6 +81,23 @@ class Scaling:
     reference_exponent: float
     degree_exponent: float
     constant: float
+
+    def in_place_of(self, order: IntArray) -> Scaling:
+        """The scaling of the points themselves, from that of the points in an order."""
+
+        def back(values: FloatArray) -> FloatArray:
+            out = np.empty_like(values)
+            out[order] = values
+            return out
+
+        return replace(
+            self,
+            scale=back(self.scale),
+            trivial=back(self.trivial),
+            row_weight=None if self.row_weight is None else back(self.row_weight),
+            left=back(self.left),
+            reference=back(self.reference),
+        )
 
     def extend(self, rows: Any, log_scale: FloatArray) -> FloatArray:
         """Left factor of the kernel rows of new points, row weight included, shape (m,).
@@ -218,13 +237,20 @@ def sinkhorn(
     n_iter : int
         Products with K.
     """
-    x = np.log(start)
+    with task("balancing the kernel") as advance:
+        return _sinkhorn(K, weights, np.log(start), tol=tol, max_iter=max_iter, advance=advance)
+
+
+def _sinkhorn(
+    K: Operator, weights: FloatArray, x: FloatArray, *, tol: float, max_iter: int, advance: Callable[[int, int], None]
+) -> tuple[FloatArray, FloatArray, int]:
     best, best_sums, best_residual = x, np.full(len(x), np.inf), np.inf
     history: list[tuple[FloatArray, FloatArray]] = []  # (x, step) of the latest iterations
     extrapolated, last_residual = False, np.inf
     n_iter = 0
     while n_iter < max_iter and np.abs(x).max() < _LARGEST_LOG:
         n_iter += 1
+        advance(n_iter, max(2 * n_iter, _USUAL_STEPS))
         s = np.exp(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             row_sums = s * np.asarray(K @ (s * weights), dtype=np.float64)
@@ -314,4 +340,6 @@ def normalize(
             "remove those samples, use a larger bandwidth, or leave diagonal='auto' so that they keep themselves."
         )
     options = ScalingOptions(alpha=alpha, tol=tol, max_iter=max_iter)
-    return NORMALIZATIONS[normalization](K, degrees, options)
+    if K.order is None:
+        return NORMALIZATIONS[normalization](K, degrees, options)
+    return NORMALIZATIONS[normalization](K.reordered(), degrees[K.order], options).in_place_of(K.order)

@@ -34,6 +34,7 @@ __all__ = [
     "make_sketch",
     "philox",
     "resolve_seed",
+    "sample",
 ]
 
 Words = NDArray[np.uint64]
@@ -68,6 +69,15 @@ def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], seed: int
         c1, c3 = p1 & _MASK32, p0 & _MASK32
         key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
     return c0, c1, c2, c3
+
+
+def sample(n: int, size: int) -> IntArray:
+    """At most `size` of the numbers below n in increasing order, pseudo-random but always the same."""
+    if n <= size:
+        return np.arange(n)
+    numbers = np.arange(n, dtype=np.uint64)
+    keys = philox((numbers & _MASK32, numbers >> np.uint64(32), 0, 0xB), seed=0)[0]
+    return np.sort(np.argpartition(keys, size)[:size])
 
 
 def resolve_seed(random_state: RandomState) -> int:

@@ -256,13 +256,15 @@ def _subspace(
 ) -> tuple[FloatArray, FloatArray]:
     """Chebyshev-filtered subspace iteration (Zhou and Saad, 2007) from a Gaussian start."""
     S, n = kernel.symmetric, kernel.shape[0]
+    order = S.order if S.order is not None else slice(None)
+    S, known = S.reordered(), known[order]
 
     def outside(V: FloatArray) -> FloatArray:
         return V - known @ (known.T @ V)
 
     lower = 0.0 if kernel.definite else -1.0
     wanted = max(tol, 10.0 * float(np.finfo(kernel.dtype).eps))
-    Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING)))
+    Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING))[order])
     products = 0
     while True:
         # Twice: where the block has lost rank, the first fills up from rounding, with parts of what is known already.
@@ -272,7 +274,9 @@ def _subspace(
         Q, SQ = Q @ W, SQ @ W
         worst = np.linalg.norm(SQ - ritz * Q, axis=0)[-k:].max()
         if worst <= wanted or products >= max_iter:
-            return ritz[::-1][:k].astype(np.float64), Q[:, ::-1][:, :k].astype(np.float64)
+            vectors = np.empty((n, k))
+            vectors[order] = Q[:, ::-1][:, :k]
+            return ritz[::-1][:k].astype(np.float64), vectors
         Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
         Q = outside(Q)
         products += degree

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,12 +17,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._typing import FloatArray, IntArray
 from ..affinity import GaussianAffinity
 from ..bandwidth import intrinsic_dimension
+from ..costs import predict
 from ..diffusion import check_power
 from ..distortion import QUANTILES, Distortion, kernel_distortion
 from ..heat import HeatKernel, build_heat_kernel
 from ..inputs import KernelOptions, check_count, explained, from_user, tidy
 from ..kernels import magnitude
 from ..processes import check_pairs
+from ..progress import say, shown
 
 
 class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -41,6 +44,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     metric_params: dict[str, Any] | None
     bandwidth_neighbor: int | None
     n_neighbors: int | str | None
+    cutoff: float | None
     diagonal: str
     device: str
     tol: float
@@ -74,16 +78,20 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = self._validate(X, reset=True)
         dtype = X.dtype
         # Powers below 1 reach eigenvalues that float32 does not resolve.
-        kernel = build_heat_kernel(X, options, np.float64 if self.power < 1 else None)
-        self._say_kernel(kernel)
-        fitted = self._embed(kernel)
+        computed_in = np.float64 if self.power < 1 else dtype
+        width = self._columns(X.shape[0])
+        predict(X.shape, computed_in, options, n_components=width, sparse_points=issparse(X)).require_memory()
+        with shown(self.verbose):
+            kernel = build_heat_kernel(X, options, computed_in)
+            self._say_kernel(kernel)
+            fitted = self._embed(kernel)
         self._set_kernel(kernel)
         for name, value in fitted.items():
             setattr(self, name, value)
         self.embedding_ = self.embedding_.astype(dtype, copy=False)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+    def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> FloatArray:
         """Embed the rows of `X` and return the embedding.
 
         Parameters
@@ -92,15 +100,23 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             As for `fit`.
         y : None
             Ignored.
+        out : ndarray of shape (n_samples, n_components), optional
+            Where to write the embedding, for example a file mapped by :func:`numpy.lib.format.open_memmap`;
+            `embedding_` is then this array.
 
         Returns
         -------
         Y : ndarray of shape (n_samples, n_components)
         """
+        if out is not None:
+            _check_out(out, X, self.n_components)
         self.fit(X, y)
+        if out is not None:
+            out[:] = self.embedding_
+            self.embedding_ = out
         return self.embedding_
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any, *, out: FloatArray | None = None) -> FloatArray:
         """Embed new points by their own rows of the kernel, ``a(x) S^(t-1) M``.
 
         Each row is embedded by itself, and a training point lands where `embedding_` has it. One case is undecidable:
@@ -110,7 +126,10 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, n_features)
-            For precomputed input the rows of the new points against the training points, (m, n_samples).
+            For precomputed input the rows of the new points against the training points, (m, n_samples). A file mapped
+            into memory is read in batches.
+        out : ndarray of shape (m, n_components), optional
+            Where to write the embedding, for example a file mapped by :func:`numpy.lib.format.open_memmap`.
 
         Returns
         -------
@@ -118,7 +137,12 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        return self.kernel_.at_new_points(X, self._coefficients).astype(self.embedding_.dtype, copy=False)
+        if out is None:
+            out = np.empty((X.shape[0], self.n_components_), dtype=self.embedding_.dtype)
+        else:
+            _check_out(out, X, self.n_components_)
+        with shown(self.verbose):
+            return self.kernel_.at_new_points(X, self._coefficients, out)
 
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
@@ -206,6 +230,10 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _check_parameters(self) -> None:
         """Refuse parameters that only this estimator has and that make no sense."""
 
+    def _columns(self, n_samples: int) -> int:  # noqa: ARG002
+        """Number of columns that the kernel will be multiplied by, for the estimate of memory."""
+        return int(self.n_components)
+
     @abstractmethod
     def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
         """Fitted attributes: `embedding_`, `_coefficients` and what else the estimator keeps."""
@@ -267,16 +295,12 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return intrinsic_dimension(affinity.X, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
 
     def _say_kernel(self, kernel: HeatKernel) -> None:
-        if not self.verbose:
-            return
         scaling, affinity = kernel.scaling, kernel.affinity
         assert scaling is not None
-        held = "the given affinity"
+        held = affinity.description if affinity is not None else "a given kernel"
         if isinstance(affinity, GaussianAffinity):
-            pairs = "every pair" if affinity.n_neighbors is None else f"{affinity.n_neighbors} neighbours"
-            width = f"{np.median(np.asarray(affinity.epsilon)):.4g}"
-            held = f"{pairs}, bandwidth {width} ({kernel.bandwidth_rule})"
-        print(  # noqa: T201
+            held += f", bandwidth {np.median(np.asarray(affinity.epsilon)):.4g} ({kernel.bandwidth_rule})"
+        say(
             f"[{type(self).__name__}] {kernel.shape[0]} samples, {kernel.dtype}, {held}; {self.normalization} in "
             f"{scaling.n_iter} products, row sums within {scaling.residual:.1e}"
         )
@@ -293,6 +317,20 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.positive_only = tags.input_tags.pairwise
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _check_out(out: Any, X: Any, n_components: Any) -> None:
+    """Refuse an array that the embedding cannot be written to, before any work is done."""
+    wanted = (_n_rows(X), out.shape[1] if n_components == "auto" else n_components)
+    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype.kind != "f" or not out.flags.writeable:
+        raise ValueError(
+            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of floats "
+            f"of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
+        )
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:

@@ -45,6 +45,8 @@ class DiffusionMaps(HeatEmbedding):
     n_neighbors : int, None or "auto", default="auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
         "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
+    cutoff : float or None, default=None
+        Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}, default="auto"
         "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
         keeps it, and completes self-loops that a precomputed affinity lacks.
@@ -118,6 +120,7 @@ class DiffusionMaps(HeatEmbedding):
         metric_params: dict[str, Any] | None = None,
         bandwidth_neighbor: int | None = None,
         n_neighbors: int | str | None = "auto",
+        cutoff: float | None = None,
         diagonal: str = "auto",
         solver: str = "auto",
         device: str = "auto",
@@ -135,6 +138,7 @@ class DiffusionMaps(HeatEmbedding):
         self.metric_params = metric_params
         self.bandwidth_neighbor = bandwidth_neighbor
         self.n_neighbors = n_neighbors
+        self.cutoff = cutoff
         self.diagonal = diagonal
         self.solver = solver
         self.device = device

@@ -58,6 +58,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
     n_neighbors : int, None or "auto", default="auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
         "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
+    cutoff : float or None, default=None
+        Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}, default="auto"
         "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
         keeps it, and completes self-loops that a precomputed affinity lacks.
@@ -151,6 +153,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         metric_params: dict[str, Any] | None = None,
         bandwidth_neighbor: int | None = None,
         n_neighbors: int | str | None = "auto",
+        cutoff: float | None = None,
         diagonal: str = "auto",
         sketch: str | ArrayLike = "gaussian",
         n_exact: int = 0,
@@ -173,6 +176,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self.metric_params = metric_params
         self.bandwidth_neighbor = bandwidth_neighbor
         self.n_neighbors = n_neighbors
+        self.cutoff = cutoff
         self.diagonal = diagonal
         self.sketch = sketch
         self.n_exact = n_exact
@@ -217,6 +221,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
             return int(self.n_components)
         pairs_of = n_samples if self.simultaneous else None
         return components_for(self.distance_error, pairs_of) + int(self.n_exact)
+
+    def _columns(self, n_samples: int) -> int:
+        return self._resolve_components(n_samples)
 
     def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
         n = kernel.shape[0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 
 # Columns of the identity that the generic `toarray` multiplies at a time.
 _IDENTITY_BLOCK = 256
@@ -22,6 +22,13 @@ class Operator(ABC):
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    # The order in which an operator would rather have its rows, or None: work that multiplies again and again is done
+    # on `reordered`, with ``V[order]``, so that rows are moved once and not with every product.
+    order: IntArray | None = None
+
+    def reordered(self) -> Operator:
+        """The same matrix with rows and columns in `order`: entry (i, j) is that of (order[i], order[j])."""
+        return self
 
     @abstractmethod
     def matmat(self, V: FloatArray) -> FloatArray:

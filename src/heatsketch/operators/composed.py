@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 from .base import Operator
 
 
@@ -13,7 +15,7 @@ class ComposedOperator(Operator):
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
-        self.shape, self.dtype = operator.shape, operator.dtype
+        self.shape, self.dtype, self.order = operator.shape, operator.dtype, operator.order
 
     def asblock(self, V: ArrayLike) -> FloatArray:
         """`V` as the operator inside wants it."""
@@ -33,6 +35,12 @@ class ScaledOperator(ComposedOperator):
     def __init__(self, operator: Operator, left: FloatArray, right: FloatArray) -> None:
         super().__init__(operator)
         self.left, self.right = operator.asblock(left), operator.asblock(right)
+
+    def reordered(self) -> ScaledOperator:
+        """The same matrix with rows and columns in `order`."""
+        if self.order is None:
+            return self
+        return ScaledOperator(self.operator.reordered(), self.left[self.order], self.right[self.order])
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """diag(left) (K (diag(right) V))."""
@@ -65,6 +73,10 @@ class DeflatedOperator(ComposedOperator):
         super().__init__(operator)
         self.vector = operator.asblock(vector)
 
+    def reordered(self) -> DeflatedOperator:
+        """The same matrix with rows and columns in `order`."""
+        return self if self.order is None else DeflatedOperator(self.operator.reordered(), self.vector[self.order])
+
     def project(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) V for a block of columns, (N, k) -> (N, k)."""
         return V - self.vector[:, None] * (self.vector @ V)[None, :]
@@ -76,3 +88,29 @@ class DeflatedOperator(ComposedOperator):
     def toarray(self) -> FloatArray:
         """The deflated matrix."""
         return self.project(self.project(self.operator.toarray()).T).T
+
+
+class FoldedOperator(Operator):
+    """``E K E^T``: a kernel between distinct points, for data in which points coincide.
+
+    Parameters
+    ----------
+    operator : Operator of shape (U, U)
+    places : ndarray of int, shape (N,)
+        Which of the U distinct points each of the N points is.
+    """
+
+    def __init__(self, operator: Operator, places: IntArray) -> None:
+        self.operator, self.places = operator, places
+        n = len(places)
+        self.shape, self.dtype = (n, n), operator.dtype
+        ones = np.ones(n, dtype=operator.dtype)
+        self._gather = sparse.csr_array((ones, (places, np.arange(n))), shape=(operator.shape[0], n))
+
+    def matmat(self, V: FloatArray) -> FloatArray:
+        """E (K (E^T V))."""
+        return self.operator.matmat(np.asarray(self._gather @ V))[self.places]
+
+    def toarray(self) -> FloatArray:
+        """The matrix between all points."""
+        return np.asarray(self.operator.toarray()[np.ix_(self.places, self.places)])

@@ -5,23 +5,85 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
+from ..chunks import chunks
+from ..threads import each
 from .base import Operator
+
+# From so many entries on, rows are put in an order in which neighbours share neighbours: fewer stay in the cache.
+_REORDER_ENTRIES = 1 << 20
+# Entries times columns that one thread multiplies at a time.
+_SHARE = 1 << 20
 
 
 class SparseOperator(Operator):
-    """Products with a SciPy sparse array in CSR form, shape (N, N)."""
+    """Products with a symmetric sparse matrix of shape (N, N), in compressed rows, on all cores.
 
-    def __init__(self, array: Any) -> None:
-        self.array = array.tocsr()
-        self.shape = (array.shape[0], array.shape[1])
-        self.dtype = array.dtype
+    Parameters
+    ----------
+    array : SciPy sparse array or matrix
+    order : ndarray of int, shape (N,), optional
+        Given: the rows and columns of `array` are already in this order, ``array[i, j] = K[order[i], order[j]]``. Left
+        out: a large matrix is put in the order of reverse Cuthill and McKee, which makes products several times
+        faster, and a small one is left as it is.
+    threads : int, optional
+        By default all cores.
+    """
+
+    def __init__(self, array: Any, *, order: IntArray | None = None, threads: int | None = None) -> None:
+        held = sparse.csr_array(array)
+        if order is None and held.nnz >= _REORDER_ENTRIES:
+            order = reverse_cuthill_mckee(sparse.csr_matrix(held), symmetric_mode=True).astype(np.int64)
+            held = permuted(held, order)
+        self._held, self.order, self._threads = held, order, threads
+        self.shape, self.dtype = (held.shape[0], held.shape[1]), held.dtype
+
+    @property
+    def array(self) -> Any:
+        """The matrix as a csr_array, rows and columns as given."""
+        return self._held if self.order is None else permuted(self._held, np.argsort(self.order))
+
+    def reordered(self) -> SparseOperator:
+        """The same matrix with rows and columns in `order`."""
+        if self.order is None:
+            return self
+        same = SparseOperator.__new__(SparseOperator)
+        same.__dict__.update(self.__dict__, order=None)
+        return same
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """K V, row by row over the nonzero entries."""
-        return np.asarray(self.array @ V)
+        from ..compiled import sparse_product  # noqa: PLC0415
+
+        if self.order is not None:
+            out = np.empty_like(V)
+            out[self.order] = self.reordered().matmat(V[self.order])
+            return out
+        V = np.ascontiguousarray(V)
+        out = np.empty_like(V)
+        K = self._held
+
+        def multiply(rows: slice) -> None:
+            sparse_product(K.indptr, K.indices, K.data, V, out, rows.start, rows.stop)
+
+        if V.shape[1]:
+            per_row = V.shape[1] * (1 + K.nnz // max(1, K.shape[0]))
+            each(multiply, chunks(K.shape[0], per_row, _SHARE), threads=self._threads)
+        return out
 
     def toarray(self) -> FloatArray:
         """The matrix with its zeros."""
         return np.asarray(self.array.toarray())
+
+
+def permuted(K: Any, order: IntArray) -> Any:
+    """``K[order][:, order]`` with sorted columns, for K in compressed rows."""
+    inverse = np.empty(len(order), dtype=K.indices.dtype)
+    inverse[order] = np.arange(len(order), dtype=K.indices.dtype)
+    rows = K[order]
+    out = sparse.csr_array((rows.data, inverse[rows.indices], rows.indptr), shape=K.shape)
+    out.sort_indices()
+    return out

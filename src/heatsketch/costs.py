@@ -1,0 +1,275 @@
+"""What a fit will cost, in memory and time, before anything is started."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .bandwidth import bandwidth_by_rule
+from .choice import Choice, choose
+from .chunks import CHUNK_ENTRIES
+from .clusters import compared_share
+from .inputs import KernelOptions, check_count, check_points
+from .neighbors import index_kind
+from .radius import ENTRY, RadiusAffinity
+from .resources import available_memory, gigabytes
+from .threads import n_threads, workers
+
+__all__ = ["Estimate", "estimate", "predict"]
+
+# Seconds that the parts of a fit take on the machine below; `docs/scale.md` has the measurements behind them.
+_REFERENCE_FLOPS = 2.5e11  # float32 multiplications and additions a second in a large matrix product, on both cores
+_TREE_POINT = 7e-6  # a point's neighbours by a tree
+_CLUSTER_POINT = 2.2e-5  # a point's clustering, calibration and exact distances
+_CLUSTER_PAIR = (1.0e-9, 2.5e-11)  # a pair that is compared, and for each feature
+_BLOCK_PAIR = 1.2e-8  # a pair in an exact search by blocks
+_GRAPH_POINT = 6e-6  # a point's part in the graph
+_SPARSE_ENTRY = 9e-10  # an entry of the graph times a number
+_TILE_PAIR = (1.0e-9, 1.3e-11)  # a kernel entry formed on the fly, and for each column or feature
+_ENTRY_SECONDS = 1e-7  # an entry that a cutoff keeps
+_DENSE_PAIR = 1.5e-8  # an entry of the kernel that is held
+_DENSE_PRODUCT = 4e-10  # an entry of the kernel that is held, times a number
+_FIXED = 0.05
+# Share of all pairs of points that a search by clusters compares, where nothing is known of the data.
+_TYPICAL_SHARE = 0.06
+# Products that balancing takes, and the least number of columns whose cost can be told from fewer.
+_BALANCING = 12
+_NARROWEST = 4
+# Entries of the union graph for each neighbour asked for.
+_UNION = 1.35
+# A fit that would take more than this share of the available memory is refused.
+_REFUSE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a fit will take.
+
+    Attributes
+    ----------
+    n_samples : int
+    held : str
+        How the kernel will be held, in words.
+    n_neighbors : int or None
+        None for every pair.
+    memory : int
+        Bytes at the peak, beside X and the libraries themselves.
+    available : int
+        Bytes at hand.
+    seconds : float or None
+        On this machine; None where it was not asked for.
+    """
+
+    n_samples: int
+    held: str
+    n_neighbors: int | None
+    memory: int
+    available: int
+    seconds: float | None = None
+
+    def require_memory(self) -> None:
+        """Refuse a fit that cannot fit, and say what could.
+
+        Raises
+        ------
+        MemoryError
+        """
+        if self.memory <= _REFUSE * self.available:
+            return
+        remedy = "fewer neighbours or components, float32 data, or a sample of the points with transform for the rest"
+        if self.n_neighbors is None:
+            remedy = f"neighbours instead of every pair (n_neighbors='auto'), or {remedy}"
+        raise MemoryError(
+            f"{self.n_samples} samples with {self.held} would take about {gigabytes(self.memory)}, and "
+            f"{gigabytes(self.available)} are available. Use {remedy}; heatsketch.estimate tells what a choice takes."
+        )
+
+    def __str__(self) -> str:
+        took = "" if self.seconds is None else f", {_duration(self.seconds)}"
+        return f"{self.n_samples} samples, {self.held}: about {gigabytes(self.memory)} of memory{took}"
+
+
+def estimate(
+    X_or_shape: Any,
+    *,
+    n_components: int = 2,
+    power: float = 8,
+    bandwidth: float | str = "auto",
+    normalization: str = "bistochastic",
+    affinity: str = "gaussian",
+    metric: str | Callable[..., float] = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    n_neighbors: int | str | None = "auto",
+    cutoff: float | None = None,
+    dtype: Any = None,
+) -> Estimate:
+    """Memory and time of an embedding, before anything is started.
+
+    Parameters
+    ----------
+    X_or_shape : array-like or sparse matrix, or tuple (n_samples, n_features)
+        With the data, a small sample tells how many pairs a search for neighbours must compare; with a shape, what is
+        typical is assumed.
+    n_components, power, bandwidth, normalization, affinity, metric, metric_params, n_neighbors, cutoff
+        As for :class:`GaussianProcessEmbedding`.
+    dtype : dtype, optional
+        For a shape; float64 by default.
+
+    Returns
+    -------
+    estimate : Estimate
+        Within a factor of two of what a fit takes (`docs/scale.md` has the measurements).
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> small = hs.estimate((5000, 10), n_components=2)
+    >>> print(small.held)
+    every pair, held (200.0 MB)
+    >>> large = hs.estimate((1_000_000, 50), n_components=10, power=16, dtype="float32")
+    >>> large.n_neighbors
+    32
+    >>> large.memory < 3e9
+    True
+    """
+    options = KernelOptions(
+        bandwidth=bandwidth,
+        normalization=normalization,
+        alpha=1.0,
+        affinity=affinity,
+        metric=metric,
+        metric_params=metric_params,
+        bandwidth_neighbor=None,
+        n_neighbors=n_neighbors,
+        cutoff=cutoff,
+        diagonal="auto",
+        tol=1e-8,
+        max_iter=1000,
+    )
+    check_count(n_components, "n_components")
+    X = None
+    if isinstance(X_or_shape, tuple) and all(isinstance(size, (int, np.integer)) for size in X_or_shape):
+        shape, dtype = X_or_shape, np.dtype(np.float64 if dtype is None else dtype)
+        if len(shape) != 2 or min(shape) < 1:
+            raise ValueError(f"the shape {shape} was given; it must be (n_samples, n_features).")
+    else:
+        X = check_points(X_or_shape, options)
+        shape, dtype = X.shape, X.dtype
+    known = predict(shape, dtype, options, n_components=n_components, sparse_points=sparse.issparse(X))
+    if cutoff is not None:
+        return _with_cutoff(X, options, known, n_components, power)
+    return replace(known, seconds=_seconds(shape, X, options, n_components, power))
+
+
+def predict(
+    shape: tuple[int, ...], dtype: Any, options: KernelOptions, *, n_components: int, sparse_points: bool = False
+) -> Estimate:
+    """The memory that a fit will take, for options that have been checked."""
+    n, item = int(shape[0]), np.dtype(dtype).itemsize
+    # A block of columns: the sketch in float64, what it becomes, and what a product makes of it.
+    blocks = n * n_components * (8 + 5 * item)
+    if options.affinity == "precomputed":
+        return Estimate(n, "the given affinity", None, int(blocks + 16 * n), available_memory())
+    choice = choose(shape, dtype, options, sparse_points)
+    held = _held_memory(shape, item, options, choice, sparse_points)
+    return Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
+
+
+def _held_memory(
+    shape: tuple[int, ...], item: int, options: KernelOptions, choice: Choice, sparse_points: bool
+) -> float:
+    """Peak of what the kernel itself takes."""
+    n, d = int(shape[0]), int(shape[1])
+    scratch = 4.0 * 8 * min(CHUNK_ENTRIES, n * n)  # a few arrays of a chunk's size
+    vectors = 8.0 * n * 16  # scalings and the history of their acceleration
+    if options.cutoff is not None:
+        return n * d * float(item) + vectors + scratch  # the entries are counted once the bandwidth is known
+    if choice.tiled:
+        return n * d * (8.0 + item) + vectors + scratch / 4
+    if choice.n_neighbors is None:
+        return n * n * item + vectors + scratch
+    kind = index_kind(shape, options.measure, sparse_points)
+    listed = choice.n_neighbors + 4
+    points = {"tree": 3 * 8.0, "clusters": float(item), "blocks": 0.0}[kind] * n * d
+    lists = n * listed * 12.0
+    search = {"tree": scratch, "clusters": n * listed * 16.0, "blocks": n_threads() * scratch}[kind]
+    entries = n * (1 + _UNION * choice.n_neighbors)
+    graph = entries * (12.0 + item) + n * listed
+    return points + lists + max(search, graph) + vectors
+
+
+def _with_cutoff(X: Any, options: KernelOptions, known: Estimate, n_components: int, power: float) -> Estimate:
+    """An estimate for pairs chosen by their affinity, of which a sample of rows tells how many there are."""
+    if X is None:
+        raise ValueError("how many pairs a cutoff keeps depends on the data; give X itself instead of its shape.")
+    assert options.cutoff is not None
+    epsilon: Any = options.bandwidth
+    if isinstance(epsilon, str):
+        epsilon, _ = bandwidth_by_rule(X, epsilon, options.measure)
+    entries = RadiusAffinity(X, epsilon, options.cutoff, metric=options.measure).expected_entries()
+    _, columns = _products(options, n_components, power)
+    search = _search_seconds(X.shape, X, options)
+    seconds = _FIXED + _slowness() * (search + entries * (_ENTRY_SECONDS + columns * _SPARSE_ENTRY))
+    return replace(known, memory=known.memory + int(ENTRY * entries), seconds=seconds)
+
+
+def _products(options: KernelOptions, n_components: int, power: float) -> tuple[float, float]:
+    """Products with the kernel that a fit takes, and columns multiplied in them altogether."""
+    steps = power if power < 128 else (2.0 * power * 24.0) ** 0.5
+    balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
+    return steps + balancing, steps * max(n_components, _NARROWEST) + balancing * _NARROWEST
+
+
+def _seconds(shape: tuple[int, ...], X: Any, options: KernelOptions, n_components: int, power: float) -> float:
+    """Time of a fit on this machine."""
+    n, d = int(shape[0]), int(shape[1])
+    products, columns = _products(options, n_components, power)
+    if options.affinity == "precomputed":
+        entries = float(X.nnz) if sparse.issparse(X) else float(n) * n
+        return _FIXED + entries * columns * _SPARSE_ENTRY * _slowness()
+    choice = choose(shape, np.float64 if X is None else X.dtype, options, sparse.issparse(X))
+    if choice.tiled:
+        work = products * n * n / 2.0 * (_TILE_PAIR[0] + _TILE_PAIR[1] * (d + 2 * n_components))
+    elif choice.n_neighbors is None:
+        work = n * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT)
+    else:
+        work = _search_seconds(shape, X, options) + n * _GRAPH_POINT
+        work += n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
+    return _FIXED + work * _slowness()
+
+
+def _search_seconds(shape: tuple[int, ...], X: Any, options: KernelOptions) -> float:
+    n, d = int(shape[0]), int(shape[1])
+    kind = index_kind(shape, options.measure, sparse.issparse(X))
+    if kind == "tree":
+        return n * _TREE_POINT
+    if kind == "blocks":
+        return n * float(n) * _BLOCK_PAIR
+    share = _TYPICAL_SHARE if X is None else compared_share(X)
+    return n * _CLUSTER_POINT + share * n * n / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
+
+
+@cache
+def _slowness() -> float:
+    """How many times longer a matrix product takes here than on the machine of the constants above."""
+    size, rounds = 512, 8 * n_threads()
+    A = np.linspace(-1.0, 1.0, size * size, dtype=np.float32).reshape(size, size)
+    with workers() as share:
+        best = np.inf
+        for _ in range(3):
+            start = time.perf_counter()
+            for _ in share(lambda _: A @ A.T[::-1].T, range(rounds)):
+                pass
+            best = min(best, time.perf_counter() - start)
+    return max(_REFERENCE_FLOPS * best / (rounds * 2.0 * size**3), 0.1)
+
+
+def _duration(seconds: float) -> str:
+    """A time in words."""
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

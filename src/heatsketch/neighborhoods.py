@@ -1,0 +1,222 @@
+"""The neighbour graph of a data set: which pairs are kept, and which a new point would keep.
+
+A pair is kept when it lies within the larger of its two k-th neighbour radii: the union of both ends' neighbourhoods.
+That is a property of two points and the data, so it extends to new points. Points that coincide are one vertex with a
+multiplicity; they count as neighbours of others as often as they are there, and never of each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ._typing import FloatArray, IntArray
+from .chunks import chunks
+from .kernels import Metric, squared_distances
+from .neighbors import NeighborIndex, make_index
+from .progress import task
+from .sketch import GaussianSketch
+
+__all__ = ["Neighborhoods", "NewRows", "distinct"]
+
+# A pair at the very edge of a neighbourhood is in it whichever end it is seen from, in spite of rounding.
+EDGE = 1.0 + 1e-8
+# Neighbours looked for beyond k, to see whether others are as far away as the k-th. Where more than this share of the
+# points of a large data set have more such, as on a grid, the search is repeated with more neighbours, up to so many
+# times k; then the order of the points decides.
+_SLACK = 4
+_TIED = 0.01
+_MOST_TIES = 4
+# Up to this many points all of them are looked at for every new point.
+_SMALL = 2000
+# Points with the widest neighbourhoods, which may reach new points that are far away.
+_WIDEST = 256
+
+
+def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
+    """Which rows of `X` are equal, or None if no two are.
+
+    Returns
+    -------
+    first : ndarray of int, shape (U,)
+        A row for each distinct one.
+    places : ndarray of int, shape (N,)
+        Which of these each row is.
+    """
+    probe = GaussianSketch(0).matrix(X.shape[1], 1)[:, 0]
+    keys = np.concatenate([np.asarray(X[rows] @ probe).ravel() for rows in chunks(X.shape[0], X.shape[1])])
+    order = np.argsort(keys, kind="stable")
+    alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    if not len(alike):
+        return None
+    new = np.ones(len(order), dtype=bool)
+    for some in chunks(len(alike), X.shape[1]):
+        here, there = X[order[alike[some] + 1]], X[order[alike[some]]]
+        apart = np.asarray(abs(here - there).sum(axis=1)).ravel() > 0
+        new[alike[some] + 1] = apart
+    if new.all():
+        return None
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.cumsum(new) - 1
+    return order[new], places
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The pairs that new points would keep, in compressed rows.
+
+    Attributes
+    ----------
+    indptr, columns : ndarrays of int
+        Columns are numbers of vertices, in the order of the index.
+    squared : ndarray of float64
+    lists : tuple of ndarrays of shape (m, k)
+        The nearest vertices and squared distances.
+    twin : ndarray of int, shape (m,)
+        The vertex that a new point coincides with, or -1.
+    """
+
+    indptr: IntArray
+    columns: IntArray
+    squared: FloatArray
+    lists: tuple[IntArray, FloatArray]
+    twin: IntArray
+
+
+class Neighborhoods:
+    """Neighbourhoods of the points of a data set.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    n_neighbors : int
+    metric : Metric
+    at_least : int
+        Neighbours that `scales` will be asked for.
+
+    Attributes
+    ----------
+    places : ndarray of int, shape (N,), or None
+        Which vertex each point is, where points coincide.
+    index : NeighborIndex
+        Of the vertices.
+    radii : ndarray of shape (U,)
+        Squared distance of each vertex, in the order of the index, to its k-th neighbour.
+    """
+
+    def __init__(self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0) -> None:
+        self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
+        same = None if metric.precomputed else distinct(X)
+        self._X = X if same is None else X[same[0]]
+        self.places = None if same is None else same[1]
+        self.index: NeighborIndex = make_index(self._X, metric)
+        counts = np.ones(self._X.shape[0]) if same is None else np.bincount(same[1])
+        self._multiplicity = counts[self.index.order].astype(np.float32)
+        self._search()
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of distinct points."""
+        return int(self._X.shape[0])
+
+    def _search(self) -> None:
+        n, k = self.n_vertices, self.n_neighbors
+        most = max(1, n - 1 if n <= _SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
+        most = min(max(most, self._at_least), n - 1)
+        wanted = min(most, max(k + _SLACK, self._at_least))
+        while True:
+            with task("finding neighbours") as advance:
+                ids, squared = self.index.neighbors(wanted, advance)
+            self.radii = self.kth(ids, squared, k)
+            self._kept = within(squared, self.radii)
+            tied = float((self._kept == wanted).mean())
+            if wanted == most or tied <= (0.0 if n <= 10 * _SMALL else _TIED):
+                break
+            wanted = min(most, 2 * wanted)
+        self.ids, self.squared = ids, squared
+
+    def kth(self, ids: IntArray, squared: FloatArray, k: int) -> FloatArray:
+        """Squared distance to the k-th neighbour that does not coincide, from lists of neighbours, shape (m,).
+
+        Where fewer than k points are apart it is the distance of the farthest.
+        """
+        out = np.empty(len(ids))
+        for rows in chunks(len(ids), 4 * ids.shape[1]):
+            apart = squared[rows] > 0
+            seen = np.cumsum(np.where(apart, self._multiplicity[ids[rows]], 0), axis=1)
+            first = np.where(seen[:, -1] >= k, (seen >= k).argmax(axis=1), ids.shape[1] - 1)
+            out[rows] = squared[rows][np.arange(len(first)), first]
+        return out
+
+    def scales(self, k: int) -> FloatArray:
+        """Squared distance of each vertex to its k-th neighbour, for k up to the number kept, shape (U,)."""
+        return self.kth(self.ids, self.squared, k)
+
+    def graph(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """All pairs that are kept, in compressed rows: indptr, columns, squared distances; vertices come first.
+
+        The lists of neighbours are given up, since the graph holds what is in them.
+        """
+        from .compiled import mirror, unite  # noqa: PLC0415
+
+        kept = self._kept.astype(np.int32)
+        missing, mutual = np.zeros(self.n_vertices, dtype=np.int64), np.zeros(self.ids.shape, dtype=bool)
+        mirror(self.ids, kept, missing, mutual)
+        indptr = np.concatenate([[0], np.cumsum(1 + kept + missing)])
+        columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], self.squared.dtype)
+        unite(self.ids, self.squared, kept, mutual, indptr, columns, values)
+        del self.ids, self.squared, self._kept
+        return indptr, columns, values
+
+    def rows(self, Q: Any, k_scale: int = 0) -> NewRows:
+        """The pairs that new points would keep.
+
+        Looked at are the nearest vertices, more than twice as many as a point has neighbours, and those whose
+        neighbourhoods are widest; up to 2,000 vertices all of them.
+
+        Parameters
+        ----------
+        Q : ndarray or csr_array of shape (m, d), or distances (m, N)
+        k_scale : int
+            Neighbours that must be in the lists.
+        """
+        n, k = self.n_vertices, self.n_neighbors
+        ids, squared = self.index.query(Q, n if n <= _SMALL else min(n, 2 * max(k, k_scale) + 16))
+        radii = self.kth(ids, squared, k)
+        keep = squared <= EDGE * np.maximum(radii[:, None], self.radii[ids])
+        row, column = np.nonzero(keep)
+        parts = [(row, ids[keep], squared[keep])]
+        if ids.shape[1] < n:
+            wide = np.argpartition(self.radii, n - _WIDEST)[n - _WIDEST :]
+            D2 = squared_distances(Q, self._X[self.index.order[wide]], self._metric)
+            # Nearer ones have been found already.
+            row, column = np.nonzero((D2 > squared[:, -1:]) & (D2 <= EDGE * self.radii[wide]))
+            parts.append((row, wide[column], D2[row, column]))
+        row, column, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.argsort(row, kind="stable")
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=Q.shape[0]))])
+        twin = np.where(squared[:, 0] == 0, ids[:, 0], -1)
+        return NewRows(indptr, column[order], values[order], (ids, squared), twin)
+
+    def at_points(self, values: FloatArray) -> FloatArray:
+        """Values of the vertices, in the order of the index, as values of all points, (U,) -> (N,)."""
+        out = np.empty_like(values)
+        out[self.index.order] = values
+        return out if self.places is None else out[self.places]
+
+    def unfolded(self, rows: Any) -> Any:
+        """Rows against the vertices, in the order of the index, as rows against all points, (m, U) -> (m, N)."""
+        back = np.argsort(self.index.order)
+        rows = sparse.csr_array(rows)[:, back]
+        return rows if self.places is None else rows[:, self.places]
+
+
+def within(squared: FloatArray, radii: FloatArray) -> IntArray:
+    """How many of the leading entries of each row lie within its radius, shape (m,)."""
+    out = np.empty(len(squared), dtype=np.int64)
+    for rows in chunks(len(squared), squared.shape[1]):
+        out[rows] = (squared[rows] <= EDGE * radii[rows, None]).sum(axis=1)
+    return out

@@ -1,0 +1,231 @@
+"""Nearest neighbours by the best tool for the case: a tree in few dimensions, clusters in many, blocks for the rest.
+
+Every index numbers the points in an order of its own (`order`), in which neighbours have numbers that are close.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from ._typing import FloatArray, IntArray
+from .chunks import chunks
+from .clusters import ClusterIndex, Progress
+from .kernels import Metric, squared_distances
+from .threads import each, n_threads
+
+__all__ = ["BlockedIndex", "NeighborIndex", "Neighbors", "TreeIndex", "index_kind", "make_index", "nearest_neighbors"]
+
+# A tree looks at few points while the dimension is small; its cost grows fast with it.
+_TREE_FEATURES = 6
+# Up to this many points all distances are soon computed, whatever the metric.
+_BLOCKED_LIMIT = 4096
+# Metrics of a tree, as the exponent p of Minkowski's.
+_MINKOWSKI = {
+    "euclidean": 2.0,
+    "l2": 2.0,
+    "cityblock": 1.0,
+    "l1": 1.0,
+    "manhattan": 1.0,
+    "chebyshev": np.inf,
+}
+
+
+class NeighborIndex(Protocol):
+    """What a neighbour search owes.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (N,)
+        Position `i` in this order is point ``order[i]`` of the data; all numbers below are positions.
+    method : str
+    recall : float or None
+        Share of the true neighbours found; 1 for exact methods, None before a search by one that is not.
+    """
+
+    order: IntArray
+    method: str
+    recall: float | None
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point, nearest first: numbers and squared distances, (N, k)."""
+
+    def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query, (m, k)."""
+
+
+class TreeIndex:
+    """Exact search by a k-d tree.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d)
+    p : float
+        Exponent of Minkowski's metric.
+    """
+
+    method = "tree"
+
+    def __init__(self, X: FloatArray, p: float = 2.0) -> None:
+        self._p = p
+        self.recall: float | None = 1.0
+        # The tree's own order puts the points of a leaf side by side.
+        self.order = cKDTree(X, balanced_tree=False, compact_nodes=False).indices.astype(np.int64)
+        self._tree = cKDTree(X[self.order], balanced_tree=False)
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point."""
+        points = self._tree.data
+        n = len(points)
+        ids, squared = np.empty((n, k), dtype=np.int32), np.empty((n, k))
+        for rows in chunks(n, 4 * k):
+            found, distances = self._query(points[rows], k + 1)
+            numbers = np.arange(rows.start, rows.stop)
+            # A point finds itself, first unless another coincides with it.
+            other = found != numbers[:, None]
+            other[other.all(axis=1), -1] = False
+            ids[rows] = found[other].reshape(-1, k)
+            squared[rows] = distances[other].reshape(-1, k)
+            if progress is not None:
+                progress(rows.stop, n)
+        return ids, squared
+
+    def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query."""
+        found, squared = self._query(Q, k)
+        return found.astype(np.int32), squared
+
+    def _query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        distances, found = self._tree.query(Q, k, p=self._p, workers=n_threads())
+        distances, found = distances.reshape(len(Q), k), found.reshape(len(Q), k)
+        if self._p != 2.0:
+            return found, distances**2
+        squared = np.empty(found.shape)
+        ids = found.astype(np.int32)
+        _measure(np.asarray(Q, dtype=np.float64), self._tree.data, ids, squared)  # the root that was taken costs digits
+        return ids, squared
+
+
+class BlockedIndex:
+    """Exact search by computing all distances, a block of rows at a time; for any metric.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances
+    metric : Metric
+    """
+
+    method = "blocks"
+
+    def __init__(self, X: Any, metric: Metric) -> None:
+        self._X, self._metric = X, metric
+        self.recall: float | None = 1.0
+        self.order = np.arange(X.shape[0])
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point."""
+        return self._search(self._X, k, itself=True, progress=progress)
+
+    def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query."""
+        return self._search(Q, k, itself=False)
+
+    def _search(self, Q: Any, k: int, *, itself: bool, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        m, n = Q.shape[0], self._X.shape[0]
+        ids, squared = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+
+        def search(rows: slice) -> None:
+            D2 = squared_distances(Q[rows], self._X, self._metric)
+            if itself:
+                D2[np.arange(len(D2)), np.arange(rows.start, rows.stop)] = np.inf
+            nearest = np.argpartition(D2, k - 1, axis=1)[:, :k] if k < n else np.tile(np.arange(n), (len(D2), 1))
+            distances = np.take_along_axis(D2, nearest, axis=1)
+            first = np.lexsort((nearest, distances), axis=1)
+            ids[rows] = np.take_along_axis(nearest, first, axis=1)
+            squared[rows] = np.take_along_axis(distances, first, axis=1)
+            if progress is not None:
+                progress(rows.stop, m)
+
+        each(search, chunks(m, n))
+        return ids, squared
+
+
+def index_kind(shape: tuple[int, ...], metric: Metric, sparse_points: bool) -> str:
+    """The search that suits the data: "tree", "clusters" or "blocks"."""
+    if sparse_points or metric.precomputed or metric.params or shape[0] <= _BLOCKED_LIMIT:
+        return "blocks"
+    if shape[1] <= _TREE_FEATURES and metric.name in _MINKOWSKI:
+        return "tree"
+    return "clusters" if metric.euclidean and metric.name != "sqeuclidean" else "blocks"
+
+
+def make_index(X: Any, metric: Metric) -> NeighborIndex:
+    """An index of the points, of the kind that suits them."""
+    kind = index_kind(X.shape, metric, sparse.issparse(X))
+    if kind == "tree":
+        return TreeIndex(X, _MINKOWSKI[str(metric.name)])
+    if kind == "clusters":
+        return ClusterIndex(X)
+    return BlockedIndex(X, metric)
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Nearest neighbours of every point among the others.
+
+    Attributes
+    ----------
+    indices : ndarray of int32, shape (N, k)
+        Nearest first.
+    squared : ndarray of float64, shape (N, k)
+        Squared distances.
+    recall : float
+        Share of the true neighbours found: 1 for exact methods, measured on a sample for others.
+    method : str
+        "tree", "clusters" or "blocks".
+    """
+
+    indices: IntArray
+    squared: FloatArray
+    recall: float
+    method: str
+
+
+def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean") -> Neighbors:
+    """Nearest neighbours of every point among the others.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    k : int
+        At most N - 1.
+    metric : Metric or str
+
+    Returns
+    -------
+    neighbors : Neighbors
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from heatsketch.neighbors import nearest_neighbors
+    >>> nearest_neighbors(np.array([[0.0], [1.0], [3.0]]), 1).indices.ravel()
+    array([1, 0, 1], dtype=int32)
+    """
+    index = make_index(X, metric if isinstance(metric, Metric) else Metric(metric))
+    ids, squared = index.neighbors(k)
+    numbers = index.order[ids].astype(np.int32)
+    inverse = np.argsort(index.order)
+    assert index.recall is not None
+    return Neighbors(numbers[inverse], squared[inverse], index.recall, index.method)
+
+
+def _measure(Q: FloatArray, points: FloatArray, ids: IntArray, squared: FloatArray) -> None:
+    """Squared distances by differences; numbers and distances are sorted."""
+    from .compiled import measure  # noqa: PLC0415
+
+    each(lambda rows: measure(Q, points, ids, rows.start, rows.stop, squared), chunks(len(ids), 1, 4096))

@@ -1,0 +1,122 @@
+"""Work shared among threads: NumPy, BLAS and compiled loops all let go of the interpreter while they run."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import cache, partial
+from itertools import islice
+from threading import local
+from typing import Any
+
+import numpy as np
+from joblib import cpu_count
+from threadpoolctl import ThreadpoolController
+
+from ._typing import FloatArray
+
+__all__ = ["Map", "Scratch", "each", "n_threads", "workers"]
+
+Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
+
+# The variable by which users and joblib's workers say how many threads numerical code may use.
+_LIMIT = "OMP_NUM_THREADS"
+
+
+def n_threads() -> int:
+    """Threads to use: the cores at hand, or fewer where ``OMP_NUM_THREADS`` says so.
+
+    Examples
+    --------
+    >>> from heatsketch.threads import n_threads
+    >>> n_threads() >= 1
+    True
+    """
+    cores = max(1, int(cpu_count()))
+    limit = os.environ.get(_LIMIT, "").split(",")[0].strip()
+    return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them would cost more than many a product."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="heatsketch", initializer=_mark_worker)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries at hand, looked up once."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _mark_worker() -> None:
+    _here.is_worker = True
+
+
+_here = local()
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+@contextmanager
+def workers(threads: int | None = None) -> Iterator[Map]:
+    """Threads for several rounds of work.
+
+    BLAS is held to one thread meanwhile: the jobs are the parallel part, and a sum whose order does not depend on the
+    number of threads is the same everywhere.
+
+    Parameters
+    ----------
+    threads : int, optional
+        `n_threads` by default.
+
+    Yields
+    ------
+    map : callable
+        ``map(function, jobs)``, an iterator over the results in the order of the jobs. Jobs are taken as they are
+        needed, a few ahead of the results. One that raises stops the rest; so does an interrupt.
+    """
+    threads = n_threads() if threads is None else threads
+    with _blas().limit(limits=1):
+        if threads == 1 or getattr(_here, "is_worker", False):  # a worker that waited for workers might wait forever
+            yield map
+        else:
+            yield partial(_ahead, _pool(threads), threads)
+
+
+def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable[..., Any], jobs: Iterable[Any]) -> Iterator[Any]:
+    waiting = iter(jobs)
+    pending: deque[Future[Any]] = deque(pool.submit(function, job) for job in islice(waiting, 2 * threads))
+    try:
+        while pending:
+            result = pending.popleft().result()
+            pending.extend(pool.submit(function, job) for job in islice(waiting, 1))
+            yield result
+    finally:
+        for future in pending:
+            future.cancel()
+        wait(pending)  # what has begun may hold on to arrays that the caller is about to use
+
+
+def each(function: Callable[..., Any], jobs: Iterable[Any], *, threads: int | None = None) -> None:
+    """Call ``function(job)`` for every job, on several threads."""
+    with workers(threads) as share:
+        for _ in share(function, jobs):
+            pass
+
+
+class Scratch(local):
+    """Arrays that each thread uses again and again: fresh memory for every tile would cost more than its arithmetic."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, FloatArray] = {}
+
+    def array(self, name: str, shape: tuple[int, int], dtype: Any) -> FloatArray:
+        """An uninitialised array; what it held before is lost."""
+        size = shape[0] * shape[1]
+        if name not in self._buffers or self._buffers[name].size < size:
+            self._buffers[name] = np.empty(size, dtype=dtype)
+        return self._buffers[name][:size].reshape(shape)

@@ -1,0 +1,160 @@
+"""Short vectors in compiled loops, said outright: LLVM finds them by itself in simple loops only.
+
+A vector here has a fixed number of lanes; LLVM maps it to whatever registers the processor has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = ["LANES", "bits_of", "float_of", "row_product", "within"]
+
+LANES = 16
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_CONTRACT = ("contract",)
+
+
+@intrinsic
+def bits_of(typing_context: Any, value: Any) -> Any:
+    """The bits of a float as an integer of the same size."""
+    integer = {types.float32: types.int32, types.float64: types.int64}[value]
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return integer(value), build
+
+
+@intrinsic
+def float_of(typing_context: Any, value: Any) -> Any:
+    """The float that has the bits of an integer of the same size."""
+    number = {types.int32: types.float32, types.int64: types.float64}[value]
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return number(value), build
+
+
+def _load(context: Any, builder: Any, kind: Any, array: Any, offset: Any, vector: Any) -> Any:
+    """A vector from an array's memory, counted in entries from its start."""
+    data = context.make_array(kind)(context, builder, array).data
+    pointer = builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
+    return builder.load(pointer, align=vector.element.get_abi_size(context.target_data))
+
+
+def _spread(builder: Any, value: Any, vector: Any) -> Any:
+    """A vector of one number."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count))
+
+
+@intrinsic
+def within(typing_context: Any, norm: Any, norms: Any, at: Any, products: Any, start: Any, limit: Any) -> Any:
+    """Bits of the lanes in which ``norm + norms[at + j] - products[start + j] <= limit``, for j < 16.
+
+    `products` is an array of two dimensions whose memory is counted from its start; `limit` is a float32.
+    """
+    signature = types.int64(types.float32, norms, types.int64, products, types.int64, types.float32)
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.FloatType(), LANES)
+        right = _load(context, builder, sig.args[1], args[1], args[2], vector)
+        product = _load(context, builder, sig.args[3], args[3], args[4], vector)
+        distance = builder.fsub(builder.fadd(_spread(builder, args[0], vector), right), product)
+        lanes = builder.fcmp_ordered("<=", distance, _spread(builder, args[5], vector))
+        return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), _I64)
+
+    return signature, build
+
+
+@intrinsic
+def within_each(
+    typing_context: Any,
+    norm: Any,
+    norms: Any,
+    at: Any,
+    products: Any,
+    start: Any,
+    limits: Any,
+    there: Any,
+) -> Any:
+    """As `within`, against ``limits[there + j]``."""
+    signature = types.int64(types.float32, norms, types.int64, products, types.int64, limits, types.int64)
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.FloatType(), LANES)
+        right = _load(context, builder, sig.args[1], args[1], args[2], vector)
+        product = _load(context, builder, sig.args[3], args[3], args[4], vector)
+        limit = _load(context, builder, sig.args[5], args[5], args[6], vector)
+        distance = builder.fsub(builder.fadd(_spread(builder, args[0], vector), right), product)
+        lanes = builder.fcmp_ordered("<=", distance, limit)
+        return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), _I64)
+
+    return signature, build
+
+
+@intrinsic
+def lowest_bit(typing_context: Any, bits: Any) -> Any:
+    """Position of the lowest bit that is set, of a number that is not zero."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), build
+
+
+def row_product(lanes: int) -> Callable[..., None]:
+    """A function that computes `lanes` columns of one row of a sparse product, with the sums held in registers.
+
+    The function has the signature ``(indices, data, V, out, row, column, start, stop)``: the entries `start` to `stop`
+    of the sparse matrix belong to the row, and `column` is the first column.
+    """
+
+    @intrinsic
+    def multiply(
+        typing_context: Any,
+        indices: Any,
+        data: Any,
+        V: Any,
+        out: Any,
+        row: Any,
+        column: Any,
+        start: Any,
+        stop: Any,
+    ) -> Any:
+        signature = types.void(indices, data, V, out, types.int64, types.int64, types.int64, types.int64)
+
+        def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            kinds = dict(zip(("indices", "data", "V", "out"), sig.args[:4], strict=True))
+            arrays = {
+                name: context.make_array(kind)(context, builder, args[i])
+                for i, (name, kind) in enumerate(kinds.items())
+            }
+            vector = ir.VectorType(context.get_value_type(kinds["V"].dtype), lanes)
+            width = builder.extract_value(arrays["V"].shape, 1)
+            total = cgutils.alloca_once(builder, vector)
+            builder.store(ir.Constant(vector, [0.0] * lanes), total)
+            with cgutils.for_range_slice(builder, args[6], args[7], ir.Constant(_I64, 1), _I64) as (entry, _):
+                j = builder.load(builder.gep(arrays["indices"].data, [entry]))
+                j = builder.sext(j, _I64) if j.type.width < 64 else j
+                value = builder.load(builder.gep(arrays["data"].data, [entry]))
+                offset = builder.add(builder.mul(j, width), args[5])
+                lane = _load(context, builder, kinds["V"], args[2], offset, vector)
+                product = builder.fmul(lane, _spread(builder, value, vector), flags=_CONTRACT)
+                builder.store(builder.fadd(product, builder.load(total), flags=_CONTRACT), total)
+            offset = builder.add(builder.mul(args[4], width), args[5])
+            pointer = builder.bitcast(builder.gep(arrays["out"].data, [offset]), vector.as_pointer())
+            builder.store(builder.load(total), pointer, align=vector.element.get_abi_size(context.target_data))
+            return context.get_dummy_value()
+
+        return signature, build
+
+    return multiply

@@ -1,0 +1,180 @@
+"""Nearest neighbours: every index against all distances, and the recall that it reports against the truth."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import NearestNeighbors
+
+from heatsketch.clusters import ClusterIndex, compared_share
+from heatsketch.kernels import Metric
+from heatsketch.neighbors import BlockedIndex, TreeIndex, index_kind, make_index, nearest_neighbors
+
+RNG = np.random.default_rng(0)
+CLOUD = RNG.normal(size=(3000, 12))
+LOW = RNG.normal(size=(3000, 3))
+
+
+def tree_like(n, d=20, seed=0):
+    """Branches with noise in all directions: what searches by clusters are for."""
+    rng = np.random.default_rng(seed)
+    directions = rng.normal(size=(6, d))
+    branch, t = rng.integers(6, size=n), rng.uniform(size=n)
+    return t[:, None] * directions[branch] + 0.15 * rng.normal(size=(n, d))
+
+
+def truth(X, k, metric="euclidean"):
+    D = cdist(X, X, metric)
+    np.fill_diagonal(D, np.inf)
+    nearest = np.argsort(D, axis=1, kind="stable")[:, :k]
+    return nearest, np.take_along_axis(D, nearest, axis=1) ** 2
+
+
+@pytest.mark.parametrize(
+    ("index", "X", "metric"),
+    [
+        (TreeIndex, LOW, "euclidean"),
+        (lambda X: TreeIndex(X, 1.0), LOW, "cityblock"),
+        (lambda X: TreeIndex(X, np.inf), LOW, "chebyshev"),
+        (lambda X: BlockedIndex(X, Metric()), CLOUD, "euclidean"),
+        (lambda X: BlockedIndex(X, Metric("cosine")), CLOUD, "cosine"),
+    ],
+)
+@pytest.mark.parametrize("k", [1, 7])
+def test_exact_searches_find_what_all_distances_show(index, X, metric, k):
+    found = index(X)
+    ids, squared = found.neighbors(k)
+    nearest, expected = truth(X, k, metric)
+    np.testing.assert_array_equal(found.order[ids], nearest[found.order])
+    np.testing.assert_allclose(squared, expected[found.order], rtol=1e-9)
+    assert found.recall == 1.0
+
+
+@pytest.mark.parametrize("n", [600, 5000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_clusters_find_nearly_all_and_say_how_many(n, dtype):
+    X = tree_like(n).astype(dtype)
+    index = ClusterIndex(X)
+    ids, squared = index.neighbors(15)
+    nearest, expected = truth(X.astype(np.float64), 15)
+    limit = expected[index.order, -1:] * (1 + 1e-6)
+    recall = (squared <= limit).mean()
+    assert recall > 0.99
+    # Reported from 192 points with 15 neighbours each; points differ, so be generous: five standard errors.
+    assert index.recall == pytest.approx(recall, abs=0.01)
+    # What is said of a pair is true: numbers, distances, order, and nobody is their own neighbour or named twice.
+    P = index.points.astype(np.float64)
+    np.testing.assert_allclose(squared, np.square(P[:, None] - P[ids]).sum(axis=2), rtol=1e-12)
+    assert (np.diff(squared, axis=1) >= 0).all()
+    assert (ids != np.arange(n)[:, None]).all()
+    assert (np.diff(np.sort(ids, axis=1), axis=1) > 0).all()
+    del nearest
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+def test_clusters_give_the_same_whatever_the_threads(threads, monkeypatch):
+    X = tree_like(4000).astype(np.float32)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    index = ClusterIndex(X)
+    expected = index.neighbors(10)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    again = ClusterIndex(X)
+    found = again.neighbors(10)
+    np.testing.assert_array_equal(again.order, index.order)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_clusters_widen_their_reach_when_a_sample_misled(monkeypatch):
+    X = tree_like(5000)
+    monkeypatch.setattr("heatsketch.clusters._COVERED", 0.3)  # as if the sample had been far too easy
+    monkeypatch.setattr("heatsketch.clusters._RECALL", 0.99)
+    index = ClusterIndex(X)
+    _, squared = index.neighbors(10)
+    limit = truth(X, 10)[1][index.order, -1:] * (1 + 1e-6)
+    assert index.recall >= 0.99
+    assert (squared <= limit).mean() > 0.98
+
+
+def test_a_small_group_far_from_all_others_finds_neighbours_elsewhere():
+    """Its own cluster has too few points, and no other is within reach."""
+    X = tree_like(3000)
+    X[:4] += 1e4
+    index = ClusterIndex(X)
+    _, squared = index.neighbors(12)
+    expected = truth(X, 12)[1][index.order]
+    group = np.flatnonzero(index.order < 4)
+    np.testing.assert_allclose(squared[group], expected[group], rtol=1e-9)
+
+
+def test_clusters_at_a_great_distance_keep_their_inner_structure():
+    X = tree_like(4000)
+    X[2000:, 0] += 1e7
+    index = ClusterIndex(X)
+    _, squared = index.neighbors(10)
+    limit = truth(X, 10)[1][index.order, -1:] * (1 + 1e-6)
+    assert (squared <= limit).mean() > 0.98
+
+
+def test_queries_are_answered_as_by_an_exact_search():
+    X, Q = tree_like(5000), np.vstack([tree_like(400, seed=1), tree_like(5000)[:50], 50 + tree_like(3, seed=2)])
+    index = ClusterIndex(X)
+    index.neighbors(10)
+    for other in (index, pickle.loads(pickle.dumps(index))):
+        _, squared = other.query(Q, 10)
+        expected = NearestNeighbors(n_neighbors=10).fit(X).kneighbors(Q)[0] ** 2
+        assert (squared <= expected[:, -1:] * (1 + 1e-6) + 1e-12).mean() > 0.99
+        np.testing.assert_allclose(squared[-3:], expected[-3:], rtol=1e-9)  # far from everything
+        assert (squared[400:450, 0] == 0).all()  # training points find themselves
+
+
+def test_pairs_within_a_radius_are_all_found():
+    X = tree_like(3000)
+    D2 = cdist(X, X, "sqeuclidean")
+    limit = float(np.quantile(D2, 0.02))
+    index = ClusterIndex(X)
+    i, j, squared = (np.concatenate(part) for part in zip(*index.pairs_within(limit), strict=True))
+    a, b = index.order[i], index.order[j]
+    expected = {(p, q) for p, q in zip(*np.nonzero(D2 <= limit), strict=True) if p < q}
+    assert {(min(p, q), max(p, q)) for p, q in zip(a, b, strict=True)} == expected
+    assert len(a) == len(expected)
+    np.testing.assert_allclose(squared, D2[a, b], rtol=1e-9)
+
+
+def test_the_search_suits_the_data():
+    plane, space = (100_000, 2), (100_000, 50)
+    assert index_kind(plane, Metric(), False) == "tree"
+    assert index_kind(plane, Metric("manhattan"), False) == "tree"
+    assert index_kind(space, Metric(), False) == "clusters"
+    for shape, metric, sparse_points in (
+        (space, Metric("cosine"), False),
+        (space, Metric("minkowski", {"p": 3}), False),
+        (space, Metric(), True),
+        ((100_000, 100_000), Metric("precomputed"), False),
+        ((1000, 2), Metric(), False),
+    ):
+        assert index_kind(shape, metric, sparse_points) == "blocks"
+    assert isinstance(make_index(LOW, Metric()), BlockedIndex)
+
+
+def test_nearest_neighbors_numbers_points_as_they_were_given():
+    X = tree_like(5000).astype(np.float32)
+    found = nearest_neighbors(X, 8)
+    assert found.method == "clusters"
+    assert found.recall > 0.99
+    expected = truth(X.astype(np.float64), 8)[0]
+    assert np.mean([len(np.intersect1d(a, b)) / 8 for a, b in zip(found.indices, expected, strict=True)]) > 0.99
+    few = nearest_neighbors(sparse.csr_array(X[:200]), 3)
+    assert few.method == "blocks"
+    np.testing.assert_array_equal(few.indices, truth(X[:200].astype(np.float64), 3)[0])
+
+
+def test_the_share_of_pairs_to_compare_is_foretold():
+    X = tree_like(40_000).astype(np.float32)
+    index = ClusterIndex(X)
+    assert compared_share(X) == pytest.approx(index.compared(32), rel=0.6)
+    assert compared_share(X[:1000]) == 1.0

@@ -1,0 +1,102 @@
+"""Work on several threads: the same results in the same order, and nothing left behind when a job fails."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from heatsketch.threads import Scratch, each, n_threads, workers
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_jobs(threads):
+    def slow_first(job):
+        time.sleep(0.02 if job == 0 else 0)
+        return job**2
+
+    with workers(threads) as share:
+        assert list(share(slow_first, range(20))) == [job**2 for job in range(20)]
+        assert list(share(slow_first, [])) == []
+
+
+def test_several_threads_are_used():
+    meeting = threading.Barrier(2, timeout=20)
+    each(lambda _: meeting.wait(), range(2), threads=2)  # one thread alone would wait in vain
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_job_that_fails_stops_the_rest(threads):
+    done = []
+
+    def work(job):
+        if job == 3:
+            raise ValueError("job 3")
+        done.append(job)
+
+    with pytest.raises(ValueError, match="job 3"):
+        each(work, range(10_000), threads=threads)
+    assert len(done) < 100
+
+
+def test_work_inside_work_does_not_wait_for_itself():
+    total = []
+    each(lambda i: each(lambda j: total.append((i, j)), range(3), threads=2), range(4), threads=2)
+    assert sorted(total) == [(i, j) for i in range(4) for j in range(3)]
+
+
+def test_blas_keeps_to_one_thread_meanwhile():
+    def blas():
+        return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+    before = blas()
+    with workers(2):
+        assert blas() == {1}
+    assert blas() == before
+
+
+def test_the_number_of_threads_can_be_limited(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert n_threads() == 1
+    for nonsense in ("", "many", "0"):
+        monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
+        assert n_threads() >= 1
+
+
+def _sum_in_child(queue):
+    total = []
+    each(total.append, range(10), threads=2)
+    queue.put(sum(total))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_threads_are_made_anew_after_a_fork():
+    each(lambda _: None, range(4), threads=2)  # the parent has its threads
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_sum_in_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=30) == 45
+    child.join()
+
+
+def test_scratch_is_each_threads_own():
+    scratch, seen = Scratch(), {}
+    meeting = threading.Barrier(2, timeout=20)
+
+    def work(job):
+        array = scratch.array("a", (2, 3), np.float64)
+        array[:] = job
+        meeting.wait()
+        seen[job] = array.copy()
+
+    each(work, range(2), threads=2)
+    assert all((seen[job] == job).all() for job in range(2))
+    first = scratch.array("b", (4, 4), np.float32)
+    assert np.shares_memory(first, scratch.array("b", (2, 5), np.float32))
+    assert scratch.array("b", (20, 5), np.float32).shape == (20, 5)
