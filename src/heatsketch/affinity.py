@@ -192,7 +192,7 @@ class NeighborAffinity(GaussianAffinity):
 
     def _weigh(self, indptr: IntArray, columns: IntArray, squared: FloatArray) -> sparse.csr_array:
         """The kernel between vertices, in the order of the index."""
-        from .compiled import gaussian_entries  # noqa: PLC0415
+        from .compiled.search import gaussian_entries  # noqa: PLC0415
 
         data = np.empty(len(columns), dtype=self.dtype)
         n = self.neighborhoods.n_vertices

@@ -73,8 +73,8 @@ class Found:
         return cls(k, worst, count, np.empty((m, 2 * k), np.float32), np.empty((m, 2 * k), np.int32))
 
     def offer(self, tile: Tile, row: int, mode: int) -> None:
-        """Offer the points of a tile; see :func:`heatsketch.compiled.offer` for the modes."""
-        from .compiled import offer  # noqa: PLC0415
+        """Offer the points of a tile; see :func:`heatsketch.compiled.search.offer` for the modes."""
+        from .compiled.search import offer  # noqa: PLC0415
 
         span = tile.columns.start, tile.columns.stop
         state = self.worst, self.count, self.squared, self.ids
@@ -82,7 +82,7 @@ class Found:
 
     def cut(self) -> None:
         """Keep the k nearest of each row."""
-        from .compiled import shrink  # noqa: PLC0415
+        from .compiled.search import shrink  # noqa: PLC0415
 
         state = self.squared, self.ids, self.count, self.worst, self.k
         each(lambda rows: shrink(*state, rows.start, rows.stop), chunks(len(self.count), 1, 1 << 14))

@@ -25,16 +25,16 @@ __all__ = ["Estimate", "estimate", "predict"]
 
 # Seconds that the parts of a fit take on the machine below; `docs/scale.md` has the measurements behind them.
 _REFERENCE_FLOPS = 2.5e11  # float32 multiplications and additions a second in a large matrix product, on both cores
-_TREE_POINT = 7e-6  # a point's neighbours by a tree
-_CLUSTER_POINT = 2.2e-5  # a point's clustering, calibration and exact distances
+_TREE_POINT = 4.5e-6  # a point's neighbours by a tree
+_CLUSTER_POINT = 1.4e-5  # a point's clustering, calibration and exact distances
 _CLUSTER_PAIR = (1.0e-9, 2.5e-11)  # a pair that is compared, and for each feature
 _BLOCK_PAIR = 1.2e-8  # a pair in an exact search by blocks
-_GRAPH_POINT = 6e-6  # a point's part in the graph
-_SPARSE_ENTRY = 9e-10  # an entry of the graph times a number
+_GRAPH_POINT = 3e-6  # a point's part in the graph
+_SPARSE_ENTRY = 4.5e-10  # an entry of the graph times a number
 _TILE_PAIR = (1.0e-9, 1.3e-11)  # a kernel entry formed on the fly, and for each column or feature
 _ENTRY_SECONDS = 1e-7  # an entry that a cutoff keeps
 _DENSE_PAIR = 1.5e-8  # an entry of the kernel that is held
-_DENSE_PRODUCT = 4e-10  # an entry of the kernel that is held, times a number
+_DENSE_PRODUCT = 1.1e-10  # an entry of the kernel that is held, times a number
 _FIXED = 0.05
 # Share of all pairs of points that a search by clusters compares, where nothing is known of the data.
 _TYPICAL_SHARE = 0.06
@@ -43,6 +43,9 @@ _BALANCING = 12
 _NARROWEST = 4
 # Entries of the union graph for each neighbour asked for.
 _UNION = 1.35
+# Points whose neighbours tell the bandwidth where every pair is used, and features up to which distances need little.
+_BANDWIDTH_SAMPLE = 1000
+_DIRECT_FEATURES = 16
 # A fit that would take more than this share of the available memory is refused.
 _REFUSE = 0.95
 
@@ -186,19 +189,25 @@ def _held_memory(
 ) -> float:
     """Peak of what the kernel itself takes."""
     n, d = int(shape[0]), int(shape[1])
-    scratch = 4.0 * 8 * min(CHUNK_ENTRIES, n * n)  # a few arrays of a chunk's size
+    chunk = 8.0 * min(CHUNK_ENTRIES, n * n)
     vectors = 8.0 * n * 16  # scalings and the history of their acceleration
+    choosing = 3 * 8.0 * min(CHUNK_ENTRIES, n * min(n, _BANDWIDTH_SAMPLE))  # the bandwidth
+    temporary = chunk * (1.2 if d <= _DIRECT_FEATURES else 3.5)
     if options.cutoff is not None:
-        return n * d * float(item) + vectors + scratch  # the entries are counted once the bandwidth is known
+        return n * d * float(item) + vectors + temporary  # the entries are counted once the bandwidth is known
     if choice.tiled:
-        return n * d * (8.0 + item) + vectors + scratch / 4
+        return max(choosing, n * d * (8.0 + 2 * item)) + vectors
     if choice.n_neighbors is None:
-        return n * n * item + vectors + scratch
+        return max(choosing, n * n * item + temporary) + vectors
     kind = index_kind(shape, options.measure, sparse_points)
     listed = choice.n_neighbors + 4
     points = {"tree": 3 * 8.0, "clusters": float(item), "blocks": 0.0}[kind] * n * d
     lists = n * listed * 12.0
-    search = {"tree": scratch, "clusters": n * listed * 16.0, "blocks": n_threads() * scratch}[kind]
+    search = {
+        "tree": 24.0 * min(n * listed, CHUNK_ENTRIES // 4),
+        "clusters": n * listed * 16.0,
+        "blocks": n_threads() * 2 * temporary,
+    }[kind]
     entries = n * (1 + _UNION * choice.n_neighbors)
     graph = entries * (12.0 + item) + n * listed
     return points + lists + max(search, graph) + vectors
@@ -259,12 +268,12 @@ def _search_seconds(shape: tuple[int, ...], X: Any, options: KernelOptions) -> f
 def _slowness() -> float:
     """How many times longer a matrix product takes here than on the machine of the constants above."""
     size, rounds = 512, 8 * n_threads()
-    A = np.linspace(-1.0, 1.0, size * size, dtype=np.float32).reshape(size, size)
+    A, B = (np.full((size, size), value, dtype=np.float32) for value in (0.5, 2.0))
     with workers() as share:
         best = np.inf
         for _ in range(3):
             start = time.perf_counter()
-            for _ in share(lambda _: A @ A.T[::-1].T, range(rounds)):
+            for _ in share(lambda _: A @ B, range(rounds)):
                 pass
             best = min(best, time.perf_counter() - start)
     return max(_REFERENCE_FLOPS * best / (rounds * 2.0 * size**3), 0.1)

@@ -155,7 +155,7 @@ def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[Int
 
 def magnitude(Z: FloatArray) -> float:
     """Largest absolute entry, or 1 if there is none: points divided by it have squares that do not underflow."""
-    return float(np.abs(Z).max(initial=0.0)) or 1.0
+    return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) or 1.0
 
 
 def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float) -> FloatArray:

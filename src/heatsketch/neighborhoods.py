@@ -19,6 +19,7 @@ from .kernels import Metric, squared_distances
 from .neighbors import NeighborIndex, make_index
 from .progress import task
 from .sketch import GaussianSketch
+from .threads import each
 
 __all__ = ["Neighborhoods", "NewRows", "distinct"]
 
@@ -143,6 +144,8 @@ class Neighborhoods:
 
         Where fewer than k points are apart it is the distance of the farthest.
         """
+        if self.places is None and 1 <= k <= squared.shape[1] and squared[:, 0].min(initial=1.0) > 0:
+            return squared[:, k - 1].astype(np.float64)  # the usual case: everybody is there once
         out = np.empty(len(ids))
         for rows in chunks(len(ids), 4 * ids.shape[1]):
             apart = squared[rows] > 0
@@ -160,14 +163,15 @@ class Neighborhoods:
 
         The lists of neighbours are given up, since the graph holds what is in them.
         """
-        from .compiled import mirror, unite  # noqa: PLC0415
+        from .compiled.search import mirror, unite  # noqa: PLC0415
 
         kept = self._kept.astype(np.int32)
-        missing, mutual = np.zeros(self.n_vertices, dtype=np.int64), np.zeros(self.ids.shape, dtype=bool)
-        mirror(self.ids, kept, missing, mutual)
+        lonely = np.zeros(self.ids.shape, dtype=bool)
+        each(lambda rows: mirror(self.ids, kept, lonely, rows.start, rows.stop), chunks(self.n_vertices, 1, 1 << 14))
+        missing = np.bincount(self.ids[lonely], minlength=self.n_vertices)
         indptr = np.concatenate([[0], np.cumsum(1 + kept + missing)])
         columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], self.squared.dtype)
-        unite(self.ids, self.squared, kept, mutual, indptr, columns, values)
+        unite(self.ids, self.squared, kept, lonely, indptr, columns, values)
         del self.ids, self.squared, self._kept
         return indptr, columns, values
 

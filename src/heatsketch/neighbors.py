@@ -226,6 +226,6 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean") -> Nei
 
 def _measure(Q: FloatArray, points: FloatArray, ids: IntArray, squared: FloatArray) -> None:
     """Squared distances by differences; numbers and distances are sorted."""
-    from .compiled import measure  # noqa: PLC0415
+    from .compiled.search import measure  # noqa: PLC0415
 
     each(lambda rows: measure(Q, points, ids, rows.start, rows.stop, squared), chunks(len(ids), 1, 4096))

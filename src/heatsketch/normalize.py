@@ -278,10 +278,11 @@ def _anderson(history: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     x, step = history[-1]
     if len(history) == 1:
         return x + step
-    dx = np.stack([b[0] - a[0] for a, b in pairwise(history)], axis=1)
-    df = np.stack([b[1] - a[1] for a, b in pairwise(history)], axis=1)
-    gamma = np.linalg.lstsq(df, step, rcond=None)[0]
-    return x + step - (dx + df) @ gamma
+    dx = np.stack([b[0] - a[0] for a, b in pairwise(history)])
+    df = np.stack([b[1] - a[1] for a, b in pairwise(history)])  # [steps, N]
+    # The normal equations: with five unknowns they are soon solved, and an inaccurate extrapolation only costs a step.
+    gamma = np.linalg.lstsq(df @ df.T, df @ step, rcond=None)[0]
+    return x + step - gamma @ (dx + df)
 
 
 # Normalisations by name; one that is added here can be used in every estimator.

@@ -22,6 +22,7 @@ from sklearn.utils import check_random_state
 
 from ._typing import FloatArray, IntArray, RandomState
 from .chunks import chunks
+from .threads import each
 
 __all__ = [
     "SKETCHES",
@@ -130,8 +131,11 @@ class Sketch(ABC):
         """
         i, j = (np.atleast_1d(np.asarray(index)).astype(np.int64) for index in (rows, columns))
         out = np.empty((len(i), len(j)))
-        for chunk in chunks(len(i), len(j), _ENTRIES_PER_CHUNK):
+
+        def fill(chunk: slice) -> None:
             out[chunk] = self._block(i[chunk], j)
+
+        each(fill, chunks(len(i), len(j), _ENTRIES_PER_CHUNK))
         return out
 
     def matrix(self, n_rows: int, n_columns: int, *, first_column: int = 0) -> FloatArray:

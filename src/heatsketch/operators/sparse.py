@@ -56,22 +56,23 @@ class SparseOperator(Operator):
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """K V, row by row over the nonzero entries."""
-        from ..compiled import sparse_product  # noqa: PLC0415
+        from ..compiled.products import gather, sparse_product  # noqa: PLC0415
 
-        if self.order is not None:
-            out = np.empty_like(V)
-            out[self.order] = self.reordered().matmat(V[self.order])
-            return out
+        K, n = self._held, self.shape[0]
+        places = np.arange(n) if self.order is None else self.order
         V = np.ascontiguousarray(V)
         out = np.empty_like(V)
-        K = self._held
+        if not V.shape[1]:
+            return out
+        if self.order is not None:
+            moved = np.empty_like(V)
+            each(lambda rows: gather(V, places, moved, rows.start, rows.stop), chunks(n, V.shape[1], _SHARE))
+            V = moved
 
         def multiply(rows: slice) -> None:
-            sparse_product(K.indptr, K.indices, K.data, V, out, rows.start, rows.stop)
+            sparse_product(K.indptr, K.indices, K.data, V, out, places, rows.start, rows.stop)
 
-        if V.shape[1]:
-            per_row = V.shape[1] * (1 + K.nnz // max(1, K.shape[0]))
-            each(multiply, chunks(K.shape[0], per_row, _SHARE), threads=self._threads)
+        each(multiply, chunks(n, V.shape[1] * (1 + K.nnz // max(1, n)), _SHARE), threads=self._threads)
         return out
 
     def toarray(self) -> FloatArray:

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "bits_of", "float_of", "row_product", "within"]
+__all__ = ["LANES", "bits_of", "block_product", "float_of", "lowest_bit", "row_product", "within", "within_each"]
 
 LANES = 16
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -153,6 +153,62 @@ def row_product(lanes: int) -> Callable[..., None]:
             offset = builder.add(builder.mul(args[4], width), args[5])
             pointer = builder.bitcast(builder.gep(arrays["out"].data, [offset]), vector.as_pointer())
             builder.store(builder.load(total), pointer, align=vector.element.get_abi_size(context.target_data))
+            return context.get_dummy_value()
+
+        return signature, build
+
+    return multiply
+
+
+def block_product(rows: int, lanes: int) -> Callable[..., None]:
+    """A function that adds a block of `rows` x `lanes` of a dense product ``K V`` to `out`, with sums in registers.
+
+    The function has the signature ``(K, start, step, stride, n, V, column, out, target)``. Entry (q, j) of the block's
+    rows of K lies at ``start + q step + j stride`` in the memory of K, for j < n: with `step` and `stride` exchanged
+    the product is that of the transposed matrix. The block takes the columns of V from `column` on, and lies in the
+    memory of `out` from `target` on.
+    """
+
+    @intrinsic
+    def multiply(
+        typing_context: Any,
+        K: Any,
+        start: Any,
+        step: Any,
+        stride: Any,
+        n: Any,
+        V: Any,
+        column: Any,
+        out: Any,
+        target: Any,
+    ) -> Any:
+        number = types.int64
+        signature = types.void(K, number, number, number, number, V, number, out, number)
+
+        def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            array = {i: context.make_array(sig.args[i])(context, builder, args[i]) for i in (0, 5, 7)}
+            vector = ir.VectorType(context.get_value_type(sig.args[5].dtype), lanes)
+            align = vector.element.get_abi_size(context.target_data)
+            width, out_width = (builder.extract_value(array[i].shape, 1) for i in (5, 7))
+            totals = [cgutils.alloca_once(builder, vector) for _ in range(rows)]
+            starts, targets = [], []
+            for q, total in enumerate(totals):
+                at = builder.add(args[8], builder.mul(out_width, ir.Constant(_I64, q)))
+                targets.append(builder.bitcast(builder.gep(array[7].data, [at]), vector.as_pointer()))
+                builder.store(builder.load(targets[-1], align=align), total)
+                starts.append(builder.add(args[1], builder.mul(args[2], ir.Constant(_I64, q))))
+            zero, one = ir.Constant(_I64, 0), ir.Constant(_I64, 1)
+            with cgutils.for_range_slice(builder, zero, args[4], one, _I64) as (j, _):
+                lane = _load(
+                    context, builder, sig.args[5], args[5], builder.add(builder.mul(j, width), args[6]), vector
+                )
+                offset = builder.mul(j, args[3])
+                for first, total in zip(starts, totals, strict=True):
+                    entry = builder.load(builder.gep(array[0].data, [builder.add(first, offset)]))
+                    product = builder.fmul(lane, _spread(builder, entry, vector), flags=_CONTRACT)
+                    builder.store(builder.fadd(product, builder.load(total), flags=_CONTRACT), total)
+            for target_of, total in zip(targets, totals, strict=True):
+                builder.store(builder.load(total), target_of, align=align)
             return context.get_dummy_value()
 
         return signature, build

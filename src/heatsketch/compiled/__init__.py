@@ -1,0 +1,1 @@
+"""Loops compiled by Numba: what NumPy can only do in several passes over memory. Imported when first used."""

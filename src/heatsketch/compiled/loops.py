@@ -1,0 +1,87 @@
+"""How loops are compiled, and the exponential function that they use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from .vectors import bits_of, float_of
+
+__all__ = ["exp", "exp64", "loop"]
+
+# Fused multiply-add and no special cases for NaN, but no reordering: sums keep their order, and the rounding trick of
+# the exponential its meaning.
+MATH = {"contract", "nnan", "ninf", "nsz"}
+
+
+def loop(function: Any) -> Any:
+    """Compile a function on first use, keep it on disk, and let go of the interpreter while it runs.
+
+    Loops take a range of rows, so that `heatsketch.threads` can run several at once.
+    """
+    return njit(function, nogil=True, cache=True, fastmath=MATH, error_model="numpy")
+
+
+@njit(inline="always", fastmath=MATH)
+def exp32(x):  # type: ignore[no-untyped-def]
+    """exp(x) for x <= 0 to two units in the last place; branch-free, so that loops over it are vectorised."""
+    y = max(x, np.float32(-87.0))
+    shifted = y * np.float32(1.4426950408889634) + np.float32(12582912.0)  # rounds to a whole number
+    n = shifted - np.float32(12582912.0)
+    f = y - n * np.float32(0.693359375)
+    f = f - n * np.float32(-2.12194440e-4)
+    p = np.float32(1.9875691500e-4)
+    p = p * f + np.float32(1.3981999507e-3)
+    p = p * f + np.float32(8.3334519073e-3)
+    p = p * f + np.float32(4.1665795894e-2)
+    p = p * f + np.float32(1.6666665459e-1)
+    p = p * f + np.float32(5.0000001201e-1)
+    p = p * f * f + f + np.float32(1.0)
+    e = float_of(np.int32(bits_of(p) + (bits_of(shifted) << 23)))  # Numba widens integers to 64 bits
+    return e if x >= np.float32(-87.0) else np.float32(0.0)
+
+
+@njit(inline="always", fastmath=MATH)
+def exp64(x):  # type: ignore[no-untyped-def]
+    """exp(x) for x <= 0 to two units in the last place."""
+    y = max(x, -708.0)
+    shifted = y * 1.4426950408889634 + 6755399441055744.0
+    n = shifted - 6755399441055744.0
+    f = y - n * 6.93145751953125e-1
+    f = f - n * 1.42860682030941723212e-6
+    p = 1.0 / 6227020800.0
+    p = p * f + 1.0 / 479001600.0
+    p = p * f + 1.0 / 39916800.0
+    p = p * f + 1.0 / 3628800.0
+    p = p * f + 1.0 / 362880.0
+    p = p * f + 1.0 / 40320.0
+    p = p * f + 1.0 / 5040.0
+    p = p * f + 1.0 / 720.0
+    p = p * f + 1.0 / 120.0
+    p = p * f + 1.0 / 24.0
+    p = p * f + 1.0 / 6.0
+    p = p * f + 0.5
+    p = p * f * f + f + 1.0
+    e = float_of(bits_of(p) + (bits_of(shifted) << 52))
+    return e if x >= -708.0 else 0.0
+
+
+def exp(x: Any) -> Any:
+    """exp(x) for x <= 0, in the precision of x."""
+    return np.exp(x)
+
+
+@overload(exp, inline="always", jit_options={"fastmath": MATH})
+def _exp_compiled(x: Any) -> Any:
+    return _exp32_of if x == types.float32 else _exp64_of
+
+
+def _exp32_of(x: Any) -> Any:
+    return exp32(x)
+
+
+def _exp64_of(x: Any) -> Any:
+    return exp64(x)
