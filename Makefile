@@ -3,11 +3,14 @@
 #   make test   lint, types, tests and every example in the README, the docs and the docstrings
 # And for those who want to see the paper's figures and claims:
 #   make reproduce   all of them, under out/reproduction (some five minutes on two cores)
+# And for those who want to see how fast it is, beside others (which are installed, some gigabytes):
+#   make bench        some ten minutes; results under out/benchmarks
+#   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce test lint types format clean
+.PHONY: demo reproduce test lint types format bench bench-full clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -23,6 +26,12 @@ reproduce: .venv/stamp-reproduce
 
 test: lint types
 	$(BIN)/python -m pytest
+
+bench: .venv/stamp-bench
+	$(BIN)/python -m benchmarks.scale --quick --output out/benchmarks
+
+bench-full: .venv/stamp-bench
+	$(BIN)/python -m benchmarks.scale --full $(BENCH_ARGS)
 
 lint: .venv/stamp-dev
 	$(BIN)/ruff check .

@@ -11,12 +11,12 @@ from scipy import sparse
 
 from ._typing import FloatArray, IntArray
 from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor
-from .chunks import chunks
+from .chunks import CHUNK_ENTRIES, chunks
 from .graphs import KnownRows, check_affinity, row_maximum
 from .kernels import Metric, gaussian_affinity, squared_distances
 from .neighborhoods import Neighborhoods, distinct
 from .operators import DenseOperator, FoldedOperator, Operator, SparseOperator, TiledGaussianOperator
-from .threads import each
+from .threads import each, n_threads
 
 __all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "PrecomputedAffinity", "zero_rounding"]
 
@@ -115,8 +115,11 @@ class GaussianAffinity(Affinity):
             return self._tiles()
         n = self.n_samples
         K = np.empty((n, n), dtype=self.dtype)
-        for rows in chunks(n, n):
+
+        def fill(rows: slice) -> None:
             K[rows] = self._kernel(self._squared(self.X[rows]), shift=False)[0]
+
+        each(fill, chunks(n, n, CHUNK_ENTRIES // n_threads()))
         return DenseOperator(K)
 
     def _tiles(self) -> Operator:
@@ -269,7 +272,8 @@ class PrecomputedAffinity(Affinity):
         self._unit = W.dtype.type(2.0 ** np.floor(np.log2(W.max()))) if W.max() > 0 else W.dtype.type(1)
         W = W / self._unit
         self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
-        self.row_entries, self.description = W.shape[0], "the given affinity"
+        self.row_entries = 1 + 8 * W.nnz // W.shape[0] if sparse.issparse(W) else W.shape[0]
+        self.description = "the given affinity"
         own = np.asarray(W.diagonal(), dtype=np.float64)
         degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
         self._loops = np.zeros(self.n_samples)  # what is added to the diagonal

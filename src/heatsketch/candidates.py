@@ -56,7 +56,7 @@ class Found:
         Squared distance beyond which a row takes no more; infinite until it has been cut down.
     count : ndarray of int32, shape (m,)
         Neighbours that a row holds.
-    squared, ids : ndarrays of float32 and int32, shape (m, 2 k)
+    squared, ids : ndarrays of float32 and int32, shape (m, 2 k or a little more)
     """
 
     k: int
@@ -70,7 +70,8 @@ class Found:
         """Empty buffers."""
         worst = np.full(m + LANES, np.inf, dtype=np.float32)
         count = np.zeros(m, dtype=np.int32)
-        return cls(k, worst, count, np.empty((m, 2 * k), np.float32), np.empty((m, 2 * k), np.int32))
+        room = padded(2 * k)
+        return cls(k, worst, count, np.empty((m, room), np.float32), np.empty((m, room), np.int32))
 
     def offer(self, tile: Tile, row: int, mode: int) -> None:
         """Offer the points of a tile; see :func:`heatsketch.compiled.search.offer` for the modes."""
@@ -95,7 +96,7 @@ class Found:
     def merge(self, other: Found) -> None:
         """Add what another has found for the same rows; both must have been cut."""
         k = self.k
-        self.squared[:, k:], self.ids[:, k:] = other.squared[:, :k], other.ids[:, :k]
+        self.squared[:, k : 2 * k], self.ids[:, k : 2 * k] = other.squared[:, :k], other.ids[:, :k]
         for row in np.flatnonzero(self.count < k):  # close the gap in rows that are not full
             mine, total = self.count[row], self.count[row] + other.count[row]
             self.squared[row, mine:total] = other.squared[row, : other.count[row]]

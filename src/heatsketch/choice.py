@@ -16,10 +16,10 @@ __all__ = ["AUTO_NEIGHBORS", "Choice", "choose"]
 AUTO_NEIGHBORS = 32
 # n_neighbors="auto" holds all pairs up to this many points: 0.8 GB in float64.
 _DENSE_LIMIT = 10_000
-# Beyond, it forms them on the fly where a hundred products with a column each, the cost of an ordinary fit, take no
-# longer than about this many seconds; a core evaluates so many kernel entries a second, in few and in many features.
-_TILED_SECONDS = 10.0
-_PRODUCTS = 40
+# Beyond, it forms them on the fly where so many products, those of an ordinary fit, take no longer than about this
+# many seconds; a core evaluates so many kernel entries a second.
+_TILED_SECONDS = 5.0
+_PRODUCTS = 30
 _PAIRS_PER_SECOND = 4e8
 # Share of the available memory that the kernel may take.
 _MEMORY_SHARE = 0.5

@@ -238,7 +238,8 @@ def heat_kernel(
         The k of the rules "neighbor" (default: 10) and "self-tuning" (default: 7).
     n_neighbors : int, None or "auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair up to 10,000 points and 32 neighbours beyond.
+        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, by the cores and memory
+        at hand) and 32 neighbours for more; ``affinity.description`` tells what was chosen.
     cutoff : float, optional
         Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}

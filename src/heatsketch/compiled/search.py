@@ -5,45 +5,89 @@ from __future__ import annotations
 import numpy as np
 
 from .loops import exp64, loop
-from .vectors import LANES, lowest_bit, within, within_each
+from .vectors import LANES, count_within, lowest_bit, within, within_each
 
 __all__ = ["gaussian_entries", "measure", "mirror", "offer", "shrink", "unite"]
 
 
 @loop
 def shrink(squared, ids, count, worst, k, start, stop):  # type: ignore[no-untyped-def]
-    """Bring the k nearest of each row's neighbours to its front, by quickselect.
+    """Bring the k nearest of each row's neighbours to its front; rows with fewer keep what they have.
 
-    Of two that are as near the one with the smaller number comes first. Rows with fewer than k keep what they have.
+    The distance that k of them do not exceed is found by bisection, sixteen comparisons at a time. Of those that are
+    as far away as the last, the ones with the smallest numbers are kept.
+
+    Parameters
+    ----------
+    squared, ids : ndarrays of float32 and int32, shape (N, room)
+        The room is a multiple of 16.
+    count, worst : ndarrays of int32 and float32
+        How many neighbours a row holds, and the largest of their squared distances once there are k; changed.
+    k : int
+    start, stop : int
+        The rows.
     """
     for row in range(start, stop):
-        low, high = 0, count[row] - 1
-        while low < high and high >= k:
-            middle = (low + high) // 2
-            pivot, name = squared[row, middle], ids[row, middle]
-            i, j = low, high
-            while i <= j:
-                while squared[row, i] < pivot or (squared[row, i] == pivot and ids[row, i] < name):
-                    i += 1
-                while squared[row, j] > pivot or (squared[row, j] == pivot and ids[row, j] > name):
-                    j -= 1
-                if i <= j:
-                    squared[row, i], squared[row, j] = squared[row, j], squared[row, i]
-                    ids[row, i], ids[row, j] = ids[row, j], ids[row, i]
-                    i += 1
-                    j -= 1
-            if k - 1 <= j:
-                high = j
-            elif k - 1 >= i:
-                low = i
-            else:
-                break
-        if count[row] >= k:
-            count[row] = k
-            largest = squared[row, 0]
-            for p in range(1, k):
-                largest = max(largest, squared[row, p])
-            worst[row] = largest
+        held = count[row]
+        if held < k:
+            continue
+        squared[row, held:] = np.inf
+        below, limit = _bisect(squared, row, k, held)
+        last = _last_of_ties(squared[row, :held], ids[row, :held], below, limit, k)
+        place, largest = 0, squared[row, 0]
+        for p in range(held):
+            distance, number = squared[row, p], ids[row, p]
+            if distance <= below or (distance <= limit and number <= last):
+                largest = max(largest, distance) if place else distance
+                squared[row, place], ids[row, place] = distance, number
+                place += 1
+        count[row], worst[row] = k, largest
+
+
+@loop
+def _bisect(squared, row, k, held):  # type: ignore[no-untyped-def]
+    """Limits between which the k-th smallest of a row lies: equal if k are within, else next to each other."""
+    room = squared.shape[1]
+    low = high = squared[row, 0]
+    for p in range(1, held):
+        low, high = min(low, squared[row, p]), max(high, squared[row, p])
+    if held == k:
+        return high, high
+    low -= np.float32(1e-6) * abs(low) + np.float32(1e-30)  # below all of them
+    while True:
+        middle = np.float32(0.5) * (low + high)
+        if middle <= low or middle >= high:
+            return low, high
+        within_limit = 0
+        for p in range(0, room, LANES):
+            within_limit += count_within(squared, row * room + p, middle)
+        if within_limit == k:
+            return middle, middle
+        if within_limit < k:
+            low = middle
+        else:
+            high = middle
+
+
+@loop
+def _last_of_ties(squared, ids, below, limit, k):  # type: ignore[no-untyped-def]
+    """The largest number that is kept among neighbours at the very limit, so that k are kept in all."""
+    if below == limit:
+        return np.int64(-1)
+    wanted = k
+    for p in range(len(squared)):
+        wanted -= squared[p] <= below
+    low, high = np.int64(-1), np.int64(2147483647)
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = 0
+        for p in range(len(squared)):
+            found += below < squared[p] <= limit and ids[p] <= middle
+        if found >= wanted:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 @loop

@@ -13,7 +13,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "bits_of", "block_product", "float_of", "lowest_bit", "row_product", "within", "within_each"]
+__all__ = [
+    "LANES",
+    "bits_of",
+    "block_product",
+    "count_within",
+    "float_of",
+    "lowest_bit",
+    "row_product",
+    "within",
+    "within_each",
+]
 
 LANES = 16
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -97,6 +107,20 @@ def within_each(
         distance = builder.fsub(builder.fadd(_spread(builder, args[0], vector), right), product)
         lanes = builder.fcmp_ordered("<=", distance, limit)
         return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), _I64)
+
+    return signature, build
+
+
+@intrinsic
+def count_within(typing_context: Any, values: Any, start: Any, limit: Any) -> Any:
+    """How many of the 16 values from `start` on, counted in the memory of a float32 array, are at most `limit`."""
+    signature = types.int64(values, types.int64, types.float32)
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.FloatType(), LANES)
+        lane = _load(context, builder, sig.args[0], args[0], args[1], vector)
+        lanes = builder.fcmp_ordered("<=", lane, _spread(builder, args[2], vector))
+        return builder.zext(builder.ctpop(builder.bitcast(lanes, ir.IntType(LANES))), _I64)
 
     return signature, build
 

@@ -79,7 +79,9 @@ class DeflatedOperator(ComposedOperator):
 
     def project(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) V for a block of columns, (N, k) -> (N, k)."""
-        return V - self.vector[:, None] * (self.vector @ V)[None, :]
+        out = self.vector[:, None] * -(self.vector @ V)[None, :]
+        out += V
+        return out
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) S (I - u u^T) V."""
