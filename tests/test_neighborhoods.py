@@ -79,6 +79,61 @@ def test_which_rows_are_equal():
     assert distinct(np.array([[0.0], [-0.0], [1.0]])) is not None
 
 
+@pytest.mark.parametrize("d", [1, 5, 50, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_equal_rows_are_found_wherever_they_are(d, dtype, order, offset):
+    X = (RNG.normal(size=(700, d)) + offset).astype(dtype)
+    X = np.asarray(X[RNG.integers(700, size=2000)], order=order)
+    found = distinct(X)
+    assert len(found[0]) == len(np.unique(X, axis=0))
+    np.testing.assert_array_equal(X[found[0]][found[1]], X)
+
+
+def test_rows_with_the_same_key_by_chance(monkeypatch):
+    X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [3.0, 4.0]])
+    monkeypatch.setattr("heatsketch.neighborhoods._row_keys", lambda X: np.zeros(X.shape[0], dtype=np.uint64))
+    for rows in (X, sparse.csr_array(X)):
+        first, places = distinct(rows)
+        np.testing.assert_array_equal(X[first][places], X)
+        assert len(first) == 2
+
+
+class TestNothingToMeasure:
+    @pytest.mark.parametrize("options", [{}, {"bandwidth": 1.0}, {"bandwidth": "self-tuning"}], ids=str)
+    def test_all_points_equal(self, options):
+        with pytest.raises(ValueError, match="all distances between the 50 points are zero"):
+            hs.GaussianProcessEmbedding(2, n_neighbors=5, **options).fit(np.ones((50, 3)))
+
+    def test_squares_that_underflow(self):
+        with pytest.raises(ValueError, match="so small that their squares underflow"):
+            hs.GaussianProcessEmbedding(2, n_neighbors=5).fit(1e-200 * RNG.normal(size=(50, 3)))
+
+    def test_multiples_of_a_few_directions(self):
+        """Cosine distance is zero between them, though they are not equal."""
+        X = (RNG.normal(size=(60, 4))[:, None, :] * np.arange(1, 31)[None, :, None]).reshape(-1, 4)
+        Y = hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="cosine", random_state=0).fit_transform(X)
+        assert np.isfinite(Y).all()
+
+    def test_copies_beyond_counting_have_no_scale(self):
+        D = np.zeros((2500, 2500))
+        D[:100], D[:, :100] = 1.0, 1.0
+        np.fill_diagonal(D, 0.0)
+        with pytest.raises(ValueError, match="coincide with 10 or more others"):
+            hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="precomputed").fit(D)
+        with pytest.raises(ValueError, match="have no local scale"):
+            hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="precomputed", bandwidth="self-tuning").fit(D)
+
+
+def test_new_rows_of_given_distances_beyond_the_small_size():
+    X = RNG.normal(size=(2300, 3))
+    D = cdist(X, X)
+    model = hs.GaussianProcessEmbedding(2, n_neighbors=8, metric="precomputed", random_state=0).fit(D)
+    scale = np.abs(model.embedding_).max()
+    np.testing.assert_allclose(model.transform(D[:20]), model.embedding_[:20], atol=1e-8 * scale)
+
+
 def test_many_copies_of_one_point_take_no_more_memory_than_one():
     X = np.vstack([RNG.normal(size=(300, 3)), np.zeros((30_000, 3))])
     model = hs.GaussianProcessEmbedding(3, n_neighbors=10, random_state=0).fit(X)
@@ -125,7 +180,7 @@ def test_new_points_are_placed_as_by_all_distances(make, monkeypatch):
     X, new = make(5000), make(300, seed=1)
     model = hs.GaussianProcessEmbedding(4, random_state=0, n_neighbors=15).fit(X)
     fast = model.transform(new)
-    monkeypatch.setattr("heatsketch.neighborhoods._SMALL", 10_000)  # every vertex is looked at
+    monkeypatch.setattr("heatsketch.neighborhoods.SMALL", 10_000)  # every vertex is looked at
     exact = model.transform(new)
     scale = np.linalg.norm(exact - exact.mean(axis=0), axis=1).mean()
     assert np.linalg.norm(fast - exact, axis=1).mean() < 0.01 * scale

@@ -180,6 +180,22 @@ def test_wrong_size_is_refused(operator):
         op @ np.ones(N + 1)
 
 
+@pytest.mark.parametrize("make", [lambda: SparseOperator(_sparse()), lambda: TiledGaussianOperator(X, 1.0)])
+def test_compiled_products_check_what_they_are_given(make):
+    """Compiled code would read and write beyond the arrays."""
+    for V in (np.ones((N - 1, 2)), np.ones((N + 1, 2)), np.ones(N)):
+        with pytest.raises(ValueError, match=f"give one with {N} rows"):
+            make().matmat(V)
+    np.testing.assert_array_equal(make().matmat(np.ones((N, 2), dtype=np.float32)), make().matmat(np.ones((N, 2))))
+
+
+def test_sparse_entries_that_do_not_lie_side_by_side():
+    K = _sparse()
+    apart = K.copy()
+    apart.data = np.repeat(K.data, 2)[::2]
+    np.testing.assert_allclose(SparseOperator(apart) @ np.eye(N), K.toarray(), atol=1e-15)
+
+
 def test_deflation_holds_over_many_products():
     u = np.full(N, N**-0.5)
     K = np.full((N, N), 1 / N) + 1e-3 * (np.eye(N) - 1 / N)

@@ -8,9 +8,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import pairwise_distances
 
 import heatsketch as hs
 from heatsketch.choice import choose
@@ -19,7 +22,9 @@ from heatsketch.costs import Estimate
 from heatsketch.embeddings import DiffusionMaps
 from heatsketch.files import is_mapped
 from heatsketch.inputs import KernelOptions
-from heatsketch.resources import available_memory, gigabytes
+from heatsketch.kernels import Metric
+from heatsketch.neighborhoods import Neighborhoods
+from heatsketch.resources import _control_groups, available_memory, size_in_words
 
 GP = hs.GaussianProcessEmbedding
 OPTIONS = {
@@ -54,8 +59,9 @@ class TestChoice:
         assert "every pair, held (8.0 MB)" in choice.reason
 
     def test_middling_data_are_formed_on_the_fly_and_large_ones_sparse(self, monkeypatch):
-        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        monkeypatch.setattr("heatsketch.choice.n_threads", lambda: 2)
         assert self.choose(12_000).tiled
+        assert self.choose(12_000, d=2000).n_neighbors == 32  # tiles would take long
         assert self.choose(1_000_000).n_neighbors == 32
 
     def test_more_cores_make_more_pairs_affordable(self, monkeypatch):
@@ -90,6 +96,7 @@ class TestEstimate:
     @pytest.mark.parametrize(
         ("n", "d", "options"),
         [
+            (3000, 3, {"n_neighbors": None, "metric": "manhattan"}),
             (3000, 3, {"n_neighbors": None}),
             (3000, 60, {"n_neighbors": None}),
             (40_000, 3, {"n_neighbors": 32}),
@@ -131,10 +138,30 @@ class TestEstimate:
         with pytest.raises(ValueError, match="give X itself instead of its shape"):
             hs.estimate((3000, 3), cutoff=1e-3)
 
-    @pytest.mark.parametrize("shape", [(10,), (10, 2, 3), (0, 3)])
+    @pytest.mark.parametrize("shape", [(10,), (10, 2, 3), (0, 3), (1, 3), (1e6, 3), (True, 3), [5], 1000, None, "X"])
     def test_bad_shapes(self, shape):
-        with pytest.raises(ValueError, match="it must be"):
+        with pytest.raises(ValueError, match="it must be data, or a shape"):
             hs.estimate(shape)
+
+    def test_other_nonsense(self):
+        with pytest.raises(ValueError, match="the diffusion time must be a positive"):
+            hs.estimate((100, 3), power=-1)
+        with pytest.raises(ValueError, match="computed in float32 or float64"):
+            hs.estimate((100, 3), dtype="int64")
+        with pytest.raises(ValueError, match="a precomputed matrix must be square"):
+            hs.estimate((100, 3), metric="precomputed")
+
+    def test_limits_on_groups_of_processes(self, tmp_path):
+        own = tmp_path / "cgroup"
+        own.write_text("0::/outer/inner\n")
+        for folder, limit in (("outer/inner", "max"), ("outer", "1000"), ("", "max")):
+            group = tmp_path / "fs" / folder
+            group.mkdir(parents=True, exist_ok=True)
+            (group / "memory.max").write_text(limit + "\n")
+            (group / "memory.current").write_text("700\n")
+            (group / "memory.stat").write_text("anon 300\ninactive_file 250\nactive_file 150\n")
+        assert _control_groups(tmp_path / "fs", own) == [700]  # what files take is given back when it is needed
+        assert _control_groups(tmp_path / "nothing", own) == []
 
     def test_a_fit_that_cannot_fit_is_refused_before_it_starts(self, monkeypatch):
         monkeypatch.setattr("heatsketch.costs.available_memory", lambda: 1_000_000)
@@ -153,10 +180,12 @@ class TestEstimate:
         assert "takes a matrix of 28.8 GB" in ran.stderr.splitlines()[-1]
 
     def test_words(self):
-        assert gigabytes(2.5e9) == "2.5 GB"
-        assert gigabytes(3e6) == "3.0 MB"
+        assert size_in_words(2.5e9) == "2.5 GB"
+        assert size_in_words(3e6) == "3.0 MB"
         assert available_memory() > 10_000_000
-        assert str(Estimate(5, "this", None, 10**9, 10**10, 200.0)) == "5 samples, this: about 1.0 GB of memory, 3 min"
+        assert (
+            str(Estimate(5, "this", None, 10**9, 10**10, 200.0)) == "5 samples, this: about 1.0 GB of memory, 3.33 min"
+        )
 
 
 class TestFiles:
@@ -180,7 +209,29 @@ class TestFiles:
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
             assert is_mapped(index.points) == is_mapped(points)
+        twice = np.load(tmp_path / "X.npy", mmap_mode="r+")
+        twice[1] = twice[0]
+        assert is_mapped(Neighborhoods(twice[:5000], 4, Metric()).index.points)
         assert peaks[1] < peaks[0] - 0.9 * X.nbytes
+
+    def test_a_model_of_a_file_travels_to_other_processes(self, tmp_path):
+        np.save(tmp_path / "X.npy", np.random.default_rng(0).normal(size=(6000, 12)).astype(np.float32))
+        file = np.load(tmp_path / "X.npy", mmap_mode="r")
+        model = GP(3, n_neighbors=15, random_state=0).fit(file)
+        here = model.transform(file[:5])
+        for there in Parallel(2)(delayed(model.transform)(np.array(file[:5])) for _ in range(2)):
+            np.testing.assert_allclose(there, here, atol=1e-6)
+
+    def test_no_room_for_a_temporary_file(self, tmp_path, monkeypatch):
+        np.save(tmp_path / "X.npy", np.random.default_rng(0).normal(size=(6000, 12)))
+        file = np.load(tmp_path / "X.npy", mmap_mode="r")
+
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("os.posix_fallocate", full, raising=False)
+        with pytest.raises(OSError, match=r"no room for a temporary file of .* TMPDIR"):
+            GP(3, n_neighbors=15).fit(file)
 
     @pytest.mark.parametrize("d", [3, 12])
     def test_points_in_a_file(self, tmp_path, d):
@@ -219,15 +270,17 @@ class TestFiles:
         assert peaks[1] < 1.5 * peaks[0]
 
     @pytest.mark.parametrize(
-        "out", [np.empty((300, 2)), np.empty((299, 3)), np.empty((300, 3), dtype=int), [[0.0] * 3] * 300], ids=str
+        "out",
+        [np.empty((300, 2)), np.empty((299, 3)), np.empty((300, 3), dtype=int), np.empty(300), [[0.0] * 3] * 300],
+        ids=["narrow", "short", "integers", "flat", "a list"],
     )
-    def test_a_place_that_does_not_suit_is_refused_before_any_work(self, torus, out):
-        model = GP(3, random_state=0)
-        with pytest.raises(
-            ValueError, match=r"out was given as .* it must be a writeable array of floats of shape \(300, 3\)"
-        ):
+    @pytest.mark.parametrize("n_components", [3, "auto"])
+    def test_a_place_that_does_not_suit_is_refused_before_any_work(self, torus, out, n_components):
+        model = GP(n_components, random_state=0, distance_error=0.5)
+        with pytest.raises(ValueError, match=r"it must be a writeable array of float32 or float64 of shape \(300, "):
             model.fit_transform(torus, out=out)
-        assert not hasattr(model, "embedding_")
+        with pytest.raises(NotFittedError):
+            model.transform(torus)
 
 
 class TestCutoff:
@@ -244,6 +297,14 @@ class TestCutoff:
         assert K[S == 0].max() < 1e-3
         assert kept.operator.array.nnz < 0.3 * K.size
         np.testing.assert_array_equal(S, S.T)
+
+    @pytest.mark.parametrize("metric", ["manhattan", "chebyshev", "cosine"])
+    def test_other_metrics(self, metric):
+        X = roll(4500)[::5] if metric == "cosine" else roll(4500)
+        kept = hs.heat_kernel(X, cutoff=1e-3, metric=metric, bandwidth=0.3, normalization="symmetric").affinity
+        rows = pairwise_distances(X[:50], X, metric=metric)
+        K, S = np.exp(-(rows**2) / 0.3), kept.operator.array[:50].toarray()
+        assert np.abs(K - S).max() < 1e-3
 
     def test_embeddings_approach_the_exact_one(self):
         X = roll(500)

@@ -59,6 +59,25 @@ def test_blas_keeps_to_one_thread_meanwhile():
     assert blas() == before
 
 
+def test_overlapping_uses_give_blas_its_threads_back():
+    """Whoever leaves first must not restore them while another is at work."""
+
+    def blas():
+        return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+    def other():
+        with workers(2):
+            assert blas() == {1}
+
+    before = blas()
+    with workers(2):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert blas() == {1}
+    assert blas() == before
+
+
 def test_the_number_of_threads_can_be_limited(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert n_threads() == 1
@@ -100,3 +119,4 @@ def test_scratch_is_each_threads_own():
     first = scratch.array("b", (4, 4), np.float32)
     assert np.shares_memory(first, scratch.array("b", (2, 5), np.float32))
     assert scratch.array("b", (20, 5), np.float32).shape == (20, 5)
+    assert scratch.array("b", (2, 2), np.float64).dtype == np.float64

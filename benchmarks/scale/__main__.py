@@ -12,6 +12,7 @@ from pathlib import Path
 from .launch import ROOT
 from .machine import fingerprint, memory_gib, source_digest
 from .methods import registry
+from .neighbours import SEARCHES
 from .page import write_page
 from .plan import FULL, PARTS, QUICK, Plan, carry_out
 from .results import Results, ResultsError, read
@@ -27,6 +28,9 @@ def parser() -> argparse.ArgumentParser:
     mode.add_argument("--page", action="store_true", help="only write the page again")
     found.add_argument("--only", action="append", choices=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}")
     found.add_argument("--methods", nargs="+", metavar="NAME", choices=list(registry()), help=f"of {names}")
+    found.add_argument(
+        "--searches", nargs="+", metavar="NAME", choices=list(SEARCHES), help=f"of {', '.join(SEARCHES)}"
+    )
     found.add_argument("--sizes", nargs="+", type=int, metavar="N", help="numbers of points, for every part")
     found.add_argument("--repeats", type=int, help="runs of each embedding that takes less than a minute")
     found.add_argument("--timeout", type=float, metavar="S", help="seconds that each stage of a process may take")
@@ -61,6 +65,7 @@ def chosen_plan(options: argparse.Namespace) -> Plan:
         plan,
         parts=tuple(part for part in PARTS if part in (options.only or plan.parts)),
         methods=tuple(options.methods or plan.methods),
+        searches=tuple(options.searches or plan.searches),
         sizes=sizes or plan.sizes,
         dense_sizes=sizes or plan.dense_sizes,
         graph_sizes=sizes or plan.graph_sizes,

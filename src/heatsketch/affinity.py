@@ -14,7 +14,7 @@ from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor
 from .chunks import CHUNK_ENTRIES, chunks
 from .graphs import KnownRows, check_affinity, row_maximum
 from .kernels import Metric, gaussian_affinity, squared_distances
-from .neighborhoods import Neighborhoods, distinct
+from .neighborhoods import SMALL, Neighborhoods, distinct
 from .operators import DenseOperator, FoldedOperator, Operator, SparseOperator, TiledGaussianOperator
 from .threads import each, n_threads
 
@@ -172,19 +172,22 @@ class NeighborAffinity(GaussianAffinity):
     def __init__(self, X: Any, epsilon: float | str, neighborhoods: Neighborhoods, **options: Any) -> None:
         super().__init__(X, 0.0, **options)
         self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
-        self.row_entries = 8 * (neighborhoods.n_neighbors + 16)
+        listed = 2 * neighborhoods.n_neighbors + 16 if neighborhoods.n_vertices > SMALL else neighborhoods.n_vertices
+        self.row_entries = 8 * listed
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
         if isinstance(epsilon, str):
             local = neighborhoods.scales(self.scale_neighbor)
+            if not local.all():
+                raise ValueError(
+                    f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those "
+                    "looked at, so they have no local scale; use another bandwidth rule, or leave repeated points out."
+                )
             self.epsilon = neighborhoods.at_points(local)
             self._scale = local**-0.5  # of the vertices, in the order of the index
         else:
             self.epsilon = epsilon
             self._scale = np.full(neighborhoods.n_vertices, epsilon**-0.5)
         self._graph = self._weigh(*neighborhoods.graph())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "operator"}
 
     @property
     def recall(self) -> float:

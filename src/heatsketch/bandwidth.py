@@ -27,7 +27,7 @@ from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .chunks import chunks
-from .kernels import Metric, squared_distances
+from .kernels import Metric, no_distance, squared_distances
 from .sketch import sample
 
 __all__ = [
@@ -129,7 +129,8 @@ def bandwidth_by_rule(
     if rule == "neighbor":
         some = X[sample(X.shape[0], _SAMPLE)]
         scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR)
-        _refuse_no_distance(scales, X.shape[0])
+        if not scales.any():
+            raise no_distance(X.shape[0])
         return median_scale(scales), rule
     D2 = _sampled_distances(X, metric)
     return (float(np.median(D2[D2 > 0])) if rule == "median" else _largest_slope(D2)[0]), rule
@@ -175,16 +176,9 @@ def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
         D2 = squared_distances(rows[:, columns], None, metric)
     else:
         D2 = squared_distances(rows, X if n <= _COLUMNS else X[columns], metric)
-    _refuse_no_distance(D2, n)
-    return D2
-
-
-def _refuse_no_distance(D2: FloatArray, n_samples: int) -> None:
     if not D2.any():
-        raise ValueError(
-            f"all distances between the {n_samples} points are zero (or so small that their squares underflow), "
-            "so no bandwidth can be chosen; check that the rows of X differ, or rescale X."
-        )
+        raise no_distance(n)
+    return D2
 
 
 def _largest_slope(D2: FloatArray) -> tuple[float, float]:

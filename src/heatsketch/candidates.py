@@ -10,10 +10,18 @@ from ._typing import FloatArray, IntArray
 from .chunks import chunks
 from .threads import each
 
-__all__ = ["Found", "Tile", "padded"]
+__all__ = ["Found", "Tile", "measure_all", "padded"]
 
 # Columns of a tile are filled up to a multiple of this, the vectors of the compiled search.
 LANES = 16
+
+
+def measure_all(Q: FloatArray, points: FloatArray, ids: IntArray, squared: FloatArray) -> None:
+    """Squared distances of neighbours by differences, in float64; numbers and distances are sorted in place."""
+    from .compiled.search import measure  # noqa: PLC0415
+
+    Q, points = np.ascontiguousarray(Q), np.ascontiguousarray(points)
+    each(lambda rows: measure(Q, points, ids, rows.start, rows.stop, squared), chunks(len(ids), 1, 4096))
 
 
 def padded(width: int) -> int:
@@ -72,6 +80,11 @@ class Found:
         count = np.zeros(m, dtype=np.int32)
         room = padded(2 * k)
         return cls(k, worst, count, np.empty((m, room), np.float32), np.empty((m, room), np.int32))
+
+    @property
+    def nearest(self) -> IntArray:
+        """A copy of the numbers of the k nearest, once the buffers have been cut, (m, k)."""
+        return np.ascontiguousarray(self.ids[:, : self.k])
 
     def offer(self, tile: Tile, row: int, mode: int) -> None:
         """Offer the points of a tile; see :func:`heatsketch.compiled.search.offer` for the modes."""

@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 
 from .inputs import KernelOptions
-from .resources import available_memory, gigabytes
+from .resources import available_memory, size_in_words
 from .threads import n_threads
 
-__all__ = ["AUTO_NEIGHBORS", "Choice", "choose"]
+__all__ = ["AUTO_NEIGHBORS", "Choice", "choose", "tiled_seconds"]
 
 AUTO_NEIGHBORS = 32
 # n_neighbors="auto" holds all pairs up to this many points: 0.8 GB in float64.
 _DENSE_LIMIT = 10_000
-# Beyond, it forms them on the fly where so many products, those of an ordinary fit, take no longer than about this
-# many seconds; a core evaluates so many kernel entries a second.
+# Beyond, it forms them on the fly where the products of an ordinary fit (some thirty, with sixteen columns) take no
+# longer than about this many seconds.
 _TILED_SECONDS = 5.0
 _PRODUCTS = 30
-_PAIRS_PER_SECOND = 4e8
+_COLUMNS = 16
+# Seconds of one core for a kernel entry that is formed on the fly, and for each feature and twice each column.
+TILE_PAIR = (2.0e-9, 2.6e-11)
 # Share of the available memory that the kernel may take.
 _MEMORY_SHARE = 0.5
 
@@ -44,6 +46,11 @@ class Choice:
     reason: str
 
 
+def tiled_seconds(n_samples: int, n_features: int, n_columns: int) -> float:
+    """Seconds of one core for a product with a kernel that is formed on the fly."""
+    return n_samples * float(n_samples) / 2.0 * (TILE_PAIR[0] + TILE_PAIR[1] * (n_features + 2 * n_columns))
+
+
 def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_points: bool = False) -> Choice:
     """Choose between every pair held, every pair formed on the fly, and neighbours.
 
@@ -61,8 +68,8 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_po
         return Choice(None, False, f"pairs whose affinity is at least {options.cutoff:g}")
     if wanted == "auto":
         if n <= _DENSE_LIMIT and fits:
-            return Choice(None, False, f"every pair, held ({gigabytes(size)})")
-        seconds = _PRODUCTS * n * n / 2.0 / (_PAIRS_PER_SECOND * n_threads())
+            return Choice(None, False, f"every pair, held ({size_in_words(size)})")
+        seconds = _PRODUCTS * tiled_seconds(n, int(shape[1]), _COLUMNS) / n_threads()
         if can_tile and seconds <= _TILED_SECONDS:
             return Choice(None, True, "every pair, formed on the fly")
         wanted = AUTO_NEIGHBORS
@@ -71,9 +78,9 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_po
     if can_tile and not (n <= _DENSE_LIMIT and fits):
         return Choice(None, True, "every pair, formed on the fly")
     if fits:
-        return Choice(None, False, f"every pair, held ({gigabytes(size)})")
+        return Choice(None, False, f"every pair, held ({size_in_words(size)})")
     raise MemoryError(
-        f"every pair of {n} points with metric={options.metric!r} takes a matrix of {gigabytes(size)}, and "
-        f"{gigabytes(memory)} are available; keep neighbours only (n_neighbors={AUTO_NEIGHBORS}), or use the Euclidean "
-        "metric on dense points, for which the kernel need not be held."
+        f"every pair of {n} points with metric={options.metric!r} takes a matrix of {size_in_words(size)}, and "
+        f"{size_in_words(memory)} are available; keep neighbours only (n_neighbors={AUTO_NEIGHBORS}), or use the "
+        "Euclidean metric on dense points, for which the kernel need not be held."
     )

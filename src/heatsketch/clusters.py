@@ -8,6 +8,7 @@ number of points and the dimension as it must; what was reached is measured on a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
@@ -15,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ._typing import FloatArray, IntArray
-from .candidates import Found, Tile, padded
+from .candidates import Found, Tile, measure_all, padded
 from .chunks import chunks
 from .files import arranged
-from .kernels import magnitude, squared_distances
+from .kernels import magnitude, refuse_overflow, squared_distances
 from .sketch import sample
 from .threads import Scratch, each, n_threads, workers
 
@@ -30,6 +31,9 @@ _POINTS_PER_CLUSTER = 512
 _MOST_CLUSTERS = 2048
 _LLOYD_STEPS = 5
 _SAMPLE_PER_CLUSTER = 48
+# Points that tell the centre and the size of the data, and the coordinates in units of that size that are very far out.
+_FEW = 1000
+_OUTLYING = 1e4
 # Points whose exact neighbours calibrate the reach, and as many others on which the recall is measured.
 _CALIBRATION = 160
 # Share of the sample's neighbours that the reach shall cover, and what is asked of the recall measured.
@@ -38,8 +42,17 @@ _RECALL = 0.9935
 # A tile of 512 x 2048 in float32 is 4 MB.
 _TILE_ROWS = 512
 _TILE_COLUMNS = 2048
-# Distances that differ by less are the same for the recall: the exact ones are held in float32 too.
+# With less than this recall so many points are compared by differences, and a word is said for more.
+_LEAST_RECALL = 0.99
+_MOST_DIFFERENCES = 20_000
+# Distances that differ by less are the same for the recall.
 _SAME = 1.0 + 1e-5
+# Float32 tells neighbours apart while a cluster's squared extent is no more than so many times their squared distance;
+# it is given up where more than this share of a sample asks for more.
+_RESOLVED = 1000.0
+_VAGUE = 0.002
+# Coordinates, in units of a usual cluster, beyond which squares in float32 would overflow.
+_FAR = 1e16
 # Sizes of the samples that tell how much there will be to compare.
 _TRIAL_SIZES = (5_000, 20_000)
 
@@ -66,6 +79,7 @@ class ClusterIndex:
     method = "clusters"
 
     def __init__(self, X: FloatArray) -> None:
+        refuse_overflow(X)
         labels = _kmeans(X, max(1, min(_MOST_CLUSTERS, X.shape[0] // _POINTS_PER_CLUSTER)))
         sizes = np.bincount(labels)
         sizes = sizes[sizes > 0]
@@ -79,12 +93,16 @@ class ClusterIndex:
         each(lambda a: self._radii(a, radii), range(len(sizes)))
         self._spread = np.add.reduceat(radii, starts) / sizes
         self._extent = np.sqrt(np.maximum.reduceat(radii, starts))
+        # Coordinates are measured in the size of a usual cluster, so that their squares are within range of float32.
+        self._unit = float(np.sqrt(np.median(self._spread[self._spread > 0]))) if self._spread.any() else 1.0
+        self._precision: Any = np.float32
         self._reach = 0.0
         self.recall: float | None = None
         self._scratch = Scratch()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_scratch"}
+        state = {name: value for name, value in self.__dict__.items() if name != "_scratch"}
+        return state | {"points": np.array(self.points)}  # a temporary file cannot be sent to another process
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _scratch=Scratch())
@@ -115,23 +133,57 @@ class ClusterIndex:
         n = self.points.shape[0]
         found = Found.nothing(n, k)
         chosen = sample(n, 2 * _CALIBRATION)
-        exact = self._exact(chosen, k)
-        first, second = exact.ids[::2, :k], exact.ids[1::2, :k]
-        ratios = self._ratios(chosen[::2], first)
-        done, covered = -1.0, _COVERED
+        ids, squared = self._exact(chosen, k)
+        self._choose_precision(chosen, squared[:, -1])
+        first, second = chosen[::2], chosen[1::2]
+        ratios, again = self._ratios(first, ids[::2]), self._ratios(second, ids[1::2])
+        done, self._reach = -1.0, float(np.quantile(ratios, _COVERED, method="higher"))
         while True:
-            self._reach = float(np.quantile(ratios, covered, method="higher"))
             self._compare(found, done, self._reach, progress)
             found.cut()
-            limit = _SAME * exact.worst[: len(chosen)][1::2, None]
-            self.recall = float((found.squared[chosen[1::2], :k] <= limit).mean())
-            if self.recall >= _RECALL or covered >= 1.0:
+            self.recall = self._measure_recall(found, second, squared[1::2, -1])
+            if self.recall >= _RECALL or self._reach == np.inf:
                 break
-            # The sample misled: what it missed is looked for further out, and what was done stays.
-            ratios = np.concatenate([ratios, self._ratios(chosen[1::2], second)])
-            done, covered = self._reach, (1.0 + covered) / 2.0 if covered < 0.999 else 1.0
+            # The sample misled: what it missed is looked for further out, and what was done stays. The first time as
+            # far as any neighbour of both samples, then everywhere.
+            farthest = float(max(ratios.max(), again.max()))
+            done, self._reach = self._reach, farthest if farthest > self._reach else np.inf
+        if self.recall < _LEAST_RECALL:
+            self._last_resort(found)
         self._complete(found, None)
-        return self._measured(self.points, found)
+        return self._measured(self.points, found.nearest)
+
+    def _last_resort(self, found: Found) -> None:
+        """Where points lie in groups too small for products to tell them apart, compare differences, or say so."""
+        n = self.points.shape[0]
+        if n <= _MOST_DIFFERENCES:
+            found.count[:] = 0  # so that all are looked for everywhere
+            self.recall = 1.0
+            return
+        warnings.warn(
+            f"the search found a share of {self.recall:.2f} of the true neighbours: points lie in groups that are far "
+            "smaller than the distances between them, more than float64 resolves. Embed the groups by themselves, or "
+            "remove offsets that carry no information.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+    def _choose_precision(self, rows: IntArray, kth: FloatArray) -> None:
+        """Use float64 where float32 could not tell the neighbours of more than a few of the points apart.
+
+        The error of ``|x|^2 + |y|^2 - 2 x.y`` is a few units in the last place of the squared extent of a cluster.
+        """
+        extent = self._extent[np.searchsorted(self._offsets, rows, side="right") - 1]
+        vague = extent**2 > _RESOLVED * kth
+        self._precision = np.float64 if vague.mean() > _VAGUE else np.float32
+
+    def _measure_recall(self, found: Found, rows: IntArray, kth: FloatArray) -> float:
+        """Share of neighbours of the sample that are as near as the true ones, by distances computed anew."""
+        ids = found.nearest[rows]
+        held = np.arange(found.k) < found.count[rows, None]
+        _, squared = self._measured(self.points[rows], np.where(held, ids, 0))
+        squared = np.where(np.sort(held, axis=1)[:, ::-1], squared, np.inf) if not held.all() else squared
+        return float((squared <= _SAME * kth[:, None]).mean())
 
     def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """Nearest neighbours of other points, as `neighbors` gives them."""
@@ -143,7 +195,7 @@ class ClusterIndex:
             groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
             each(lambda g, D2=D2, start=rows.start: self._place(Q, start + g, D2[g], found), groups)
         self._complete(found, Q)
-        return self._measured(Q, found)
+        return self._measured(Q, found.nearest)
 
     def pairs_within(self, limit: float) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
         """All pairs of points whose squared distance is at most `limit`, exactly, each once.
@@ -154,6 +206,7 @@ class ClusterIndex:
             Numbers in `order`, i before j.
         squared : ndarray of float64
         """
+        eps = np.finfo(np.float32).eps
 
         def of_cluster(a: int) -> tuple[IntArray, IntArray, FloatArray]:
             apart = np.sqrt(np.square(self._centres[a:] - self._centres[a]).sum(axis=1))
@@ -165,8 +218,9 @@ class ClusterIndex:
                 for tile in self._tiles(block, self._centres[a], others):
                     columns = tile.columns
                     D2 = tile.left[:, None] + tile.right[None, columns] - tile.products[:, columns]
-                    slack = np.finfo(np.float32).eps * 8 * (tile.left[:, None] + tile.right[None, columns])
-                    i, j = np.nonzero(D2 <= limit + slack)  # NaN, which fills up, is not
+                    # The rounding of the products grows with the number of features; NaN, which fills up, is not near.
+                    slack = eps * (8 + self.points.shape[1]) * (tile.left[:, None] + tile.right[None, columns])
+                    i, j = np.nonzero(D2 <= limit / self._unit**2 + slack)
                     i, j = i + start, j + tile.number
                     i, j = i[i < j], j[i < j]
                     squared = np.concatenate(
@@ -197,7 +251,7 @@ class ClusterIndex:
     def compared(self, k: int) -> float:
         """Share of all pairs of points that a search for k neighbours compares."""
         rows = sample(self.points.shape[0], _CALIBRATION)
-        reach = float(np.quantile(self._ratios(rows, self._exact(rows, k).ids[:, :k]), _COVERED, method="higher"))
+        reach = float(np.quantile(self._ratios(rows, self._exact(rows, k)[0]), _COVERED, method="higher"))
         sizes = np.diff(self._offsets).astype(np.float64)
         total = 0.0
         for a in range(len(sizes)):
@@ -247,23 +301,33 @@ class ClusterIndex:
     def _tiles(self, block: FloatArray, centre: FloatArray, others: IntArray) -> Iterator[Tile]:
         """Distances from a block of points to the clusters `others`, several of them in one matrix product.
 
-        Coordinates are taken from the centre of the block's cluster, in the precision of the points, before they are
-        rounded to float32: what is near keeps its digits wherever it lies.
+        Coordinates are taken from the centre of the block's cluster, in float64, before they are rounded: what is near
+        keeps its digits wherever it lies. What is too far away to be squared is brought nearer, but not near.
         """
-        A = (block - centre).astype(np.float32)
+        kind = self._precision
+
+        def local(points: FloatArray) -> FloatArray:
+            return np.clip((points - centre) / self._unit, -_FAR, _FAR).astype(kind)
+
+        A = local(block)
         left, doubled = _squared_norms(A), A + A
         for group in self._groups(others):
             starts = np.cumsum([0, *(padded(piece.stop - piece.start) for _, piece in group)])
-            B = np.zeros((starts[-1], A.shape[1]), dtype=np.float32)
-            right = np.full(len(B), np.nan, dtype=np.float32)
+            B = np.zeros((starts[-1], A.shape[1]), dtype=kind)
+            right = np.full(len(B), np.nan, dtype=kind)
             for start, (_, piece) in zip(starts, group, strict=False):
                 part = slice(start, start + piece.stop - piece.start)
-                B[part] = self.points[piece] - centre
+                B[part] = local(self.points[piece])
                 right[part] = _squared_norms(B[part])
-            products = self._scratch.array("products", (len(A), len(B)), np.float32)
+            products = self._scratch.array("products", (len(A), len(B)), kind)
             np.matmul(doubled, B.T, out=products)
+            if kind == np.float32:
+                tile = products, left, right
+            else:  # the distances themselves are known well enough in float32
+                exact = (left[:, None] + right[None, :] - products).astype(np.float32)
+                tile = -exact, np.zeros(len(A), np.float32), np.where(np.isnan(right), right, 0.0).astype(np.float32)
             for start, stop, (b, piece) in zip(starts, starts[1:], group, strict=False):
-                yield Tile(products, left, right, slice(int(start), int(stop)), b, piece.start)
+                yield Tile(*tile, slice(int(start), int(stop)), b, piece.start)
 
     def _groups(self, others: IntArray) -> Iterator[list[tuple[int, slice]]]:
         """Clusters, the large ones in pieces, gathered until they fill a tile."""
@@ -286,23 +350,27 @@ class ClusterIndex:
         found.cut()
         lacking = np.flatnonzero(found.count < found.k)
         for some in chunks(len(lacking), 1, 2 * _CALIBRATION):
-            found.put(lacking[some], self._exact(lacking[some], found.k, Q))
+            found.ids[lacking[some], : found.k] = self._exact(lacking[some], found.k, Q)[0]
 
-    def _exact(self, rows: IntArray, k: int, Q: FloatArray | None = None) -> Found:
-        """Exact neighbours of the points `rows`, or of the queries `rows` of `Q`."""
+    def _exact(self, rows: IntArray, k: int, Q: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
+        """Exact neighbours of the points `rows`, or of the queries `rows` of `Q`: numbers and squared distances."""
         block = self.points[rows] if Q is None else Q[rows]
         parts = [Found.nothing(len(rows), k) for _ in range(n_threads())]
         idle, zeros = list(parts), np.zeros(len(rows), dtype=np.float32)
+        # Each row in a unit of its own: an outlier's distances are not those of others.
+        typical = (len(self._centres) - 1) // 2
+        unit = np.sort(squared_distances(block, self._centres), axis=1)[:, typical, None] + self._unit**2
 
         def look(columns: slice) -> None:
             found, width = idle.pop(), columns.stop - columns.start
             D2 = np.full((len(rows), padded(width)), np.nan)
-            D2[:, :width] = squared_distances(block, self.points[columns])
+            D2[:, :width] = squared_distances(block, self.points[columns]) / unit
             if Q is None:
                 inside = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
                 D2[inside, rows[inside] - columns.start] = np.nan
             right = np.zeros(D2.shape[1], dtype=np.float32)
-            found.offer(Tile(-D2.astype(np.float32), zeros, right, slice(0, len(right)), 0, columns.start), 0, 0)
+            near = -np.minimum(D2, _FAR).astype(np.float32)
+            found.offer(Tile(near, zeros, right, slice(0, len(right)), 0, columns.start), 0, 0)
             idle.append(found)
 
         each(look, chunks(len(self.points), max(len(rows), 1), 1 << 18))
@@ -310,15 +378,12 @@ class ClusterIndex:
             part.cut()
         for part in parts[1:]:
             parts[0].merge(part)
-        return parts[0]
+        return self._measured(block, parts[0].nearest)
 
-    def _measured(self, Q: FloatArray, found: Found) -> tuple[IntArray, FloatArray]:
-        """Numbers and exact squared distances of the neighbours found, nearest first."""
-        from .compiled.search import measure  # noqa: PLC0415
-
-        ids = np.ascontiguousarray(found.ids[:, : found.k])
+    def _measured(self, Q: FloatArray, ids: IntArray) -> tuple[IntArray, FloatArray]:
+        """Numbers and exact squared distances of neighbours, nearest first."""
         squared = np.empty(ids.shape)
-        each(lambda rows: measure(Q, self.points, ids, rows.start, rows.stop, squared), chunks(len(ids), 1, 4096))
+        measure_all(Q, self.points, ids, squared)
         return ids, squared
 
 
@@ -349,12 +414,18 @@ def _squared_norms(A: FloatArray) -> FloatArray:
 
 
 def _kmeans(X: FloatArray, n_clusters: int) -> IntArray:
-    """Labels of the points by Lloyd's iteration on a sample, shape (N,)."""
+    """Labels of the points by Lloyd's iteration on a sample, shape (N,).
+
+    Points that lie very far from the others are a cluster by themselves, so that they do not blur any other.
+    """
     n = X.shape[0]
-    centre, unit = X.mean(axis=0), magnitude(X)
+    few = np.asarray(X[sample(n, _FEW)], dtype=np.float64)
+    centre = np.median(few, axis=0)
+    apart = np.abs(few - centre).max(axis=1)
+    unit = float(np.median(apart)) or magnitude(apart)
 
     def normal(rows: Any) -> FloatArray:
-        return np.asarray((X[rows] - centre) / unit, dtype=np.float32)
+        return np.asarray(np.clip((X[rows] - centre) / unit, -_OUTLYING, _OUTLYING), dtype=np.float32)
 
     centres = normal(sample(n, n_clusters))
     some = normal(sample(n, _SAMPLE_PER_CLUSTER * n_clusters))
@@ -362,17 +433,21 @@ def _kmeans(X: FloatArray, n_clusters: int) -> IntArray:
         labels = _nearest(lambda rows: some[rows], len(some), centres)
         order = np.argsort(labels, kind="stable")
         taken, starts, sizes = np.unique(labels[order], return_index=True, return_counts=True)
-        centres[taken] = np.add.reduceat(some[order], starts, axis=0) / sizes[:, None]
+        inside = taken < n_clusters
+        means = np.add.reduceat(some[order], starts, axis=0) / sizes[:, None]
+        centres[taken[inside]] = means[inside]
     return _nearest(normal, n, centres)
 
 
 def _nearest(points: Callable[[slice], FloatArray], n: int, centres: FloatArray) -> IntArray:
-    """Number of the nearest centre of each of n points, shape (n,)."""
+    """Number of the nearest centre of each of n points, or one more for those that lie very far out, shape (n,)."""
     labels = np.empty(n, dtype=np.int64)
     half = 0.5 * _squared_norms(centres)
 
     def assign(rows: slice) -> None:
-        labels[rows] = (points(rows) @ centres.T - half).argmax(axis=1)
+        here = points(rows)
+        labels[rows] = (here @ centres.T - half).argmax(axis=1)
+        labels[rows][np.abs(here).max(axis=1) >= _OUTLYING] = len(centres)
 
     each(assign, chunks(n, len(centres), 1 << 19))
     return labels

@@ -6,19 +6,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .bandwidth import bandwidth_by_rule
-from .choice import Choice, choose
+from .choice import Choice, choose, tiled_seconds
 from .chunks import CHUNK_ENTRIES
 from .clusters import compared_share
-from .inputs import KernelOptions, check_count, check_points
+from .inputs import KernelOptions, check_count, check_points, is_number
 from .neighbors import index_kind
 from .radius import ENTRY, RadiusAffinity
-from .resources import available_memory, gigabytes
+from .resources import available_memory, size_in_words
 from .threads import n_threads, workers
 
 __all__ = ["Estimate", "estimate", "predict"]
@@ -31,7 +32,6 @@ _CLUSTER_PAIR = (1.0e-9, 2.5e-11)  # a pair that is compared, and for each featu
 _BLOCK_PAIR = 1.2e-8  # a pair in an exact search by blocks
 _GRAPH_POINT = 3e-6  # a point's part in the graph
 _SPARSE_ENTRY = 4.5e-10  # an entry of the graph times a number
-_TILE_PAIR = (1.0e-9, 1.3e-11)  # a kernel entry formed on the fly, and for each column or feature
 _ENTRY_SECONDS = 1e-7  # an entry that a cutoff keeps
 _DENSE_PAIR = 1.5e-8  # an entry of the kernel that is held
 _DENSE_PRODUCT = 1.1e-10  # an entry of the kernel that is held, times a number
@@ -46,6 +46,8 @@ _UNION = 1.35
 # Points whose neighbours tell the bandwidth where every pair is used, and features up to which distances need little.
 _BANDWIDTH_SAMPLE = 1000
 _DIRECT_FEATURES = 16
+# Copies of a given affinity that are made while it is checked and completed.
+_COPIES = 4
 # A fit that would take more than this share of the available memory is refused.
 _REFUSE = 0.95
 
@@ -89,13 +91,14 @@ class Estimate:
         if self.n_neighbors is None:
             remedy = f"neighbours instead of every pair (n_neighbors='auto'), or {remedy}"
         raise MemoryError(
-            f"{self.n_samples} samples with {self.held} would take about {gigabytes(self.memory)}, and "
-            f"{gigabytes(self.available)} are available. Use {remedy}; heatsketch.estimate tells what a choice takes."
+            f"{self.n_samples} samples with {self.held} would take about {size_in_words(self.memory)}, and "
+            f"{size_in_words(self.available)} are available. Use {remedy}; heatsketch.estimate tells what a choice "
+            "takes."
         )
 
     def __str__(self) -> str:
         took = "" if self.seconds is None else f", {_duration(self.seconds)}"
-        return f"{self.n_samples} samples, {self.held}: about {gigabytes(self.memory)} of memory{took}"
+        return f"{self.n_samples} samples, {self.held}: about {size_in_words(self.memory)} of memory{took}"
 
 
 def estimate(
@@ -127,7 +130,9 @@ def estimate(
     Returns
     -------
     estimate : Estimate
-        Within a factor of two of what a fit takes (`docs/scale.md` has the measurements).
+        Within a factor of two of what a fit of :class:`GaussianProcessEmbedding` takes (`docs/scale.md` has the
+        measurements). Eigenvectors (:class:`DiffusionMaps`, `n_exact`) take as much memory, and time that depends on
+        the spectrum.
 
     Examples
     --------
@@ -156,31 +161,55 @@ def estimate(
         max_iter=1000,
     )
     check_count(n_components, "n_components")
+    if not is_number(power) or not 0 < power < np.inf:
+        raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
     X = None
-    if isinstance(X_or_shape, tuple) and all(isinstance(size, (int, np.integer)) for size in X_or_shape):
-        shape, dtype = X_or_shape, np.dtype(np.float64 if dtype is None else dtype)
-        if len(shape) != 2 or min(shape) < 1:
-            raise ValueError(f"the shape {shape} was given; it must be (n_samples, n_features).")
+    if X_or_shape is None or np.ndim(X_or_shape) < 2:
+        shape, dtype = _check_shape(X_or_shape, options), np.dtype(np.float64 if dtype is None else dtype)
+        if dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype={dtype} was given; the kernel is computed in float32 or float64.")
     else:
         X = check_points(X_or_shape, options)
         shape, dtype = X.shape, X.dtype
-    known = predict(shape, dtype, options, n_components=n_components, sparse_points=sparse.issparse(X))
+    given = {"sparse_points": sparse.issparse(X), "entries": getattr(X, "nnz", None)}
+    known = predict(shape, dtype, options, n_components=n_components, **given)
     if cutoff is not None:
         return _with_cutoff(X, options, known, n_components, power)
     return replace(known, seconds=_seconds(shape, X, options, n_components, power))
 
 
+def _check_shape(shape: Any, options: KernelOptions) -> tuple[int, int]:
+    """Refuse what is not the shape of data."""
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+    if len(sizes) != 2 or not all(is_number(size, Integral) for size in sizes) or sizes[0] < 2 or sizes[1] < 1:
+        raise ValueError(
+            f"{shape!r} was given; it must be data, or a shape (n_samples, n_features) of at least two samples."
+        )
+    if "precomputed" in (options.affinity, options.metric) and sizes[0] != sizes[1]:
+        raise ValueError(f"the shape {sizes} was given; a precomputed matrix must be square.")
+    return int(sizes[0]), int(sizes[1])
+
+
 def predict(
-    shape: tuple[int, ...], dtype: Any, options: KernelOptions, *, n_components: int, sparse_points: bool = False
+    shape: tuple[int, ...],
+    dtype: Any,
+    options: KernelOptions,
+    *,
+    n_components: int,
+    sparse_points: bool = False,
+    entries: int | None = None,
 ) -> Estimate:
-    """The memory that a fit will take, for options that have been checked."""
+    """The memory that a fit will take, for options that have been checked; `entries` are those of a sparse X."""
     n, item = int(shape[0]), np.dtype(dtype).itemsize
     # A block of columns: the sketch in float64, what it becomes, and what a product makes of it.
     blocks = n * n_components * (8 + 5 * item)
     if options.affinity == "precomputed":
-        return Estimate(n, "the given affinity", None, int(blocks + 16 * n), available_memory())
+        given = _COPIES * (entries * (item + 4.0) if entries is not None else float(n) * n * item)
+        return Estimate(n, "the given affinity", None, int(blocks + given + 16 * n), available_memory())
     choice = choose(shape, dtype, options, sparse_points)
     held = _held_memory(shape, item, options, choice, sparse_points)
+    if options.measure.precomputed:
+        held += 2.0 * n * n * item  # distances that are made symmetric
     return Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
 
 
@@ -206,7 +235,7 @@ def _held_memory(
     search = {
         "tree": 24.0 * min(n * listed, CHUNK_ENTRIES // 4),
         "clusters": n * listed * 16.0,
-        "blocks": n_threads() * 2 * temporary,
+        "blocks": min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * temporary,
     }[kind]
     entries = n * (1 + _UNION * choice.n_neighbors)
     graph = entries * (12.0 + item) + n * listed
@@ -244,7 +273,7 @@ def _seconds(shape: tuple[int, ...], X: Any, options: KernelOptions, n_component
         return _FIXED + entries * columns * _SPARSE_ENTRY * _slowness()
     choice = choose(shape, np.float64 if X is None else X.dtype, options, sparse.issparse(X))
     if choice.tiled:
-        work = products * n * n / 2.0 * (_TILE_PAIR[0] + _TILE_PAIR[1] * (d + 2 * n_components))
+        work = products * tiled_seconds(n, d, n_components) / 2.0  # the reference has two cores
     elif choice.n_neighbors is None:
         work = n * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT)
     else:
@@ -281,4 +310,7 @@ def _slowness() -> float:
 
 def _duration(seconds: float) -> str:
     """A time in words."""
-    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "min")):
+        if seconds >= 1.5 * unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""From data and options to the heat kernel: the only place that chooses how the kernel is held."""
+"""From data and options to the heat kernel."""
 
 from __future__ import annotations
 
@@ -100,6 +100,10 @@ class HeatKernel(Operator):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "symmetric"}
+
+    def __repr__(self) -> str:
+        held = "" if self.affinity is None else f", {self.affinity.description}"
+        return f"HeatKernel(shape={self.shape}, dtype={self.dtype}{held})"
 
     def asblock(self, V: ArrayLike) -> FloatArray:
         """`V` as the kernel's operator wants it."""
@@ -335,6 +339,11 @@ def _gaussian_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[Gaus
     neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=needed)
     if rule == "neighbor":
         epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(at_scale)))
+        if epsilon == 0:
+            raise ValueError(
+                f"more than half of the points coincide with {at_scale} or more others, so the rule 'neighbor' gives "
+                "no bandwidth; give a number, or leave repeated points out."
+            )
     elif rule not in ("given", "self-tuning"):
         epsilon, _ = bandwidth_by_rule(X, rule, metric)
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule

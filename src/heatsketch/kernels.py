@@ -18,13 +18,15 @@ from sklearn.utils.extmath import row_norms
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
 
-__all__ = ["Metric", "gaussian_affinity", "magnitude", "squared_distances"]
+__all__ = ["Metric", "gaussian_affinity", "magnitude", "no_distance", "refuse_overflow", "squared_distances"]
 
 # Up to this many features differences are formed one by one, which is exact and no slower than a matrix product.
 _DIRECT_FEATURES = 16
 # |x|^2 + |y|^2 - 2 x.y loses digits where the points are close for their distance from the centre. Below this
 # fraction of |x|^2 + |y|^2 the difference is formed instead, which leaves a relative error near 1e-9.
 _CANCELLATION = 1e-6
+# Rows whose median is the centre from which inner products are taken.
+_FEW = 64
 # Pairs this much closer than the farthest are looked at for equality.
 _NEARLY_EQUAL = 1e-6
 _ANGULAR_ROUNDING = 1e-13
@@ -83,11 +85,29 @@ def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean")
             "with a constant row is none); leave such rows out, or use another metric."
         )
     if not np.isfinite(D2).all():
-        raise ValueError(
-            "squared distances between points overflow; divide X by its largest absolute value (and the bandwidth, if "
-            "given, by its square)."
-        )
+        raise _overflow()
     return D2
+
+
+def refuse_overflow(X: FloatArray) -> None:
+    """Refuse points so far apart that their squared distances overflow."""
+    if magnitude(X) > np.sqrt(np.finfo(np.float64).max / (4.0 * X.shape[1])):
+        raise _overflow()
+
+
+def no_distance(n_samples: int) -> ValueError:
+    """The error of data whose points all coincide."""
+    return ValueError(
+        f"all distances between the {n_samples} points are zero (or so small that their squares underflow), "
+        "so no bandwidth can be chosen; check that the rows of X differ, or rescale X."
+    )
+
+
+def _overflow() -> ValueError:
+    return ValueError(
+        "squared distances between points overflow; divide X by its largest absolute value (and the bandwidth, if "
+        "given, by its square)."
+    )
 
 
 def _squared_distances(X: Any, Y: Any, metric: Metric) -> FloatArray:
@@ -103,14 +123,15 @@ def _squared_distances(X: Any, Y: Any, metric: Metric) -> FloatArray:
     if X.shape[1] <= _DIRECT_FEATURES:
         D2 = cdist(X, Y, "sqeuclidean")
         return D2
-    centre = Y.mean(axis=0)
-    return _guarded(X - centre, Y - centre)
+    # The median of a few rows, not the mean, which one outlier moves so far that the others lose their digits.
+    return _guarded(X, Y, np.median(Y[:: max(1, len(Y) // _FEW)], axis=0))
 
 
-def _guarded(X: Any, Y: Any) -> FloatArray:
-    """Squared Euclidean distances by a matrix product, with close pairs formed as differences."""
-    norms = row_norms(X, squared=True)[:, None] + row_norms(Y, squared=True)[None, :]
-    product = X @ Y.T
+def _guarded(X: Any, Y: Any, centre: FloatArray | None = None) -> FloatArray:
+    """Squared Euclidean distances by a matrix product, from a centre, with close pairs formed as differences."""
+    A, B = (X, Y) if centre is None else (X - centre, Y - centre)
+    norms = row_norms(A, squared=True)[:, None] + row_norms(B, squared=True)[None, :]
+    product = A @ B.T
     D2: FloatArray = norms - 2.0 * (product.toarray() if sparse.issparse(product) else product)
     close = D2 <= _CANCELLATION * norms
     if close.mean() > _MOSTLY_CLOSE and not sparse.issparse(X):

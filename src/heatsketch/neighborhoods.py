@@ -8,6 +8,7 @@ multiplicity; they count as neighbours of others as often as they are there, and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from scipy import sparse
 
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
-from .kernels import Metric, squared_distances
+from .files import arranged
+from .kernels import Metric, no_distance, squared_distances
 from .neighbors import NeighborIndex, make_index
 from .progress import task
-from .sketch import GaussianSketch
+from .sketch import philox
 from .threads import each
 
 __all__ = ["Neighborhoods", "NewRows", "distinct"]
@@ -32,9 +34,11 @@ _SLACK = 4
 _TIED = 0.01
 _MOST_TIES = 4
 # Up to this many points all of them are looked at for every new point.
-_SMALL = 2000
+SMALL = 2000
 # Points with the widest neighbourhoods, which may reach new points that are far away.
 _WIDEST = 256
+# The stream of random words that keys of rows are made with.
+_KEYS = 0xD
 
 
 def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
@@ -47,8 +51,7 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
     places : ndarray of int, shape (N,)
         Which of these each row is.
     """
-    probe = GaussianSketch(0).matrix(X.shape[1], 1)[:, 0]
-    keys = np.concatenate([np.asarray(X[rows] @ probe).ravel() for rows in chunks(X.shape[0], X.shape[1])])
+    keys = np.concatenate([_row_keys(X[rows]) for rows in chunks(X.shape[0], X.shape[1])])
     order = np.argsort(keys, kind="stable")
     alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
     if not len(alike):
@@ -56,13 +59,34 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
     new = np.ones(len(order), dtype=bool)
     for some in chunks(len(alike), X.shape[1]):
         here, there = X[order[alike[some] + 1]], X[order[alike[some]]]
-        apart = np.asarray(abs(here - there).sum(axis=1)).ravel() > 0
-        new[alike[some] + 1] = apart
-    if new.all():
-        return None
+        if (abs(here - there).max(axis=1) > 0).sum():  # equal keys by chance, once in 2^60 pairs
+            dense = X.toarray() if sparse.issparse(X) else X
+            first, places = np.unique(dense, axis=0, return_index=True, return_inverse=True)[1:]
+            return first, places.ravel()
+        new[alike[some] + 1] = False
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.cumsum(new) - 1
     return order[new], places
+
+
+def _row_keys(X: Any) -> Any:
+    """A number for each row that depends on nothing but its entries, by integer arithmetic, shape (m,)."""
+    a, b, _, _ = philox((np.arange(X.shape[1]), 0, 0, _KEYS), seed=0)
+    factors = (a << np.uint64(32) | b) | np.uint64(1)
+    if sparse.issparse(X):
+        X = sparse.csr_array(X, copy=True)
+        X.eliminate_zeros()
+        words = _words(X.data) * factors[X.indices]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])
+        return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    return (_words(X) * factors).sum(axis=1, dtype=np.uint64)
+
+
+def _words(values: FloatArray) -> Any:
+    """The bits of floats, mixed so that all of them count; 0 and -0 have the same."""
+    bits = np.ascontiguousarray(values + 0.0).view(f"u{values.dtype.itemsize}").astype(np.uint64)
+    bits *= np.uint64(0x9E3779B97F4A7C15)
+    return bits ^ (bits >> np.uint64(32))
 
 
 @dataclass(frozen=True)
@@ -111,12 +135,22 @@ class Neighborhoods:
     def __init__(self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0) -> None:
         self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
         same = None if metric.precomputed else distinct(X)
-        self._X = X if same is None else X[same[0]]
+        self._X = X if same is None else arranged(X, same[0])
         self.places = None if same is None else same[1]
         self.index: NeighborIndex = make_index(self._X, metric)
         counts = np.ones(self._X.shape[0]) if same is None else np.bincount(same[1])
         self._multiplicity = counts[self.index.order].astype(np.float32)
         self._search()
+
+    @cached_property
+    def _widest(self) -> IntArray:
+        """The vertices with the widest neighbourhoods."""
+        return np.argpartition(self.radii, -_WIDEST)[-_WIDEST:]
+
+    @cached_property
+    def _positions(self) -> IntArray:
+        """Where each vertex is in the order of the index."""
+        return np.argsort(self.index.order)
 
     @property
     def n_vertices(self) -> int:
@@ -125,7 +159,9 @@ class Neighborhoods:
 
     def _search(self) -> None:
         n, k = self.n_vertices, self.n_neighbors
-        most = max(1, n - 1 if n <= _SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
+        if n < 2:
+            raise no_distance(len(self.places) if self.places is not None else n)
+        most = max(1, n - 1 if n <= SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
         most = min(max(most, self._at_least), n - 1)
         wanted = min(most, max(k + _SLACK, self._at_least))
         while True:
@@ -133,11 +169,14 @@ class Neighborhoods:
                 ids, squared = self.index.neighbors(wanted, advance)
             self.radii = self.kth(ids, squared, k)
             self._kept = within(squared, self.radii)
-            tied = float((self._kept == wanted).mean())
-            if wanted == most or tied <= (0.0 if n <= 10 * _SMALL else _TIED):
+            # More may be as far away as the k-th, or k that do not coincide may not have been found yet.
+            tied = float(((self._kept == wanted) | (self.radii == 0)).mean())
+            if wanted == most or tied <= (0.0 if n <= 10 * SMALL else _TIED):
                 break
             wanted = min(most, 2 * wanted)
         self.ids, self.squared = ids, squared
+        if not self.radii.any():
+            raise no_distance(n)
 
     def kth(self, ids: IntArray, squared: FloatArray, k: int) -> FloatArray:
         """Squared distance to the k-th neighbour that does not coincide, from lists of neighbours, shape (m,).
@@ -188,14 +227,16 @@ class Neighborhoods:
             Neighbours that must be in the lists.
         """
         n, k = self.n_vertices, self.n_neighbors
-        ids, squared = self.index.query(Q, n if n <= _SMALL else min(n, 2 * max(k, k_scale) + 16))
+        ids, squared = self.index.query(Q, n if n <= SMALL else min(n, 2 * max(k, k_scale) + 16))
         radii = self.kth(ids, squared, k)
         keep = squared <= EDGE * np.maximum(radii[:, None], self.radii[ids])
         row, column = np.nonzero(keep)
         parts = [(row, ids[keep], squared[keep])]
         if ids.shape[1] < n:
-            wide = np.argpartition(self.radii, n - _WIDEST)[n - _WIDEST :]
-            D2 = squared_distances(Q, self._X[self.index.order[wide]], self._metric)
+            wide = self._widest
+            points = self.index.order[wide]
+            new, others = (Q[:, points], None) if self._metric.precomputed else (Q, self._X[points])
+            D2 = squared_distances(new, others, self._metric)
             # Nearer ones have been found already.
             row, column = np.nonzero((D2 > squared[:, -1:]) & (D2 <= EDGE * self.radii[wide]))
             parts.append((row, wide[column], D2[row, column]))
@@ -213,9 +254,8 @@ class Neighborhoods:
 
     def unfolded(self, rows: Any) -> Any:
         """Rows against the vertices, in the order of the index, as rows against all points, (m, U) -> (m, N)."""
-        back = np.argsort(self.index.order)
-        rows = sparse.csr_array(rows)[:, back]
-        return rows if self.places is None else rows[:, self.places]
+        columns = self._positions if self.places is None else self._positions[self.places]
+        return sparse.csr_array(rows)[:, columns]
 
 
 def within(squared: FloatArray, radii: FloatArray) -> IntArray:

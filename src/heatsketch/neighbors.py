@@ -13,10 +13,11 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from ._typing import FloatArray, IntArray
+from .candidates import measure_all
 from .chunks import chunks
 from .clusters import ClusterIndex, Progress
-from .kernels import Metric, squared_distances
-from .threads import each, n_threads
+from .kernels import Metric, refuse_overflow, squared_distances
+from .threads import each
 
 __all__ = ["BlockedIndex", "NeighborIndex", "Neighbors", "TreeIndex", "index_kind", "make_index", "nearest_neighbors"]
 
@@ -24,6 +25,8 @@ __all__ = ["BlockedIndex", "NeighborIndex", "Neighbors", "TreeIndex", "index_kin
 _TREE_FEATURES = 6
 # Up to this many points all distances are soon computed, whatever the metric.
 _BLOCKED_LIMIT = 4096
+# Queries of a tree that one thread answers at a time.
+_QUERIES = 2048
 # Metrics of a tree, as the exponent p of Minkowski's.
 _MINKOWSKI = {
     "euclidean": 2.0,
@@ -71,6 +74,7 @@ class TreeIndex:
     method = "tree"
 
     def __init__(self, X: FloatArray, p: float = 2.0) -> None:
+        refuse_overflow(X)
         self._p = p
         self.recall: float | None = 1.0
         # The tree's own order puts the points of a leaf side by side.
@@ -100,13 +104,17 @@ class TreeIndex:
         return found.astype(np.int32), squared
 
     def _query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-        distances, found = self._tree.query(Q, k, p=self._p, workers=n_threads())
-        distances, found = distances.reshape(len(Q), k), found.reshape(len(Q), k)
-        if self._p != 2.0:
-            return found, distances**2
-        squared = np.empty(found.shape)
-        ids = found.astype(np.int32)
-        _measure(np.asarray(Q, dtype=np.float64), self._tree.data, ids, squared)  # the root that was taken costs digits
+        Q = np.asarray(Q, dtype=np.float64)
+        ids, squared = np.empty((len(Q), k), dtype=np.int32), np.empty((len(Q), k))
+
+        def search(rows: slice) -> None:
+            # On threads of ours: those of the tree would go on, and write to memory that is gone, after an interrupt.
+            distances, found = self._tree.query(Q[rows], k, p=self._p)
+            squared[rows], ids[rows] = np.square(distances.reshape(-1, k)), found.reshape(-1, k)
+
+        each(search, chunks(len(Q), 1, _QUERIES))
+        if self._p == 2.0:
+            measure_all(Q, self._tree.data, ids, squared)  # the root that was taken costs digits
         return ids, squared
 
 
@@ -222,10 +230,3 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean") -> Nei
     inverse = np.argsort(index.order)
     assert index.recall is not None
     return Neighbors(numbers[inverse], squared[inverse], index.recall, index.method)
-
-
-def _measure(Q: FloatArray, points: FloatArray, ids: IntArray, squared: FloatArray) -> None:
-    """Squared distances by differences; numbers and distances are sorted."""
-    from .compiled.search import measure  # noqa: PLC0415
-
-    each(lambda rows: measure(Q, points, ids, rows.start, rows.stop, squared), chunks(len(ids), 1, 4096))

@@ -42,7 +42,6 @@ __all__ = ["NORMALIZATIONS", "Scaling", "ScalingOptions", "normalize", "sinkhorn
 # many units in the last place of the kernel's dtype.
 _TOLERANCE_ULPS = 64
 _ANDERSON_DEPTH = 5
-_USUAL_STEPS = 15  # for the progress bar
 # Where no scaling exists the iteration runs off to infinity: beyond this logarithm it is given up.
 _LARGEST_LOG = 500.0
 
@@ -250,7 +249,7 @@ def _sinkhorn(
     n_iter = 0
     while n_iter < max_iter and np.abs(x).max() < _LARGEST_LOG:
         n_iter += 1
-        advance(n_iter, max(2 * n_iter, _USUAL_STEPS))
+        advance(n_iter, 0)
         s = np.exp(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             row_sums = s * np.asarray(K @ (s * weights), dtype=np.float64)

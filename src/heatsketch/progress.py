@@ -22,8 +22,8 @@ _display: ContextVar[Any] = ContextVar("display", default=None)
 def shown(show: bool) -> Iterator[None]:
     """Show the progress of all tasks inside, if `show`.
 
-    On a terminal, with rich installed, as bars with the time left; elsewhere a line for every task that took a second
-    or more. Both go to standard error.
+    On a terminal, with rich installed, as bars with the time left; elsewhere as a line every ten seconds and one for
+    every task that took a second or more. Both go to standard error.
     """
     if not show:
         token = _display.set(None)
@@ -42,7 +42,7 @@ def shown(show: bool) -> Iterator[None]:
 
 @contextmanager
 def task(name: str) -> Iterator[Advance]:
-    """A task that reports ``advance(done, total)``, from any thread."""
+    """A task that reports ``advance(done, total)``, from any thread; a total of 0 means that nobody knows."""
     display = _display.get()
     if display is None:
         yield _ignore
@@ -67,20 +67,33 @@ def say(text: str) -> None:
         display.say(text)
 
 
+# Seconds between lines.
+_EVERY = 10.0
+
+
 def _ignore(done: int, total: int) -> None:
     """Nobody is watching."""
 
 
 class _Lines:
-    """A line when a task ends."""
+    """A line every few seconds, and one when a task that took its time ends."""
 
     @contextmanager
     def task(self, name: str) -> Iterator[Advance]:
-        start = time.perf_counter()
-        yield _ignore
+        start = said = time.perf_counter()
+
+        def advance(done: int, total: int) -> None:
+            nonlocal said
+            now = time.perf_counter()
+            if now - said >= _EVERY:
+                said = now
+                share = f", {done / total:.0%}" if total else ""
+                self.say(f"{name}: {now - start:.0f} s{share}")
+
+        yield advance
         seconds = time.perf_counter() - start
         if seconds >= 1.0:
-            self.say(f"{name}: {seconds:.1f} s")
+            self.say(f"{name}: done in {seconds:.1f} s")
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
@@ -95,8 +108,10 @@ class _Bars:
     @contextmanager
     def task(self, name: str) -> Iterator[Advance]:
         bar = self._progress.add_task(name, total=None)
-        yield lambda done, total: self._progress.update(bar, completed=done, total=total)
-        self._progress.remove_task(bar)
+        try:
+            yield lambda done, total: self._progress.update(bar, completed=done, total=total or None)
+        finally:
+            self._progress.remove_task(bar)
 
     def say(self, text: str) -> None:
         self._progress.console.print(text, markup=False, highlight=False)

@@ -16,7 +16,7 @@ from .clusters import ClusterIndex
 from .neighbors import index_kind
 from .operators import Operator, SparseOperator
 from .progress import track
-from .resources import available_memory, gigabytes
+from .resources import available_memory, size_in_words
 from .sketch import sample
 
 __all__ = ["ENTRY", "RadiusAffinity"]
@@ -53,7 +53,7 @@ class RadiusAffinity(GaussianAffinity):
         """``K``, sparse; made on first use."""
         self._require_memory()
         kind = index_kind(self.X.shape, self.metric, sparse.issparse(self.X))
-        if kind == "blocks":
+        if kind == "blocks" or not self.metric.euclidean:
             return SparseOperator(self._by_blocks())
         index = ClusterIndex(self.X)
         scale = np.broadcast_to(np.sqrt(self.epsilon), self.n_samples)[index.order]
@@ -94,8 +94,8 @@ class RadiusAffinity(GaussianAffinity):
         if size > _MEMORY_SHARE * memory:
             raise MemoryError(
                 f"cutoff={self.cutoff:g} keeps about {entries / self.n_samples:.0f} pairs for each of "
-                f"{self.n_samples} samples, which takes {gigabytes(size)}, and {gigabytes(memory)} are available; use "
-                "a smaller bandwidth, a larger cutoff, or neighbours (n_neighbors=32)."
+                f"{self.n_samples} samples, which takes {size_in_words(size)}, and {size_in_words(memory)} are "
+                "available; use a smaller bandwidth, a larger cutoff, or neighbours (n_neighbors=32)."
             )
 
     def expected_entries(self) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-__all__ = ["available_memory", "gigabytes"]
+__all__ = ["available_memory", "size_in_words"]
 
 
 def available_memory() -> int:
-    """Bytes of memory that a computation may take: what is free, or less where a limit is set on the process.
+    """Bytes of memory that a computation may take: what is at hand, or less where a limit is set on the process.
 
     Examples
     --------
@@ -21,38 +22,58 @@ def available_memory() -> int:
     return max(1, min(limits))
 
 
-def gigabytes(size: float) -> str:
+def size_in_words(size: float) -> str:
     """A size in words, such as '1.5 GB'."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{max(size, 0) / 1e3:.0f} kB"
 
 
 def _free_memory() -> int:
+    """What is free, where the system tells; else all there is, or no limit."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    try:
+        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return sys.maxsize
 
 
-def _control_groups() -> list[int]:
-    """What is left of the limits that a container sets."""
+def _control_groups(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> list[int]:
+    """What is left of the limits on the groups that the process is in, and on those above them."""
     found = []
-    for root, limit, used in (
-        ("/sys/fs/cgroup", "memory.max", "memory.current"),
-        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
-        try:
-            most, now = ((Path(root) / name).read_text().strip() for name in (limit, used))
-        except OSError:
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in [*lines, "0::/", "0:memory:/"]:
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
             continue
-        if most.isdigit():
-            found.append(max(0, int(most) - int(now)))
+        base = root / "memory" if controllers else root
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+        group = base / path.strip("/")
+        for folder in (group, *group.parents):
+            if folder != base and base not in folder.parents:
+                break
+            found += _left(folder, *names)
     return found
+
+
+def _left(folder: Path, limit: str, used: str) -> list[int]:
+    """What a group may still take; pages of files that were read are given back when they are needed."""
+    try:
+        most, now = ((folder / name).read_text().strip() for name in (limit, used))
+        pages = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return []
+    files = int(pages.get("inactive_file", 0)) + int(pages.get("active_file", 0))
+    return [max(0, int(most) - int(now) + files)] if most.isdigit() else []
 
 
 def _address_space() -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from scipy.linalg import eigh, eigh_tridiagonal
@@ -13,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._typing import FloatArray
 from .heat import HeatKernel
 from .operators import DeflatedOperator, Operator
+from .progress import track
 from .sketch import GaussianSketch
 
 __all__ = [
@@ -155,17 +157,24 @@ def eigenpairs(
         raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
     solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
     limit = most if solver == "dense" else min(most - 1, n_pairs + _LARGEST_SPACE)
-    count = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
-    values, vectors = solve(kernel, count, known, tol, int(max_iter))
+    wanted = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
+    values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
     # An eigenspace that reaches beyond what was found is looked for as a whole: its basis shall not be an accident.
     last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), float(np.finfo(kernel.dtype).eps)
-    while count < limit and abs(last) > rounding and _alike(last, values[-1], epsilon):
-        count = min(2 * count, limit)
-        values, vectors = solve(kernel, count, known, tol, int(max_iter))
+    # Where the iteration did not converge there is nothing to be had from looking further.
+    accuracy = max(10.0 * tol, rounding)
+    while (
+        wanted < limit
+        and abs(last) > rounding
+        and _alike(last, values[-1], epsilon)
+        and _residuals(kernel, values, vectors)[:n_pairs].max() <= accuracy
+    ):
+        wanted = min(2 * wanted, limit)
+        values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
     vectors = _canonical(values, vectors, epsilon)[:, :n_pairs]
     values = values[:n_pairs]
-    residuals = np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0)
-    if (residuals > max(10.0 * tol, rounding)).any():
+    residuals = _residuals(kernel, values, vectors)
+    if (residuals > accuracy).any():
         warnings.warn(
             f"eigenvectors were found with residuals up to {residuals.max():.1e} (solver={solver!r}, tol={tol:.1e}); "
             "raise max_iter, or use solver='dense' where there is one.",
@@ -173,6 +182,12 @@ def eigenpairs(
             stacklevel=2,
         )
     return Eigenpairs(values, vectors, residuals)
+
+
+def _residuals(kernel: HeatKernel, values: FloatArray, vectors: FloatArray) -> FloatArray:
+    """``|S v - lambda v|`` of each pair, shape (k,)."""
+    norms: FloatArray = np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0)
+    return norms
 
 
 def _alike(a: float, b: float, epsilon: float) -> bool:
@@ -266,7 +281,7 @@ def _subspace(
     wanted = max(tol, 10.0 * float(np.finfo(kernel.dtype).eps))
     Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING))[order])
     products = 0
-    while True:
+    for _ in track(count(), "finding eigenvectors", 0):
         # Twice: where the block has lost rank, the first fills up from rounding, with parts of what is known already.
         Q = np.linalg.qr(outside(np.linalg.qr(Q)[0]))[0]
         SQ = S @ Q
@@ -280,6 +295,7 @@ def _subspace(
         Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
         Q = outside(Q)
         products += degree
+    raise AssertionError("the iteration ends by itself")
 
 
 def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: float) -> tuple[FloatArray, int]:

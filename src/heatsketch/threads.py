@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
-from threading import local
+from threading import Lock, local
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,33 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="heatsketch", initializer=_mark_worker)
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    """The BLAS libraries at hand, looked up once."""
+@lru_cache(maxsize=1)
+def _blas(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
+    """The BLAS libraries at hand, looked up again only when modules, which may bring one, have been imported since."""
     return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def _quiet_blas() -> Iterator[None]:
+    """Hold BLAS to one thread, and give it back its threads when the last of those who asked for it is done.
+
+    The setting belongs to the whole process: fits that overlap in time must not restore each other's.
+    """
+    with _lock:
+        if _asking["now"] == 0:
+            _asking["limit"] = _blas(len(sys.modules)).limit(limits=1)
+        _asking["now"] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _asking["now"] -= 1
+            if _asking["now"] == 0:
+                _asking.pop("limit").restore_original_limits()
+
+
+_lock = Lock()
+_asking: dict[str, Any] = {"now": 0}
 
 
 def _mark_worker() -> None:
@@ -80,7 +104,7 @@ def workers(threads: int | None = None) -> Iterator[Map]:
         needed, a few ahead of the results. One that raises stops the rest; so does an interrupt.
     """
     threads = n_threads() if threads is None else threads
-    with _blas().limit(limits=1):
+    with _quiet_blas():
         if threads == 1 or getattr(_here, "is_worker", False):  # a worker that waited for workers might wait forever
             yield map
         else:
@@ -92,7 +116,8 @@ def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable[..., Any],
     pending: deque[Future[Any]] = deque(pool.submit(function, job) for job in islice(waiting, 2 * threads))
     try:
         while pending:
-            result = pending.popleft().result()
+            result = pending[0].result()
+            pending.popleft()  # only now: until it is done, an interrupt must wait for it
             pending.extend(pool.submit(function, job) for job in islice(waiting, 1))
             yield result
     finally:
@@ -116,7 +141,7 @@ class Scratch(local):
 
     def array(self, name: str, shape: tuple[int, int], dtype: Any) -> FloatArray:
         """An uninitialised array; what it held before is lost."""
-        size = shape[0] * shape[1]
-        if name not in self._buffers or self._buffers[name].size < size:
-            self._buffers[name] = np.empty(size, dtype=dtype)
-        return self._buffers[name][:size].reshape(shape)
+        size, key = shape[0] * shape[1], f"{name} {np.dtype(dtype)}"
+        if key not in self._buffers or self._buffers[key].size < size:
+            self._buffers[key] = np.empty(size, dtype=dtype)
+        return self._buffers[key][:size].reshape(shape)

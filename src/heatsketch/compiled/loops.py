@@ -22,7 +22,11 @@ def loop(function: Any) -> Any:
 
     Loops take a range of rows, so that `heatsketch.threads` can run several at once.
     """
-    return njit(function, nogil=True, cache=True, fastmath=MATH, error_model="numpy")
+    options = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
+    try:
+        return njit(function, cache=True, **options)
+    except RuntimeError:  # there is no place that can be written to
+        return njit(function, **options)
 
 
 @njit(inline="always", fastmath=MATH)

@@ -10,6 +10,10 @@ from .vectors import LANES, count_within, lowest_bit, within, within_each
 __all__ = ["gaussian_entries", "measure", "mirror", "offer", "shrink", "unite"]
 
 
+# What fills a row up: no limit is as large.
+_FARTHEST = np.float32(3.4e38)
+
+
 @loop
 def shrink(squared, ids, count, worst, k, start, stop):  # type: ignore[no-untyped-def]
     """Bring the k nearest of each row's neighbours to its front; rows with fewer keep what they have.
@@ -31,7 +35,7 @@ def shrink(squared, ids, count, worst, k, start, stop):  # type: ignore[no-untyp
         held = count[row]
         if held < k:
             continue
-        squared[row, held:] = np.inf
+        squared[row, held:] = _FARTHEST
         below, limit = _bisect(squared, row, k, held)
         last = _last_of_ties(squared[row, :held], ids[row, :held], below, limit, k)
         place, largest = 0, squared[row, 0]
@@ -151,18 +155,16 @@ def measure(X, Y, ids, start, stop, squared):  # type: ignore[no-untyped-def]
     ----------
     X, Y : ndarrays of shape (m, d), (N, d)
     ids : ndarray of int32, shape (m, k)
-        Numbers of the neighbours; sorted by distance, then number. Negative where there is none.
+        Numbers of the neighbours; sorted by distance, then number.
     squared : ndarray of float64, shape (m, k)
-        The squared distances, infinite where there is none.
+        The squared distances; set.
     """
     for i in range(start, stop):
         for p in range(ids.shape[1]):
             j, total = ids[i, p], 0.0
             for c in range(X.shape[1]):
-                difference = np.float64(X[i, c]) - np.float64(Y[max(j, 0), c])
+                difference = np.float64(X[i, c]) - np.float64(Y[j, c])
                 total += difference * difference
-            if j < 0:
-                total = np.inf
             q = p  # insertion keeps the part that is done sorted
             while q > 0 and (squared[i, q - 1] > total or (squared[i, q - 1] == total and ids[i, q - 1] > j)):
                 squared[i, q], ids[i, q] = squared[i, q - 1], ids[i, q - 1]

@@ -80,7 +80,8 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         # Powers below 1 reach eigenvalues that float32 does not resolve.
         computed_in = np.float64 if self.power < 1 else dtype
         width = self._columns(X.shape[0])
-        predict(X.shape, computed_in, options, n_components=width, sparse_points=issparse(X)).require_memory()
+        given = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
+        predict(X.shape, computed_in, options, n_components=width, **given).require_memory()
         with shown(self.verbose):
             kernel = build_heat_kernel(X, options, computed_in)
             self._say_kernel(kernel)
@@ -101,15 +102,17 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         y : None
             Ignored.
         out : ndarray of shape (n_samples, n_components), optional
-            Where to write the embedding, for example a file mapped by :func:`numpy.lib.format.open_memmap`;
-            `embedding_` is then this array.
+            Where to write the embedding, in float32 or float64, for example a file mapped by
+            :func:`numpy.lib.format.open_memmap`; `embedding_` is then this array.
 
         Returns
         -------
         Y : ndarray of shape (n_samples, n_components)
         """
         if out is not None:
-            _check_out(out, X, self.n_components)
+            self._check_common()
+            self._check_parameters()
+            _check_out(out, _n_rows(X), self._columns(_n_rows(X)))
         self.fit(X, y)
         if out is not None:
             out[:] = self.embedding_
@@ -140,7 +143,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if out is None:
             out = np.empty((X.shape[0], self.n_components_), dtype=self.embedding_.dtype)
         else:
-            _check_out(out, X, self.n_components_)
+            _check_out(out, X.shape[0], self.n_components_)
         with shown(self.verbose):
             return self.kernel_.at_new_points(X, self._coefficients, out)
 
@@ -300,10 +303,14 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         held = affinity.description if affinity is not None else "a given kernel"
         if isinstance(affinity, GaussianAffinity):
             held += f", bandwidth {np.median(np.asarray(affinity.epsilon)):.4g} ({kernel.bandwidth_rule})"
+        balanced = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
         say(
             f"[{type(self).__name__}] {kernel.shape[0]} samples, {kernel.dtype}, {held}; {self.normalization} in "
-            f"{scaling.n_iter} products, row sums within {scaling.residual:.1e}"
+            f"{scaling.n_iter} products{balanced}"
         )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "embedding_")
 
     @property
     def _n_features_out(self) -> int:
@@ -319,13 +326,14 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
 
-def _check_out(out: Any, X: Any, n_components: Any) -> None:
+def _check_out(out: Any, n_samples: int, n_components: int) -> None:
     """Refuse an array that the embedding cannot be written to, before any work is done."""
-    wanted = (_n_rows(X), out.shape[1] if n_components == "auto" else n_components)
-    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype.kind != "f" or not out.flags.writeable:
+    wanted = (n_samples, n_components)
+    kinds = (np.dtype(np.float32), np.dtype(np.float64))
+    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype not in kinds or not out.flags.writeable:
         raise ValueError(
-            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of floats "
-            f"of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
+            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
+            f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
         )
 
 

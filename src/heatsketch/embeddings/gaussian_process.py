@@ -105,7 +105,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
     n_neighbors_ : int or None
-        None where every pair is used.
+        None where pairs are not chosen by it: where every pair is used, or those above a cutoff.
     n_iter_ : int
         Products with the affinity spent on the normalisation.
     scaling_residual_ : float

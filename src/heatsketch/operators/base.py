@@ -34,6 +34,15 @@ class Operator(ABC):
     def matmat(self, V: FloatArray) -> FloatArray:
         """Product with a block of columns, (N, k) -> (N, k); `V` has the operator's dtype and is not changed."""
 
+    def check_block(self, V: Any) -> FloatArray:
+        """`V` as compiled code takes it: of this operator's dtype, with its number of rows, in the order of C."""
+        if V.ndim != 2 or V.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"an operator of shape {self.shape} cannot multiply an array of shape {V.shape}; give one with "
+                f"{self.shape[1]} rows."
+            )
+        return np.ascontiguousarray(V, dtype=self.dtype)
+
     def asblock(self, V: ArrayLike) -> FloatArray:
         """`V` as an array of the kind and dtype that this operator multiplies; a backend may have its own."""
         return np.asarray(V, dtype=self.dtype)

@@ -13,7 +13,8 @@ from ..chunks import chunks
 from ..threads import each
 from .base import Operator
 
-# From so many entries on, rows are put in an order in which neighbours share neighbours: fewer stay in the cache.
+# From so many entries on rows are put in an order in which neighbours lie side by side; what belongs to fewer stays in
+# the cache anyway.
 _REORDER_ENTRIES = 1 << 20
 # Entries times columns that one thread multiplies at a time.
 _SHARE = 1 << 20
@@ -38,6 +39,8 @@ class SparseOperator(Operator):
         if order is None and held.nnz >= _REORDER_ENTRIES:
             order = reverse_cuthill_mckee(sparse.csr_matrix(held), symmetric_mode=True).astype(np.int64)
             held = permuted(held, order)
+        # Compiled code counts on entries that lie side by side.
+        held.data, held.indices, held.indptr = map(np.ascontiguousarray, (held.data, held.indices, held.indptr))
         self._held, self.order, self._threads = held, order, threads
         self.shape, self.dtype = (held.shape[0], held.shape[1]), held.dtype
 
@@ -60,13 +63,14 @@ class SparseOperator(Operator):
 
         K, n = self._held, self.shape[0]
         places = np.arange(n) if self.order is None else self.order
-        V = np.ascontiguousarray(V)
+        V = self.check_block(V)
         out = np.empty_like(V)
         if not V.shape[1]:
             return out
         if self.order is not None:
             moved = np.empty_like(V)
-            each(lambda rows: gather(V, places, moved, rows.start, rows.stop), chunks(n, V.shape[1], _SHARE))
+            parts = chunks(n, V.shape[1], _SHARE)
+            each(lambda rows: gather(V, places, moved, rows.start, rows.stop), parts, threads=self._threads)
             V = moved
 
         def multiply(rows: slice) -> None:

@@ -92,6 +92,7 @@ class TiledGaussianOperator(Operator):
         """K V, tile by tile."""
         from ..compiled.products import tile_products  # noqa: PLC0415
 
+        V = self.check_block(V)
         k = V.shape[1]
         width = -(-k // _COLUMNS) * _COLUMNS
         V = np.ascontiguousarray(np.pad(V, ((0, 0), (0, width - k))))
