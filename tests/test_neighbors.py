@@ -12,7 +12,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from heatsketch.clusters import ClusterIndex, compared_share
+from heatsketch.clusters import ClusterIndex
+from heatsketch.costs import compared_share
 from heatsketch.kernels import Metric
 from heatsketch.neighbors import BlockedIndex, TreeIndex, index_kind, make_index, nearest_neighbors
 

@@ -37,6 +37,7 @@ ORDER = [
     "operators",
     "graphs",
     "files",
+    "kmeans",
     "candidates",
     "clusters",
     "neighbors",

@@ -19,21 +19,18 @@ from ._typing import FloatArray, IntArray
 from .candidates import Found, Tile, measure_all, padded
 from .chunks import chunks
 from .files import arranged
-from .kernels import magnitude, refuse_overflow, squared_distances
+from .kernels import refuse_overflow, squared_distances
+from .kmeans import kmeans, squared_norms
 from .sketch import sample
 from .threads import Scratch, each, n_threads, workers
 
-__all__ = ["ClusterIndex", "compared_share"]
+__all__ = ["ClusterIndex"]
 
 Progress = Callable[[int, int], None]
 
+# Products want large clusters, the search small ones; more than so many would cost more to assign than they save.
 _POINTS_PER_CLUSTER = 512
 _MOST_CLUSTERS = 2048
-_LLOYD_STEPS = 5
-_SAMPLE_PER_CLUSTER = 48
-# Points that tell the centre and the size of the data, and the coordinates in units of that size that are very far out.
-_FEW = 1000
-_OUTLYING = 1e4
 # Points whose exact neighbours calibrate the reach, and as many others on which the recall is measured.
 _CALIBRATION = 160
 # Share of the sample's neighbours that the reach shall cover, and what is asked of the recall measured.
@@ -53,8 +50,6 @@ _RESOLVED = 1000.0
 _VAGUE = 0.002
 # Coordinates, in units of a usual cluster, beyond which squares in float32 would overflow.
 _FAR = 1e16
-# Sizes of the samples that tell how much there will be to compare.
-_TRIAL_SIZES = (5_000, 20_000)
 
 
 class ClusterIndex:
@@ -80,7 +75,7 @@ class ClusterIndex:
 
     def __init__(self, X: FloatArray) -> None:
         refuse_overflow(X)
-        labels = _kmeans(X, max(1, min(_MOST_CLUSTERS, X.shape[0] // _POINTS_PER_CLUSTER)))
+        labels = kmeans(X, max(1, min(_MOST_CLUSTERS, X.shape[0] // _POINTS_PER_CLUSTER)))
         sizes = np.bincount(labels)
         sizes = sizes[sizes > 0]
         self.order: IntArray = np.argsort(labels, kind="stable")
@@ -310,7 +305,7 @@ class ClusterIndex:
             return np.clip((points - centre) / self._unit, -_FAR, _FAR).astype(kind)
 
         A = local(block)
-        left, doubled = _squared_norms(A), A + A
+        left, doubled = squared_norms(A), A + A
         for group in self._groups(others):
             starts = np.cumsum([0, *(padded(piece.stop - piece.start) for _, piece in group)])
             B = np.zeros((starts[-1], A.shape[1]), dtype=kind)
@@ -318,7 +313,7 @@ class ClusterIndex:
             for start, (_, piece) in zip(starts, group, strict=False):
                 part = slice(start, start + piece.stop - piece.start)
                 B[part] = local(self.points[piece])
-                right[part] = _squared_norms(B[part])
+                right[part] = squared_norms(B[part])
             products = self._scratch.array("products", (len(A), len(B)), kind)
             np.matmul(doubled, B.T, out=products)
             if kind == np.float32:
@@ -387,67 +382,8 @@ class ClusterIndex:
         return ids, squared
 
 
-def compared_share(X: FloatArray) -> float:
-    """Share of all pairs that the search among the points will compare, from samples of two sizes."""
-    shares = []
-    for size in _TRIAL_SIZES:
-        if X.shape[0] > size:
-            index = ClusterIndex(np.asarray(X[sample(X.shape[0], size)]))
-            shares.append(index.compared(32))
-    if len(shares) < len(_TRIAL_SIZES):
-        return 1.0 if not shares else shares[-1]
-    # The share falls with a power of the number of points, which the two samples tell.
-    slope = np.log(shares[1] / shares[0]) / np.log(_TRIAL_SIZES[1] / _TRIAL_SIZES[0])
-    return float(min(1.0, shares[1] * (X.shape[0] / _TRIAL_SIZES[1]) ** min(slope, 0.0)))
-
-
 def _ratio(apart: FloatArray, spread: FloatArray) -> FloatArray:
     """Squared distances of centres by the clusters' sizes; infinite between clusters of a single point each."""
     ratio: FloatArray = np.divide(apart, spread, out=np.full(np.shape(apart), np.inf), where=spread > 0)
     ratio[apart == 0] = 0.0
     return ratio
-
-
-def _squared_norms(A: FloatArray) -> FloatArray:
-    norms: FloatArray = np.einsum("ij,ij->i", A, A)
-    return norms
-
-
-def _kmeans(X: FloatArray, n_clusters: int) -> IntArray:
-    """Labels of the points by Lloyd's iteration on a sample, shape (N,).
-
-    Points that lie very far from the others are a cluster by themselves, so that they do not blur any other.
-    """
-    n = X.shape[0]
-    few = np.asarray(X[sample(n, _FEW)], dtype=np.float64)
-    centre = np.median(few, axis=0)
-    apart = np.abs(few - centre).max(axis=1)
-    unit = float(np.median(apart)) or magnitude(apart)
-
-    def normal(rows: Any) -> FloatArray:
-        return np.asarray(np.clip((X[rows] - centre) / unit, -_OUTLYING, _OUTLYING), dtype=np.float32)
-
-    centres = normal(sample(n, n_clusters))
-    some = normal(sample(n, _SAMPLE_PER_CLUSTER * n_clusters))
-    for _ in range(_LLOYD_STEPS):
-        labels = _nearest(lambda rows: some[rows], len(some), centres)
-        order = np.argsort(labels, kind="stable")
-        taken, starts, sizes = np.unique(labels[order], return_index=True, return_counts=True)
-        inside = taken < n_clusters
-        means = np.add.reduceat(some[order], starts, axis=0) / sizes[:, None]
-        centres[taken[inside]] = means[inside]
-    return _nearest(normal, n, centres)
-
-
-def _nearest(points: Callable[[slice], FloatArray], n: int, centres: FloatArray) -> IntArray:
-    """Number of the nearest centre of each of n points, or one more for those that lie very far out, shape (n,)."""
-    labels = np.empty(n, dtype=np.int64)
-    half = 0.5 * _squared_norms(centres)
-
-    def assign(rows: slice) -> None:
-        here = points(rows)
-        labels[rows] = (here @ centres.T - half).argmax(axis=1)
-        labels[rows][np.abs(here).max(axis=1) >= _OUTLYING] = len(centres)
-
-    each(assign, chunks(n, len(centres), 1 << 19))
-    return labels

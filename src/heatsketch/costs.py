@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ._typing import FloatArray
 from .bandwidth import bandwidth_by_rule
 from .choice import Choice, choose, tiled_seconds
 from .chunks import CHUNK_ENTRIES
-from .clusters import compared_share
+from .clusters import ClusterIndex
 from .inputs import KernelOptions, check_count, check_points, is_number
 from .neighbors import index_kind
 from .radius import ENTRY, RadiusAffinity
 from .resources import available_memory, size_in_words
+from .sketch import sample
 from .threads import n_threads, workers
 
-__all__ = ["Estimate", "estimate", "predict"]
+__all__ = ["Estimate", "compared_share", "estimate", "predict"]
 
 # Seconds that the parts of a fit take on the machine below; `docs/scale.md` has the measurements behind them.
 _REFERENCE_FLOPS = 2.5e11  # float32 multiplications and additions a second in a large matrix product, on both cores
@@ -38,6 +40,8 @@ _DENSE_PRODUCT = 1.1e-10  # an entry of the kernel that is held, times a number
 _FIXED = 0.05
 # Share of all pairs of points that a search by clusters compares, where nothing is known of the data.
 _TYPICAL_SHARE = 0.06
+# Sizes of the samples that tell how much there will be to compare.
+_TRIAL_SIZES = (5_000, 20_000)
 # Products that balancing takes, and the least number of columns whose cost can be told from fewer.
 _BALANCING = 12
 _NARROWEST = 4
@@ -291,6 +295,20 @@ def _search_seconds(shape: tuple[int, ...], X: Any, options: KernelOptions) -> f
         return n * float(n) * _BLOCK_PAIR
     share = _TYPICAL_SHARE if X is None else compared_share(X)
     return n * _CLUSTER_POINT + share * n * n / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
+
+
+def compared_share(X: FloatArray) -> float:
+    """Share of all pairs that the search among the points will compare, from samples of two sizes."""
+    shares = []
+    for size in _TRIAL_SIZES:
+        if X.shape[0] > size:
+            index = ClusterIndex(np.asarray(X[sample(X.shape[0], size)]))
+            shares.append(index.compared(32))
+    if len(shares) < len(_TRIAL_SIZES):
+        return 1.0 if not shares else shares[-1]
+    # The share falls with a power of the number of points, which the two samples tell.
+    slope = np.log(shares[1] / shares[0]) / np.log(_TRIAL_SIZES[1] / _TRIAL_SIZES[0])
+    return float(min(1.0, shares[1] * (X.shape[0] / _TRIAL_SIZES[1]) ** min(slope, 0.0)))
 
 
 @cache

@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache, partial
 from itertools import islice
 from threading import Lock, local
@@ -86,7 +86,7 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork
 
 
 @contextmanager
-def workers(threads: int | None = None) -> Iterator[Map]:
+def workers(threads: int | None = None, *, blas: bool = True) -> Iterator[Map]:
     """Threads for several rounds of work.
 
     BLAS is held to one thread meanwhile: the jobs are the parallel part, and a sum whose order does not depend on the
@@ -96,6 +96,8 @@ def workers(threads: int | None = None) -> Iterator[Map]:
     ----------
     threads : int, optional
         `n_threads` by default.
+    blas : bool
+        Whether jobs may call BLAS; if not, it need not be told.
 
     Yields
     ------
@@ -104,7 +106,7 @@ def workers(threads: int | None = None) -> Iterator[Map]:
         needed, a few ahead of the results. One that raises stops the rest; so does an interrupt.
     """
     threads = n_threads() if threads is None else threads
-    with _quiet_blas():
+    with _quiet_blas() if blas else nullcontext():
         if threads == 1 or getattr(_here, "is_worker", False):  # a worker that waited for workers might wait forever
             yield map
         else:
@@ -126,9 +128,9 @@ def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable[..., Any],
         wait(pending)  # what has begun may hold on to arrays that the caller is about to use
 
 
-def each(function: Callable[..., Any], jobs: Iterable[Any], *, threads: int | None = None) -> None:
-    """Call ``function(job)`` for every job, on several threads."""
-    with workers(threads) as share:
+def each(function: Callable[..., Any], jobs: Iterable[Any], *, threads: int | None = None, blas: bool = True) -> None:
+    """Call ``function(job)`` for every job, on several threads; see `workers`."""
+    with workers(threads, blas=blas) as share:
         for _ in share(function, jobs):
             pass
 

@@ -17,7 +17,7 @@ from .base import Operator
 # the cache anyway.
 _REORDER_ENTRIES = 1 << 20
 # Entries times columns that one thread multiplies at a time.
-_SHARE = 1 << 20
+_SHARE = 1 << 22
 
 
 class SparseOperator(Operator):
@@ -70,13 +70,14 @@ class SparseOperator(Operator):
         if self.order is not None:
             moved = np.empty_like(V)
             parts = chunks(n, V.shape[1], _SHARE)
-            each(lambda rows: gather(V, places, moved, rows.start, rows.stop), parts, threads=self._threads)
+            each(lambda rows: gather(V, places, moved, rows.start, rows.stop), parts, threads=self._threads, blas=False)
             V = moved
 
         def multiply(rows: slice) -> None:
             sparse_product(K.indptr, K.indices, K.data, V, out, places, rows.start, rows.stop)
 
-        each(multiply, chunks(n, V.shape[1] * (1 + K.nnz // max(1, n)), _SHARE), threads=self._threads)
+        per_row = V.shape[1] * (1 + K.nnz // max(1, n))
+        each(multiply, chunks(n, per_row, _SHARE), threads=self._threads, blas=False)
         return out
 
     def toarray(self) -> FloatArray:
