@@ -66,7 +66,7 @@ class Method:
     run: Callable[[Any, int], Embedded]
     settings: str
     package: str = "heatsketch"
-    warm_points: int = 12_000
+    warm_points: int = 20_000
 
 
 def _sketch(**options: Any) -> Callable[[Any, int], Embedded]:

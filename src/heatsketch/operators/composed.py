@@ -8,6 +8,10 @@ from scipy import sparse
 
 from .._typing import FloatArray, IntArray
 from .base import Operator
+from .sparse import SparseOperator
+
+# A block whose part along a vector is below so many units in the last place of its norm has none.
+_PROJECTED_ULPS = 4.0
 
 
 class ComposedOperator(Operator):
@@ -36,11 +40,14 @@ class ScaledOperator(ComposedOperator):
         super().__init__(operator)
         self.left, self.right = operator.asblock(left), operator.asblock(right)
 
-    def reordered(self) -> ScaledOperator:
+    def reordered(self) -> Operator:
         """The same matrix with rows and columns in `order`."""
         if self.order is None:
             return self
-        return ScaledOperator(self.operator.reordered(), self.left[self.order], self.right[self.order])
+        inside, left, right = self.operator.reordered(), self.left[self.order], self.right[self.order]
+        if isinstance(inside, SparseOperator):  # scaled entries save every product a pass
+            return inside.scaled(left, right)
+        return ScaledOperator(inside, left, right)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """diag(left) (K (diag(right) V))."""
@@ -85,7 +92,11 @@ class DeflatedOperator(ComposedOperator):
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) S (I - u u^T) V."""
-        return self.project(self.operator.matmat(self.project(V)))
+        # What comes from another such product is projected already.
+        part, whole = np.linalg.norm(self.vector @ V), np.linalg.norm(V)
+        if part > _PROJECTED_ULPS * np.finfo(self.dtype).eps * whole:
+            V = self.project(V)
+        return self.project(self.operator.matmat(V))
 
     def toarray(self) -> FloatArray:
         """The deflated matrix."""

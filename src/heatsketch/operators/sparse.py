@@ -27,16 +27,19 @@ class SparseOperator(Operator):
     ----------
     array : SciPy sparse array or matrix
     order : ndarray of int, shape (N,), optional
-        Given: the rows and columns of `array` are already in this order, ``array[i, j] = K[order[i], order[j]]``. Left
-        out: a large matrix is put in the order of reverse Cuthill and McKee, which makes products several times
-        faster, and a small one is left as it is.
+        Given: the rows and columns of `array` are already in this order, ``array[i, j] = K[order[i], order[j]]``.
+    reorder : bool
+        Whether a large matrix that comes without an order is put in that of reverse Cuthill and McKee, which makes
+        products several times faster. A small one is left as it is.
     threads : int, optional
         By default all cores.
     """
 
-    def __init__(self, array: Any, *, order: IntArray | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self, array: Any, *, order: IntArray | None = None, threads: int | None = None, reorder: bool = True
+    ) -> None:
         held = sparse.csr_array(array)
-        if order is None and held.nnz >= _REORDER_ENTRIES:
+        if reorder and order is None and held.nnz >= _REORDER_ENTRIES:
             order = reverse_cuthill_mckee(sparse.csr_matrix(held), symmetric_mode=True).astype(np.int64)
             held = permuted(held, order)
         # Compiled code counts on entries that lie side by side.
@@ -53,9 +56,15 @@ class SparseOperator(Operator):
         """The same matrix with rows and columns in `order`."""
         if self.order is None:
             return self
-        same = SparseOperator.__new__(SparseOperator)
-        same.__dict__.update(self.__dict__, order=None)
-        return same
+        return SparseOperator(self._held, threads=self._threads, reorder=False)
+
+    def scaled(self, left: FloatArray, right: FloatArray) -> SparseOperator:
+        """``diag(left) K diag(right)``, for a matrix without an order of its own."""
+        K = self._held
+        data = K.data * np.repeat(self.asblock(left), np.diff(K.indptr))
+        data *= self.asblock(right)[K.indices]
+        same = sparse.csr_array((data, K.indices, K.indptr), shape=K.shape)
+        return SparseOperator(same, threads=self._threads, reorder=False)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """K V, row by row over the nonzero entries."""
