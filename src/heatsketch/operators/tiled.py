@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..chunks import chunks
-from ..threads import Scratch, workers
+from ..threads import Scratch, n_threads, workers
 from .base import Operator
 
 # Points to a tile: a float32 tile of 256 x 256 and the columns it is multiplied by stay close to the processor.
@@ -105,12 +104,13 @@ class TiledGaussianOperator(Operator):
             K = scratch.array("kernel", (self.tile, self.tile), self.dtype)
             tile_products(pairs, *held, V, out, P, K)
 
-        with workers(self.threads) as share:
+        threads = n_threads() if self.threads is None else self.threads
+        with workers(threads, blas=False) as share:
             for fixture in tournament(self.shape[0], self.tile):
                 pairs = np.array([(a.start, a.stop, b.start, b.stop) for a, b in fixture]).reshape(-1, 4)
-                # Many tiles to a job, so that jobs are large against the cost of handing them out.
-                jobs = (pairs[some] for some in chunks(len(pairs), 1, _TILES_PER_JOB))
-                for _ in share(multiply, jobs):
+                # As many tiles to each thread, in jobs that are large against the cost of handing them out.
+                n_jobs = threads * -(-len(pairs) // (threads * _TILES_PER_JOB))
+                for _ in share(multiply, np.array_split(pairs, n_jobs) if n_jobs else []):
                     pass
         return np.ascontiguousarray(out[:, :k])
 
