@@ -134,7 +134,7 @@ def estimate(
     Returns
     -------
     estimate : Estimate
-        Within a factor of two of what a fit of :class:`GaussianProcessEmbedding` takes (`docs/scale.md` has the
+        Mostly within a factor of two of what a fit of :class:`GaussianProcessEmbedding` takes (`docs/scale.md` has the
         measurements). Eigenvectors (:class:`DiffusionMaps`, `n_exact`) take as much memory, and time that depends on
         the spectrum.
 
