@@ -27,20 +27,6 @@ from heatsketch.neighborhoods import Neighborhoods
 from heatsketch.resources import _control_groups, available_memory, size_in_words
 
 GP = hs.GaussianProcessEmbedding
-OPTIONS = {
-    "bandwidth": "auto",
-    "normalization": "bistochastic",
-    "alpha": 1.0,
-    "affinity": "gaussian",
-    "metric": "euclidean",
-    "metric_params": None,
-    "bandwidth_neighbor": None,
-    "n_neighbors": "auto",
-    "cutoff": None,
-    "diagonal": "auto",
-    "tol": 1e-8,
-    "max_iter": 1000,
-}
 
 
 def roll(n, seed=0):
@@ -51,7 +37,7 @@ def roll(n, seed=0):
 
 class TestChoice:
     def choose(self, n, d=3, dtype=np.float64, **options):
-        return choose((n, d), dtype, KernelOptions(**(OPTIONS | options)))
+        return choose((n, d), dtype, KernelOptions(**options))
 
     def test_small_data_are_held(self):
         choice = self.choose(1000)

@@ -25,8 +25,9 @@ def test_results_come_in_the_order_of_the_jobs(threads):
 
 
 def test_several_threads_are_used():
-    meeting = threading.Barrier(2, timeout=20)
-    each(lambda _: meeting.wait(), range(2), threads=2)  # one thread alone would wait in vain
+    meeting, met = threading.Barrier(2, timeout=20), []
+    each(lambda _: met.append(meeting.wait()), range(2), threads=2)  # one thread alone would wait in vain
+    assert sorted(met) == [0, 1]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -70,6 +70,15 @@ def test_two_clusters_far_apart_keep_their_inner_distances(dtype, apart):
     np.testing.assert_allclose(got, inner, atol=1e-5 if dtype == np.float32 else 1e-7)
 
 
+@pytest.mark.parametrize("d", [3, 20])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_outlier_does_not_cost_the_others_their_digits(d, dtype):
+    X = RNG.normal(size=(60, d))
+    X[7] = 1e20
+    got = TiledGaussianOperator(X, float(d), tile=16, dtype=dtype).toarray()
+    np.testing.assert_allclose(got, exact(X, float(d)), atol=1e-5 if dtype == np.float32 else 1e-9)
+
+
 def test_float32_is_accurate_to_its_stated_error():
     for d, epsilon in ((3, 0.05), (50, 20.0), (50, 1.0)):
         X = RNG.normal(size=(400, d)).astype(np.float32)

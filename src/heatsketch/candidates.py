@@ -8,12 +8,10 @@ import numpy as np
 
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
+from .compiled import LANES
 from .threads import each
 
 __all__ = ["Found", "Tile", "measure_all", "padded"]
-
-# Columns of a tile are filled up to a multiple of this, the vectors of the compiled search.
-LANES = 16
 
 
 def measure_all(Q: FloatArray, points: FloatArray, ids: IntArray, squared: FloatArray) -> None:

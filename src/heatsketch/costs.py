@@ -153,16 +153,11 @@ def estimate(
     options = KernelOptions(
         bandwidth=bandwidth,
         normalization=normalization,
-        alpha=1.0,
         affinity=affinity,
         metric=metric,
         metric_params=metric_params,
-        bandwidth_neighbor=None,
         n_neighbors=n_neighbors,
         cutoff=cutoff,
-        diagonal="auto",
-        tol=1e-8,
-        max_iter=1000,
     )
     check_count(n_components, "n_components")
     if not is_number(power) or not 0 < power < np.inf:

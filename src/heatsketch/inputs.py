@@ -36,18 +36,18 @@ __all__ = [
 class KernelOptions:
     """How the heat kernel is made from data; the parameters of :func:`heatsketch.heat_kernel`, checked."""
 
-    bandwidth: float | str
-    normalization: str
-    alpha: float
-    affinity: str
-    metric: str | Callable[..., float]
-    metric_params: dict[str, Any] | None
-    bandwidth_neighbor: int | None
-    n_neighbors: int | str | None
-    cutoff: float | None
-    diagonal: str
-    tol: float
-    max_iter: int
+    bandwidth: float | str = "auto"
+    normalization: str = "bistochastic"
+    alpha: float = 1.0
+    affinity: str = "gaussian"
+    metric: str | Callable[..., float] = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    bandwidth_neighbor: int | None = None
+    n_neighbors: int | str | None = "auto"
+    cutoff: float | None = None
+    diagonal: str = "auto"
+    tol: float = 1e-8
+    max_iter: int = 1000
 
     def __post_init__(self) -> None:
         for name, known in (

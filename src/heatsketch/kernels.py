@@ -18,7 +18,15 @@ from sklearn.utils.extmath import row_norms
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
 
-__all__ = ["Metric", "gaussian_affinity", "magnitude", "no_distance", "refuse_overflow", "squared_distances"]
+__all__ = [
+    "Metric",
+    "central_point",
+    "gaussian_affinity",
+    "magnitude",
+    "no_distance",
+    "refuse_overflow",
+    "squared_distances",
+]
 
 # Up to this many features differences are formed one by one, which is exact and no slower than a matrix product.
 _DIRECT_FEATURES = 16
@@ -89,6 +97,14 @@ def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean")
     return D2
 
 
+def central_point(Y: FloatArray) -> FloatArray:
+    """The point from which coordinates are taken before they are multiplied, in float64, shape (d,).
+
+    It is the median of a few rows, not the mean, which one outlier moves so far that all others lose their digits.
+    """
+    return np.asarray(np.median(Y[:: max(1, len(Y) // _FEW)], axis=0), dtype=np.float64)
+
+
 def refuse_overflow(X: FloatArray) -> None:
     """Refuse points so far apart that their squared distances overflow."""
     if magnitude(X) > np.sqrt(np.finfo(np.float64).max / (4.0 * X.shape[1])):
@@ -123,8 +139,7 @@ def _squared_distances(X: Any, Y: Any, metric: Metric) -> FloatArray:
     if X.shape[1] <= _DIRECT_FEATURES:
         D2 = cdist(X, Y, "sqeuclidean")
         return D2
-    # The median of a few rows, not the mean, which one outlier moves so far that the others lose their digits.
-    return _guarded(X, Y, np.median(Y[:: max(1, len(Y) // _FEW)], axis=0))
+    return _guarded(X, Y, central_point(Y))
 
 
 def _guarded(X: Any, Y: Any, centre: FloatArray | None = None) -> FloatArray:

@@ -87,7 +87,7 @@ class TreeIndex:
         n = len(points)
         ids, squared = np.empty((n, k), dtype=np.int32), np.empty((n, k))
         for rows in chunks(n, 4 * k):
-            found, distances = self._query(points[rows], k + 1)
+            found, distances = self.query(points[rows], k + 1)
             numbers = np.arange(rows.start, rows.stop)
             # A point finds itself, first unless another coincides with it.
             other = found != numbers[:, None]
@@ -100,10 +100,6 @@ class TreeIndex:
 
     def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """The k points that are nearest to each query."""
-        found, squared = self._query(Q, k)
-        return found.astype(np.int32), squared
-
-    def _query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         Q = np.asarray(Q, dtype=np.float64)
         ids, squared = np.empty((len(Q), k), dtype=np.int32), np.empty((len(Q), k))
 

@@ -13,6 +13,10 @@ _block4x32, _block1x32 = block_product(4, 32), block_product(1, 32)
 _block4x8, _block1x8 = block_product(4, 8), block_product(1, 8)
 
 
+# Squared distances, in units of epsilon, from which on the kernel is zero; those of outliers would overflow float32.
+_FARTHEST = np.float32(1e30)
+
+
 @loop
 def _add_product(K, start, step, stride, m, n, V, first, width, out):  # type: ignore[no-untyped-def]
     """``out += K V`` for a matrix K of shape (m, n) and `width` columns of V from `first` on, a multiple of 8.
@@ -65,7 +69,7 @@ def _exp_differences(columns, scale, pair, K):  # type: ignore[no-untyped-def]
         for c in range(columns.shape[0]):
             x, ys = columns[c, top + i], columns[c, left:right]
             for j in range(len(row)):
-                row[j] += (x - ys[j]) * (x - ys[j])
+                row[j] = min(row[j] + (x - ys[j]) * (x - ys[j]), _FARTHEST)
         for j in range(len(row)):
             row[j] = exp(-(row[j] * here * other_scales[j]))
 

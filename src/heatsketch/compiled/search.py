@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import LANES
 from .loops import exp64, loop
-from .vectors import LANES, count_within, lowest_bit, within, within_each
+from .vectors import count_within, lowest_bit, within, within_each
 
 __all__ = ["gaussian_entries", "measure", "mirror", "offer", "shrink", "unite"]
 

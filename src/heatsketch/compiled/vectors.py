@@ -13,8 +13,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from . import LANES
+
 __all__ = [
-    "LANES",
     "bits_of",
     "block_product",
     "count_within",
@@ -25,31 +26,25 @@ __all__ = [
     "within_each",
 ]
 
-LANES = 16
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _CONTRACT = ("contract",)
+
+
+def _reinterpret(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The same bits as another type."""
+    return builder.bitcast(args[0], context.get_value_type(signature.return_type))
 
 
 @intrinsic
 def bits_of(typing_context: Any, value: Any) -> Any:
     """The bits of a float as an integer of the same size."""
-    integer = {types.float32: types.int32, types.float64: types.int64}[value]
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
-
-    return integer(value), build
+    return {types.float32: types.int32, types.float64: types.int64}[value](value), _reinterpret
 
 
 @intrinsic
 def float_of(typing_context: Any, value: Any) -> Any:
     """The float that has the bits of an integer of the same size."""
-    number = {types.int32: types.float32, types.int64: types.float64}[value]
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
-
-    return number(value), build
+    return {types.int32: types.float32, types.int64: types.float64}[value](value), _reinterpret
 
 
 def _load(context: Any, builder: Any, kind: Any, array: Any, offset: Any, vector: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray, IntArray
+from ..kernels import central_point
 from ..threads import Scratch, n_threads, workers
 from .base import Operator
 
@@ -66,7 +67,7 @@ class TiledGaussianOperator(Operator):
         self.zero_diagonal, self.tile, self.threads = zero_diagonal, tile, threads
         scales = np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), n)
         unit = float(np.median(scales))  # numbers near 1, whatever the unit of X
-        centred = (np.asarray(X, dtype=np.float64) - np.asarray(X.mean(axis=0), dtype=np.float64)) / unit
+        centred = (np.asarray(X, dtype=np.float64) - central_point(X)) / unit
         self._scale = (unit / scales).astype(self.dtype)
         self._choose_arithmetic(centred, float((unit / scales).max()) ** 2)
 
@@ -76,10 +77,10 @@ class TiledGaussianOperator(Operator):
         norms = np.einsum("ij,ij->i", centred, centred)
         spread = 4.0 * float(norms.max(initial=0.0)) * steepest
         allowed = _EXPONENT_ERROR[self.dtype]
-        accurate = [t for t in (np.float32, np.float64) if np.finfo(t).eps * spread <= allowed]
+        accurate = [t for t in (np.float32, np.float64) if float(np.finfo(t).eps) * spread <= allowed]
         differences = d <= _DIRECT_FEATURES or not accurate
         if differences:  # relative to a difference, rounding is that of the coordinates
-            kind = self.dtype.type if np.finfo(self.dtype).eps * np.sqrt(spread) <= allowed else np.float64
+            kind = self.dtype.type if float(np.finfo(self.dtype).eps) * spread**0.5 <= allowed else np.float64
         else:
             kind = accurate[0]
         self._columns = np.zeros((d, n + _COLUMNS), dtype=kind)  # a tile at the edge may read a little further
