@@ -9,13 +9,15 @@ import sys
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from heatsketch.clusters import ClusterIndex
 from heatsketch.costs import compared_share
 from heatsketch.kernels import Metric
-from heatsketch.neighbors import BlockedIndex, TreeIndex, index_kind, make_index, nearest_neighbors
+from heatsketch.neighbors import BlockedIndex, index_kind, make_index, nearest_neighbors
+from heatsketch.trees import TreeIndex
 
 RNG = np.random.default_rng(0)
 CLOUD = RNG.normal(size=(3000, 12))
@@ -55,6 +57,63 @@ def test_exact_searches_find_what_all_distances_show(index, X, metric, k):
     np.testing.assert_array_equal(found.order[ids], nearest[found.order])
     np.testing.assert_allclose(squared, expected[found.order], rtol=1e-9)
     assert found.recall == 1.0
+
+
+FEW_FEATURES = {
+    "one dimension": RNG.normal(size=(2000, 1)),
+    "six dimensions": RNG.normal(size=(2001, 6)),
+    "single precision, far from the origin": (RNG.normal(size=(3000, 3)) + 1e5).astype(np.float32),
+    "a grid, points repeated": RNG.integers(0, 9, size=(2500, 3)).astype(float),
+    "few distinct points": np.repeat(RNG.normal(size=(4, 2)), 700, axis=0),
+    "one point": np.zeros((900, 2)),
+    "outliers": np.vstack([RNG.normal(size=(3000, 2)), 1e6 * RNG.normal(size=(9, 2))]),
+    "a dense spot": np.vstack([1e-8 * RNG.normal(size=(1500, 2)), RNG.normal(size=(1500, 2))]),
+    "huge coordinates": 1e150 * RNG.normal(size=(1000, 3)),
+    "fewer than a leaf": RNG.normal(size=(12, 2)),
+}
+
+
+@pytest.mark.parametrize("name", FEW_FEATURES)
+@pytest.mark.parametrize("p", [1.0, 2.0, np.inf])
+def test_trees_agree_with_scipys_on_hard_data(name, p):
+    X = FEW_FEATURES[name]
+    index = TreeIndex(X, p)
+    points = X[index.order].astype(np.float64)
+    k = min(30, len(X) - 1)
+    inside, outside = points, np.vstack([points[:60], 3.0 * points[:60], points.mean(axis=0, keepdims=True)])
+    for Q, found, wanted in (
+        (inside, index.neighbors(k), cKDTree(points).query(inside, k + 1, p=p)[0][:, 1:]),
+        (outside, index.query(outside, k), cKDTree(points).query(outside, k, p=p)[0]),
+    ):
+        ids, squared = found
+        np.testing.assert_allclose(np.sqrt(squared), wanted, rtol=1e-12)
+        # What is said of a pair is true, and nobody is named twice.
+        there = np.abs(Q[:, None] - points[ids])
+        distances = {1.0: there.sum(axis=2), 2.0: np.linalg.norm(there, axis=2), np.inf: there.max(axis=2)}[p]
+        np.testing.assert_allclose(distances, wanted, rtol=1e-12)
+        assert (np.diff(np.sort(ids, axis=1), axis=1) > 0).all()
+    assert (index.neighbors(k)[0] != np.arange(len(X))[:, None]).all()
+
+
+def test_trees_find_many_neighbours_in_several_batches():
+    """More points are in reach than are looked at together."""
+    Q = np.vstack([40.0 * RNG.normal(size=(50, 3)), LOW[:50]])
+    ids, squared = TreeIndex(LOW).query(Q, 2000)
+    np.testing.assert_allclose(np.sqrt(squared), cKDTree(LOW).query(Q, 2000)[0], rtol=1e-12)
+    assert ids.max() < len(LOW)
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_trees_are_the_same_whatever_the_threads(threads, monkeypatch):
+    expected = TreeIndex(LOW)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    index = TreeIndex(LOW)
+    np.testing.assert_array_equal(index.order, expected.order)
+    for a, b in zip(index.neighbors(9), expected.neighbors(9), strict=True):
+        np.testing.assert_array_equal(a, b)
+    again = pickle.loads(pickle.dumps(index))
+    for a, b in zip(again.query(LOW[:9], 4), index.query(LOW[:9], 4), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("n", [600, 5000])

@@ -154,7 +154,7 @@ def test_sparse_products_of_any_width_on_any_number_of_threads(dtype, columns, i
     K.indices, K.indptr = K.indices.astype(index), K.indptr.astype(index)
     V = rng.normal(size=(211, columns)).astype(dtype)
     expected = K.toarray().astype(np.float64) @ V
-    monkeypatch.setattr("heatsketch.operators.sparse._SHARE", 100)
+    monkeypatch.setattr("heatsketch.threads._WORTHWHILE", 0)
     products = [SparseOperator(K, threads=t) @ V for t in (1, 2, 5)]
     np.testing.assert_allclose(products[0], expected, atol=20 * np.finfo(dtype).eps * 10)
     for other in products[1:]:

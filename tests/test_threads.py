@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from heatsketch.threads import Scratch, each, n_threads, workers
+from heatsketch.threads import Scratch, each, n_threads, shares, workers
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -121,3 +121,21 @@ def test_scratch_is_each_threads_own():
     assert np.shares_memory(first, scratch.array("b", (2, 5), np.float32))
     assert scratch.array("b", (20, 5), np.float32).shape == (20, 5)
     assert scratch.array("b", (2, 2), np.float64).dtype == np.float64
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 1000])
+@pytest.mark.parametrize("work", [1, 1 << 12, 1 << 30])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_shares_cover_everything_once_and_are_even(n, work, threads):
+    slices = list(shares(n, work, threads=threads))
+    assert [i for some in slices for i in range(n)[some]] == list(range(n))
+    sizes = [some.stop - some.start for some in slices]
+    assert len(set(sizes[:-1])) <= 1
+    assert threads > 1 or len(slices) <= 1
+    assert n * work <= 1 << 20 or threads == 1 or n < 2 * threads or len(slices) >= threads
+
+
+def test_a_single_job_stays_on_this_thread():
+    where = []
+    each(lambda _: where.append(threading.current_thread()), range(1), threads=3)
+    assert where == [threading.current_thread()]

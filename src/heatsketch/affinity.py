@@ -16,10 +16,12 @@ from .graphs import KnownRows, check_affinity, row_maximum
 from .kernels import Metric, gaussian_affinity, squared_distances
 from .neighborhoods import SMALL, Neighborhoods, distinct
 from .operators import DenseOperator, FoldedOperator, Operator, SparseOperator, TiledGaussianOperator
-from .threads import each, n_threads
+from .threads import each, n_threads, shares
 
 __all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "PrecomputedAffinity", "zero_rounding"]
 
+# Multiplications that take as long as an exponential function.
+_EXP = 8
 # Precomputed distances below this fraction of the largest are zero.
 ROUNDING = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
@@ -204,7 +206,7 @@ class NeighborAffinity(GaussianAffinity):
         n = self.neighborhoods.n_vertices
         each(
             lambda rows: gaussian_entries(indptr, columns, squared, self._scale, data, rows.start, rows.stop),
-            chunks(n, 1 + len(columns) // n),
+            shares(n, _EXP * (1 + len(columns) // n)),
         )
         if self.zero_diagonal:
             data[squared == 0] = 0.0

@@ -21,7 +21,7 @@ from .kernels import Metric, no_distance, squared_distances
 from .neighbors import NeighborIndex, make_index
 from .progress import task
 from .sketch import philox
-from .threads import each
+from .threads import each, shares
 
 __all__ = ["Neighborhoods", "NewRows", "distinct"]
 
@@ -202,15 +202,18 @@ class Neighborhoods:
 
         The lists of neighbours are given up, since the graph holds what is in them.
         """
-        from .compiled.search import mirror, unite  # noqa: PLC0415
+        from .compiled.search import list_kept, list_lonely, mirror  # noqa: PLC0415
 
         kept = self._kept.astype(np.int32)
         lonely = np.zeros(self.ids.shape, dtype=bool)
-        each(lambda rows: mirror(self.ids, kept, lonely, rows.start, rows.stop), chunks(self.n_vertices, 1, 1 << 14))
-        missing = np.bincount(self.ids[lonely], minlength=self.n_vertices)
+        n, k = self.ids.shape
+        each(lambda rows: mirror(self.ids, kept, lonely, rows.start, rows.stop), shares(n, k * k), blas=False)
+        missing = np.bincount(self.ids[lonely], minlength=n)
         indptr = np.concatenate([[0], np.cumsum(1 + kept + missing)])
         columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], self.squared.dtype)
-        unite(self.ids, self.squared, kept, lonely, indptr, columns, values)
+        lists = self.ids, self.squared, kept
+        each(lambda rows: list_kept(*lists, indptr, columns, values, rows.start, rows.stop), shares(n, k), blas=False)
+        list_lonely(*lists, lonely, indptr, columns, values)
         del self.ids, self.squared, self._kept
         return indptr, columns, values
 

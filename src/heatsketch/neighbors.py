@@ -10,23 +10,20 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial import cKDTree
 
 from ._typing import FloatArray, IntArray
-from .candidates import measure_all
 from .chunks import chunks
 from .clusters import ClusterIndex, Progress
-from .kernels import Metric, refuse_overflow, squared_distances
+from .kernels import Metric, squared_distances
 from .threads import each
+from .trees import TreeIndex
 
-__all__ = ["BlockedIndex", "NeighborIndex", "Neighbors", "TreeIndex", "index_kind", "make_index", "nearest_neighbors"]
+__all__ = ["BlockedIndex", "NeighborIndex", "Neighbors", "index_kind", "make_index", "nearest_neighbors"]
 
 # A tree looks at few points while the dimension is small; its cost grows fast with it.
 _TREE_FEATURES = 6
 # Up to this many points all distances are soon computed, whatever the metric.
 _BLOCKED_LIMIT = 4096
-# Queries of a tree that one thread answers at a time.
-_QUERIES = 2048
 # Metrics of a tree, as the exponent p of Minkowski's.
 _MINKOWSKI = {
     "euclidean": 2.0,
@@ -59,59 +56,6 @@ class NeighborIndex(Protocol):
 
     def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
         """The k points that are nearest to each query, (m, k)."""
-
-
-class TreeIndex:
-    """Exact search by a k-d tree.
-
-    Parameters
-    ----------
-    X : ndarray of shape (N, d)
-    p : float
-        Exponent of Minkowski's metric.
-    """
-
-    method = "tree"
-
-    def __init__(self, X: FloatArray, p: float = 2.0) -> None:
-        refuse_overflow(X)
-        self._p = p
-        self.recall: float | None = 1.0
-        # The tree's own order puts the points of a leaf side by side.
-        self.order = cKDTree(X, balanced_tree=False, compact_nodes=False).indices.astype(np.int64)
-        self._tree = cKDTree(X[self.order], balanced_tree=False)
-
-    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
-        """The k nearest other points of each point."""
-        points = self._tree.data
-        n = len(points)
-        ids, squared = np.empty((n, k), dtype=np.int32), np.empty((n, k))
-        for rows in chunks(n, 4 * k):
-            found, distances = self.query(points[rows], k + 1)
-            numbers = np.arange(rows.start, rows.stop)
-            # A point finds itself, first unless another coincides with it.
-            other = found != numbers[:, None]
-            other[other.all(axis=1), -1] = False
-            ids[rows] = found[other].reshape(-1, k)
-            squared[rows] = distances[other].reshape(-1, k)
-            if progress is not None:
-                progress(rows.stop, n)
-        return ids, squared
-
-    def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-        """The k points that are nearest to each query."""
-        Q = np.asarray(Q, dtype=np.float64)
-        ids, squared = np.empty((len(Q), k), dtype=np.int32), np.empty((len(Q), k))
-
-        def search(rows: slice) -> None:
-            # On threads of ours: those of the tree would go on, and write to memory that is gone, after an interrupt.
-            distances, found = self._tree.query(Q[rows], k, p=self._p)
-            squared[rows], ids[rows] = np.square(distances.reshape(-1, k)), found.reshape(-1, k)
-
-        each(search, chunks(len(Q), 1, _QUERIES))
-        if self._p == 2.0:
-            measure_all(Q, self._tree.data, ids, squared)  # the root that was taken costs digits
-        return ids, squared
 
 
 class BlockedIndex:

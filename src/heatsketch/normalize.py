@@ -19,6 +19,7 @@ References
 .. [2] Landa, Coifman, Kluger. "Doubly stochastic normalization of the Gaussian kernel is robust to
    heteroskedastic noise". SIAM J. Mathematics of Data Science, 2021.
 .. [3] Knight, Ruiz, Ucar. "A symmetry preserving algorithm for matrix scaling". SIMAX, 2014.
+.. [4] Walker, Ni. "Anderson acceleration for fixed-point iterations". SIAM J. Numerical Analysis, 2011.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -244,7 +244,7 @@ def _sinkhorn(
     K: Operator, weights: FloatArray, x: FloatArray, *, tol: float, max_iter: int, advance: Callable[[int, int], None]
 ) -> tuple[FloatArray, FloatArray, int]:
     best, best_sums, best_residual = x, np.full(len(x), np.inf), np.inf
-    history: list[tuple[FloatArray, FloatArray]] = []  # (x, step) of the latest iterations
+    latest = _Anderson(len(x))
     extrapolated, last_residual = False, np.inf
     n_iter = 0
     while n_iter < max_iter and np.abs(x).max() < _LARGEST_LOG:
@@ -261,27 +261,47 @@ def _sinkhorn(
             break
         if extrapolated and not residual <= 2.0 * last_residual:
             # The extrapolation went astray: take the plain step instead, and forget what misled it.
-            x, history, extrapolated = history[-1][0] + history[-1][1], [], False
+            x, extrapolated = latest.plain(), False
             continue
         if not usable:
             break
-        history = [*history[-_ANDERSON_DEPTH:], (x, -0.5 * np.log(row_sums))]
-        x, extrapolated, last_residual = _anderson(history), len(history) > 1, residual
+        x, extrapolated = latest.extrapolate(x, -0.5 * np.log(row_sums))
+        last_residual = residual
         if extrapolated and np.abs(x).max() >= _LARGEST_LOG:
-            x, history, extrapolated = history[-1][0] + history[-1][1], [], False
+            x, extrapolated = latest.plain(), False
     return np.exp(best), best_sums, n_iter
 
 
-def _anderson(history: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    """Next iterate: the combination of the latest steps that is smallest, by least squares."""
-    x, step = history[-1]
-    if len(history) == 1:
+class _Anderson:
+    """Extrapolation of an iteration ``x <- x + step`` from its latest steps [4]_."""
+
+    def __init__(self, n: int) -> None:
+        # Differences of successive x and steps, the latest in the place of the oldest.
+        self._dx, self._df = np.empty((_ANDERSON_DEPTH, n)), np.empty((_ANDERSON_DEPTH, n))
+        self._last: tuple[FloatArray, FloatArray] | None = None
+        self._count = 0
+
+    def plain(self) -> FloatArray:
+        """The latest x and its own step; all that is known is forgotten."""
+        assert self._last is not None
+        (x, step), self._last, self._count = self._last, None, 0
         return x + step
-    dx = np.stack([b[0] - a[0] for a, b in pairwise(history)])
-    df = np.stack([b[1] - a[1] for a, b in pairwise(history)])  # [steps, N]
-    # The normal equations: with five unknowns they are soon solved, and an inaccurate extrapolation only costs a step.
-    gamma = np.linalg.lstsq(df @ df.T, df @ step, rcond=None)[0]
-    return x + step - gamma @ (dx + df)
+
+    def extrapolate(self, x: FloatArray, step: FloatArray) -> tuple[FloatArray, bool]:
+        """The next x: by the combination of the latest steps that is smallest, and whether there were several."""
+        last, self._last = self._last, (x, step)
+        if last is None:
+            return x + step, False
+        place = self._count % _ANDERSON_DEPTH
+        np.subtract(x, last[0], out=self._dx[place])
+        np.subtract(step, last[1], out=self._df[place])
+        self._count += 1
+        known = min(self._count, _ANDERSON_DEPTH)
+        dx, df = self._dx[:known], self._df[:known]
+        # The normal equations: with five unknowns they are soon solved, and an inaccurate extrapolation only costs a
+        # step.
+        gamma = np.linalg.lstsq(df @ df.T, df @ step, rcond=None)[0]
+        return x + step - gamma @ dx - gamma @ df, True
 
 
 # Normalisations by name; one that is added here can be used in every estimator.

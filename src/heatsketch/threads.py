@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache, partial
-from itertools import islice
+from itertools import chain, islice
 from threading import Lock, local
 from typing import Any
 
@@ -19,12 +19,15 @@ from threadpoolctl import ThreadpoolController
 
 from ._typing import FloatArray
 
-__all__ = ["Map", "Scratch", "each", "n_threads", "workers"]
+__all__ = ["Map", "Scratch", "each", "n_threads", "shares", "workers"]
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
 
 # The variable by which users and joblib's workers say how many threads numerical code may use.
 _LIMIT = "OMP_NUM_THREADS"
+# Multiplications that are worth handing to another thread, and those that it does at a time.
+_WORTHWHILE = 1 << 20
+_SHARE = 1 << 24
 
 
 def n_threads() -> int:
@@ -36,9 +39,14 @@ def n_threads() -> int:
     >>> n_threads() >= 1
     True
     """
-    cores = max(1, int(cpu_count()))
     limit = os.environ.get(_LIMIT, "").split(",")[0].strip()
-    return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
+    return min(_cores(), int(limit)) if limit.isdigit() and int(limit) > 0 else _cores()
+
+
+@cache
+def _cores() -> int:
+    """Cores that this process may use. Asking the system takes as long as many a product."""
+    return max(1, int(cpu_count()))
 
 
 @cache
@@ -129,10 +137,37 @@ def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable[..., Any],
 
 
 def each(function: Callable[..., Any], jobs: Iterable[Any], *, threads: int | None = None, blas: bool = True) -> None:
-    """Call ``function(job)`` for every job, on several threads; see `workers`."""
-    with workers(threads, blas=blas) as share:
-        for _ in share(function, jobs):
+    """Call ``function(job)`` for every job, on several threads; see `workers`. A single job stays on this one."""
+    jobs = iter(jobs)
+    first = list(islice(jobs, 2))
+    with workers(1 if len(first) == 1 else threads, blas=blas) as share:
+        for _ in share(function, chain(first, jobs)):
             pass
+
+
+def shares(n_items: int, work_per_item: int = 1, *, threads: int | None = None) -> Iterator[slice]:
+    """Slices of equal size that cover ``range(n_items)``: a few for each thread, so that all end at the same time.
+
+    Parameters
+    ----------
+    n_items : int
+    work_per_item : int
+        Multiplications, or what takes as long. Work that is done sooner than handed over stays in one piece.
+    threads : int, optional
+        `n_threads` by default.
+
+    Examples
+    --------
+    >>> from heatsketch.threads import shares
+    >>> list(shares(10, 1 << 20, threads=2))
+    [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None), slice(9, 10, None)]
+    """
+    threads = n_threads() if threads is None else threads
+    work = n_items * work_per_item
+    pieces = 1 if threads == 1 or work <= _WORTHWHILE else max(2 * threads, work // _SHARE)
+    step = max(1, -(-n_items // pieces))
+    for start in range(0, n_items, step):
+        yield slice(start, min(n_items, start + step))
 
 
 class Scratch(local):

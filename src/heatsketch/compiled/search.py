@@ -8,7 +8,7 @@ from . import LANES
 from .loops import exp64, loop
 from .vectors import count_within, lowest_bit, within, within_each
 
-__all__ = ["gaussian_entries", "measure", "mirror", "offer", "shrink", "unite"]
+__all__ = ["gaussian_entries", "list_kept", "list_lonely", "measure", "mirror", "offer", "shrink"]
 
 
 # What fills a row up: no limit is as large.
@@ -195,25 +195,31 @@ def mirror(ids, kept, lonely, start, stop):  # type: ignore[no-untyped-def]
 
 
 @loop
-def unite(ids, squared, kept, lonely, indptr, columns, values):  # type: ignore[no-untyped-def]
-    """Write the graph in which every edge is listed at both ends, in compressed rows: the point itself comes first.
+def list_kept(ids, squared, kept, indptr, columns, values, start, stop):  # type: ignore[no-untyped-def]
+    """Write what the points start to stop keep to a graph in compressed rows: the point itself comes first.
 
     Parameters
     ----------
     ids, squared : ndarrays of shape (N, k)
-    kept, lonely : as `mirror` takes and leaves them
+    kept : ndarray of int32, shape (N,)
     indptr : ndarray of int64, shape (N + 1,)
     columns, values : ndarrays of shape (indptr[-1],)
         Neighbours and squared distances; set.
     """
+    for i in range(start, stop):
+        place = indptr[i]
+        columns[place], values[place] = i, 0
+        for p in range(kept[i]):
+            columns[place + 1 + p], values[place + 1 + p] = ids[i, p], squared[i, p]
+
+
+@loop
+def list_lonely(ids, squared, kept, lonely, indptr, columns, values):  # type: ignore[no-untyped-def]
+    """Write the edges that `mirror` found, at the end that does not list them, after what `list_kept` wrote."""
     n = ids.shape[0]
     place = np.empty(n, dtype=np.int64)
     for i in range(n):
-        start = indptr[i]
-        columns[start], values[start] = i, 0
-        for p in range(kept[i]):
-            columns[start + 1 + p], values[start + 1 + p] = ids[i, p], squared[i, p]
-        place[i] = start + 1 + kept[i]
+        place[i] = indptr[i] + 1 + kept[i]
     for i in range(n):
         for p in range(kept[i]):
             if lonely[i, p]:

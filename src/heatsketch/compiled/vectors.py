@@ -21,6 +21,7 @@ __all__ = [
     "count_within",
     "float_of",
     "lowest_bit",
+    "nearby",
     "row_product",
     "within",
     "within_each",
@@ -108,11 +109,11 @@ def within_each(
 
 @intrinsic
 def count_within(typing_context: Any, values: Any, start: Any, limit: Any) -> Any:
-    """How many of the 16 values from `start` on, counted in the memory of a float32 array, are at most `limit`."""
-    signature = types.int64(values, types.int64, types.float32)
+    """How many of the 16 values from `start` on, counted in the memory of an array of floats, are at most `limit`."""
+    signature = types.int64(values, types.int64, values.dtype)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = ir.VectorType(ir.FloatType(), LANES)
+        vector = ir.VectorType(context.get_value_type(sig.args[0].dtype), LANES)
         lane = _load(context, builder, sig.args[0], args[0], args[1], vector)
         lanes = builder.fcmp_ordered("<=", lane, _spread(builder, args[2], vector))
         return builder.zext(builder.ctpop(builder.bitcast(lanes, ir.IntType(LANES))), _I64)
@@ -128,6 +129,54 @@ def lowest_bit(typing_context: Any, bits: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), build
+
+
+def nearby(kind: str) -> Callable[..., int]:
+    """A function that measures the distances of 16 points to a query.
+
+    The function has the signature ``(points, start, Q, q, limit, out, at)``: it writes the distances of the columns of
+    `points` from `start` on to row `q` of `Q` to `out`, from `at` on, and returns the bits of those that are at most
+    `limit`. All are of float64. The kind of distance is "squares" for the sum of the squared differences, "sum" for
+    the sum of their sizes, and "most" for the largest of these.
+    """
+
+    @intrinsic
+    def measure(typing_context: Any, points: Any, start: Any, Q: Any, q: Any, limit: Any, out: Any, at: Any) -> Any:
+        signature = types.int64(points, types.int64, Q, types.int64, types.float64, out, types.int64)
+
+        def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            vector = ir.VectorType(ir.DoubleType(), LANES)
+            array = {i: context.make_array(sig.args[i])(context, builder, args[i]) for i in (0, 2, 5)}
+            width, n_features = builder.extract_value(array[0].shape, 1), builder.extract_value(array[2].shape, 1)
+            total = cgutils.alloca_once(builder, vector)
+            builder.store(ir.Constant(vector, [0.0] * LANES), total)
+            row = builder.mul(args[3], n_features)
+            zero, one = ir.Constant(_I64, 0), ir.Constant(_I64, 1)
+            with cgutils.for_range_slice(builder, zero, n_features, one, _I64) as (f, _):
+                x = builder.load(builder.gep(array[2].data, [builder.add(row, f)]))
+                offset = builder.add(builder.mul(f, width), args[1])
+                lane = _load(context, builder, sig.args[0], args[0], offset, vector)
+                difference, sum_ = builder.fsub(lane, _spread(builder, x, vector)), builder.load(total)
+                negative = builder.fcmp_ordered("<", difference, ir.Constant(vector, [0.0] * LANES))
+                size = builder.select(negative, builder.fneg(difference), difference)
+                if kind == "squares":
+                    square = builder.fmul(difference, difference, flags=_CONTRACT)
+                    sum_ = builder.fadd(square, sum_, flags=_CONTRACT)
+                elif kind == "sum":
+                    sum_ = builder.fadd(size, sum_)
+                else:
+                    sum_ = builder.select(builder.fcmp_ordered(">", size, sum_), size, sum_)
+                builder.store(sum_, total)
+            distances = builder.load(total)
+            builder.store(
+                distances, builder.bitcast(builder.gep(array[5].data, [args[6]]), vector.as_pointer()), align=8
+            )
+            lanes = builder.fcmp_ordered("<=", distances, _spread(builder, args[4], vector))
+            return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), _I64)
+
+        return signature, build
+
+    return measure
 
 
 def row_product(lanes: int) -> Callable[..., None]:

@@ -12,6 +12,8 @@ from .sparse import SparseOperator
 
 # A block whose part along a vector is below so many units in the last place of its norm has none.
 _PROJECTED_ULPS = 4.0
+# Norms below this, or above its inverse, are of numbers whose squares leave the range of float32.
+_SQUARABLE = 1e-15
 
 
 class ComposedOperator(Operator):
@@ -66,8 +68,8 @@ class ScaledOperator(ComposedOperator):
 class DeflatedOperator(ComposedOperator):
     """``S - u u^T``: a symmetric operator without its eigenvector `u` of eigenvalue 1.
 
-    The result of a product is projected once more, so that rounding cannot bring `u` back however many
-    products follow.
+    Blocks are projected before and after a product wherever they have a part along `u`, so that rounding cannot bring
+    it back however many products follow.
 
     Parameters
     ----------
@@ -90,13 +92,15 @@ class DeflatedOperator(ComposedOperator):
         out += V
         return out
 
+    def _settled(self, V: FloatArray) -> FloatArray:
+        """`V` itself where it has no part along u but for rounding, which is cheaper to see than to take out."""
+        part, whole = np.linalg.norm(self.vector @ V), np.linalg.norm(V)
+        clean = part <= _PROJECTED_ULPS * np.finfo(self.dtype).eps * whole
+        return V if clean and _SQUARABLE < whole < 1.0 / _SQUARABLE else self.project(V)
+
     def matmat(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) S (I - u u^T) V."""
-        # What comes from another such product is projected already.
-        part, whole = np.linalg.norm(self.vector @ V), np.linalg.norm(V)
-        if part > _PROJECTED_ULPS * np.finfo(self.dtype).eps * whole:
-            V = self.project(V)
-        return self.project(self.operator.matmat(V))
+        return self._settled(self.operator.matmat(self._settled(V)))
 
     def toarray(self) -> FloatArray:
         """The deflated matrix."""

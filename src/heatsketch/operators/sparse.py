@@ -9,15 +9,12 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._typing import FloatArray, IntArray
-from ..chunks import chunks
-from ..threads import each
+from ..threads import each, shares
 from .base import Operator
 
 # From so many entries on rows are put in an order in which neighbours lie side by side; what belongs to fewer stays in
 # the cache anyway.
 _REORDER_ENTRIES = 1 << 20
-# Entries times columns that one thread multiplies at a time.
-_SHARE = 1 << 22
 
 
 class SparseOperator(Operator):
@@ -78,7 +75,7 @@ class SparseOperator(Operator):
             return out
         if self.order is not None:
             moved = np.empty_like(V)
-            parts = chunks(n, V.shape[1], _SHARE)
+            parts = shares(n, V.shape[1], threads=self._threads)
             each(lambda rows: gather(V, places, moved, rows.start, rows.stop), parts, threads=self._threads, blas=False)
             V = moved
 
@@ -86,7 +83,7 @@ class SparseOperator(Operator):
             sparse_product(K.indptr, K.indices, K.data, V, out, places, rows.start, rows.stop)
 
         per_row = V.shape[1] * (1 + K.nnz // max(1, n))
-        each(multiply, chunks(n, per_row, _SHARE), threads=self._threads, blas=False)
+        each(multiply, shares(n, per_row, threads=self._threads), threads=self._threads, blas=False)
         return out
 
     def toarray(self) -> FloatArray:
