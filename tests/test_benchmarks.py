@@ -61,7 +61,7 @@ def fake_rows(ours=1.0, recall=0.999, products=1.0):
     """A small results file: everybody else takes 30 s or 30 times a product, ours `ours` or `products`."""
     rows = [
         {"kind": "machine", "fingerprint": MACHINE},
-        {"kind": "session", "command": "python -m benchmarks.scale --full", "started": "today", "timeout_s": 600.0},
+        {"kind": "run", "command": "python -m benchmarks.scale --full", "started": "today", "timeout_s": 600.0},
         {"kind": "limits", "limits": LIMITS, "memory_gib": 16, "versions": {"numpy": "2.0"}, "status": "ok"},
         {"kind": "cold", "method": "heatsketch", "n": 10_000, "repeat": 0, "status": "ok", "wall_s": 8.0 * ours},
     ]

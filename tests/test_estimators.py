@@ -231,6 +231,18 @@ class TestExactComponents:
             assert (np.abs(squared.mean(axis=0) - exact) < 4 * error).all()
         assert (found[4].std(axis=0)[:2] < found[0].std(axis=0)[:2]).all()
 
+    def test_directions_of_large_data_change_no_expectation(self):
+        """They are not eigenvectors there, and need not be."""
+        X = hs.datasets.stretched_torus(2200, random_state=0)
+        pairs = np.array([[0, 1], [20, 120], [50, 51], [7, 2000]])
+        kernel = {"power": 4, "bandwidth": 1.0, "n_neighbors": 16}
+        model = GP(10, n_exact=4, **kernel)
+        found = np.array([model.set_params(random_state=s).fit(X).diffusion_distances(pairs) ** 2 for s in range(60)])
+        exact = hs.diffusion_distances(model.kernel_, 4, pairs) ** 2
+        assert (np.abs(found.mean(axis=0) - exact) < 4 * found.std(axis=0) / np.sqrt(len(found))).all()
+        again = GP(10, n_exact=4, random_state=0, **kernel).fit(X)
+        np.testing.assert_allclose(again.transform(X[:50]), again.embedding_[:50], atol=1e-6)
+
     def test_intervals_are_on_the_sketched_part(self, torus):
         model = GP(12, power=4, bandwidth=1.0, n_exact=4, random_state=0).fit(torus)
         pairs = np.random.default_rng(0).integers(0, 300, (300, 2))

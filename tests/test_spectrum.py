@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
 from heatsketch import spectrum
+from heatsketch.directions import leading_directions
 from heatsketch.heat import as_heat_kernel
 from heatsketch.spectrum import eigenpairs
 
@@ -215,7 +216,7 @@ def test_automatic_choice_by_size(monkeypatch, kernel):
         solve = getattr(spectrum, name)
         monkeypatch.setattr(spectrum, name, lambda *a, name=name, solve=solve: (chosen.append(name), solve(*a))[1])
     eigenpairs(kernel, 3)
-    monkeypatch.setattr(spectrum, "_DENSE_LIMIT", 100)
+    monkeypatch.setattr(spectrum, "DENSE_LIMIT", 100)
     eigenpairs(kernel, 3)
     eigenpairs(kernel, 70)
     assert chosen == ["_dense", "_subspace", "_dense"]
@@ -274,3 +275,23 @@ def test_float32_bases_are_canonical_to_its_accuracy(solver):
     )
     found = eigenpairs(single, 4, solver=solver, tol=1e-6)
     np.testing.assert_allclose(found.vectors, eigenpairs(double, 4).vectors, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_leading_directions_of_large_data_carry_nearly_as_much_as_eigenvectors(dtype):
+    X = hs.datasets.stretched_torus(2400, random_state=0).astype(dtype)
+    kernel = hs.heat_kernel(X, bandwidth=1.0, n_neighbors=24)
+    Q = leading_directions(kernel, 6, 16.0).astype(np.float64)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-5)
+    assert np.abs(Q.T @ kernel.trivial).max() < 1e-5
+    values, vectors = np.linalg.eigh(spectrum.deflated(kernel).toarray().astype(np.float64))
+    powers = np.sort(np.abs(values) ** 16)[::-1]
+    least = np.sqrt(np.square(powers[6:]).sum())  # what six eigenvectors leave (Eckart and Young)
+    diffused = (vectors * np.abs(values) ** 16) @ (vectors.T @ Q)
+    left = np.sqrt(np.square(powers).sum() - np.square(diffused).sum())
+    assert left <= 1.05 * least
+    np.testing.assert_array_equal(leading_directions(kernel, 6, 16.0), leading_directions(kernel, 6, 16.0))
+
+
+def test_leading_directions_of_small_data_are_the_eigenvectors(kernel):
+    np.testing.assert_allclose(leading_directions(kernel, 3, 8.0), eigenpairs(kernel, 3).vectors, atol=1e-12)

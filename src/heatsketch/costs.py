@@ -135,8 +135,8 @@ def estimate(
     -------
     estimate : Estimate
         Mostly within a factor of two of what a fit of :class:`GaussianProcessEmbedding` takes (`docs/scale.md` has the
-        measurements). Eigenvectors (:class:`DiffusionMaps`, `n_exact`) take as much memory, and time that depends on
-        the spectrum.
+        measurements). `n_exact` adds the products of its directions; eigenvectors (:class:`DiffusionMaps`) take as much
+        memory, and time that depends on the spectrum.
 
     Examples
     --------

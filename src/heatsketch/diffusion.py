@@ -16,7 +16,7 @@ from ._typing import FloatArray
 from .heat import HeatKernel
 from .operators import Operator
 from .progress import track
-from .spectrum import ROUNDING_ULPS, deflated, extreme_ritz, refuse_negative
+from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, extreme_ritz, refuse_negative
 
 __all__ = ["METHODS", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
 
@@ -302,10 +302,11 @@ def _evaluate_series(
     """Sums of c_n T_n(L) V with L = S mapped from [low, high] to [-1, 1], by the three-term recurrence."""
     low, high = interval
     half, centre = (high - low) / 2.0, (high + low) / 2.0
-    previous, current = V, (S.matmat(V) - centre * V) / half
+    previous: FloatArray = V
+    current: FloatArray = (S.matmat(V) - centre * V) / half
     totals = [c[0] * previous + c[1] * current for c in series]
     for n in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):
-        previous, current = current, (2.0 / half) * (S.matmat(current) - centre * current) - previous
+        previous, current = current, chebyshev_step(S, previous, current, centre, half)
         for i, c in enumerate(series):
             totals[i] += c[n] * current
     return [total.astype(V.dtype, copy=False) for total in totals]

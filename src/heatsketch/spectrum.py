@@ -18,8 +18,10 @@ from .progress import track
 from .sketch import GaussianSketch
 
 __all__ = [
+    "DENSE_LIMIT",
     "SOLVERS",
     "Eigenpairs",
+    "chebyshev_step",
     "deflated",
     "eigenpairs",
     "extreme_ritz",
@@ -30,7 +32,7 @@ __all__ = [
 SOLVERS = ("auto", "dense", "lanczos", "randomized")
 
 # Up to this many points the whole matrix is diagonalised, which is exact and soon done.
-_DENSE_LIMIT = 2000
+DENSE_LIMIT = 2000
 _OVERSAMPLING = 10
 _FILTER_DEGREE = 100
 _MOST_GROWTH = 1e8
@@ -152,7 +154,7 @@ def eigenpairs(
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
     if solver == "auto":
-        solver = "dense" if n <= _DENSE_LIMIT or 5 * n_pairs > n else "randomized"
+        solver = "dense" if n <= DENSE_LIMIT or 5 * n_pairs > n else "randomized"
     if solver == "lanczos" and n_pairs >= most:
         raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
     solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
@@ -171,7 +173,7 @@ def eigenpairs(
     ):
         wanted = min(2 * wanted, limit)
         values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
-    vectors = _canonical(values, vectors, epsilon)[:, :n_pairs]
+    vectors = canonical(values, vectors, epsilon)[:, :n_pairs]
     values = values[:n_pairs]
     residuals = _residuals(kernel, values, vectors)
     if (residuals > accuracy).any():
@@ -195,7 +197,7 @@ def _alike(a: float, b: float, epsilon: float) -> bool:
     return abs(a - b) <= max(_REPEATED, 100.0 * epsilon) * max(abs(a), abs(b)) + 10.0 * epsilon
 
 
-def _canonical(values: FloatArray, vectors: FloatArray, epsilon: float) -> FloatArray:
+def canonical(values: FloatArray, vectors: FloatArray, epsilon: float) -> FloatArray:
     """The same eigenspaces in bases that depend on nothing but the spaces.
 
     Solvers return any basis of a repeated eigenvalue's space, and another one with other threads. Here it is the one
@@ -306,10 +308,20 @@ def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: fl
     half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
     degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
-    previous, current = V, ((S @ V) - centre * V) / half
+    previous: FloatArray = V
+    current: FloatArray = ((S @ V) - centre * V) / half
     for _ in range(degree - 1):
-        previous, current = current, (2.0 / half) * ((S @ current) - centre * current) - previous
+        previous, current = current, chebyshev_step(S, previous, current, centre, half)
     return current, degree
+
+
+def chebyshev_step(S: Operator, previous: FloatArray, current: FloatArray, centre: float, half: float) -> FloatArray:
+    """``2 (S - centre) / half current - previous``: the next of Chebyshev's polynomials, in few passes over memory."""
+    out = S @ current
+    out *= 2.0 / half
+    out -= (2.0 * centre / half) * current
+    out -= previous
+    return out
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray, RandomState
 from ..diffusion import coefficients, diffuse
+from ..directions import leading_directions
 from ..distances import components_for, distance_interval
 from ..heat import HeatKernel
 from ..inputs import check_count
 from ..sketch import SKETCHES, Sketch, make_sketch, resolve_seed
-from ..spectrum import Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding, embedded_distances
 
 _TRIVIAL = ("auto", "keep", "drop")
@@ -69,8 +69,10 @@ class GaussianProcessEmbedding(HeatEmbedding):
         columns of the kernel, or a matrix of your own (divided by sqrt(k)). Two isolated points are sent together by k
         signs with probability 2^-k: with outliers and few components use normals.
     n_exact : int, default=0
-        Number of components that are leading diffusion coordinates, exact; only the remainder of the kernel is then
-        sketched, by the other ``k - n_exact`` components. Squared distances stay unbiased. The variance of a pair's is
+        Number of directions along which the kernel is not sketched but computed: the leading eigenvectors up to 2000
+        points, for more the best that a random range finder gives
+        (:func:`heatsketch.directions.leading_directions`). Only the remainder is then sketched, by the other
+        ``k - n_exact`` components. Squared distances are unbiased whatever the directions. The variance of a pair's is
         multiplied by ``k / (k - n_exact)`` times the square of the remainder's share in it: far smaller where the
         leading directions carry most of a distance (large power, many components), larger where they carry little.
     trivial : {"auto", "keep", "drop"}, default="auto"
@@ -90,7 +92,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     tol : float, default=1e-8
         Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32).
     max_iter : int, default=1000
-        Most products spent on the bistochastic scaling, and most iterations for the directions of `n_exact`.
+        Most products spent on the bistochastic scaling.
     verbose : bool, default=False
         Whether to show progress, and to say what was chosen, on standard error.
 
@@ -137,7 +139,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     True
     """
 
-    _exact: Eigenpairs | None
+    _exact: FloatArray | None
     _keeps_trivial: bool
     sketch_: Sketch
 
@@ -232,13 +234,10 @@ class GaussianProcessEmbedding(HeatEmbedding):
         seed = resolve_seed(self.random_state)
         sketch = make_sketch(self.sketch, seed, n)
         r = int(self.n_exact)
-        exact = eigenpairs(kernel, r, tol=self.tol, max_iter=self.max_iter) if r else None
+        exact = leading_directions(kernel, r, self.power) if r else None
         M = _sketched_block(sketch, exact, n, 0, k - r) / np.sqrt(k - r)
         keep = self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
-        Z = coefficients(kernel, M, self.power, trivial=keep)
-        if exact is not None:
-            leading = exact.coordinates(self.power - 1.0, rounding_level(kernel))
-            Z = np.column_stack([leading.astype(Z.dtype), Z])
+        Z = coefficients(kernel, _joined(exact, M), self.power, trivial=keep)
         Y = self._place(kernel, Z)
         if keep and kernel.trivial_is_constant:
             _warn_drowned(Y)
@@ -255,17 +254,12 @@ class GaussianProcessEmbedding(HeatEmbedding):
     @property
     def _n_sketched(self) -> int:
         """Number of sketched components."""
-        return self.n_components_ - (0 if self._exact is None else len(self._exact.values))
+        return self.n_components_ - (0 if self._exact is None else self._exact.shape[1])
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel, m = self.kernel_, self._n_sketched
         M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], 0, m) / np.sqrt(m)
-        blocks = diffuse(kernel, M, powers, trivial=self._keeps_trivial)
-        if self._exact is not None:
-            blocks = [
-                np.column_stack([self._exact.coordinates(t, rounding_level(kernel)).astype(block.dtype), block])
-                for t, block in zip(powers, blocks, strict=True)
-            ]
+        blocks = diffuse(kernel, _joined(self._exact, M), powers, trivial=self._keeps_trivial)
         return [kernel.weigh_rows(block) for block in blocks]
 
     def add_components(self, n: int) -> Self:
@@ -330,10 +324,15 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return distances, low, high
 
 
-def _sketched_block(sketch: Sketch, exact: Eigenpairs | None, n: int, first: int, count: int) -> FloatArray:
+def _sketched_block(sketch: Sketch, exact: FloatArray | None, n: int, first: int, count: int) -> FloatArray:
     """Columns of the sketch, without their part in the exact directions, (n, count)."""
     M = sketch.matrix(n, count, first_column=first)
-    return M if exact is None else M - exact.vectors @ (exact.vectors.T @ M)
+    return M if exact is None else M - exact @ (exact.T @ M)
+
+
+def _joined(exact: FloatArray | None, M: FloatArray) -> FloatArray:
+    """The exact directions, if any, followed by the sketch."""
+    return M if exact is None else np.column_stack([exact, M])
 
 
 def _warn_drowned(Y: FloatArray) -> None:
