@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{results.dropped} earlier rows are measured again.", file=sys.stderr)
     command = "python -m benchmarks.scale " + _shown(sys.argv[1:] if arguments is None else arguments)
     limits = {"timeout_s": plan.timeout_s, "memory_gib": plan.memory_gib}
-    results.append([{"kind": "session", "command": command, "started": time.strftime("%Y-%m-%d %H:%M %Z"), **limits}])
+    results.append([{"kind": "run", "command": command, "started": time.strftime("%Y-%m-%d %H:%M %Z"), **limits}])
     try:
         carry_out(plan, results)
     except ResultsError as error:

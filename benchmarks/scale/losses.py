@@ -7,7 +7,7 @@ from typing import Any
 
 from .data import DATA
 from .methods import registry
-from .tables import Case, Gathered, number, score
+from .tables import Case, Gathered, number, same_case, score
 from .verdicts import HEADLINE, judge, matched, methods_of
 
 __all__ = ["losses"]
@@ -90,9 +90,9 @@ def _sparse(found: Gathered) -> Iterator[str]:
 
 
 def _products(found: Gathered, kind: str, where: Any) -> Iterator[str]:
-    rows = [row for row in found.kind(kind) if "method" in row]
+    rows = found.products(kind)
     for ours in (row for row in rows if row["method"] == "heatsketch"):
-        same = [r for r in rows if r["job"] == ours["job"] and r.get("order") == ours.get("order") and "seconds" in r]
+        same = [row for row in rows if same_case(row, ours) and "seconds" in row]
         if "seconds" not in ours:
             if same:
                 yield f"{where(ours)}: ours {ours['status']} ({ours.get('reason', '')})."

@@ -31,16 +31,16 @@ on random pairs, each against its own operator.
 """.strip()
 
 DENSE = """
-K V for the Gaussian kernel of all pairs, 32 columns, float32, interleaved repeats in one process. The limit is GEMM
-and exp at the speeds above with each distance computed once for its two entries: n^2 d + 64 n^2 flops and n^2 / 2
-exps. GFLOP/s are of the plain count, 2 n^2 (d + 32), for everyone. The error is that of 64 rows against float64.
-PyTorch's chunk was chosen on other points.
+K V for the Gaussian kernel of all pairs, 32 columns, float32; every contender in processes of its own, which take
+turns. The limit is GEMM and exp at the speeds above with each distance computed once for its two entries: n^2 d + 64
+n^2 flops and n^2 / 2 exps. GFLOP/s are of the plain count, 2 n^2 (d + 32), for everyone. The error is that of 64 rows
+against float64. PyTorch's chunk was chosen on other points.
 """.strip()
 
 SPARSE = """
 The symmetric graph of 30 neighbours with Gaussian weights times 32 columns, float32, as given (the points are in
-random order) and with rows and columns reordered by reverse Cuthill-McKee for all. The limit is its flops at the
-speed of GEMM. Set-up is what an operator does once, reordering of its own included.
+random order) and with rows and columns reordered by reverse Cuthill-McKee for all; processes take turns here, too. The
+limit is its flops at the speed of GEMM. Set-up is what an operator does once, reordering of its own included.
 """.strip()
 
 NEIGHBOURS = """

@@ -59,14 +59,14 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _made_by(found: Gathered) -> str:
-    sessions = found.kind("session")
-    if not sessions:
-        return "No session is recorded."
-    commands = dict.fromkeys(session["command"] for session in sessions)
+    runs = found.kind("run")
+    if not runs:
+        return "No run is recorded."
+    commands = dict.fromkeys(run["command"] for run in runs)
     text = f"Made by {', '.join(f'`{command}`' for command in commands)}"
-    text += f" ({sessions[0]['started']}" + (f" to {sessions[-1]['started']}" if len(sessions) > 1 else "") + ")."
-    if len(sessions) > 1:
-        text += f" {len(sessions)} sessions added to it, so not all rows are of one stretch of time."
+    text += f" ({runs[0]['started']}" + (f" to {runs[-1]['started']}" if len(runs) > 1 else "") + ")."
+    if len(runs) > 1:
+        text += f" {len(runs)} runs added to it, so not all rows are of one stretch of time."
     sources = {None} | {row.get("source") for row in found.rows if row.get("ours")}
     older = {row.get("source") for row in found.rows if row["kind"] == "embed" and not row.get("ours")} - sources
     if older:
@@ -192,7 +192,7 @@ def _growth(found: Gathered) -> str:
         lines.append(f"- end to end, {where}: " + ("-" if exponent is None else f"seconds grow like N^{exponent:.2f}"))
     for d in (3, 50):
         rows = [
-            r for r in found.kind("dense") if r.get("method") == "heatsketch" and r.get("d") == d and "seconds" in r
+            r for r in found.products("dense") if r["method"] == "heatsketch" and r.get("d") == d and "seconds" in r
         ]
         by_size = {row["n"]: row["seconds"] for row in rows}
         shown = ", ".join(f"{n:,} points {number(by_size[n])} s" for n in sorted(by_size))
@@ -202,9 +202,7 @@ def _growth(found: Gathered) -> str:
 
 def _dense(found: Gathered) -> str:
     body = []
-    for row in found.kind("dense"):
-        if "method" not in row:
-            continue
+    for row in found.products("dense"):
         limit = gemm_exp_limit(row["n"], row["d"], found.limits) if found.limits else None
         body.append([row["method"], str(row["d"]), f"{row['n']:,}", *_product(row, limit), number(row.get("gflops"))])
     return f"{notes.DENSE}\n\n{table((*_PRODUCT_HEAD[:1], 'd', 'points', *_PRODUCT_HEAD[1:], 'GFLOP/s'), body)}"
@@ -223,8 +221,8 @@ def _product(row: dict[str, Any], limit: float | None) -> list[str]:
 
 def _sparse(found: Gathered) -> str:
     body = []
-    for row in found.kind("sparse"):
-        if "method" in row and "order" in row:
+    for row in found.products("sparse"):
+        if "order" in row:
             limit = flop_limit(row["stored"], found.limits) if found.limits else None
             about = [row["method"], row["data"], f"{row['n']:,}", row["order"], number(row["reorder_s"])]
             body.append([*about, *_product(row, limit)])

@@ -1,7 +1,7 @@
 """The two products by themselves: the exact Gaussian kernel without storing it, and a neighbour graph.
 
-All contenders of a case run in one process, one after another and again from the start, so that whatever else the
-machine does meets them alike.
+Every contender has a process of its own, because threads that one library leaves waiting take time from the next; the
+processes take turns, and each is repeated.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from . import data
 from .accuracy import NEIGHBORS
 from .failures import as_row
 
-__all__ = ["dense_rows", "flop_limit", "gemm_exp_limit", "sparse_rows"]
+__all__ = ["DENSE", "SPARSE", "dense_row", "flop_limit", "gemm_exp_limit", "sparse_rows"]
 
 COLUMNS = 32
+# Contenders.
+DENSE = ("heatsketch", "numpy", "keops", "torch")
+SPARSE = ("heatsketch", "scipy", "torch")
 _DENSE_DATA = {3: "swiss roll", 50: "tree"}
 _CHECKED_ROWS = 64
 _BLOCK = 512
 _CHUNKS = (128, 256, 512, 1024, 2048, 4096)
-_TUNING_POINTS = 4000
-# Repeats of a case: at least 3, then as many as the time for it allows, at most 15.
+_TUNING_POINTS, _TUNING_S = 4000, 0.3
+# Products that are timed: at least 3, then as many as the time allows, at most 15.
 _LEAST, _MOST = 3, 15
-# Threads of OpenMP spin for up to 0.2 s after their work, on cores that the next contender needs.
-_PAUSE_S = 0.25
 
 Product = Callable[[Any], Any]
 
@@ -46,57 +47,33 @@ def flop_limit(stored: int, limits: dict[str, float]) -> float:
     return 2.0 * stored * COLUMNS / (limits["gemm_gflops"] * 1e9)
 
 
-def interleaved(
-    contenders: dict[str, Callable[[], Any]], seconds: float, pause_s: float = _PAUSE_S
-) -> dict[str, list[float]]:
-    """Seconds of each contender, ABCABC...; all of them have run once before."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+def timed(run: Callable[[], Any], seconds: float) -> list[float]:
+    """Seconds of repeated runs, for about so long; it has run once before."""
+    times: list[float] = []
     began = time.perf_counter()
-    while contenders and len(next(iter(times.values()))) < _MOST:
-        for name, run in contenders.items():
-            time.sleep(pause_s)
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-        if len(times[name]) >= _LEAST and time.perf_counter() - began > seconds:
-            break
+    while len(times) < _LEAST or (len(times) < _MOST and time.perf_counter() - began < seconds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
     return times
 
 
-def _collect(
-    makers: dict[str, Callable[[], Product]], V: Any, check: Callable[[Any], float]
-) -> tuple[dict[str, Callable[[], Any]], dict[str, dict[str, Any]]]:
-    """Make and warm each contender; those that cannot be made or fail are reported, not hidden."""
-    ready: dict[str, Callable[[], Any]] = {}
-    rows: dict[str, dict[str, Any]] = {}
-    for name, maker in makers.items():
-        start = time.perf_counter()
-        try:
-            product = maker()
-            setup = time.perf_counter() - start
-            first = np.asarray(product(V))
-            rows[name] = {
-                "status": "ok",
-                "setup_s": setup,
-                "first_s": time.perf_counter() - start,
-                "error": check(first),
-            }
-            ready[name] = lambda product=product: product(V)
-        except Exception as error:
-            rows[name] = as_row(error)
-    return ready, rows
+def _measured(maker: Callable[[], Product], V: Any, check: Callable[[Any], float], case_s: float) -> dict[str, Any]:
+    """Make and warm a contender, and time it; one that cannot be made or fails is reported, not hidden."""
+    start = time.perf_counter()
+    try:
+        product = maker()
+        setup = time.perf_counter() - start
+        first = np.asarray(product(V))
+        row = {"status": "ok", "setup_s": setup, "first_s": time.perf_counter() - start, "error": check(first)}
+        times = timed(lambda: product(V), case_s)
+    except Exception as error:
+        return as_row(error)
+    return row | {"seconds": float(np.median(times)), "fastest_s": min(times), "repeats": len(times)}
 
 
-def _with_times(rows: dict[str, dict[str, Any]], times: dict[str, list[float]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, row in rows.items():
-        found = times.get(name, [])
-        if found:
-            row |= {"seconds": float(np.median(found)), "fastest_s": min(found), "repeats": len(found)}
-        yield name, row
-
-
-def dense_rows(n: int, d: int, case_s: float) -> Iterator[dict[str, Any]]:
-    """One row for each contender of the exact product ``K V`` with 32 columns in float32."""
+def dense_row(method: str, n: int, d: int, case_s: float) -> dict[str, Any]:
+    """The exact product ``K V`` with 32 columns in float32 by one contender."""
     X = data.make(_DENSE_DATA[d], n)
     rng = np.random.default_rng(1)
     V = rng.standard_normal((n, COLUMNS), dtype=np.float32)
@@ -115,12 +92,11 @@ def dense_rows(n: int, d: int, case_s: float) -> Iterator[dict[str, Any]]:
         "keops": lambda: _keops(X, epsilon),
         "torch": lambda: _torch_chunks(X, epsilon, _tuned_chunk(d)),
     }
-    ready, rows = _collect(makers, V, check)
-    for name, row in _with_times(rows, interleaved(ready, case_s)):
-        if "seconds" in row:
-            # Counted for all as if nothing were used twice, so that the figures compare.
-            row["gflops"] = 2.0 * n * n * (d + COLUMNS) / row["seconds"] / 1e9
-        yield {"method": name, "n": n, "d": d, **row}
+    row = _measured(makers[method], V, check, case_s)
+    if "seconds" in row:
+        # Counted for all as if nothing were used twice, so that the figures compare.
+        row["gflops"] = 2.0 * n * n * (d + COLUMNS) / row["seconds"] / 1e9
+    return row
 
 
 def _exact_rows(X: Any, V: Any, epsilon: float, rows: Any) -> Any:
@@ -187,35 +163,35 @@ def _tuned_chunk(d: int) -> int:
     """The chunk that is fastest for PyTorch on other points and another number of them."""
     X = data.tuning(_TUNING_POINTS, d)
     V = np.ones((len(X), COLUMNS), dtype=np.float32)
-    products = {str(chunk): _torch_chunks(X, 1.0, chunk) for chunk in _CHUNKS}
-    for product in products.values():
+    best = {}
+    for chunk in _CHUNKS:
+        product = _torch_chunks(X, 1.0, chunk)
         product(V)
-    times = interleaved({name: lambda product=product: product(V) for name, product in products.items()}, 2.0, 0.0)
-    return int(min(times, key=lambda name: min(times[name])))
+        best[chunk] = min(timed(lambda product=product: product(V), _TUNING_S))
+    return min(best, key=lambda chunk: best[chunk])
 
 
-def sparse_rows(name: str, n: int, case_s: float) -> Iterator[dict[str, Any]]:
-    """One row for each contender and order of the product of a neighbour graph with 32 columns in float32."""
+def sparse_rows(method: str, name: str, n: int, case_s: float) -> Iterator[dict[str, Any]]:
+    """The product of a neighbour graph with 32 columns in float32 by one contender, in both orders of the points."""
     W, searched_by = neighbour_graph(data.make(name, n))
     V = np.random.default_rng(1).standard_normal((n, COLUMNS), dtype=np.float32)
     start = time.perf_counter()
     order = reverse_cuthill_mckee(W, symmetric_mode=True)
     reorder_s = time.perf_counter() - start
+    makers: dict[str, Callable[[Any], Product]] = {
+        "heatsketch": _our_sparse,
+        "scipy": lambda matrix: lambda V: matrix @ V,
+        "torch": _torch_sparse,
+    }
     for label, matrix in (("as given", W), ("reordered", W[order][:, order].tocsr())):
         exact = matrix[:_CHECKED_ROWS].astype(np.float64) @ V.astype(np.float64)
 
         def check(out: Any, exact: Any = exact) -> float:
             return float(np.linalg.norm(out[:_CHECKED_ROWS] - exact) / np.linalg.norm(exact))
 
-        makers: dict[str, Callable[[], Product]] = {
-            "heatsketch": lambda matrix=matrix: _our_sparse(matrix),
-            "scipy": lambda matrix=matrix: lambda V: matrix @ V,
-            "torch": lambda matrix=matrix: _torch_sparse(matrix),
-        }
-        ready, rows = _collect(makers, V, check)
-        about = {"data": name, "n": n, "order": label, "stored": int(W.nnz), "graph_by": searched_by}
-        for method, row in _with_times(rows, interleaved(ready, case_s)):
-            yield {"method": method, **about, "reorder_s": reorder_s, **row}
+        row = _measured(lambda matrix=matrix: makers[method](matrix), V, check, case_s)
+        about = {"order": label, "stored": int(W.nnz), "graph_by": searched_by, "reorder_s": reorder_s}
+        yield about | row
 
 
 def _our_sparse(matrix: Any) -> Product:

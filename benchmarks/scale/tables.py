@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-__all__ = ["Case", "Gathered", "cell", "number", "table"]
+__all__ = ["Case", "Gathered", "cell", "number", "same_case", "table"]
 
 _SCORES = ("error", "spearman")
+# What tells one product from another.
+_PRODUCT = ("method", "data", "n", "d", "order")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,14 @@ class Gathered:
         """Rows of a kind."""
         return [row for row in self.rows if row["kind"] == name]
 
+    def products(self, name: str) -> list[dict[str, Any]]:
+        """Rows of a product, those of repeated processes as one: the median of their medians."""
+        cases: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in self.kind(name):
+            if "method" in row:
+                cases.setdefault(tuple(row.get(part) for part in _PRODUCT), []).append(row)
+        return [_merged(rows) for rows in cases.values()]
+
     @property
     def limits(self) -> dict[str, float]:
         """The machine's limits, or nothing."""
@@ -76,6 +86,23 @@ class Gathered:
     def sizes(self, data: str) -> list[int]:
         """Numbers of points at which anything was tried."""
         return sorted({n for _, name, n in self.cases if name == data})
+
+
+def same_case(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether two rows are of the same product by whatever method."""
+    return all(a.get(part) == b.get(part) for part in _PRODUCT[1:])
+
+
+def _merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    good = [row for row in rows if "seconds" in row]
+    if not good:
+        return rows[0]
+    return good[0] | {
+        "seconds": median(row["seconds"] for row in good),
+        "fastest_s": min(row["fastest_s"] for row in good),
+        "setup_s": median(row["setup_s"] for row in good),
+        "repeats": sum(row["repeats"] for row in good),
+    }
 
 
 def _case(key: tuple[str, str, int], rows: list[dict[str, Any]]) -> Case:

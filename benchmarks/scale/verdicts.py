@@ -9,7 +9,7 @@ from math import log
 from .data import DATA
 from .methods import registry
 from .products import flop_limit, gemm_exp_limit
-from .tables import Case, Gathered, number
+from .tables import Case, Gathered, number, same_case
 
 __all__ = ["MATCHED", "Target", "Verdict", "judge", "matched", "ratio"]
 
@@ -71,7 +71,7 @@ def ratio(ours: Case | None, peers: Iterable[Case | None], timeouts: dict[str, f
 
 
 def _timeouts(found: Gathered) -> dict[str, float]:
-    return {row["started"]: row["timeout_s"] for row in found.kind("session") if "timeout_s" in row}
+    return {row["started"]: row["timeout_s"] for row in found.kind("run") if "timeout_s" in row}
 
 
 def _against(methods: list[str], sizes: tuple[int, ...]) -> Callable[[Gathered], list[tuple[float | None, str]]]:
@@ -154,11 +154,11 @@ def _million(data: str, *, memory: bool) -> Callable[[Gathered], list[tuple[floa
 
 def _product_ratios(found: Gathered, kind: str, peer: str, order: str | None = None) -> tuple[float | None, str]:
     """The smallest ratio of a peer's time to ours over all cases of a product."""
-    rows = [row for row in found.kind(kind) if row.get("order") == order]
+    rows = [row for row in found.products(kind) if row.get("order") == order]
     each: list[tuple[float | None, str]] = []
     for row in (row for row in rows if row.get("method") == "heatsketch"):
         where = f"{row.get('data') or 'd = ' + str(row.get('d'))}, {row['n']:,}"
-        other = next((r for r in rows if r.get("method") == peer and r["job"] == row["job"]), {})
+        other = next((r for r in rows if r["method"] == peer and same_case(r, row)), {})
         if "seconds" in row and "seconds" in other:
             each.append((other["seconds"] / row["seconds"], where))
         else:
@@ -175,12 +175,12 @@ def _dense(found: Gathered) -> list[tuple[float | None, str]]:
 
 
 def _sparse_limit(found: Gathered) -> list[tuple[float | None, str]]:
-    rows = [r for r in found.kind("sparse") if r.get("method") == "heatsketch" and r.get("order") == "reordered"]
+    rows = [r for r in found.products("sparse") if r["method"] == "heatsketch" and r.get("order") == "reordered"]
     return [_over_limit(found, [(r, flop_limit(r["stored"], found.limits) if found.limits else None) for r in rows])]
 
 
 def _dense_limit(found: Gathered) -> list[tuple[float | None, str]]:
-    rows = [row for row in found.kind("dense") if row.get("method") == "heatsketch"]
+    rows = [row for row in found.products("dense") if row["method"] == "heatsketch"]
     pairs = [(r, gemm_exp_limit(r["n"], r["d"], found.limits) if found.limits else None) for r in rows]
     return [_over_limit(found, pairs)]
 

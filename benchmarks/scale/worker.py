@@ -80,16 +80,15 @@ def _limits(job: dict[str, Any], emit: Emit) -> None:  # noqa: ARG001
 
 
 def _dense(job: dict[str, Any], emit: Emit) -> None:
-    from .products import dense_rows  # noqa: PLC0415
+    from .products import dense_row  # noqa: PLC0415
 
-    for row in dense_rows(job["n"], job["d"], job["case_s"]):
-        emit({"row": row})
+    emit({"row": dense_row(job["method"], job["n"], job["d"], job["case_s"])})
 
 
 def _sparse(job: dict[str, Any], emit: Emit) -> None:
     from .products import sparse_rows  # noqa: PLC0415
 
-    for row in sparse_rows(job["data"], job["n"], job["case_s"]):
+    for row in sparse_rows(job["method"], job["data"], job["n"], job["case_s"]):
         emit({"row": row})
 
 
