@@ -62,10 +62,20 @@ def test_precomputed_distances_are_squared_and_kept():
 
 def test_gaussian_affinity():
     D2 = np.array([[0.0, 1.0, 4.0]])
-    np.testing.assert_allclose(gaussian_affinity(D2.copy(), 2.0), np.exp(-D2 / 2))
+    np.testing.assert_allclose(gaussian_affinity(D2.copy(), 2.0, np.float64), np.exp(-D2 / 2))
     np.testing.assert_allclose(
-        gaussian_affinity(D2.copy(), np.array([[1.0, 2.0, 8.0]])), [[1, np.exp(-0.5), np.exp(-0.5)]]
+        gaussian_affinity(D2.copy(), np.array([[1.0, 2.0, 8.0]]), np.float64), [[1, np.exp(-0.5), np.exp(-0.5)]]
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_affinities_are_zero_rather_than_denormal(dtype):
+    """Denormal numbers would make products many times slower."""
+    smallest = float(np.finfo(dtype).tiny)
+    exponents = -np.log(smallest) + np.array([[-1.0, 1.0, 5.0, 30.0]])
+    K = gaussian_affinity(exponents.copy(), 1.0, dtype).astype(dtype)
+    assert K[0, 0] == pytest.approx(np.e * smallest, rel=1e-5)
+    assert (K[0, 1:] == 0).all()
 
 
 def test_parallel_rows_have_cosine_distance_zero():

@@ -211,6 +211,8 @@ def test_the_search_suits_the_data():
     assert index_kind(plane, Metric(), False) == "tree"
     assert index_kind(plane, Metric("manhattan"), False) == "tree"
     assert index_kind(space, Metric(), False) == "clusters"
+    assert index_kind((100_000, 5), Metric(), False) == "clusters"
+    assert index_kind((100_000, 5), Metric("chebyshev"), False) == "tree"
     for shape, metric, sparse_points in (
         (space, Metric("cosine"), False),
         (space, Metric("minkowski", {"p": 3}), False),

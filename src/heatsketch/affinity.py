@@ -148,7 +148,7 @@ class GaussianAffinity(Affinity):
         if shift:
             log_scale = -np.where(dropped, np.inf, D2 / epsilon).min(axis=1)
             D2 = D2 + np.where(np.isfinite(log_scale), log_scale, 0.0)[:, None] * epsilon
-        K = gaussian_affinity(D2, epsilon)
+        K = gaussian_affinity(D2, epsilon, self.dtype)
         K[dropped] = 0.0
         return K, log_scale
 

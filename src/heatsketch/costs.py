@@ -28,15 +28,15 @@ __all__ = ["Estimate", "compared_share", "estimate", "predict"]
 
 # Seconds that the parts of a fit take on the machine below; `docs/scale.md` has the measurements behind them.
 _REFERENCE_FLOPS = 2.5e11  # float32 multiplications and additions a second in a large matrix product, on both cores
-_TREE_POINT = 4.5e-6  # a point's neighbours by a tree
+_TREE_POINT = (1e-6, 2e-6, 2.5e-6, 1.2e-5, 3e-5, 6e-5)  # a point's neighbours by a tree, in one to six features
 _CLUSTER_POINT = 1.4e-5  # a point's clustering, calibration and exact distances
 _CLUSTER_PAIR = (1.0e-9, 2.5e-11)  # a pair that is compared, and for each feature
 _BLOCK_PAIR = 1.2e-8  # a pair in an exact search by blocks
-_GRAPH_POINT = 3e-6  # a point's part in the graph
-_SPARSE_ENTRY = 4.5e-10  # an entry of the graph times a number
+_GRAPH_POINT = 2e-6  # a point's part in the graph
+_SPARSE_ENTRY = 3e-10  # an entry of the graph times a number
 _ENTRY_SECONDS = 1e-7  # an entry that a cutoff keeps
-_DENSE_PAIR = 1.5e-8  # an entry of the kernel that is held
-_DENSE_PRODUCT = 1.1e-10  # an entry of the kernel that is held, times a number
+_DENSE_PAIR = 1.2e-8  # an entry of the kernel that is held
+_DENSE_PRODUCT = 4.5e-11  # an entry of the kernel that is held, times a number
 _FIXED = 0.05
 # Share of all pairs of points that a search by clusters compares, where nothing is known of the data.
 _TYPICAL_SHARE = 0.06
@@ -285,7 +285,7 @@ def _search_seconds(shape: tuple[int, ...], X: Any, options: KernelOptions) -> f
     n, d = int(shape[0]), int(shape[1])
     kind = index_kind(shape, options.measure, sparse.issparse(X))
     if kind == "tree":
-        return n * _TREE_POINT
+        return n * _TREE_POINT[d - 1]
     if kind == "blocks":
         return n * float(n) * _BLOCK_PAIR
     share = _TYPICAL_SHARE if X is None else compared_share(X)

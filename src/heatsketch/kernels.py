@@ -194,9 +194,16 @@ def magnitude(Z: FloatArray) -> float:
     return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) or 1.0
 
 
-def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float) -> FloatArray:
-    """``exp(-D2 / epsilon)``, written over `D2`; `epsilon` is a number or broadcasts against `D2`."""
+def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float, dtype: Any) -> FloatArray:
+    """``exp(-D2 / epsilon)``, written over `D2`; `epsilon` is a number or broadcasts against `D2`.
+
+    What is below the smallest normal number of `dtype`, in which it will be kept, is zero: a few denormal numbers make
+    products many times slower.
+    """
     with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
         D2 /= epsilon
     np.negative(D2, out=D2)
-    return np.exp(D2, out=D2)
+    with np.errstate(under="ignore"):
+        K: FloatArray = np.exp(D2, out=D2)
+    K[np.finfo(dtype).tiny > K] = 0.0
+    return K

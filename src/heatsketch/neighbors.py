@@ -20,8 +20,10 @@ from .trees import TreeIndex
 
 __all__ = ["BlockedIndex", "NeighborIndex", "Neighbors", "index_kind", "make_index", "nearest_neighbors"]
 
-# A tree looks at few points while the dimension is small; its cost grows fast with it.
-_TREE_FEATURES = 6
+# A tree looks at few points while the dimension is small; its cost grows fast with it, and from here on clusters are
+# as fast. Metrics that these do not know are left to the tree a little longer.
+_TREE_FEATURES = 4
+_MOST_TREE_FEATURES = 6
 # Up to this many points all distances are soon computed, whatever the metric.
 _BLOCKED_LIMIT = 4096
 # Metrics of a tree, as the exponent p of Minkowski's.
@@ -106,9 +108,10 @@ def index_kind(shape: tuple[int, ...], metric: Metric, sparse_points: bool) -> s
     """The search that suits the data: "tree", "clusters" or "blocks"."""
     if sparse_points or metric.precomputed or metric.params or shape[0] <= _BLOCKED_LIMIT:
         return "blocks"
-    if shape[1] <= _TREE_FEATURES and metric.name in _MINKOWSKI:
+    clusters = metric.euclidean and metric.name != "sqeuclidean"
+    if shape[1] <= (_TREE_FEATURES if clusters else _MOST_TREE_FEATURES) and metric.name in _MINKOWSKI:
         return "tree"
-    return "clusters" if metric.euclidean and metric.name != "sqeuclidean" else "blocks"
+    return "clusters" if clusters else "blocks"
 
 
 def make_index(X: Any, metric: Metric) -> NeighborIndex:

@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from ._typing import FloatArray
 
-__all__ = ["Map", "Scratch", "each", "n_threads", "shares", "workers"]
+__all__ = ["Map", "Scratch", "each", "n_threads", "quiet_blas", "shares", "workers"]
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
 
@@ -62,10 +62,11 @@ def _blas(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
 
 
 @contextmanager
-def _quiet_blas() -> Iterator[None]:
+def quiet_blas() -> Iterator[None]:
     """Hold BLAS to one thread, and give it back its threads when the last of those who asked for it is done.
 
-    The setting belongs to the whole process: fits that overlap in time must not restore each other's.
+    After a call its threads go on spinning for a while, on cores that ours need. The setting belongs to the whole
+    process: fits that overlap in time must not restore each other's.
     """
     with _lock:
         if _asking["now"] == 0:
@@ -114,7 +115,7 @@ def workers(threads: int | None = None, *, blas: bool = True) -> Iterator[Map]:
         needed, a few ahead of the results. One that raises stops the rest; so does an interrupt.
     """
     threads = n_threads() if threads is None else threads
-    with _quiet_blas() if blas else nullcontext():
+    with quiet_blas() if blas else nullcontext():
         if threads == 1 or getattr(_here, "is_worker", False):  # a worker that waited for workers might wait forever
             yield map
         else:

@@ -18,11 +18,11 @@ from .vectors import count_within, lowest_bit, nearby
 __all__ = ["answer"]
 
 # Points that are looked at together.
-_BATCH = 2048
+_BATCH = 16384
 # Neighbours that are kept before the farther ones are left out, in units of k.
 _ROOM = 8
-# Neighbours of a query are first looked for within this many times the radius that its group's centre needs.
-_HOPE = 1.07
+# Neighbours of a query are first looked for within these multiples of the radius that its group's centre needs.
+_HOPES = (1.07, 1.3)
 # No distance is as large.
 _FARTHEST = 1.7e308
 # Numba compiles a function once more for a number that is written out.
@@ -216,8 +216,11 @@ def _offer(batch, total, Q, first, last, itself, p, k, radius, only, away, lists
         q, values, numbers, count = first + r, all_values[r], all_numbers[r], counts[r]
         limit = min(limits[r], power(_ROUNDED * (radius + away[r]), p))
         if only:  # there will be no other batch: a limit that gives enough neighbours was wide enough
-            close = min(limit, power(_HOPE * radius, p))
-            count = _take(batch, total, Q, q, itself, p, k, close, values, numbers, _NONE)[1]
+            count = _NONE
+            for hope in _HOPES:
+                if count < k:
+                    close = min(limit, power(hope * radius, p))
+                    count = _take(batch, total, Q, q, itself, p, k, close, values, numbers, _NONE)[1]
         if not only or count < k:
             limit, count = _take(batch, total, Q, q, itself, p, k, limit, values, numbers, _NONE if only else count)
         limits[r], counts[r] = limit, count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from ..inputs import KernelOptions, check_count, explained, from_user, tidy
 from ..kernels import magnitude
 from ..processes import check_pairs
 from ..progress import say, shown
+from ..threads import quiet_blas
 
 
 class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -81,8 +83,11 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         computed_in = np.float64 if self.power < 1 else dtype
         width = self._columns(X.shape[0])
         given = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
-        predict(X.shape, computed_in, options, n_components=width, **given).require_memory()
-        with shown(self.verbose):
+        plan = predict(X.shape, computed_in, options, n_components=width, **given)
+        plan.require_memory()
+        # Products with a matrix that is held are BLAS's own; with graphs the threads are ours.
+        graph = plan.n_neighbors is not None or options.cutoff is not None or issparse(X)
+        with shown(self.verbose), quiet_blas() if graph else nullcontext():
             kernel = build_heat_kernel(X, options, computed_in)
             self._say_kernel(kernel)
             fitted = self._embed(kernel)
