@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from heatsketch.clusters import ClusterIndex
+from heatsketch.compiled import LANES, nearest
 from heatsketch.costs import compared_share
 from heatsketch.kernels import Metric
 from heatsketch.neighbors import BlockedIndex, index_kind, make_index, nearest_neighbors
@@ -93,6 +94,41 @@ def test_trees_agree_with_scipys_on_hard_data(name, p):
         np.testing.assert_allclose(distances, wanted, rtol=1e-12)
         assert (np.diff(np.sort(ids, axis=1), axis=1) > 0).all()
     assert (index.neighbors(k)[0] != np.arange(len(X))[:, None]).all()
+
+
+@pytest.mark.parametrize("spread", ["equal", "within a few units in the last place", "some equal"])
+@pytest.mark.parametrize("k", [1, 2, 9])
+def test_of_equal_distances_just_k_are_kept(spread, k):
+    rng = np.random.default_rng(k)
+    for _ in range(200):
+        values = np.full(90 + LANES, rng.uniform())
+        if spread == "within a few units in the last place":
+            values *= 1 + rng.integers(-3, 4, size=len(values)) * np.finfo(float).eps
+        elif spread == "some equal":
+            values = np.where(rng.uniform(size=len(values)) < 0.9, values, rng.uniform(size=len(values)))
+        numbers, expected = np.arange(len(values)), np.sort(values[:90])[:k]
+        assert nearest._keep(values, numbers, 90, nearest._limit(values, 90, k), k) == k
+        np.testing.assert_array_equal(np.sort(values[:k]), expected)
+
+
+@pytest.mark.parametrize("m", [2, 16])
+def test_trees_with_mostly_equal_points(m):
+    rng = np.random.default_rng(m)
+    for _ in range(40):
+        X = np.where(rng.uniform(size=(100, 1)) < 0.9, 0.0, rng.normal(size=(100, 3)))
+        Q = rng.normal(size=(m, 3)) * np.abs(X).max()
+        ids, squared = TreeIndex(X).query(Q, 4)
+        np.testing.assert_allclose(squared, np.sort(cdist(Q, X, "sqeuclidean"), axis=1)[:, :4], rtol=1e-9)
+        assert (np.diff(np.sort(ids, axis=1), axis=1) > 0).all()
+
+
+def test_trees_find_all_where_squares_lose_their_digits():
+    X = 1e-160 * np.random.default_rng(0).normal(size=(500, 2))
+    for k in (3, 499):
+        ids, _ = TreeIndex(X).neighbors(k)
+        assert (np.diff(np.sort(ids, axis=1), axis=1) > 0).all()
+        assert ids.min() == 0
+        assert ids.max() == 499
 
 
 def test_trees_find_many_neighbours_in_several_batches():

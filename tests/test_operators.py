@@ -205,3 +205,17 @@ def test_deflation_holds_over_many_products():
         V = op @ V / 1e-3
     assert np.abs(u @ V).max() < 1e-14
     assert np.abs(V).max() > 0.1
+
+
+def test_deflating_keeps_small_columns_clean():
+    """A part along u does not decay while the rest of its column does."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.normal(size=(50, 3)))[0].astype(np.float32)
+    u, v, w = Q.T
+    S = DenseOperator(np.outer(u, u) + np.float32(0.9) * np.outer(v, v) + np.float32(0.1) * np.outer(w, w))
+    V = np.column_stack([v, np.float32(1e-7) * w])
+    deflated = DeflatedOperator(S, u)
+    for _ in range(20):
+        V = deflated.matmat(V)
+    share = np.abs(u @ V) / np.linalg.norm(V.astype(np.float64), axis=0)
+    assert share.max() < 1e-5

@@ -16,6 +16,9 @@ __all__ = ["leading_directions"]
 # products.
 _WIDER, _ADDED = 2, 12
 _RANGE_PRODUCTS = 16, 32
+# After so many products it is seen whether columns have become alike: the condition number of their inner products.
+_CHECKED = 2
+_MOST_CONDITION = 1e4
 _SEED = 0x5EED  # of the columns: fixed, so that results repeat
 
 
@@ -47,8 +50,11 @@ def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     S = S.reordered()
     Q = S.asblock(RademacherSketch(_SEED).matrix(n, width)[order])
     products = int(np.clip(np.ceil(power), *_RANGE_PRODUCTS))
-    for _ in track(range(products), "finding leading directions", products):
+    for done in track(range(products), "finding leading directions", products):
         Q = S.matmat(Q)
+        # Where the spectrum decays fast, what is small would drown in the rounding of what is large.
+        if done % _CHECKED == 0 and np.linalg.cond(Q.T @ Q) > _MOST_CONDITION:
+            Q = np.linalg.qr(Q)[0]
     Q = np.linalg.qr(Q)[0]
     ritz, W = np.linalg.eigh(Q.T @ S.matmat(Q))
     leading = np.argsort(-np.abs(ritz), kind="stable")[:r]

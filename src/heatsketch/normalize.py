@@ -357,7 +357,8 @@ def normalize(
         empty = np.flatnonzero(~(degrees > 0))
         raise ValueError(
             f"{len(empty)} rows of the affinity are zero (the first is row {empty[0]}), so they cannot be scaled; "
-            "remove those samples, use a larger bandwidth, or leave diagonal='auto' so that they keep themselves."
+            "remove those samples, use float64 or a larger bandwidth, or leave diagonal='auto' so that they keep "
+            "themselves."
         )
     options = ScalingOptions(alpha=alpha, tol=tol, max_iter=max_iter)
     if K.order is None:

@@ -91,6 +91,8 @@ def _limit(values, count, k):  # type: ignore[no-untyped-def]
         share = 0.5 if bisect else (k + 0.5 - below) / (above - below)
         middle = low + share * (high - low)
         if middle <= low or middle >= high:
+            middle = low + 0.5 * (high - low)
+        if middle <= low or middle >= high:  # nothing is between: what exceeds k is equal
             return low if _within(values, count, low) >= k else high
         found = _within(values, count, middle)
         if found < k:

@@ -7,7 +7,7 @@ import numpy as np
 from .loops import exp, loop
 from .vectors import block_product, row_product
 
-__all__ = ["gather", "sparse_product", "tile_products"]
+__all__ = ["sparse_product", "tile_products"]
 
 _block4x32, _block1x32 = block_product(4, 32), block_product(1, 32)
 _block4x8, _block1x8 = block_product(4, 8), block_product(1, 8)
@@ -117,15 +117,6 @@ _row1, _row2, _row4, _row8, _row16, _row32 = _row_products.values()
 
 
 @loop
-def gather(V, order, out, start, stop):  # type: ignore[no-untyped-def]
-    """Rows ``V[order]`` from start to stop."""
-    for i in range(start, stop):
-        source, target = V[order[i]], out[i]
-        for c in range(len(target)):
-            target[c] = source[c]
-
-
-@loop
 def sparse_product(indptr, indices, data, V, out, places, start, stop):  # type: ignore[no-untyped-def]
     """Rows start to stop of ``K V`` for K in CSR form; the last block of columns may overlap the one before.
 
@@ -134,28 +125,28 @@ def sparse_product(indptr, indices, data, V, out, places, start, stop):  # type:
     indptr, indices, data : ndarrays
         The matrix in compressed rows.
     V, out : ndarrays of shape (N, k), in the order of C
-    places : ndarray of int64, shape (N,)
-        The row of `out` that each row of the product is written to.
+    places : ndarray of int64, shape (N,), or None
+        The row of `V` and `out` that each row and column of the matrix belongs to; None where that is its own number.
     """
     k = V.shape[1]
     lanes = 1
     while lanes < 32 and 2 * lanes <= k:
         lanes *= 2
     for i in range(start, stop):
-        first, last, row = np.int64(indptr[i]), np.int64(indptr[i + 1]), places[i]
+        first, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
         done = 0
         while done < k:
             column = min(done, k - lanes)
             if lanes == 32:
-                _row32(indices, data, V, out, row, column, first, last)
+                _row32(indices, data, V, out, places, i, column, first, last)
             elif lanes == 16:
-                _row16(indices, data, V, out, row, column, first, last)
+                _row16(indices, data, V, out, places, i, column, first, last)
             elif lanes == 8:
-                _row8(indices, data, V, out, row, column, first, last)
+                _row8(indices, data, V, out, places, i, column, first, last)
             elif lanes == 4:
-                _row4(indices, data, V, out, row, column, first, last)
+                _row4(indices, data, V, out, places, i, column, first, last)
             elif lanes == 2:
-                _row2(indices, data, V, out, row, column, first, last)
+                _row2(indices, data, V, out, places, i, column, first, last)
             else:
-                _row1(indices, data, V, out, row, column, first, last)
+                _row1(indices, data, V, out, places, i, column, first, last)
             done = column + lanes

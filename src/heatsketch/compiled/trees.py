@@ -16,6 +16,9 @@ from .loops import loop
 
 __all__ = ["Tree", "apart", "descend", "first_of", "join", "power", "root", "split"]
 
+# Squares that are smaller have lost digits.
+_SMALLEST_SQUARE = 1e-300
+
 
 class Tree(NamedTuple):
     """A tree: its points in columns (d, n), the corners of the nodes' boxes (2^(depth + 1), d), and its last level.
@@ -109,8 +112,8 @@ def root(kept, p):  # type: ignore[no-untyped-def]
 
 @loop
 def power(distance, p):  # type: ignore[no-untyped-def]
-    """What is kept of a distance."""
-    return distance * distance if p == 2.0 else distance
+    """What is kept of a distance, or a little more, where its square has lost its digits."""
+    return distance * distance + _SMALLEST_SQUARE if p == 2.0 else distance
 
 
 @loop

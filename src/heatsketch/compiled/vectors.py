@@ -182,8 +182,9 @@ def nearby(kind: str) -> Callable[..., int]:
 def row_product(lanes: int) -> Callable[..., None]:
     """A function that computes `lanes` columns of one row of a sparse product, with the sums held in registers.
 
-    The function has the signature ``(indices, data, V, out, row, column, start, stop)``: the entries `start` to `stop`
-    of the sparse matrix belong to the row, and `column` is the first column.
+    The function has the signature ``(indices, data, V, out, places, row, column, start, stop)``: the entries `start` to
+    `stop` of the sparse matrix belong to the row, and `column` is the first column. Row i of the matrix, and its column
+    i, belong to row ``places[i]`` of `V` and `out`; with no places at all, to row i.
     """
 
     @intrinsic
@@ -193,32 +194,40 @@ def row_product(lanes: int) -> Callable[..., None]:
         data: Any,
         V: Any,
         out: Any,
+        places: Any,
         row: Any,
         column: Any,
         start: Any,
         stop: Any,
     ) -> Any:
-        signature = types.void(indices, data, V, out, types.int64, types.int64, types.int64, types.int64)
+        signature = types.void(indices, data, V, out, places, *[types.int64] * 4)
 
         def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            kinds = dict(zip(("indices", "data", "V", "out"), sig.args[:4], strict=True))
+            kinds = dict(zip(("indices", "data", "V", "out", "places"), sig.args[:5], strict=True))
+            moved = not isinstance(kinds["places"], types.NoneType)
             arrays = {
                 name: context.make_array(kind)(context, builder, args[i])
                 for i, (name, kind) in enumerate(kinds.items())
+                if name != "places" or moved
             }
+            row, column, start, stop = args[5:]
+
+            def place(i: Any) -> Any:
+                return builder.load(builder.gep(arrays["places"].data, [i])) if moved else i
+
             vector = ir.VectorType(context.get_value_type(kinds["V"].dtype), lanes)
             width = builder.extract_value(arrays["V"].shape, 1)
             total = cgutils.alloca_once(builder, vector)
             builder.store(ir.Constant(vector, [0.0] * lanes), total)
-            with cgutils.for_range_slice(builder, args[6], args[7], ir.Constant(_I64, 1), _I64) as (entry, _):
+            with cgutils.for_range_slice(builder, start, stop, ir.Constant(_I64, 1), _I64) as (entry, _):
                 j = builder.load(builder.gep(arrays["indices"].data, [entry]))
                 j = builder.sext(j, _I64) if j.type.width < 64 else j
                 value = builder.load(builder.gep(arrays["data"].data, [entry]))
-                offset = builder.add(builder.mul(j, width), args[5])
+                offset = builder.add(builder.mul(place(j), width), column)
                 lane = _load(context, builder, kinds["V"], args[2], offset, vector)
                 product = builder.fmul(lane, _spread(builder, value, vector), flags=_CONTRACT)
                 builder.store(builder.fadd(product, builder.load(total), flags=_CONTRACT), total)
-            offset = builder.add(builder.mul(args[4], width), args[5])
+            offset = builder.add(builder.mul(place(row), width), column)
             pointer = builder.bitcast(builder.gep(arrays["out"].data, [offset]), vector.as_pointer())
             builder.store(builder.load(total), pointer, align=vector.element.get_abi_size(context.target_data))
             return context.get_dummy_value()

@@ -10,7 +10,7 @@ from .._typing import FloatArray, IntArray
 from .base import Operator
 from .sparse import SparseOperator
 
-# A block whose part along a vector is below so many units in the last place of its norm has none.
+# A column whose part along a vector is below so many units in the last place of its norm has none.
 _PROJECTED_ULPS = 4.0
 # Norms below this, or above its inverse, are of numbers whose squares leave the range of float32.
 _SQUARABLE = 1e-15
@@ -94,9 +94,9 @@ class DeflatedOperator(ComposedOperator):
 
     def _settled(self, V: FloatArray) -> FloatArray:
         """`V` itself where it has no part along u but for rounding, which is cheaper to see than to take out."""
-        part, whole = np.linalg.norm(self.vector @ V), np.linalg.norm(V)
+        part, whole = np.abs(self.vector @ V), np.sqrt(np.einsum("ij,ij->j", V, V))  # of each column
         clean = part <= _PROJECTED_ULPS * np.finfo(self.dtype).eps * whole
-        return V if clean and _SQUARABLE < whole < 1.0 / _SQUARABLE else self.project(V)
+        return V if (clean & (whole > _SQUARABLE) & (whole < 1.0 / _SQUARABLE)).all() else self.project(V)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) S (I - u u^T) V."""

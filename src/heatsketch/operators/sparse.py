@@ -41,7 +41,8 @@ class SparseOperator(Operator):
             held = permuted(held, order)
         # Compiled code counts on entries that lie side by side.
         held.data, held.indices, held.indptr = map(np.ascontiguousarray, (held.data, held.indices, held.indptr))
-        self._held, self.order, self._threads = held, order, threads
+        self._held, self._threads = held, threads
+        self.order = None if order is None else np.ascontiguousarray(order, dtype=np.int64)
         self.shape, self.dtype = (held.shape[0], held.shape[1]), held.dtype
 
     @property
@@ -65,22 +66,16 @@ class SparseOperator(Operator):
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """K V, row by row over the nonzero entries."""
-        from ..compiled.products import gather, sparse_product  # noqa: PLC0415
+        from ..compiled.products import sparse_product  # noqa: PLC0415
 
         K, n = self._held, self.shape[0]
-        places = np.arange(n) if self.order is None else self.order
         V = self.check_block(V)
         out = np.empty_like(V)
         if not V.shape[1]:
             return out
-        if self.order is not None:
-            moved = np.empty_like(V)
-            parts = shares(n, V.shape[1], threads=self._threads)
-            each(lambda rows: gather(V, places, moved, rows.start, rows.stop), parts, threads=self._threads, blas=False)
-            V = moved
 
         def multiply(rows: slice) -> None:
-            sparse_product(K.indptr, K.indices, K.data, V, out, places, rows.start, rows.stop)
+            sparse_product(K.indptr, K.indices, K.data, V, out, self.order, rows.start, rows.stop)
 
         per_row = V.shape[1] * (1 + K.nnz // max(1, n))
         each(multiply, shares(n, per_row, threads=self._threads), threads=self._threads, blas=False)
