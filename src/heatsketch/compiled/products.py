@@ -46,15 +46,20 @@ def _add_product(K, start, step, stride, m, n, V, first, width, out):  # type: i
 def _exp_rows(points, columns, norms, scale, pair, P, K):  # type: ignore[no-untyped-def]
     """A tile of the kernel from inner products: ``exp(-(|x|^2 + |y|^2 - 2 x.y) s_x s_y)``."""
     top, bottom, left, right = pair
-    m, n, d = bottom - top, right - left, points.shape[1]
-    P[:m] = 0
-    _add_product(points, top * d, d, 1, m, d, columns, left, (n + 7) // 8 * 8, P)
+    n, d, strip = right - left, points.shape[1], len(P)
+    farthest = 1e30 if K.itemsize == 4 else 1e300  # so that nothing overflows where the kernel is kept
     other_norms, other_scales = norms[left:right], scale[left:right]
-    for i in range(m):
-        norm, here, products, row = norms[top + i], scale[top + i], P[i, :n], K[i, :n]
-        for j in range(n):
-            squared = max(norm + other_norms[j] - (products[j] + products[j]), norm - norm)
-            row[j] = exp(-(squared * here * other_scales[j]))
+    for first in range(top, bottom, strip):  # a few rows at a time, whose products stay close to the processor
+        rows = min(strip, bottom - first)
+        P[:rows] = 0
+        _add_product(points, first * d, d, 1, rows, d, columns, left, (n + 7) // 8 * 8, P)
+        for i in range(rows):
+            norm, here, products, row = norms[first + i], scale[first + i], P[i, :n], K[first - top + i, :n]
+            for j in range(n):
+                row[j] = min(max(norm + other_norms[j] - (products[j] + products[j]), norm - norm), farthest)
+            # Only the difference needs the digits of the products: its exponential is as exact as the kernel.
+            for j in range(n):
+                row[j] = exp(-(row[j] * here * other_scales[j]))
 
 
 @loop
@@ -92,8 +97,8 @@ def tile_products(pairs, points, columns, norms, scale, zero_diagonal, V, out, P
     zero_diagonal : bool
     V, out : ndarrays of shape (N, k)
         k is a multiple of 8; the products are added to `out`.
-    P, K : ndarrays of the size of a tile
-        For inner products and for the kernel.
+    P, K : ndarrays
+        For inner products of some rows of a tile, and for the kernel of a whole one.
     """
     across, k = K.shape[1], V.shape[1]
     for t in range(len(pairs)):

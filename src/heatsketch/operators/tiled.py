@@ -15,6 +15,8 @@ from .base import Operator
 # Points to a tile: a float32 tile of 256 x 256 and the columns it is multiplied by stay close to the processor.
 TILE = 256
 _TILES_PER_JOB = 8
+# Rows of a tile whose inner products are held at a time.
+_STRIP = 32
 # Columns are filled up to a multiple of this, the vectors of the compiled product.
 _COLUMNS = 8
 # Up to this many features differences are formed one by one, which no cancellation can harm and no product beats.
@@ -101,7 +103,7 @@ class TiledGaussianOperator(Operator):
         held = self._points, self._columns, self._norms, self._scale, self.zero_diagonal
 
         def multiply(pairs: IntArray) -> None:
-            P = scratch.array("products", (self.tile, self.tile + _COLUMNS), self._columns.dtype)
+            P = scratch.array("products", (_STRIP, self.tile + _COLUMNS), self._columns.dtype)
             K = scratch.array("kernel", (self.tile, self.tile), self.dtype)
             tile_products(pairs, *held, V, out, P, K)
 
