@@ -19,12 +19,13 @@ from benchmarks.scale import plan as planning  # noqa: E402
 from benchmarks.scale.__main__ import _shown, main  # noqa: E402
 from benchmarks.scale.accuracy import Own, build_reference, evaluate, exact_distances, sample_pairs, score  # noqa: E402
 from benchmarks.scale.data import DATA, make, swiss_roll, tree, tuning  # noqa: E402
+from benchmarks.scale.headline import headline  # noqa: E402
 from benchmarks.scale.launch import run_job  # noqa: E402
 from benchmarks.scale.losses import losses  # noqa: E402
 from benchmarks.scale.machine import fingerprint, source_digest  # noqa: E402
 from benchmarks.scale.methods import kernel_operator, registry  # noqa: E402
 from benchmarks.scale.neighbours import Truth  # noqa: E402
-from benchmarks.scale.page import page  # noqa: E402
+from benchmarks.scale.page import page, write_page  # noqa: E402
 from benchmarks.scale.results import Results, ResultsError, job_key, read  # noqa: E402
 from benchmarks.scale.tables import Gathered  # noqa: E402
 from benchmarks.scale.verdicts import TARGETS, judge, matched  # noqa: E402
@@ -357,3 +358,20 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     assert _shown(["--quick", "-o", "/a", "--python", "umap=/b/python"]) == "--quick -o DIR --python umap=PYTHON"
     assert fingerprint()["cores"] >= 1
     assert len(source_digest()) == 12
+
+
+def test_the_readme_shows_the_figures_of_the_results():
+    rows = read(ROOT / "docs" / "benchmarks" / "results.jsonl")
+    assert headline(Gathered(rows)) in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_that_of_the_results(tmp_path):
+    write_page(read(ROOT / "docs" / "benchmarks" / "results.jsonl"), tmp_path / "index.md")
+    assert (tmp_path / "index.md").read_text() == (ROOT / "docs" / "benchmarks" / "index.md").read_text()
+
+
+def test_the_headline_compares_with_the_fastest_peer():
+    text = headline(Gathered(fake_rows(ours=2.0)))
+    assert "| noisy swiss roll in R^3 | 50,000 | 2.2 s |" in text
+    assert "Palantir: 60 s (27 times)" in text or "SpectralEmbedding: 60 s (27 times)" in text
+    assert "10 exact + 10: 10 s (6 times)" in text

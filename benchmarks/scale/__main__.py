@@ -8,7 +8,9 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from .headline import put_headline
 from .launch import ROOT
 from .machine import fingerprint, memory_gib, source_digest
 from .methods import registry
@@ -16,6 +18,9 @@ from .neighbours import SEARCHES
 from .page import write_page
 from .plan import FULL, PARTS, QUICK, Plan, carry_out
 from .results import Results, ResultsError, read
+from .tables import Gathered
+
+COMMITTED = ROOT / "docs" / "benchmarks"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=PATH",
         help="interpreter for a method that needs an environment of its own",
     )
-    found.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "benchmarks", metavar="DIR")
+    found.add_argument("-o", "--output", type=Path, default=COMMITTED, metavar="DIR")
     found.add_argument("--cache", type=Path, metavar="DIR", help="for exact distances, by default out/benchmark-cache")
     found.add_argument("--fresh", action="store_true", help="start over")
     found.add_argument("--retry", action="store_true", help="try again what was absent, failed or over a limit")
@@ -84,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     path = options.output / "results.jsonl"
     if options.page:
-        write_page(read(path), options.output / "index.md")
+        _write(read(path), options.output)
         return 0
     try:
         plan = chosen_plan(options)
@@ -103,8 +108,15 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     finally:
-        write_page(results.rows, options.output / "index.md")
+        _write(results.rows, options.output)
     return 0
+
+
+def _write(rows: list[dict[str, Any]], output: Path) -> None:
+    """The page, and the figures of the README where the results are those that it speaks of."""
+    write_page(rows, output / "index.md")
+    if output.resolve() == COMMITTED:
+        put_headline(Gathered(rows), ROOT / "README.md")
 
 
 def _shown(arguments: list[str]) -> str:

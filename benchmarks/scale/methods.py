@@ -159,6 +159,13 @@ def _ours() -> list[Method]:
         ),
         Method(f"{name}-deflated", f"{title}, 10 exact + 10", "ours", _sketch(**exact), f"{spoken}{tail}"),
         Method(
+            f"{name}-deflated-32",
+            f"{title}, 16 exact + 16",
+            "ours",
+            _sketch(n_components=32, n_exact=16),
+            f"n_components=32, n_exact=16, {tail}",
+        ),
+        Method(
             f"{name}-symmetric-deflated",
             f"{title}, symmetric, 10 exact + 10",
             "ours",
