@@ -64,7 +64,15 @@ def fake_rows(ours=1.0, recall=0.999, products=1.0):
         {"kind": "machine", "fingerprint": MACHINE},
         {"kind": "run", "command": "python -m benchmarks.scale --full", "started": "today", "timeout_s": 600.0},
         {"kind": "limits", "limits": LIMITS, "memory_gib": 16, "versions": {"numpy": "2.0"}, "status": "ok"},
-        {"kind": "cold", "method": "heatsketch", "n": 10_000, "repeat": 0, "status": "ok", "wall_s": 8.0 * ours},
+        {
+            "kind": "cold",
+            "method": "heatsketch",
+            "data": "tree",
+            "n": 10_000,
+            "repeat": 0,
+            "status": "ok",
+            "wall_s": 8.0 * ours,
+        },
     ]
     for data in DATA:
         for n in (50_000, 200_000):

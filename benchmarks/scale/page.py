@@ -248,12 +248,12 @@ def _neighbours(found: Gathered) -> str:
 
 
 def _cold(found: Gathered) -> str:
-    rows = sorted(found.kind("cold"), key=lambda row: row["repeat"])
+    rows = found.kind("cold")
     if not rows:
         return "Not measured."
     words = ("first, with empty caches of compiled code", "second")
-    body = [(words[min(row["repeat"], 1)], f"{row['n']:,}", _or_status(row)) for row in rows]
-    return table(("use, from the start of the process to its end", "points", "s"), body)
+    body = [(words[min(row["repeat"], 1)], row["data"], f"{row['n']:,}", _or_status(row)) for row in rows]
+    return table(("use, from the start of the process to its end", "data", "points", "s"), body)
 
 
 def _or_status(row: dict[str, Any]) -> str:

@@ -215,10 +215,10 @@ def least_recall(found: Gathered) -> tuple[float | None, str]:
 
 
 def _cold(found: Gathered) -> list[tuple[float | None, str]]:
-    rows = sorted(found.kind("cold"), key=lambda row: row["repeat"])
-    return [
-        (row["wall_s"], "") if row.get("status") == "ok" else (None, row.get("reason", "")) for row in rows[:1]
-    ] or [(None, "not measured")]
+    first = [row for row in found.kind("cold") if row["repeat"] == 0]
+    where = [f"{row['data']}, {row['n']:,}" for row in first]
+    took = [row["wall_s"] if row.get("status") == "ok" else None for row in first]
+    return [_largest(list(zip(took, where, strict=True)))]
 
 
 def growth(found: Gathered, data: str) -> tuple[float | None, str]:
@@ -278,7 +278,7 @@ TARGETS = (
         "recall of the neighbours at default settings, at every N measured",
         (0.99,), (0.995,), "", lambda found: [least_recall(found)],
     ),
-    Target("10,000 points from a cold start, compilation included", (20,), (), "s", _cold, costs=True),
+    Target("10,000 and 20,000 points from a cold start, compilation included", (20,), (), "s", _cold, costs=True),
 )  # fmt: skip
 
 
