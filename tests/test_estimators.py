@@ -22,7 +22,7 @@ import heatsketch as hs
 from conftest import NORMALIZATIONS
 from heatsketch.sketch import SKETCHES, GaussianSketch
 
-GP, DM = hs.GaussianProcessEmbedding, hs.DiffusionMaps
+GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
 
 CHECKED = [
     *(GP(normalization=n) for n in NORMALIZATIONS),
@@ -39,6 +39,14 @@ CHECKED = [
     GP(metric="precomputed"),
     DM(affinity="precomputed"),
     DM(solver="randomized"),
+    GP(n_exact="auto", n_components=4),
+    GP(n_init=3),
+    *(HS(normalization=n) for n in NORMALIZATIONS),
+    HS(objective="log-stress", n_rounds=3),
+    HS(affinity="precomputed"),
+    HS(metric="precomputed", n_rounds=3),
+    HS(n_neighbors=5, n_rounds=3),
+    HS(width=3, n_rounds=3),
 ]
 
 

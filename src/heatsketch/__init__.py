@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .costs import Estimate, estimate
     from .distances import components_for, diffusion_distances, distance_interval, global_diffusion_distance
     from .distortion import bilipschitz_constant, measure_distortion
-    from .embeddings import DiffusionMaps, GaussianProcessEmbedding
+    from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
     from .heat import HeatKernel, heat_kernel
     from .processes import canonical_metric, gaussian_process, secant_products
 
@@ -22,6 +22,7 @@ _HOMES = {
     "Estimate": ".costs",
     "GaussianProcessEmbedding": ".embeddings",
     "HeatKernel": ".heat",
+    "HeatSketch": ".embeddings",
     "bilipschitz_constant": ".distortion",
     "canonical_metric": ".processes",
     "components_for": ".distances",
@@ -42,6 +43,7 @@ __all__ = [
     "Estimate",
     "GaussianProcessEmbedding",
     "HeatKernel",
+    "HeatSketch",
     "__version__",
     "bilipschitz_constant",
     "canonical_metric",

@@ -11,11 +11,10 @@ from scipy.spatial.distance import squareform
 from scipy.stats import chi2
 
 from ._typing import FloatArray, RandomState
-from .chunks import chunks
 from .diffusion import check_power, diffuse, matrix_power, require_definite
 from .heat import as_heat_kernel
 from .inputs import check_count
-from .kernels import magnitude, squared_distances
+from .kernels import magnitude, row_distances, squared_distances
 from .processes import canonical_metric, check_pairs, kernel_rows
 from .sketch import GaussianSketch, resolve_seed
 from .spectrum import eigenpairs, rounding_level
@@ -113,8 +112,7 @@ def _pair_distances(kernel: Any, power: float, pairs: Any) -> FloatArray:
         i, j = where.reshape(-1, 2).T
         scale = magnitude(rows)
         rows /= scale
-        for few in chunks(len(chunk), kernel.shape[0]):
-            out[chunk[few]] = scale * np.linalg.norm(rows[i[few]] - rows[j[few]], axis=1)
+        out[chunk] = scale * row_distances(rows, i, j)
     return out
 
 

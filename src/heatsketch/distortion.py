@@ -9,24 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
-from sklearn.neighbors import NearestNeighbors
 
 from ._typing import FloatArray, IntArray, RandomState
-from .diffusion import diffuse
+from .diffusion import coefficients, diffuse
 from .distances import diffusion_distances
 from .heat import HeatKernel
-from .kernels import magnitude
+from .kernels import magnitude, row_distances
+from .pairs import COINCIDENT, neighbor_pairs
 from .sketch import GaussianSketch, philox, resolve_seed
 
-__all__ = ["Distortion", "bilipschitz_constant", "kernel_distortion", "measure_distortion"]
+__all__ = [
+    "Distortion",
+    "bilipschitz_constant",
+    "distortion_measure",
+    "kernel_distortion",
+    "measure_distortion",
+    "unseen_distortion",
+]
 
 QUANTILES = (0.001, 0.01, 0.05, 0.25)
-# Pairs closer than this fraction of the largest distance coincide: their ratio would be rounding over rounding.
-_COINCIDENT = 1e-12
 # Up to this many points all pairs are measured.
-_ALL_PAIRS = 2000
+ALL_PAIRS = 2000
 _OTHER_SEED = 0xD15707
-_ANCHORS, _MINED_PAIRS, _MINED_NEIGHBORS, _WIDTH = 256, 128, 8, 64
+_ANCHORS, _MINED_PAIRS, _WIDTH = 256, 128, 64
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ def _summarise(
         raise ValueError("distances contain NaN, infinity or negative numbers; the distortion is a ratio of distances.")
     if not all(0 < q < 0.5 for q in quantiles):
         raise ValueError(f"quantiles={tuple(quantiles)} were given; they must lie strictly between 0 and 1/2.")
-    apart = np.flatnonzero(d > _COINCIDENT * d.max())
+    apart = np.flatnonzero(d > COINCIDENT * d.max())
     if not len(apart):
         raise ValueError("all distances are zero, so there is no distortion to measure; the points coincide.")
     dilation = embedded[apart] / d[apart]
@@ -193,7 +198,7 @@ def kernel_distortion(
     """
     Y = np.asarray(Y, dtype=np.float64)
     Y = Y / magnitude(Y)  # L does not depend on the scale
-    if exhaustive if exhaustive is not None else len(Y) <= _ALL_PAIRS:
+    if exhaustive if exhaustive is not None else len(Y) <= ALL_PAIRS:
         return measure_distortion(Y, diffusion_distances(kernel, power), quantiles=quantiles)
     seed = resolve_seed(random_state)
     sampled = _random_pairs(len(Y), seed)
@@ -209,6 +214,42 @@ def kernel_distortion(
     m = len(sampled)
     central = _summarise(embedded[:m], d[:m], pair_at, quantiles, exhaustive=False).central
     return replace(all_found, central=central)
+
+
+def unseen_distortion(
+    Y: ArrayLike, kernel: HeatKernel, power: float, X: Any, *, quantiles: Sequence[float] = QUANTILES
+) -> Distortion:
+    """Distortion of an embedding of new points, against the diffusion distances between them.
+
+    The diffusion distance of new points is the distance of their rows ``a(x) S^(t-1)``.
+
+    Parameters
+    ----------
+    Y : array-like of shape (m, k)
+        Where the new points were placed.
+    kernel : HeatKernel
+    power : float
+    X : ndarray or csr_array of shape (m, d), or (m, N) for precomputed input
+        The new points; all pairs are measured, with memory for m rows of the kernel.
+    quantiles : sequence of float
+
+    Returns
+    -------
+    distortion : Distortion
+    """
+    columns = kernel.asblock(kernel.rows_at_new_points(X).T)
+    rows = coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant).T.astype(np.float64)
+    scale = magnitude(rows)
+    i, j = np.triu_indices(len(rows), 1)
+    return measure_distortion(Y, scale * row_distances(np.ascontiguousarray(rows) / scale, i, j), quantiles=quantiles)
+
+
+def distortion_measure(kernel: HeatKernel, power: float) -> Callable[[FloatArray], Distortion]:
+    """`kernel_distortion` for several embeddings of the same kernel: what they share is computed once."""
+    if kernel.shape[0] > ALL_PAIRS:
+        return lambda Y: kernel_distortion(Y, kernel, power, quantiles=())
+    d = diffusion_distances(kernel, power)
+    return lambda Y: measure_distortion(Y, d, quantiles=())
 
 
 def _random_pairs(n: int, seed: int) -> IntArray:
@@ -229,15 +270,8 @@ def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> 
     distinct = np.unique(np.round(wide, 9), axis=0, return_index=True)[1]
     found = []
     for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
-        pairs = distinct[_neighbor_pairs(here[distinct])]
-        near, far = (np.linalg.norm(Z[pairs[:, 0]] - Z[pairs[:, 1]], axis=1) for Z in (here, there))
+        pairs = distinct[np.column_stack(neighbor_pairs(here[distinct]))]
+        near, far = (row_distances(Z, *pairs.T) for Z in (here, there))
         order = np.argsort(near / np.maximum(far, np.finfo(np.float64).tiny), kind="stable")
         found.append(pairs[order[:_MINED_PAIRS]])
     return np.vstack(found)
-
-
-def _neighbor_pairs(Z: Any) -> IntArray:
-    k = min(_MINED_NEIGHBORS, len(Z) - 1)
-    neighbors = NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False)
-    pairs = np.column_stack([np.repeat(np.arange(len(Z)), k), neighbors.ravel()])
-    return np.unique(np.sort(pairs, axis=1), axis=0)

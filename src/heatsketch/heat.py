@@ -162,25 +162,47 @@ class HeatKernel(Operator):
         -------
         Y : ndarray of shape (m, k)
         """
-        if self.affinity is None or self.scaling is None:
-            raise ValueError("this kernel was given as a matrix and has no rows at new points; build it from data.")
+        self._require_data()
+        assert self.affinity is not None
         m = X.shape[0]
         out = np.empty((m, Z.shape[1]), dtype=Z.dtype) if out is None else out
         if self.affinity.is_training_input(X):
             out[:] = self.place(Z)
             return out
-        weighted = self.scaling.scale[:, None].astype(Z.dtype) * Z
+        weighted = self._weighted(Z)
         batches = list(chunks(m, self.affinity.row_entries))
         for batch in track(batches, "placing new points", len(batches)):
-            rows, log_scale = self.affinity.rows(X[batch])
-            empty = np.flatnonzero(np.asarray(rows.sum(axis=1)).ravel() <= 0)
-            if len(empty):
-                raise ValueError(
-                    f"row {batch.start + empty[0]} of X has no affinity to any training point, so it cannot be "
-                    "placed; leave such rows out (an isolated training vertex has its place in embedding_)."
-                )
-            out[batch] = self.scaling.extend(rows, log_scale)[:, None] * (rows @ weighted)
+            left, rows = self._scaled_rows(X[batch], batch.start)
+            out[batch] = left[:, None] * (rows @ weighted)
         return out
+
+    def rows_at_new_points(self, X: Any) -> FloatArray:
+        """Rows of ``diag(w) S`` at new points, (m, N); those of `at_new_points` before the product."""
+        self._require_data()
+        left, rows = self._scaled_rows(X, 0)
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        return self._weighted((left[:, None] * dense).T).T
+
+    def _weighted(self, Z: FloatArray) -> FloatArray:
+        assert self.scaling is not None
+        return self.scaling.scale[:, None].astype(Z.dtype) * Z
+
+    def _require_data(self) -> None:
+        if self.affinity is None or self.scaling is None:
+            raise ValueError("this kernel was given as a matrix and has no rows at new points; build it from data.")
+
+    def _scaled_rows(self, X: Any, first: int) -> tuple[FloatArray, Any]:
+        """Affinities of new points to the training points, (m, N), and the left factors of their kernel rows, (m,)."""
+        assert self.affinity is not None
+        assert self.scaling is not None
+        rows, log_scale = self.affinity.rows(X)
+        empty = np.flatnonzero(np.asarray(rows.sum(axis=1)).ravel() <= 0)
+        if len(empty):
+            raise ValueError(
+                f"row {first + empty[0]} of X has no affinity to any training point, so it cannot be placed; leave "
+                "such rows out (an isolated training vertex has its place in embedding_)."
+            )
+        return self.scaling.extend(rows, log_scale), rows
 
 
 def as_heat_kernel(A: Any) -> HeatKernel:

@@ -17,6 +17,7 @@ from sklearn.utils.extmath import row_norms
 
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
+from .threads import each, shares
 
 __all__ = [
     "Metric",
@@ -25,6 +26,7 @@ __all__ = [
     "magnitude",
     "no_distance",
     "refuse_overflow",
+    "row_distances",
     "squared_distances",
 ]
 
@@ -207,3 +209,16 @@ def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float, dtype: Any) -
         K: FloatArray = np.exp(D2, out=D2)
     K[np.finfo(dtype).tiny > K] = 0.0
     return K
+
+
+def row_distances(Z: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
+    """Distances between rows of Z, for given pairs, shape (m,)."""
+    from .compiled.pairs import distances  # noqa: PLC0415
+
+    out = np.empty(len(i))
+    each(
+        lambda some: distances(Z, i, j, out, some.start, some.stop),
+        shares(len(i), 4 * Z.shape[1]),
+        blas=False,
+    )
+    return out

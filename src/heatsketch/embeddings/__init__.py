@@ -2,5 +2,6 @@
 
 from .diffusion_maps import DiffusionMaps
 from .gaussian_process import GaussianProcessEmbedding
+from .heat_sketch import HeatSketch
 
-__all__ = ["DiffusionMaps", "GaussianProcessEmbedding"]
+__all__ = ["DiffusionMaps", "GaussianProcessEmbedding", "HeatSketch"]

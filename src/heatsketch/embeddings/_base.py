@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._typing import FloatArray, IntArray
@@ -20,13 +21,16 @@ from ..affinity import GaussianAffinity
 from ..bandwidth import intrinsic_dimension
 from ..costs import predict
 from ..diffusion import check_power
-from ..distortion import QUANTILES, Distortion, kernel_distortion
+from ..distortion import ALL_PAIRS, QUANTILES, Distortion, kernel_distortion, unseen_distortion
 from ..heat import HeatKernel, build_heat_kernel
 from ..inputs import KernelOptions, check_count, explained, from_user, tidy
 from ..kernels import magnitude
 from ..processes import check_pairs
 from ..progress import say, shown
 from ..threads import quiet_blas
+
+# Entries of kernel rows of new points that are held at a time when their distortion is measured (256 MB).
+_ROW_ENTRIES = 1 << 25
 
 
 class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -199,6 +203,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def distortion(
         self,
+        X: Any = None,
         *,
         quantiles: tuple[float, ...] = QUANTILES,
         exhaustive: bool | None = None,
@@ -208,6 +213,9 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Parameters
         ----------
+        X : array-like or sparse matrix of shape (m, n_features), optional
+            New points, as for `transform`: how well points are placed that were not seen. At most 2000 of them are
+            measured, taken at random. By default the training points.
         quantiles : tuple of float in (0, 1/2)
             For the versions of L that leave extreme pairs out.
         exhaustive : bool, optional
@@ -221,6 +229,8 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             With ``.constant`` (L), ``.log``, ``.central`` and the pairs at which L is attained.
         """
         check_is_fitted(self)
+        if X is not None:
+            return self._distortion_of(X, quantiles, random_state)
         return kernel_distortion(
             self.embedding_,
             self.kernel_,
@@ -230,9 +240,28 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             random_state=random_state,
         )
 
+    def _distortion_of(self, X: Any, quantiles: tuple[float, ...], random_state: int | None) -> Distortion:
+        X = self._validate(X, reset=False)
+        m, n = X.shape[0], self.embedding_.shape[0]
+        if m < 2:
+            raise ValueError(f"{m} new point was given; the distortion is a ratio of distances, so give at least 2.")
+        size = max(2, min(ALL_PAIRS, _ROW_ENTRIES // n))
+        if m > size:
+            X = X[np.sort(check_random_state(random_state).choice(m, size, replace=False))]
+        Y = self.kernel_.at_new_points(X, self._coefficients)
+        found = unseen_distortion(Y, self.kernel_, self.power_, X, quantiles=quantiles)
+        return found if m <= size else replace(found, exhaustive=False)
+
     @abstractmethod
     def add_components(self, n: int) -> Self:
         """Add `n` components to a fitted embedding."""
+
+    def _refuse_auto_components(self) -> None:
+        if isinstance(self.n_components, str):
+            raise ValueError(
+                f"n_components={self.n_components!r} was given; it follows from the law of a random sketch, which "
+                f"{type(self).__name__} does not have. Give a number, or use GaussianProcessEmbedding."
+            )
 
     @abstractmethod
     def _check_parameters(self) -> None:

@@ -148,11 +148,7 @@ class DiffusionMaps(HeatEmbedding):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        if isinstance(self.n_components, str):
-            raise ValueError(
-                "n_components='auto' was given; it follows from the law of a random sketch, which eigenvectors do not "
-                "have. Give a number, or use GaussianProcessEmbedding."
-            )
+        self._refuse_auto_components()
         if self.solver not in SOLVERS:
             raise ValueError(f"solver={self.solver!r} is not known; use one of {SOLVERS}.")
 

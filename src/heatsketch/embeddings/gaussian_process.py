@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray, RandomState
+from ..deflation import best_split
 from ..diffusion import coefficients, diffuse
 from ..directions import leading_directions
 from ..distances import components_for, distance_interval
+from ..distortion import distortion_measure
 from ..heat import HeatKernel
 from ..inputs import check_count
 from ..sketch import SKETCHES, Sketch, make_sketch, resolve_seed
@@ -22,6 +24,7 @@ from ._base import HeatEmbedding, embedded_distances
 _TRIVIAL = ("auto", "keep", "drop")
 # Differences below this many units in the last place of a constant that was kept are worth a warning.
 _DROWNED = 1e6
+_NEXT_SEED = 0x9E3779B97F4A7C15  # from one seed to the next: all 64 bits change
 
 
 class GaussianProcessEmbedding(HeatEmbedding):
@@ -68,13 +71,18 @@ class GaussianProcessEmbedding(HeatEmbedding):
         What the kernel is looked at through: normals, signs, signs from a hash with 244 bits of randomness, sampled
         columns of the kernel, or a matrix of your own (divided by sqrt(k)). Two isolated points are sent together by k
         signs with probability 2^-k: with outliers and few components use normals.
-    n_exact : int, default=0
+    n_exact : int or "auto", default=0
         Number of directions along which the kernel is not sketched but computed: the leading eigenvectors up to 2000
         points, for more the best that a random range finder gives
         (:func:`heatsketch.directions.leading_directions`). Only the remainder is then sketched, by the other
         ``k - n_exact`` components. Squared distances are unbiased whatever the directions. The variance of a pair's is
         multiplied by ``k / (k - n_exact)`` times the square of the remainder's share in it: far smaller where the
         leading directions carry most of a distance (large power, many components), larger where they carry little.
+        "auto" takes the number with the smallest error predicted over random pairs, which may be 0
+        (:func:`heatsketch.deflation.best_split`).
+    n_init : int, default=1
+        Number of sketches drawn, of which the one with the smallest measured distortion is kept. For more than one
+        there are no intervals: a sketch that was picked does not follow the law of one that was drawn.
     trivial : {"auto", "keep", "drop"}, default="auto"
         What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter, whose distances
         at large powers drown in the rounding of a constant. "auto" drops
@@ -112,6 +120,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         Products with the affinity spent on the normalisation.
     scaling_residual_ : float
         Measured ``max |row sum - 1|``, for the bistochastic normalisations.
+    n_exact_ : int
+        Exact directions among the components.
     seed_ : int
         Seed that repeats the sketch.
     sketch_ : Sketch
@@ -159,7 +169,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         cutoff: float | None = None,
         diagonal: str = "auto",
         sketch: str | ArrayLike = "gaussian",
-        n_exact: int = 0,
+        n_exact: int | str = 0,
+        n_init: int = 1,
         trivial: str = "auto",
         distance_error: float = 0.1,
         simultaneous: bool = False,
@@ -183,6 +194,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self.diagonal = diagonal
         self.sketch = sketch
         self.n_exact = n_exact
+        self.n_init = n_init
         self.trivial = trivial
         self.distance_error = distance_error
         self.simultaneous = simultaneous
@@ -195,10 +207,18 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _check_parameters(self) -> None:
         if self.trivial not in _TRIVIAL:
             raise ValueError(f"trivial={self.trivial!r} is not known; use one of {_TRIVIAL}.")
-        r = check_count(self.n_exact, "n_exact", "a non-negative integer", least=0)
+        r = 0
+        if self.n_exact != "auto":
+            r = check_count(self.n_exact, "n_exact", "a non-negative integer or 'auto'", least=0)
         named = isinstance(self.sketch, str)
         if named:
             make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
+        elif check_count(self.n_init, "n_init") > 1 or self.n_exact == "auto":
+            raise ValueError(
+                f"n_init={self.n_init} and n_exact={self.n_exact!r} were given with a sketch of your own; several can "
+                "only be drawn, and a number of directions only be chosen, where the sketch is named."
+            )
+        check_count(self.n_init, "n_init")
         if isinstance(self.n_components, str):
             lawful = [name for name, law in SKETCHES.items() if law.distance_law is not None]
             if not named or self.sketch not in lawful:
@@ -223,18 +243,31 @@ class GaussianProcessEmbedding(HeatEmbedding):
         if not isinstance(self.n_components, str):
             return int(self.n_components)
         pairs_of = n_samples if self.simultaneous else None
-        return components_for(self.distance_error, pairs_of) + int(self.n_exact)
+        return components_for(self.distance_error, pairs_of) + (0 if self.n_exact == "auto" else int(self.n_exact))
 
     def _columns(self, n_samples: int) -> int:
         return self._resolve_components(n_samples)
 
     def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
-        n = kernel.shape[0]
-        k = self._resolve_components(n)
-        seed = resolve_seed(self.random_state)
+        k, seed = self._resolve_components(kernel.shape[0]), resolve_seed(self.random_state)
+        exact = self._directions(kernel, k, seed)
+        if self.n_init == 1:
+            return self._draw(kernel, exact, k, seed)
+        measure = distortion_measure(kernel, float(self.power))
+        drawn = (self._draw(kernel, exact, k, (seed + n * _NEXT_SEED) % 2**64) for n in range(self.n_init))
+        return min(drawn, key=lambda fitted: measure(fitted["embedding_"]).log)
+
+    def _directions(self, kernel: HeatKernel, k: int, seed: int) -> FloatArray | None:
+        """Directions that are not sketched, or None."""
+        if self.n_exact == "auto":
+            exact = best_split(kernel, k, self.power, seed).directions
+        else:
+            exact = leading_directions(kernel, int(self.n_exact), self.power) if self.n_exact else np.empty((0, 0))
+        return exact if exact.shape[1] else None
+
+    def _draw(self, kernel: HeatKernel, exact: FloatArray | None, k: int, seed: int) -> dict[str, Any]:
+        n, r = kernel.shape[0], 0 if exact is None else exact.shape[1]
         sketch = make_sketch(self.sketch, seed, n)
-        r = int(self.n_exact)
-        exact = leading_directions(kernel, r, self.power) if r else None
         M = _sketched_block(sketch, exact, n, 0, k - r) / np.sqrt(k - r)
         keep = self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
         Z = coefficients(kernel, _joined(exact, M), self.power, trivial=keep)
@@ -246,6 +279,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
             "embedding_": Y,
             "_exact": exact,
             "_keeps_trivial": keep,
+            "n_exact_": r,
             "sketch_": sketch,
             "seed_": seed,
             "n_components_": k,
@@ -254,7 +288,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     @property
     def _n_sketched(self) -> int:
         """Number of sketched components."""
-        return self.n_components_ - (0 if self._exact is None else self._exact.shape[1])
+        return int(self.n_components_ - self.n_exact_)
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel, m = self.kernel_, self._n_sketched
@@ -277,8 +311,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         """
         check_is_fitted(self)
         n = check_count(n, "n")
-        kernel, m = self.kernel_, self._n_sketched
-        r = self.n_components_ - m
+        kernel, m, r = self.kernel_, self._n_sketched, self.n_exact_
         M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], m, n) / np.sqrt(m + n)
         new = coefficients(kernel, M, self.power_, trivial=self._keeps_trivial)
         shrink = np.ones(self.n_components_)
@@ -317,7 +350,12 @@ class GaussianProcessEmbedding(HeatEmbedding):
                 f"an interval was asked for, but distances of a {type(self.sketch_).__name__} have no known law; fit "
                 "with sketch='gaussian' or 'rademacher'."
             )
-        r = self.n_components_ - self._n_sketched
+        if self.n_init > 1:
+            raise ValueError(
+                f"an interval was asked for, but this sketch was picked from n_init={self.n_init}, and so does not "
+                "follow the law of one that was drawn; fit with n_init=1."
+            )
+        r = self.n_exact_
         exact = embedded_distances(self.embedding_[:, :r], pairs) if r else 0.0
         sketched = embedded_distances(self.embedding_[:, r:], pairs)
         low, high = distance_interval(sketched, self._n_sketched, interval, exact_part=exact)

@@ -1,0 +1,82 @@
+"""How many directions to take exactly: the split of k components that predicts the smallest error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._typing import FloatArray
+from .diffusion import diffuse
+from .directions import leading_directions
+from .heat import HeatKernel
+from .kernels import row_distances
+from .sketch import GaussianSketch
+
+__all__ = ["Split", "best_split"]
+
+# Most directions that are tried, those measured beyond them, columns that sketch the remainder of these, and random
+# pairs on which errors are predicted.
+_MOST_EXACT, _FURTHER, _PILOT, _PAIRS = 128, 16, 64, 20_000
+# A split is preferred to none where it lowers the predicted error by this much at least.
+_WORTHWHILE = 0.05
+_STREAM = 0xDEF1A7  # keeps the pilot apart from the embedding's own columns
+
+
+@dataclass(frozen=True)
+class Split:
+    """Exact directions for an embedding of k components, and what is expected of any number of them.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (N, r)
+        Orthonormal; r may be 0.
+    errors : ndarray of shape (most + 1,)
+        Predicted relative standard deviation of squared distances, root mean square over pairs, for r = 0, 1, ...
+    """
+
+    directions: FloatArray
+    errors: FloatArray
+
+
+def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
+    r"""The number r of exact directions with the smallest predicted error, and these directions.
+
+    With r directions exact, a squared distance is known up to its remainder, whose sketch by ``k - r`` columns has the
+    relative standard deviation ``sqrt(2 / (k - r))``. If the remainder is the share s of the squared distance, the
+    relative error is ``s sqrt(2 / (k - r))``. The shares are measured on random pairs, along the directions and some
+    further ones; what is left beyond those is known from a pilot sketch.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    k : int
+    power : float
+    seed : int
+
+    Returns
+    -------
+    split : Split
+    """
+    n = kernel.shape[0]
+    others = n if kernel.trivial is None else n - 1
+    most = min(k - 1, _MOST_EXACT, others)
+    if most < 1:
+        return Split(np.empty((n, 0), dtype=kernel.dtype), np.array([np.sqrt(2.0 / k)]))
+    measured = min(most + _FURTHER, others)
+    Q = leading_directions(kernel, measured, power)
+    G = GaussianSketch(seed ^ _STREAM).matrix(n, _PILOT).astype(kernel.dtype)
+    M = np.column_stack([Q, (G - Q @ (Q.T @ G)) / np.sqrt(_PILOT).astype(kernel.dtype)])
+    F = kernel.weigh_rows(diffuse(kernel, M, [power], trivial=not kernel.trivial_is_constant)[0]).astype(np.float64)
+    i, j = np.random.default_rng([seed, _STREAM]).integers(0, n, (2, _PAIRS))
+    i, j = i[i != j], j[i != j]
+    beyond = np.square(row_distances(np.ascontiguousarray(F[:, measured:]), i, j))
+    along = np.square(F[i, :measured] - F[j, :measured])  # [pairs, measured]
+    # Remainders of r = measured, measured - 1, ..., 0 directions, turned round.
+    remainder = np.column_stack([beyond, beyond[:, None] + np.cumsum(along[:, ::-1], axis=1)])[:, ::-1][:, : most + 1]
+    apart = remainder[:, 0] > 0
+    share = remainder[apart] / remainder[apart, :1]
+    errors: FloatArray = np.sqrt(2.0 / (k - np.arange(most + 1.0)) * np.mean(np.square(share), axis=0))
+    r = int(np.argmin(errors))
+    r = r if errors[r] < (1.0 - _WORTHWHILE) * errors[0] else 0
+    return Split(Q[:, :r], errors)
