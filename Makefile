@@ -3,6 +3,8 @@
 #   make test   lint, types, tests and every example in the README, the docs and the docstrings
 # And for those who want to see the paper's figures and claims:
 #   make reproduce   all of them, under out/reproduction (some five minutes on two cores)
+# And for those who want to see how good HeatSketch is (PHATE and UMAP are installed):
+#   make study        the trials that docs/study lacks; all of them take hours on two cores
 # And for those who want to see how fast it is, beside others (which are installed, some gigabytes):
 #   make bench        some ten minutes; results under out/benchmarks
 #   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
@@ -10,7 +12,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce test lint types format bench bench-full clean
+.PHONY: demo reproduce study test lint types format bench bench-full clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -23,6 +25,9 @@ demo: .venv/stamp-plot
 
 reproduce: .venv/stamp-reproduce
 	$(BIN)/heatsketch reproduce --output out/reproduction
+
+study: .venv/stamp-study
+	$(BIN)/python -m benchmarks.study $(STUDY_ARGS)
 
 test: lint types
 	$(BIN)/python -m pytest

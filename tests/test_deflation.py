@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import heatsketch as hs
-from conftest import PAPER_SETS, paper_data
+from conftest import NORMALIZATIONS, PAPER_SETS, paper_data
 from heatsketch.deflation import best_split
 from heatsketch.spectrum import eigenpairs
 
@@ -72,6 +72,25 @@ def test_nothing_exact_where_it_does_not_pay():
     np.testing.assert_array_equal(model.embedding_, plain.embedding_)
 
 
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_all_normalisations(torus, normalization):
+    kernel = hs.heat_kernel(torus, bandwidth=1.0, normalization=normalization)
+    model = GP(40, n_exact="auto", bandwidth=1.0, normalization=normalization, random_state=0).fit(torus)
+    assert model.n_exact_ > 20
+    error = np.square(pdist(model.embedding_) / hs.diffusion_distances(kernel, 8)) - 1.0
+    assert np.sqrt(np.mean(np.square(error))) < 3 * best_split(kernel, 40, 8, 0).errors.min()
+
+
+def test_large_data_and_large_powers():
+    X = hs.datasets.circle(2100, random_state=0)
+    assert GP(8, n_exact="auto", bandwidth=0.25, random_state=0).fit(X).n_exact_ > 2
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    second = hs.DiffusionMaps(1, bandwidth=60.0).fit(X).eigenvalues_[0]
+    # Distances of about 1e-200, whose squares are not numbers.
+    tiny = GP(4, n_exact="auto", bandwidth=60.0, power=round(-200 / np.log10(second))).fit(X)
+    assert tiny.n_exact_ == 3
+
+
 def test_one_component_is_sketched(torus):
     assert GP(1, n_exact="auto", bandwidth=1.0).fit(torus).n_exact_ == 0
 
@@ -100,8 +119,9 @@ class TestBestOfSeveral:
         )
 
     def test_no_intervals_for_what_was_picked(self, torus):
+        model = GP(2, n_init=2, bandwidth=1.0).fit(torus).set_params(n_init=1)
         with pytest.raises(ValueError, match="picked from n_init=2"):
-            GP(2, n_init=2, bandwidth=1.0).fit(torus).diffusion_distances([[0, 1]], interval=0.9)
+            model.diffusion_distances([[0, 1]], interval=0.9)
 
     def test_large_data(self):
         X = hs.datasets.circle(2100, random_state=0)

@@ -49,7 +49,7 @@ def test_readme_shows_the_committed_output_of_the_demo():
     shown = row.findall((ROOT / "README.md").read_text())
     assert len(shown) == 9
     for data, k, *values in shown:
-        methods = ("diffusion maps", "Gaussian process", "half exact, half sketched")
+        methods = ("diffusion maps", "Gaussian process", "HeatSketch")
         assert [printed[data, method, int(k)] for method in methods] == values
 
 

@@ -121,6 +121,17 @@ class TestASketchLikeTheOthers:
         assert "present" in {r.start for r in model.history_}
         np.testing.assert_allclose(model.transform(torus[:3]), model.embedding_[:3], atol=1e-9)
 
+    def test_more_components_of_what_was_fitted(self, torus):
+        """Parameters that were set since do not mix with what is there, and the sketch is as wide as need be."""
+        model = HS(2, bandwidth=1.0, width=3, n_rounds=2, random_state=0).fit(torus)
+        model.set_params(power=2).add_components(4)
+        assert np.linalg.matrix_rank(model.embedding_) == 6
+        np.testing.assert_allclose(model.at_powers([8])[0], model.embedding_, atol=1e-9)
+        assert model.distortion().log == pytest.approx(model.distortion_.log)
+        model.set_params(n_steps="many")
+        with pytest.raises(ValueError, match="n_steps='many'"):
+            model.add_components(1)
+
 
 class TestOptions:
     def test_same_seed_same_embedding(self, torus):
@@ -174,9 +185,32 @@ class TestOptions:
         model = HS(2, bandwidth=1.0, power=2.5, n_rounds=2).fit(torus)
         np.testing.assert_allclose(model.transform(torus), model.embedding_, atol=1e-8)
 
-    def test_progress(self, torus, capsys):
+    def test_what_was_chosen_is_said(self, torus, capsys):
         HS(2, bandwidth=1.0, n_rounds=2, verbose=True).fit(torus)
         assert "[HeatSketch] 300 samples" in capsys.readouterr().err
+
+    def test_into_an_array(self, torus):
+        out = np.empty((300, 2))
+        model = HS(2, bandwidth=1.0, n_rounds=2, random_state=0)
+        assert model.fit_transform(torus, out=out) is out
+        np.testing.assert_array_equal(out, clone(model).fit_transform(torus))
+        with pytest.raises(ValueError, match=r"of shape \(300, 2\)"):
+            model.fit_transform(torus, out=np.empty((300, 512)))
+
+    def test_patience_and_callback(self, torus):
+        steps = []
+        model = HS(2, bandwidth=1.0, n_rounds=40, patience=1, n_steps=1, random_state=0, callback=steps.append)
+        model.fit(torus)
+        assert steps == model.history_
+        assert len([step for step in steps if step.start == model.init_]) < 41
+
+    def test_many_components_of_parts(self):
+        """Two clusters that share no heat."""
+        X = np.random.default_rng(0).normal(size=(120, 2))
+        X[60:] += 1e3
+        model = HS(4, n_neighbors=10, power=4, random_state=0).fit(X)
+        maps = hs.DiffusionMaps(4, n_neighbors=10, power=4).fit(X)
+        assert model.distortion_.log < maps.distortion().log
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -185,10 +219,11 @@ class TestOptions:
             ({"objective": "stress"}, "objective='stress' is not known"),
             ({"init": "pca"}, "init='pca' was given"),
             ({"init": ["random", "pca"]}, "known are 'auto' and"),
-            ({"init": []}, "array of shape"),
+            ({"init": []}, r"list of shape \(0,\)"),
             ({"init": np.zeros((300, 3))}, r"shape \(300, 3\)"),
             ({"init": np.zeros((10, 2))}, "10 rows for 300 samples"),
             ({"init": np.full((300, 2), np.nan)}, "finite"),
+            ({"init": np.ones((300, 2))}, "equal rows"),
             ({"width": 1}, "at least n_components=2"),
             ({"width": "wide"}, "width='wide'"),
             ({"n_rounds": 0}, "n_rounds=0"),
@@ -213,6 +248,12 @@ class TestUnseenPoints:
     def test_training_points_have_the_training_distortion(self, torus, model, normalization):
         model = clone(model).set_params(bandwidth=1.0, normalization=normalization).fit(torus)
         assert model.distortion(torus).log == pytest.approx(model.distortion().log, rel=1e-6)
+
+    @pytest.mark.parametrize("normalization", ["bistochastic", "stochastic"])
+    def test_a_graph_too(self, normalization):
+        A = nx.to_numpy_array(nx.les_miserables_graph())
+        model = hs.GaussianProcessEmbedding(3, affinity="precomputed", normalization=normalization, random_state=0)
+        assert model.fit(A).distortion(A).log == pytest.approx(model.distortion().log, rel=1e-6)
 
     def test_distances_between_rows(self, torus):
         """Against the definition: rows a(x) A^(t-1), by dense algebra."""

@@ -10,7 +10,7 @@ from ._typing import FloatArray
 from .diffusion import diffuse
 from .directions import leading_directions
 from .heat import HeatKernel
-from .kernels import row_distances
+from .kernels import magnitude, row_distances
 from .sketch import GaussianSketch
 
 __all__ = ["Split", "best_split"]
@@ -68,6 +68,7 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
     G = GaussianSketch(seed ^ _STREAM).matrix(n, _PILOT).astype(kernel.dtype)
     M = np.column_stack([Q, (G - Q @ (Q.T @ G)) / np.sqrt(_PILOT).astype(kernel.dtype)])
     F = kernel.weigh_rows(diffuse(kernel, M, [power], trivial=not kernel.trivial_is_constant)[0]).astype(np.float64)
+    F /= magnitude(F)
     i, j = np.random.default_rng([seed, _STREAM]).integers(0, n, (2, _PAIRS))
     i, j = i[i != j], j[i != j]
     beyond = np.square(row_distances(np.ascontiguousarray(F[:, measured:]), i, j))
@@ -75,6 +76,8 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
     # Remainders of r = measured, measured - 1, ..., 0 directions, turned round.
     remainder = np.column_stack([beyond, beyond[:, None] + np.cumsum(along[:, ::-1], axis=1)])[:, ::-1][:, : most + 1]
     apart = remainder[:, 0] > 0
+    if not apart.any():
+        return Split(Q[:, :0], np.array([np.sqrt(2.0 / k)]))
     share = remainder[apart] / remainder[apart, :1]
     errors: FloatArray = np.sqrt(2.0 / (k - np.arange(most + 1.0)) * np.mean(np.square(share), axis=0))
     r = int(np.argmin(errors))

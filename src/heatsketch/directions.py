@@ -25,10 +25,10 @@ _SEED = 0x5EED  # of the columns: fixed, so that results repeat
 def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     """Orthonormal directions that carry most of ``S^power`` outside its trivial mode, shape (N, r).
 
-    Up to 2000 points they are the leading eigenvectors. For more they are found by a randomised range finder [1]_: the
-    image of ``2 r + 12`` random columns under the power itself (of 16 to 32 products), and the best r directions in it
-    by Rayleigh and Ritz. That is as cheap as the embedding; how close they are to eigenvectors decides how much of the
-    kernel they carry, and nothing else.
+    Up to 2000 points they are the eigenvectors whose eigenvalues are largest in size. For more they are found by a
+    randomised range finder [1]_: the image of ``2 r + 12`` random columns under the power itself (of 16 to 32
+    products), and the best r directions in it by Rayleigh and Ritz. That is as cheap as the embedding; how close they
+    are to eigenvectors decides how much of the kernel they carry, and nothing else.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     n = kernel.shape[0]
     width = _WIDER * r + _ADDED
     if n <= DENSE_LIMIT or 5 * width > n:
-        return eigenpairs(kernel, r).vectors.astype(kernel.dtype)
+        return _largest(kernel, r).astype(kernel.dtype)
     S = deflated(kernel)
     order = S.order if S.order is not None else slice(None)
     S = S.reordered()
@@ -61,3 +61,12 @@ def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     vectors = np.empty((n, r), dtype=Q.dtype)
     vectors[order] = Q @ W[:, leading]
     return canonical(ritz[leading], vectors, float(np.finfo(kernel.dtype).eps))
+
+
+def _largest(kernel: HeatKernel, r: int) -> FloatArray:
+    """Eigenvectors of the r eigenvalues that are largest in size."""
+    if kernel.definite:
+        return eigenpairs(kernel, r).vectors
+    n = kernel.shape[0]
+    found = eigenpairs(kernel, n if kernel.trivial is None else n - 1, solver="dense")
+    return found.vectors[:, np.argsort(-np.abs(found.values), kind="stable")[:r]]

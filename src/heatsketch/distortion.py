@@ -245,7 +245,7 @@ def unseen_distortion(
 
 
 def distortion_measure(kernel: HeatKernel, power: float) -> Callable[[FloatArray], Distortion]:
-    """`kernel_distortion` for several embeddings of the same kernel: what they share is computed once."""
+    """`kernel_distortion` for several embeddings of the same kernel; up to 2000 points distances are computed once."""
     if kernel.shape[0] > ALL_PAIRS:
         return lambda Y: kernel_distortion(Y, kernel, power, quantiles=())
     d = diffusion_distances(kernel, power)

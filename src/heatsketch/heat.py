@@ -179,6 +179,9 @@ class HeatKernel(Operator):
     def rows_at_new_points(self, X: Any) -> FloatArray:
         """Rows of ``diag(w) S`` at new points, (m, N); those of `at_new_points` before the product."""
         self._require_data()
+        assert self.affinity is not None
+        if self.affinity.is_training_input(X):
+            return self.place(np.eye(self.shape[0], dtype=self.dtype))
         left, rows = self._scaled_rows(X, 0)
         dense = rows.toarray() if sparse.issparse(rows) else rows
         return self._weighted((left[:, None] * dense).T).T

@@ -32,6 +32,7 @@ _SHARPNESS = 8.0, 512.0
 _NEGLIGIBLE = 25.0
 # Pairs taken into play in each round from either end, those drawn at random, and how many of the rounds are opening.
 _WORST, _DRAWN = 2000, 4000
+_MEASURED = 100_000  # random pairs by which a mean square is measured
 _OPENING = 2 / 7
 # Corrections that L-BFGS remembers, and a distortion that is none.
 _MEMORY = 10
@@ -100,8 +101,8 @@ class Plan:
     patience : int or None
         Rounds without improvement, after the opening, at which it ends.
     regularization : float
-        Weight, in units of the distortion reached, of the logarithm of ``|W|`` over the mean dilation: how much larger
-        W is than the embedding that it makes. Where it is much larger, large terms cancel on the points that are seen,
+        Weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean dilation: how much larger
+        M is than the embedding that it makes. Where it is much larger, large terms cancel on the points that are seen,
         and not on others.
     callback : callable or None
         Called with each `Round`; returning true ends the optimisation.
@@ -115,7 +116,15 @@ class Plan:
     callback: Callable[[Round], Any] | None = None
 
 
-def optimize(features: FloatArray, source: PairSource, starts: Sequence[Start], plan: Plan, seed: int) -> Found:
+def optimize(
+    features: FloatArray,
+    source: PairSource,
+    starts: Sequence[Start],
+    plan: Plan,
+    seed: int,
+    *,
+    weights: FloatArray | None = None,
+) -> Found:
     """The best projection found, and what was measured on the way.
 
     Parameters
@@ -127,6 +136,8 @@ def optimize(features: FloatArray, source: PairSource, starts: Sequence[Start], 
     plan : Plan
     seed : int
         Of the pairs that are drawn.
+    weights : ndarray of shape (m,), optional
+        Of the rows of W in the penalty: squared norms of the columns that the features are made from; 1 by default.
 
     Returns
     -------
@@ -137,7 +148,11 @@ def optimize(features: FloatArray, source: PairSource, starts: Sequence[Start], 
     with quiet_blas(), task("optimising the sketch") as advance:  # one thread: the same steps on every machine
         clock = _Clock(plan.callback, lambda done: advance(done, total))
         draws = np.random.default_rng(seed).spawn(len(starts))
-        searches = [_Search(features, source, *each, plan) for each in zip(starts, draws, strict=True)]
+        weights = np.ones(features.shape[1]) if weights is None else weights
+        searches = [
+            _Search(features, source, start, rng, plan=plan, weights=weights)
+            for start, rng in zip(starts, draws, strict=True)
+        ]
         for search in searches:
             search.open(opening, clock)
             if clock.stopped:
@@ -180,9 +195,16 @@ class _Search:
     """One start and what has become of it."""
 
     def __init__(
-        self, features: FloatArray, source: PairSource, start: Start, rng: np.random.Generator, plan: Plan
+        self,
+        features: FloatArray,
+        source: PairSource,
+        start: Start,
+        rng: np.random.Generator,
+        *,
+        plan: Plan,
+        weights: FloatArray,
     ) -> None:
-        self._features, self._source, self._plan, self._rng = features, source, plan, rng
+        self._features, self._source, self._weights, self._plan, self._rng = features, source, weights, plan, rng
         self.name, self._W = start.name, np.array(start.W, dtype=np.float64)
         self._in_play = source.sample(_DRAWN, rng)
         self._sharpness, self._penalty, self._rounds, self._since = 0.0, 0.0, -1, 0
@@ -200,7 +222,8 @@ class _Search:
 
     def _run(self, n_rounds: int, clock: _Clock, patience: float) -> None:
         for _ in range(n_rounds):
-            if clock.stopped or self._since >= patience or self.best[0] <= _NONE:
+            done = self.best[0] <= _NONE or not np.isfinite(self._W).all()
+            if done or clock.stopped or self._since >= patience:
                 return
             self._descend()
             self._look(clock)
@@ -210,7 +233,7 @@ class _Search:
         self._rounds += 1
         objective = self._plan.objective
         Y = self._features @ self._W.astype(self._features.dtype)
-        pairs, ratios = self._source.candidates(Y, self._rng)
+        pairs, ratios = self._judged(Y)
         distortion = objective.measure(ratios)
         self._since += 1
         if distortion < self.best[0]:
@@ -226,6 +249,14 @@ class _Search:
         # All is free of scale; in the middle of the dilations numbers are neither large nor small.
         self._W *= np.exp(-0.5 * (ratios.max() + ratios.min()))
 
+    def _judged(self, Y: FloatArray) -> tuple[Pairs, FloatArray]:
+        """The pairs that tell how good an embedding is, and their log dilations."""
+        if self._plan.objective.extreme:
+            return self._source.candidates(Y, self._rng)
+        # The same pairs for all, so that embeddings can be compared.
+        pairs = self._source.sample(_MEASURED, np.random.default_rng(_MEASURED))
+        return pairs, pairs.ratios(Y)
+
     def _weighty(self, Y: FloatArray, ratios: FloatArray) -> Pairs:
         """The pairs in play that will have some weight."""
         now = self._in_play.ratios(Y)
@@ -237,7 +268,7 @@ class _Search:
 
     def _descend(self) -> None:
         """Take a few steps of L-BFGS on the pairs in play."""
-        function = _Descent(self._features, self._in_play, self._smooth, self._penalty, self._W.shape[1])
+        function = _Descent(self._features, self._in_play, self._smooth, self._penalty, self._weights)
         options = {"maxiter": self._plan.n_steps, "maxcor": _MEMORY}
         found = minimize(function, self._W.ravel(), jac=True, method="L-BFGS-B", options=options)
         self._W = found.x.reshape(self._W.shape)
@@ -255,18 +286,18 @@ def _extremes(pairs: Pairs, ratios: FloatArray) -> Pairs:
 class _Descent:
     """The smooth objective over the pairs in play and its gradient, as functions of W, flat."""
 
-    def __init__(self, features: FloatArray, pairs: Pairs, smooth: Smooth, penalty: float, k: int) -> None:
+    def __init__(self, features: FloatArray, pairs: Pairs, smooth: Smooth, penalty: float, weights: FloatArray) -> None:
         points, where = np.unique(np.concatenate([pairs.i, pairs.j]), return_inverse=True)
         self._F = np.ascontiguousarray(features[points], dtype=np.float64)
         self._i, self._j = np.ascontiguousarray(where.reshape(2, -1))
-        self._log_d, self._smooth, self._penalty = pairs.log_d, smooth, penalty
-        self._shape = features.shape[1], k
+        self._log_d, self._smooth = pairs.log_d, smooth
+        self._penalty, self._weights = penalty, weights[:, None]
         self._ratios, self._inverse = np.empty((2, len(pairs)))
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         from .compiled.pairs import log_ratios, pull  # noqa: PLC0415
 
-        W = flat.reshape(self._shape)
+        W = flat.reshape(self._F.shape[1], -1)
         Y = self._F @ W
         log_ratios(Y, self._i, self._j, self._log_d, self._ratios, self._inverse)
         value, slope = self._smooth(self._ratios)
@@ -274,8 +305,8 @@ class _Descent:
         forces = np.zeros_like(Y)
         pull(Y, self._i, self._j, slope * self._inverse, forces)  # the slope of log |y_i - y_j| is its inverse square
         gradient = self._F.T @ forces
-        if self._penalty:  # log of the size of W over the mean dilation: no more dependent on scale than the rest
-            size = float(np.square(W).sum())
+        if self._penalty:  # log of the size of M over the mean dilation: no more dependent on scale than the rest
+            size = float((self._weights * np.square(W)).sum())
             value += self._penalty * (0.5 * np.log(size) - float(self._ratios.mean()))
-            gradient += self._penalty / size * W
+            gradient += self._penalty / size * (self._weights * W)
         return value, gradient.ravel()

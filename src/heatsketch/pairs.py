@@ -9,8 +9,10 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ._typing import FloatArray, IntArray
+from .chunks import chunks
 from .kernels import row_distances, squared_distances
 from .neighbors import nearest_neighbors
+from .sketch import GaussianSketch
 
 __all__ = ["AllPairs", "FoundPairs", "PairSource", "Pairs", "neighbor_pairs"]
 
@@ -20,6 +22,8 @@ COINCIDENT = 1e-12
 # looked at in each round.
 NEIGHBORS = 8
 _BATCH = 1024
+# Points coincide if they do so in a few random directions, to this many digits.
+_PROJECTED, _DIGITS = 3, 9
 
 
 @dataclass(frozen=True)
@@ -115,9 +119,24 @@ class FoundPairs(PairSource):
     def __init__(self, features: FloatArray) -> None:
         self.n_samples = len(features)
         self._features = features
-        # The largest distance is between one and two times the largest from the mean.
-        self._least = COINCIDENT * 2.0 * float(np.linalg.norm(features - features.mean(axis=0), axis=1).max())
-        self._near = self._measured(*neighbor_pairs(features))
+        mean = features.mean(axis=0)
+        radius = max(float(np.linalg.norm(features[s] - mean, axis=1).max()) for s in chunks(*features.shape))
+        self._least = COINCIDENT * 2.0 * radius  # the largest distance is between one and two radii
+        self._distinct = self._representatives()
+        self._near = self._measured(*self._neighbors(features))
+
+    def _representatives(self) -> IntArray:
+        """One point of those that coincide: neighbours at no distance would crowd out the others."""
+        onto = GaussianSketch(0).matrix(self._features.shape[1], _PROJECTED).astype(self._features.dtype)
+        seen = self._features @ onto
+        rounded = np.round(seen / (np.abs(seen).max() or 1.0), _DIGITS)
+        return np.sort(np.unique(rounded, axis=0, return_index=True)[1])
+
+    def _neighbors(self, Z: FloatArray) -> tuple[IntArray, IntArray]:
+        if len(self._distinct) < 2:
+            return self._distinct[:0], self._distinct[:0]
+        i, j = neighbor_pairs(Z[self._distinct])
+        return self._distinct[i], self._distinct[j]
 
     def _measured(self, i: IntArray, j: IntArray) -> Pairs:
         d = row_distances(self._features, i, j)
@@ -126,7 +145,7 @@ class FoundPairs(PairSource):
 
     def candidates(self, Y: FloatArray, rng: np.random.Generator) -> tuple[Pairs, FloatArray]:
         """Neighbours in Y, neighbours by diffusion distance, and all pairs of a batch of points."""
-        pairs = concatenated(self._measured(*neighbor_pairs(Y)), self._near, self._batch(rng))
+        pairs = concatenated(self._measured(*self._neighbors(Y)), self._near, self._batch(rng))
         return pairs, pairs.ratios(Y)
 
     def _batch(self, rng: np.random.Generator) -> Pairs:

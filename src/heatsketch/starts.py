@@ -7,11 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from ._typing import FloatArray
+from .chunks import chunks
 from .optimize import Start
 from .sketch import GaussianSketch
 from .wide import WideSketch
 
-__all__ = ["STARTS", "make_start", "nearest_start"]
+# Directions below this fraction of the largest are not fitted.
+_LEAST = 1e-3
+
+__all__ = ["DEFAULT_STARTS", "STARTS", "make_start", "nearest_start"]
 
 
 def _spectral(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:  # noqa: ARG001
@@ -41,6 +45,7 @@ STARTS: dict[str, Callable[[WideSketch, int, FloatArray], FloatArray]] = {
     "random": _random,
     "deflated": _deflated,
 }
+DEFAULT_STARTS = ("spectral", "random", "deflated")
 
 
 def make_start(name: str, wide: WideSketch, k: int, seed: int, repeat: int = 0) -> Start:
@@ -51,7 +56,17 @@ def make_start(name: str, wide: WideSketch, k: int, seed: int, repeat: int = 0) 
 
 
 def nearest_start(wide: WideSketch, Y: FloatArray) -> Start:
-    """The sketch that is nearest to an embedding Y, (N, k), of any origin: least squares up to a shift."""
-    F = wide.features.astype(np.float64)
-    W = np.linalg.lstsq(F - F.mean(axis=0), Y - Y.mean(axis=0), rcond=None)[0]
+    """The sketch that is nearest to an embedding Y, (N, k), of any origin: least squares up to a shift.
+
+    Directions along which the kernel is smaller than a thousandth of its largest are left out: they could be fitted
+    only by huge entries that cancel.
+    """
+    F, m = wide.features, wide.features.shape[1]
+    mean, target = F.mean(axis=0, dtype=np.float64), Y - Y.mean(axis=0)
+    gram, right = np.zeros((m, m)), np.zeros((m, Y.shape[1]))
+    for rows in chunks(len(F), m):
+        some = F[rows] - mean
+        gram += some.T @ some
+        right += some.T @ target[rows]
+    W = np.linalg.pinv(gram, rcond=_LEAST**2, hermitian=True) @ right
     return Start("given", W)

@@ -10,6 +10,7 @@ from ._typing import FloatArray
 from .diffusion import diffuse
 from .directions import leading_directions
 from .heat import HeatKernel
+from .kernels import magnitude
 from .sketch import GaussianSketch
 from .spectrum import DENSE_LIMIT, eigenpairs, rounding_level
 
@@ -19,6 +20,9 @@ __all__ = ["WideSketch", "default_width", "wide_sketch"]
 _WIDTHS = 512, 256
 # Directions along which the power of the kernel is smaller than this fraction of the largest are left out.
 _NEGLIGIBLE = 1e-10
+# Columns that are multiplied at a time, and sizes of numbers whose squares, and sums of these, are numbers.
+_SLICE = 64
+_SAFE = 1e-100, 1e100
 _STREAM = 0x1DE  # keeps the columns apart from other uses of the seed
 
 
@@ -32,7 +36,12 @@ class WideSketch:
 
     Attributes
     ----------
-    M, features : ndarrays of shape (N, m)
+    M : ndarray of shape (N, m)
+    features : ndarray of shape (N, m)
+        F over `unit`, which is 1 unless F is so small or large that squares of its entries would not be numbers.
+    unit : float
+    weights : ndarray of shape (m,)
+        Squared norms of the columns of M; those of directions are 1.
     first : int
         Column of the first nontrivial direction; those after it follow in decreasing order.
     n_exact : int
@@ -43,6 +52,8 @@ class WideSketch:
 
     M: FloatArray
     features: FloatArray
+    unit: float
+    weights: FloatArray
     first: int
     n_exact: int
     exact: bool
@@ -70,24 +81,43 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     -------
     wide : WideSketch
     """
-    n = kernel.shape[0]
+    n, rounding = kernel.shape[0], rounding_level(kernel)
     # A trivial mode that is constant is absent from all distances; any other is a direction like the rest.
     known = np.empty((n, 0)) if kernel.trivial is None or kernel.trivial_is_constant else kernel.trivial[:, None]
     first = known.shape[1]
     most = n if kernel.trivial is None else n - 1
+    width = min(width, most + first)
     if most + first <= width and n <= DENSE_LIMIT:
         pairs = eigenpairs(kernel, most, solver="dense")
-        scaled = pairs.coordinates(power, rounding_level(kernel))
-        size = np.abs(pairs.values) ** power
+        scaled = pairs.coordinates(power, rounding)
+        size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)
         kept = np.flatnonzero(size > _NEGLIGIBLE * size.max(initial=0.0))
         kept = kept[np.argsort(-size[kept], kind="stable")]
         M = np.column_stack([known, pairs.vectors[:, kept]])
-        features = kernel.weigh_rows(np.column_stack([known, scaled[:, kept]]))
-        return WideSketch(M, features, first, M.shape[1], exact=True)
+        features, unit = _in_range(kernel.weigh_rows(np.column_stack([known, scaled[:, kept]])))
+        return WideSketch(M, features, unit, np.ones(M.shape[1]), first, M.shape[1], exact=True)
     r = max(1, min(width // 2, most))
-    Q = np.column_stack([known, leading_directions(kernel, r, power)]).astype(kernel.dtype)
-    rest = max(1, width - Q.shape[1])
-    G = GaussianSketch(seed ^ _STREAM).matrix(n, rest).astype(kernel.dtype)
-    M = np.column_stack([Q, (G - Q @ (Q.T @ G)) / np.sqrt(rest).astype(kernel.dtype)])
-    features = kernel.weigh_rows(diffuse(kernel, M, [power], trivial=bool(first) or kernel.trivial is None)[0])
-    return WideSketch(M, features, first, Q.shape[1], exact=False)
+    directions = leading_directions(kernel, r, power)
+    exact = first + r
+    M, features = np.empty((2, n, max(width, exact + 1)), dtype=kernel.dtype)
+    M[:, :first], M[:, first:exact] = known, directions
+    Q, rest = M[:, :exact], M.shape[1] - exact
+    for start in range(0, M.shape[1], _SLICE):  # in slices: what a product needs beside them stays small
+        some = slice(start, min(start + _SLICE, M.shape[1]))
+        random = slice(max(start, exact), some.stop)
+        if random.start < random.stop:
+            G = GaussianSketch(seed ^ _STREAM).matrix(n, random.stop - random.start, first_column=random.start - exact)
+            G = G.astype(kernel.dtype)
+            M[:, random] = (G - Q @ (Q.T @ G)) / np.sqrt(rest).astype(kernel.dtype)
+        blocks = diffuse(kernel, M[:, some], [power], trivial=bool(first) or kernel.trivial is None)
+        features[:, some] = kernel.weigh_rows(blocks[0])
+    features, unit = _in_range(features)
+    weights = np.ones(M.shape[1])
+    weights[exact:] = np.square(M[:, exact:]).sum(axis=0, dtype=np.float64)
+    return WideSketch(M, features, unit, weights, first, exact, exact=False)
+
+
+def _in_range(features: FloatArray) -> tuple[FloatArray, float]:
+    """The features in a unit in which their squares are numbers, and that unit."""
+    size = magnitude(features)
+    return (features, 1.0) if _SAFE[0] < size < _SAFE[1] else (features / features.dtype.type(size), float(size))

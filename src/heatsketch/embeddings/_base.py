@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._typing import FloatArray, IntArray
@@ -27,10 +26,11 @@ from ..inputs import KernelOptions, check_count, explained, from_user, tidy
 from ..kernels import magnitude
 from ..processes import check_pairs
 from ..progress import say, shown
+from ..sketch import resolve_seed
 from ..threads import quiet_blas
 
-# Entries of kernel rows of new points that are held at a time when their distortion is measured (256 MB).
-_ROW_ENTRIES = 1 << 25
+# Entries of kernel rows of new points whose distortion is measured (128 MB, and a few times as much to diffuse them).
+_ROW_ENTRIES = 1 << 24
 
 
 class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -121,7 +121,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if out is not None:
             self._check_common()
             self._check_parameters()
-            _check_out(out, _n_rows(X), self._columns(_n_rows(X)))
+            _check_out(out, _n_rows(X), self._n_embedded(_n_rows(X)))
         self.fit(X, y)
         if out is not None:
             out[:] = self.embedding_
@@ -215,11 +215,13 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         ----------
         X : array-like or sparse matrix of shape (m, n_features), optional
             New points, as for `transform`: how well points are placed that were not seen. At most 2000 of them are
-            measured, taken at random. By default the training points.
+            measured, and fewer where there are more than 8000 training points, taken at random. By default the training
+            points.
         quantiles : tuple of float in (0, 1/2)
             For the versions of L that leave extreme pairs out.
         exhaustive : bool, optional
-            Whether all pairs are measured; by default up to 2000 points. Otherwise L is a lower bound.
+            Whether all pairs of training points are measured; by default up to 2000 points. Otherwise L is a lower
+            bound.
         random_state : int or None
             Seed of the sample of pairs.
 
@@ -247,7 +249,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise ValueError(f"{m} new point was given; the distortion is a ratio of distances, so give at least 2.")
         size = max(2, min(ALL_PAIRS, _ROW_ENTRIES // n))
         if m > size:
-            X = X[np.sort(check_random_state(random_state).choice(m, size, replace=False))]
+            X = X[np.sort(np.random.default_rng(resolve_seed(random_state)).choice(m, size, replace=False))]
         Y = self.kernel_.at_new_points(X, self._coefficients)
         found = unseen_distortion(Y, self.kernel_, self.power_, X, quantiles=quantiles)
         return found if m <= size else replace(found, exhaustive=False)
@@ -267,9 +269,13 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _check_parameters(self) -> None:
         """Refuse parameters that only this estimator has and that make no sense."""
 
-    def _columns(self, n_samples: int) -> int:  # noqa: ARG002
-        """Number of columns that the kernel will be multiplied by, for the estimate of memory."""
+    def _n_embedded(self, n_samples: int) -> int:  # noqa: ARG002
+        """Number of columns of the embedding."""
         return int(self.n_components)
+
+    def _columns(self, n_samples: int) -> int:
+        """Number of columns that the kernel will be multiplied by, for the estimate of memory."""
+        return self._n_embedded(n_samples)
 
     @abstractmethod
     def _embed(self, kernel: HeatKernel) -> dict[str, Any]:

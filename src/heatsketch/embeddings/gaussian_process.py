@@ -245,7 +245,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         pairs_of = n_samples if self.simultaneous else None
         return components_for(self.distance_error, pairs_of) + (0 if self.n_exact == "auto" else int(self.n_exact))
 
-    def _columns(self, n_samples: int) -> int:
+    def _n_embedded(self, n_samples: int) -> int:
         return self._resolve_components(n_samples)
 
     def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
@@ -279,6 +279,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
             "embedding_": Y,
             "_exact": exact,
             "_keeps_trivial": keep,
+            "_n_drawn": int(self.n_init),
             "n_exact_": r,
             "sketch_": sketch,
             "seed_": seed,
@@ -350,9 +351,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
                 f"an interval was asked for, but distances of a {type(self.sketch_).__name__} have no known law; fit "
                 "with sketch='gaussian' or 'rademacher'."
             )
-        if self.n_init > 1:
+        if self._n_drawn > 1:
             raise ValueError(
-                f"an interval was asked for, but this sketch was picked from n_init={self.n_init}, and so does not "
+                f"an interval was asked for, but this sketch was picked from n_init={self._n_drawn}, and so does not "
                 "follow the law of one that was drawn; fit with n_init=1."
             )
         r = self.n_exact_

@@ -18,12 +18,12 @@ from ..inputs import check_count, is_number
 from ..objectives import OBJECTIVES
 from ..optimize import Plan, Round, Start, optimize
 from ..pairs import AllPairs, FoundPairs, PairSource
+from ..progress import shown
 from ..sketch import resolve_seed
-from ..starts import STARTS, make_start, nearest_start
+from ..starts import DEFAULT_STARTS, STARTS, make_start, nearest_start
 from ..wide import WideSketch, default_width, wide_sketch
 from ._base import HeatEmbedding
 
-AUTO = ("spectral", "random", "deflated")
 # Rounds where all pairs are looked at, and where the worst must be searched for.
 _ROUNDS = 14, 28
 
@@ -76,9 +76,9 @@ class HeatSketch(HeatEmbedding):
         other random numbers. "auto" takes one of each. An array is an embedding of your own, whose nearest sketch is
         taken.
     width : int or "auto", default="auto"
-        Columns of the wide sketch, at least `n_components`. Where the kernel has no more nontrivial eigenvectors than
-        that, all are taken; otherwise half of the columns are leading directions and half sketch the remainder.
-        "auto" is 512 up to 2000 points and 256 for more.
+        Columns of the wide sketch, at least `n_components`: half of them leading directions of the kernel, half a
+        random sketch of the remainder. Up to 2000 points, if the kernel has no more nontrivial eigenvectors than that,
+        all of them are taken instead. "auto" is 512 up to 2000 points and 256 for more.
     n_rounds : int or "auto", default="auto"
         Rounds of optimisation, before each of which the worst pairs are looked for: 14 up to 2000 points, 28 for more.
     n_steps : int, default=15
@@ -109,7 +109,8 @@ class HeatSketch(HeatEmbedding):
         Measured against exact diffusion distances, on all pairs up to 2000 points. For more it is measured on random
         pairs and on the worst that are found, and L is a lower bound.
     history_ : list of Round
-        What was measured in each round: ``start``, ``number``, ``distortion``, ``n_pairs``, ``seconds``.
+        What was measured in each round: ``start``, ``number``, ``distortion``, ``n_pairs``, ``seconds``. Beyond 2000
+        points it is measured against the distances of the wide sketch.
     init_ : str
         The start that won.
     width_ : int
@@ -227,49 +228,62 @@ class HeatSketch(HeatEmbedding):
 
     def _names(self) -> tuple[str, ...] | None:
         """Names of the starts, or None where an embedding is given."""
-        given = [self.init] if isinstance(self.init, str) else self.init
-        if isinstance(given, (list, tuple)) and given and all(isinstance(name, str) for name in given):
-            unknown = [name for name in given if name not in (*STARTS, "auto")]
+        named = [self.init] if isinstance(self.init, str) else self.init
+        if isinstance(named, Sequence) and named and all(isinstance(name, str) for name in named):
+            unknown = [name for name in named if name not in (*STARTS, "auto")]
             if unknown:
                 raise ValueError(
                     f"init={self.init!r} was given; known are 'auto' and {tuple(STARTS)}, one or several, or an array "
                     "of shape (n_samples, n_components)."
                 )
-            return tuple(name for one in given for name in (AUTO if one == "auto" else (one,)))
-        array = np.asarray(self.init)
-        if array.ndim != 2 or array.shape[1] != self.n_components or array.dtype.kind not in "iuf":
+            return tuple(name for one in named for name in (DEFAULT_STARTS if one == "auto" else (one,)))
+        shape, kind = np.shape(self.init), getattr(self.init, "dtype", np.dtype(float)).kind
+        if len(shape) != 2 or shape[1] != self.n_components or kind not in "iuf":
             raise ValueError(
-                f"init was given as an array of shape {array.shape} and dtype {array.dtype}; it must be real of shape "
-                f"(n_samples, {self.n_components}), or name some of {tuple(STARTS)}."
+                f"init was given as {type(self.init).__name__} of shape {shape}; it must be real numbers of shape "
+                f"(n_samples, {self.n_components}), or name one or several of {tuple(STARTS)}."
             )
         return None
 
     def _columns(self, n_samples: int) -> int:
-        width = default_width(n_samples) if isinstance(self.width, str) else int(self.width)
-        return max(width, int(self.n_components))
+        return self._width(n_samples, int(self.n_components))
+
+    def _width(self, n_samples: int, k: int) -> int:
+        """Columns of the wide sketch for k components."""
+        return max(default_width(n_samples) if isinstance(self.width, str) else int(self.width), k)
 
     def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
         n, k, seed = kernel.shape[0], int(self.n_components), resolve_seed(self.random_state)
-        wide = self._widen(kernel, n, seed)
         names = self._names()
-        if names is None:
-            given = np.asarray(self.init, dtype=np.float64)
-            if len(given) != n or not np.isfinite(given).all():
-                raise ValueError(
-                    f"init was given as an array of {len(given)} rows for {n} samples; it must have a row of finite "
-                    "numbers for each sample."
-                )
-            starts = [nearest_start(wide, given)]
-        else:
-            starts = [make_start(name, wide, k, seed, names[:at].count(name)) for at, name in enumerate(names)]
-        return self._optimise(kernel, wide, starts, seed)
+        given = None if names else self._given(n)
+        wide = self._widen(kernel, k, float(self.power), seed)
+        starts = self._starts(wide, names, k, seed) if given is None else [nearest_start(wide, given)]
+        if not starts[0].W.any():
+            raise ValueError("init was given as an array of equal rows, of which no distance is left to start from.")
+        return self._optimise(kernel, wide, starts, float(self.power), seed)
 
-    def _widen(self, kernel: HeatKernel, n: int, seed: int) -> WideSketch:
-        wide = wide_sketch(kernel, float(self.power), self._columns(n), seed)
-        self._refuse_collapse(wide.features, self.power)
+    def _given(self, n_samples: int) -> FloatArray:
+        """The embedding to start from."""
+        given = np.asarray(self.init, dtype=np.float64)
+        if len(given) != n_samples or not np.isfinite(given).all():
+            raise ValueError(
+                f"init was given as an array of {len(given)} rows for {n_samples} samples; it must have a row of "
+                "finite numbers for each sample."
+            )
+        return given
+
+    def _starts(self, wide: WideSketch, names: Sequence[str] | None, k: int, seed: int) -> list[Start]:
+        names = names or DEFAULT_STARTS
+        return [make_start(name, wide, k, seed, names[:at].count(name)) for at, name in enumerate(names)]
+
+    def _widen(self, kernel: HeatKernel, k: int, power: float, seed: int) -> WideSketch:
+        wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), seed)
+        self._refuse_collapse(wide.features, power)
         return wide
 
-    def _optimise(self, kernel: HeatKernel, wide: WideSketch, starts: list[Start], seed: int) -> dict[str, Any]:
+    def _optimise(
+        self, kernel: HeatKernel, wide: WideSketch, starts: list[Start], power: float, seed: int
+    ) -> dict[str, Any]:
         plan = Plan(
             OBJECTIVES[self.objective],
             _ROUNDS[kernel.shape[0] > ALL_PAIRS] if isinstance(self.n_rounds, str) else int(self.n_rounds),
@@ -278,11 +292,11 @@ class HeatSketch(HeatEmbedding):
             float(self.regularization),
             self.callback,
         )
-        source = _pair_source(kernel, wide, float(self.power))
-        found = optimize(wide.features, source, starts, plan, seed)
+        source = _pair_source(kernel, wide, power)
+        found = optimize(wide.features, source, starts, plan, seed, weights=wide.weights)
         M = (wide.M @ found.W).astype(kernel.dtype)
         keep = not kernel.trivial_is_constant
-        Z = coefficients(kernel, M, self.power, trivial=keep)
+        Z = coefficients(kernel, M, power, trivial=keep)
         Y = self._place(kernel, Z)
         return {
             "_M": M,
@@ -294,7 +308,7 @@ class HeatSketch(HeatEmbedding):
             "seed_": seed,
             "init_": found.start,
             "history_": found.history,
-            "distortion_": kernel_distortion(Y, kernel, float(self.power)),
+            "distortion_": kernel_distortion(Y, kernel, power),
         }
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
@@ -317,16 +331,16 @@ class HeatSketch(HeatEmbedding):
         """
         check_is_fitted(self)
         n = check_count(n, "n")
-        kernel, k, dtype = self.kernel_, self.n_components_ + n, self.embedding_.dtype
-        wide = self._widen(kernel, kernel.shape[0], self.seed_)
-        present = nearest_start(wide, self.embedding_.astype(np.float64)).W
-        beside = make_start("random", wide, n, self.seed_, 1).W
-        starts = [
-            Start("present", np.column_stack([present, beside * np.linalg.norm(present) / np.linalg.norm(beside)]))
-        ]
-        names = self._names() or AUTO
-        starts += [make_start(name, wide, k, self.seed_, names[:at].count(name)) for at, name in enumerate(names)]
-        for name, value in self._optimise(kernel, wide, starts, self.seed_).items():
+        self._check_parameters()
+        kernel, k, dtype, seed = self.kernel_, self.n_components_ + n, self.embedding_.dtype, self.seed_
+        with shown(self.verbose):
+            wide = self._widen(kernel, k, self.power_, seed)
+            present = nearest_start(wide, self.embedding_.astype(np.float64)).W
+            beside = make_start("random", wide, n, seed, repeat=k).W  # columns that no other start has
+            beside *= np.linalg.norm(present) / np.linalg.norm(beside)
+            starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, self._names(), k, seed)]
+            fitted = self._optimise(kernel, wide, starts, self.power_, seed)
+        for name, value in fitted.items():
             setattr(self, name, value)
         self.embedding_ = self.embedding_.astype(dtype, copy=False)
         return self
@@ -335,4 +349,6 @@ class HeatSketch(HeatEmbedding):
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSource:
     """All pairs with their exact distances while that is soon done; else those that a search in the sketch finds."""
     n = kernel.shape[0]
-    return AllPairs(diffusion_distances(kernel, power), n) if n <= ALL_PAIRS else FoundPairs(wide.features)
+    if n > ALL_PAIRS:
+        return FoundPairs(wide.features)
+    return AllPairs(diffusion_distances(kernel, power) / wide.unit, n)

@@ -10,7 +10,7 @@ GPSBB    the same, bistochastic
 =======  ==================================================================================
 
 Beyond the paper: GPXS and GPXB take half of the k coordinates exactly, from eigenvectors, and sketch the remainder
-(``n_exact`` of :class:`heatsketch.GaussianProcessEmbedding`).
+(``n_exact`` of :class:`heatsketch.GaussianProcessEmbedding`); HSS and HSB are :class:`heatsketch.HeatSketch`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ from .._typing import FloatArray
 from ..diffusion import diffuse
 from ..distances import diffusion_distances
 from ..heat import HeatKernel, heat_kernel
+from ..objectives import Bilipschitz
+from ..optimize import Plan, optimize
+from ..pairs import AllPairs
 from ..sketch import make_sketch
 from ..spectrum import Eigenpairs, eigenpairs, rounding_level
+from ..starts import DEFAULT_STARTS, make_start
+from ..wide import WideSketch, default_width, wide_sketch
 
 __all__ = ["BEYOND", "METHODS", "PAPER_METHODS", "Method", "Scene", "formed_kernel"]
 
@@ -72,8 +77,8 @@ class Scene:
         return self._known[key][0]
 
     def seconds(self, *keys: tuple[str, ...]) -> float:
-        """Time that was spent on what the keys name."""
-        return sum(self._known[key][1] for key in keys)
+        """Time that was spent on what the keys, or keys that begin with them, name."""
+        return sum(spent for known, (_, spent) in self._known.items() if any(known[: len(key)] == key for key in keys))
 
     def kernel(self, normalization: str) -> HeatKernel:
         """Heat kernel of the points, every pair kept."""
@@ -107,6 +112,30 @@ class Scene:
 
         blocks: dict[int, FloatArray] = self._once(("sketched", normalization, law), compute)
         return blocks
+
+    def wide(self, normalization: str, power: int) -> WideSketch:
+        """The wide sketch that HeatSketch chooses from."""
+        kernel, width = self.kernel(normalization), default_width(len(self.X))
+        compute = partial(wide_sketch, kernel, float(power), width, self.seed)
+        wide: WideSketch = self._once(("wide", normalization, str(power)), compute)
+        return wide
+
+    def pairs(self, normalization: str, power: int) -> AllPairs:
+        """All pairs with the diffusion distances of the kernel."""
+        d = self.distances("diffusion", normalization, power)
+        pairs: AllPairs = self._once(("pairs", normalization, str(power)), lambda: AllPairs(d, len(self.X)))
+        return pairs
+
+    def optimised(self, normalization: str, power: int, k: int) -> FloatArray:
+        """HeatSketch in k dimensions."""
+        wide, pairs = self.wide(normalization, power), self.pairs(normalization, power)
+        starts = [make_start(name, wide, k, self.seed) for name in DEFAULT_STARTS]
+
+        def compute() -> FloatArray:
+            return wide.features @ optimize(wide.features, pairs, starts, Plan(Bilipschitz), self.seed).W
+
+        Y: FloatArray = self._once(("optimised", normalization, str(power), str(k)), compute)
+        return Y
 
     def distances(self, kind: str, normalization: str, power: int) -> FloatArray:
         """Condensed distances to compare with: Euclidean, or the diffusion distance of the method's own kernel."""
@@ -191,6 +220,18 @@ class HalfExact(Sketched):
         return ("eigenpairs", self.normalization), *super().uses
 
 
+@dataclass(frozen=True)
+class Optimised(Method):
+    """HeatSketch."""
+
+    def embed(self, scene: Scene, k: int, power: int) -> FloatArray:
+        return scene.optimised(self.normalization, power, k)
+
+    @property
+    def uses(self) -> tuple[tuple[str, ...], ...]:
+        return (("wide", self.normalization), ("pairs", self.normalization), ("optimised", self.normalization))
+
+
 def _both(kind: type[Method], name: str, label: str, **law: str) -> dict[str, Method]:
     """The method with either normalisation; S and B end their names as in the paper."""
     return {
@@ -206,6 +247,9 @@ _PAPER = {
     **_both(Sketched, "GP", "Gaussian process", law="gaussian"),
     **_both(Sketched, "GPSB", "Bernoulli signs", law="rademacher"),
 }
-_OURS = _both(HalfExact, "GPX", "half exact, half sketched", law="gaussian")
+_OURS = {
+    **_both(HalfExact, "GPX", "half exact, half sketched", law="gaussian"),
+    **_both(Optimised, "HS", "HeatSketch"),
+}
 METHODS: dict[str, Method] = _PAPER | _OURS
 PAPER_METHODS, BEYOND = tuple(_PAPER), tuple(_OURS)

@@ -47,8 +47,10 @@ _COLOURS = {
     "GPSBB": "#CC79A7",
     "GPXS": "#000000",
     "GPXB": "#7F7F7F",
+    "HSS": "#8B1E8B",
+    "HSB": "#B86FB8",
 }
-_MARKERS = dict(zip(_COLOURS, "oosshhDD", strict=True))
+_MARKERS = dict(zip(_COLOURS, "oosshhDD^^", strict=True))
 PALETTE = tuple(_COLOURS.values())
 
 STYLE: Any = {

@@ -1,0 +1,1 @@
+"""HeatSketch against the paper's methods and others: ``python -m benchmarks.study``."""

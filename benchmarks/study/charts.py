@@ -1,0 +1,168 @@
+"""The paper's charts, extended by HeatSketch, and the same on points that were not seen.
+
+Trials, points and random matrices are those of ``heatsketch reproduce``: what the paper's methods get here is what they
+get there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from heatsketch._typing import FloatArray
+from heatsketch.datasets import PAPER
+from heatsketch.diffusion import coefficients
+from heatsketch.distances import diffusion_distances
+from heatsketch.distortion import measure_distortion
+from heatsketch.experiments.catalogue import EXPERIMENTS
+from heatsketch.experiments.experiment import Experiment, Row, sample
+from heatsketch.experiments.methods import formed_kernel
+from heatsketch.objectives import OBJECTIVES
+from heatsketch.optimize import Plan, optimize
+from heatsketch.pairs import AllPairs
+from heatsketch.sketch import make_sketch
+from heatsketch.spectrum import eigenpairs, rounding_level
+from heatsketch.starts import DEFAULT_STARTS, make_start
+from heatsketch.wide import WideSketch, default_width, wide_sketch
+
+__all__ = ["CHARTS", "Chart", "Stage"]
+
+NORMALIZATIONS = {"S": "symmetric", "B": "bistochastic"}
+
+
+@dataclass
+class Stage:
+    """One sample of a data set, its kernel, and as many points that are not in it."""
+
+    X: FloatArray
+    unseen: FloatArray
+    bandwidth: float
+    power: int
+    normalization: str
+    width: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.kernel = formed_kernel(self.X, self.bandwidth, self.normalization)
+        self.keep = not self.kernel.trivial_is_constant
+
+    def both(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The embeddings of the points and of those that are not seen, from their coefficients."""
+        return self.kernel.place(Z), self.kernel.at_new_points(self.unseen, np.ascontiguousarray(Z))
+
+    @cached_property
+    def spectral(self) -> tuple[FloatArray, FloatArray]:
+        """Diffusion maps in as many dimensions as are wanted at most."""
+        pairs = eigenpairs(self.kernel, self.width)
+        return self.both(pairs.coordinates(self.power - 1.0, rounding_level(self.kernel)))
+
+    @cached_property
+    def sketched(self) -> tuple[FloatArray, FloatArray]:
+        """A Gaussian process embedding times sqrt(k)."""
+        n = len(self.X)
+        G = make_sketch("gaussian", self.seed, n).matrix(n, self.width)
+        return self.both(coefficients(self.kernel, G, self.power, trivial=self.keep))
+
+    @cached_property
+    def wide(self) -> WideSketch:
+        """The wide sketch of HeatSketch."""
+        return wide_sketch(self.kernel, float(self.power), default_width(len(self.X)), self.seed)
+
+    @cached_property
+    def wide_unseen(self) -> FloatArray:
+        """Its rows at the points that are not seen."""
+        Z = coefficients(self.kernel, self.wide.M, self.power, trivial=self.keep)
+        return self.kernel.at_new_points(self.unseen, np.ascontiguousarray(Z))
+
+    @cached_property
+    def distances(self) -> tuple[FloatArray, FloatArray]:
+        """Exact diffusion distances, condensed, of either set of points."""
+        n = len(self.X)
+        columns = coefficients(self.kernel, np.eye(n), self.power, trivial=self.keep)
+        rows = self.kernel.at_new_points(self.unseen, columns)
+        return diffusion_distances(self.kernel, self.power), pdist(rows)
+
+    @cached_property
+    def pairs(self) -> AllPairs:
+        """All pairs of the points that are seen."""
+        return AllPairs(self.distances[0], len(self.X))
+
+    def optimised(self, k: int, **plan: Any) -> tuple[FloatArray, FloatArray]:
+        """HeatSketch, as the estimator computes it."""
+        starts = [make_start(name, self.wide, k, self.seed) for name in DEFAULT_STARTS]
+        found = optimize(self.wide.features, self.pairs, starts, Plan(OBJECTIVES["bilipschitz"], **plan), self.seed)
+        return self.wide.features @ found.W, self.wide_unseen @ found.W
+
+    def measured(self, both: tuple[FloatArray, FloatArray]) -> Row:
+        """Log L on points that are seen and on those that are not."""
+        seen, unseen = (measure_distortion(Y, d, quantiles=()).log for Y, d in zip(both, self.distances, strict=True))
+        return {"log_L": seen, "log_L_unseen": unseen}
+
+
+@dataclass(frozen=True)
+class Chart(Experiment):
+    """log L of diffusion maps, Gaussian process embeddings and HeatSketch, for every k, on seen and unseen points.
+
+    ``seconds`` is the time of HeatSketch's optimisation, on one thread.
+    """
+
+    data: str = "circle"
+    bandwidth: float = 1.0
+    power: int = 1
+    n_components: tuple[int, ...] = (2,)
+
+    def stage(self, index: int, normalization: str) -> Stage:
+        """What the methods of a trial share."""
+        X = sample(self.data, self.n_samples, self.points_seed(index))
+        unseen = sample(self.data, self.n_samples, self.other_seed(index))
+        width = max(self.n_components)
+        return Stage(X, unseen, self.bandwidth, self.power, normalization, width, self.sketch_seed(index))
+
+    def trial(self, index: int) -> list[Row]:
+        """Rows of one trial."""
+        rows: list[Row] = []
+        for letter, normalization in NORMALIZATIONS.items():
+            stage = self.stage(index, normalization)
+            for k in self.n_components:
+                spectral, sketched = (tuple(Y[:, :k] for Y in both) for both in (stage.spectral, stage.sketched))
+                stage.wide, stage.wide_unseen, stage.pairs  # noqa: B018 (shared by all k, so not in their time)
+                start = perf_counter()
+                ours = stage.optimised(k)
+                seconds = perf_counter() - start
+                for name, both in (("DM", spectral), ("GP", sketched), ("HS", ours)):
+                    row = {"method": name + letter, "k": k} | stage.measured(both)  # type: ignore[arg-type]
+                    rows.append(row | {"seconds": seconds if name == "HS" else 0.0})
+        return rows
+
+
+def _chart(name: str, effort: float) -> Chart:
+    setting = PAPER[name]
+    low, high = setting.n_components
+    return Chart(
+        name,
+        setting.n_samples,
+        setting.n_trials,
+        seed=EXPERIMENTS[name].seed,
+        effort=effort,
+        data=name,
+        bandwidth=setting.bandwidth,
+        power=setting.power,
+        n_components=tuple(range(low, high + 1)),
+    )
+
+
+CHARTS = {
+    name: _chart(name, effort)
+    for name, effort in (
+        ("circle_with_outliers", 1.5),
+        ("circle", 4.0),
+        ("stretched_torus", 10.0),
+        ("gaussian_clouds", 7.0),
+        ("klein_bottle", 26.0),
+    )
+}
