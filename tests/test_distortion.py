@@ -121,7 +121,7 @@ class TestSampled:
 
 
 def test_large_data_are_sampled_by_default(monkeypatch, torus):
-    monkeypatch.setattr("heatsketch.distortion._ALL_PAIRS", 100)
+    monkeypatch.setattr("heatsketch.distortion.ALL_PAIRS", 100)
     model = hs.DiffusionMaps(2, bandwidth=1.0).fit(torus)
     assert not kernel_distortion(model.embedding_, model.kernel_, 8).exhaustive
 

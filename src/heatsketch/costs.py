@@ -136,7 +136,8 @@ def estimate(
     estimate : Estimate
         Mostly within a factor of two of what a fit of :class:`GaussianProcessEmbedding` takes (`docs/scale.md` has the
         measurements). `n_exact` adds the products of its directions; eigenvectors (:class:`DiffusionMaps`) take as much
-        memory, and time that depends on the spectrum.
+        memory, and time that depends on the spectrum; :class:`HeatSketch` takes the memory of as many components as its
+        sketch has columns (256 beyond 2000 points) and somewhat more.
 
     Examples
     --------
