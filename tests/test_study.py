@@ -115,6 +115,14 @@ class TestPage:
         lost = unseen[unseen["share"] >= 1]
         assert set(zip(lost["data"], lost["k"], strict=True)) == {("gaussian_clouds", 2)}
 
+    def test_the_readme_tells_them(self, tables):
+        charts = judged(tables)[:5]
+        readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+        above, plane = (verdict.measured.partition(" in ")[0] for verdict in charts[1:3])
+        assert f"its log L is {above} of that of the better" in readme
+        assert f"{plane} of it in the plane" in readme
+        assert f"below both {charts[4].measured.partition(';')[0]} settings" in readme
+
     def test_the_papers_methods_are_those_of_the_reproduction(self, tables):
         """The same trials, points and random matrices: means of diffusion maps and sketches agree."""
         for name in CHARTS:
