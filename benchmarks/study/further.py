@@ -102,9 +102,8 @@ def _row(name: str, k: int, model: Any, seen: tuple[Any, FloatArray], unseen: tu
     return row | {f"{m}_unseen": on_unseen.get(m, np.nan) for m in ("log_L", "spearman")} | {"seconds": seconds}
 
 
+_NAMES = {name.replace(" ", "_").replace("^", ""): name for name in SHAPES} | {"les_miserables": "Les Misérables"}
 FURTHER = {
-    name.replace(" ", "_").replace("^", ""): Further(
-        name.replace(" ", "_").replace("^", ""), n, trials, seed=101 + number, effort=60.0, data=name
-    )
-    for number, (name, n, trials) in enumerate([*((name, 500, 3) for name in SHAPES), ("Les Misérables", 77, 3)])
+    name: Further(name, 500 if data in SHAPES else 77, 3, seed=101 + number, effort=60.0, data=data)
+    for number, (name, data) in enumerate(_NAMES.items())
 }
