@@ -145,7 +145,7 @@ def optimize(
     """
     opening = max(1, round(_OPENING * plan.n_rounds))
     total = opening * (len(starts) - 1) + plan.n_rounds
-    with quiet_blas(), task("optimising the sketch") as advance:  # one thread: the same steps on every machine
+    with quiet_blas(), task("optimising the sketch") as advance:  # one thread: the same steps with any number
         clock = _Clock(plan.callback, lambda done: advance(done, total))
         draws = np.random.default_rng(seed).spawn(len(starts))
         weights = np.ones(features.shape[1]) if weights is None else weights

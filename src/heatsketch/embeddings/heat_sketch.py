@@ -93,7 +93,8 @@ class HeatSketch(HeatEmbedding):
         best embedding so far is kept.
     device : {"auto", "cpu"}, default="auto"
     random_state : int, RandomState, Generator or None, default=None
-        An integer gives the same embedding on every call.
+        An integer gives the same embedding on every call. (Where BLAS runs on another number of threads, the rounding
+        of the kernel may lead the optimisation to another embedding, about as good.)
     tol : float, default=1e-8
         Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32).
     max_iter : int, default=1000

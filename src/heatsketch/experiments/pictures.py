@@ -51,7 +51,7 @@ _COLOURS = {
     "HSB": "#B86FB8",
 }
 _MARKERS = dict(zip(_COLOURS, "oosshhDD^^", strict=True))
-PALETTE = tuple(_COLOURS.values())
+PALETTE = tuple(_COLOURS.values())[:8]  # four pairs, for pictures of other things than methods
 
 STYLE: Any = {
     "font.size": 9,
