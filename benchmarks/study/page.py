@@ -39,9 +39,9 @@ _INTRODUCTION = """
 Diffusion maps (DM), Gaussian process embeddings (GP) and HeatSketch (HS) on the paper's data with the paper's
 parameters and trial counts, on data that HeatSketch was not designed on, on points that were not seen, and by other
 measures than the one that it minimises. S and B are the symmetric and the bistochastic kernel. Trials, points and
-random matrices of the charts are those of `heatsketch reproduce`; no setting of HeatSketch differs from its default
-anywhere on this page. Its defaults were chosen on other samples of the paper's data, after a first look at four of
-these trials.
+random matrices of the charts are those of `heatsketch reproduce`; settings of HeatSketch are its defaults except
+where the name of a row or column says otherwise. Its defaults were chosen on other samples of the paper's data, after
+a first look at four of these trials.
 """
 _CHARTS = """
 Mean of log L over the trials; error bars are standard deviations. Left on the points that were fitted, right on as
