@@ -30,7 +30,7 @@ from heatsketch.experiments.figures import FIGURES
 from heatsketch.experiments.page import render_html
 from heatsketch.experiments.pictures import FORMATS, save
 from heatsketch.experiments.pictures_theory import DRAWINGS, draw
-from heatsketch.experiments.runner import run
+from heatsketch.experiments.runner import _interrupts_held, run
 from heatsketch.experiments.store import Store, write_whole
 
 
@@ -431,14 +431,24 @@ def test_interrupting_early_does_not_hang(tmp_path, delay):
     process = _started("reproduce", "klein_bottle", "-j", "2", "-o", str(tmp_path / "out"))
     time.sleep(delay)  # while libraries are imported, or processes started
     os.killpg(process.pid, signal.SIGINT)
-    try:
-        process.communicate(timeout=10)
-    except subprocess.TimeoutExpired:
-        # While processes are being started interrupts are ignored, so that these do not get them: one presses again.
-        os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=60)
+    process.communicate(timeout=60)
     assert process.returncode in (130, -signal.SIGINT, 1)
     assert process.returncode == 130 or not (tmp_path / "out").exists()
+
+
+def test_an_interrupt_while_processes_start_is_neither_lost_nor_theirs():
+    ask = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    with _interrupts_held():
+        inside = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
+    after = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
+    assert (inside.strip(), after.strip()) == ("True", "False")
+
+    def interrupted():
+        with _interrupts_held():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
 
 
 def test_errors_on_the_command_line_are_not_tracebacks(tmp_path):

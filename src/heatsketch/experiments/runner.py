@@ -189,7 +189,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_follow_parent)
     try:
-        with _interrupts_ignored():  # which the processes inherit: Ctrl-C is left to this one, which writes first
+        with _interrupts_held():  # as the processes inherit: Ctrl-C is left to this one, which writes first
             started = [pool.submit(os.getpid) for _ in range(jobs)]
         wait(started)
         yield pool
@@ -198,15 +198,16 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread has interrupts
+def _interrupts_held() -> Iterator[None]:
+    """Hold interrupts back: processes started inside never get them, and one that comes meanwhile is raised after."""
+    if sys.platform == "win32":  # which has no masks, and sends interrupts by other ways
+        yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _follow_parent() -> None:
