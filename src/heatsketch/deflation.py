@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._typing import FloatArray
-from .diffusion import diffuse
 from .directions import leading_directions
 from .heat import HeatKernel
 from .kernels import magnitude, row_distances
-from .sketch import GaussianSketch
+from .wide import deflated_sketch
 
 __all__ = ["Split", "best_split"]
 
@@ -65,9 +64,7 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
         return Split(np.empty((n, 0), dtype=kernel.dtype), np.array([np.sqrt(2.0 / k)]))
     measured = min(most + _FURTHER, others)
     Q = leading_directions(kernel, measured, power)
-    G = GaussianSketch(seed ^ _STREAM).matrix(n, _PILOT).astype(kernel.dtype)
-    M = np.column_stack([Q, (G - Q @ (Q.T @ G)) / np.sqrt(_PILOT).astype(kernel.dtype)])
-    F = kernel.weigh_rows(diffuse(kernel, M, [power], trivial=not kernel.trivial_is_constant)[0]).astype(np.float64)
+    F = deflated_sketch(kernel, Q, _PILOT, power, seed ^ _STREAM)[1].astype(np.float64)
     F /= magnitude(F)
     i, j = np.random.default_rng([seed, _STREAM]).integers(0, n, (2, _PAIRS))
     i, j = i[i != j], j[i != j]

@@ -15,7 +15,7 @@ from .diffusion import coefficients, diffuse
 from .distances import diffusion_distances
 from .heat import HeatKernel
 from .kernels import magnitude, row_distances
-from .pairs import COINCIDENT, neighbor_pairs
+from .pairs import COINCIDENT, distinct_points, neighbor_pairs
 from .sketch import GaussianSketch, philox, resolve_seed
 
 __all__ = [
@@ -266,8 +266,7 @@ def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> 
     G = GaussianSketch(seed ^ _OTHER_SEED).matrix(len(Y), _WIDTH) / np.sqrt(_WIDTH)
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
     wide = wide / magnitude(wide)
-    # Coincident points are no pair, and would crowd out the neighbours: one of each is enough.
-    distinct = np.unique(np.round(wide, 9), axis=0, return_index=True)[1]
+    distinct = distinct_points(wide)
     found = []
     for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
         pairs = distinct[np.column_stack(neighbor_pairs(here[distinct]))]

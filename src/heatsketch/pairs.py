@@ -14,7 +14,7 @@ from .kernels import row_distances, squared_distances
 from .neighbors import nearest_neighbors
 from .sketch import GaussianSketch
 
-__all__ = ["AllPairs", "FoundPairs", "PairSource", "Pairs", "neighbor_pairs"]
+__all__ = ["AllPairs", "FoundPairs", "PairSource", "Pairs", "distinct_points", "neighbor_pairs"]
 
 # Pairs closer than this fraction of the largest distance coincide: their ratio would be rounding over rounding.
 COINCIDENT = 1e-12
@@ -122,15 +122,8 @@ class FoundPairs(PairSource):
         mean = features.mean(axis=0)
         radius = max(float(np.linalg.norm(features[s] - mean, axis=1).max()) for s in chunks(*features.shape))
         self._least = COINCIDENT * 2.0 * radius  # the largest distance is between one and two radii
-        self._distinct = self._representatives()
+        self._distinct = distinct_points(features)
         self._near = self._measured(*self._neighbors(features))
-
-    def _representatives(self) -> IntArray:
-        """One point of those that coincide: neighbours at no distance would crowd out the others."""
-        onto = GaussianSketch(0).matrix(self._features.shape[1], _PROJECTED).astype(self._features.dtype)
-        seen = self._features @ onto
-        rounded = np.round(seen / (np.abs(seen).max() or 1.0), _DIGITS)
-        return np.sort(np.unique(rounded, axis=0, return_index=True)[1])
 
     def _neighbors(self, Z: FloatArray) -> tuple[IntArray, IntArray]:
         if len(self._distinct) < 2:
@@ -160,6 +153,13 @@ class FoundPairs(PairSource):
         """At most `size` pairs at random."""
         i, j = rng.integers(0, self.n_samples, (2, size))
         return self._measured(*(ends[i != j] for ends in (i, j)))
+
+
+def distinct_points(Z: FloatArray) -> IntArray:
+    """One point of those that coincide in Z, (N, d): neighbours at no distance would crowd out the others."""
+    seen = Z @ GaussianSketch(0).matrix(Z.shape[1], _PROJECTED).astype(Z.dtype)
+    rounded = np.round(seen / (np.abs(seen).max() or 1.0), _DIGITS)
+    return np.sort(np.unique(rounded, axis=0, return_index=True)[1])
 
 
 def neighbor_pairs(Z: FloatArray, k: int = NEIGHBORS) -> tuple[IntArray, IntArray]:

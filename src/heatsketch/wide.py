@@ -14,7 +14,7 @@ from .kernels import magnitude
 from .sketch import GaussianSketch
 from .spectrum import DENSE_LIMIT, eigenpairs, rounding_level
 
-__all__ = ["WideSketch", "default_width", "wide_sketch"]
+__all__ = ["WideSketch", "default_width", "deflated_sketch", "wide_sketch"]
 
 # Columns by default: for data whose kernel is diagonalised, and for larger ones.
 _WIDTHS = 512, 256
@@ -44,8 +44,6 @@ class WideSketch:
         Squared norms of the columns of M; those of directions are 1.
     first : int
         Column of the first nontrivial direction; those after it follow in decreasing order.
-    n_exact : int
-        Directions, the trivial one included; columns after them are random.
     exact : bool
         Whether the directions span all of the kernel.
     """
@@ -55,7 +53,6 @@ class WideSketch:
     unit: float
     weights: FloatArray
     first: int
-    n_exact: int
     exact: bool
 
 
@@ -95,26 +92,48 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
         kept = kept[np.argsort(-size[kept], kind="stable")]
         M = np.column_stack([known, pairs.vectors[:, kept]])
         features, unit = _in_range(kernel.weigh_rows(np.column_stack([known, scaled[:, kept]])))
-        return WideSketch(M, features, unit, np.ones(M.shape[1]), first, M.shape[1], exact=True)
-    r = max(1, min(width // 2, most))
-    directions = leading_directions(kernel, r, power)
-    exact = first + r
-    M, features = np.empty((2, n, max(width, exact + 1)), dtype=kernel.dtype)
-    M[:, :first], M[:, first:exact] = known, directions
-    Q, rest = M[:, :exact], M.shape[1] - exact
-    for start in range(0, M.shape[1], _SLICE):  # in slices: what a product needs beside them stays small
-        some = slice(start, min(start + _SLICE, M.shape[1]))
-        random = slice(max(start, exact), some.stop)
-        if random.start < random.stop:
-            G = GaussianSketch(seed ^ _STREAM).matrix(n, random.stop - random.start, first_column=random.start - exact)
-            G = G.astype(kernel.dtype)
-            M[:, random] = (G - Q @ (Q.T @ G)) / np.sqrt(rest).astype(kernel.dtype)
-        blocks = diffuse(kernel, M[:, some], [power], trivial=bool(first) or kernel.trivial is None)
-        features[:, some] = kernel.weigh_rows(blocks[0])
+        return WideSketch(M, features, unit, np.ones(M.shape[1]), first, exact=True)
+    directions = leading_directions(kernel, max(1, min(width // 2, most)), power)
+    Q = np.column_stack([known, directions]).astype(kernel.dtype)
+    M, features = deflated_sketch(kernel, Q, max(1, width - Q.shape[1]), power, seed ^ _STREAM)
     features, unit = _in_range(features)
     weights = np.ones(M.shape[1])
-    weights[exact:] = np.square(M[:, exact:]).sum(axis=0, dtype=np.float64)
-    return WideSketch(M, features, unit, weights, first, exact, exact=False)
+    weights[Q.shape[1] :] = np.square(M[:, Q.shape[1] :]).sum(axis=0, dtype=np.float64)
+    return WideSketch(M, features, unit, weights, first, exact=False)
+
+
+def deflated_sketch(
+    kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) S^t M``: exact along Q, unbiased in squared distances.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    Q : ndarray of shape (N, r)
+        Orthonormal directions, of the kernel's dtype.
+    n_random : int
+        Columns of the Gaussian matrix G.
+    power : float
+    seed : int
+        Of G.
+
+    Returns
+    -------
+    M, features : ndarrays of shape (N, r + n_random)
+    """
+    n, r = Q.shape
+    G = GaussianSketch(seed)
+    M, features = np.empty((2, n, r + n_random), dtype=kernel.dtype)
+    M[:, :r] = Q
+    for start in range(0, n_random, _SLICE):  # in slices: what is needed beside them stays small
+        block = G.matrix(n, min(_SLICE, n_random - start), first_column=start).astype(kernel.dtype)
+        M[:, r + start : r + start + block.shape[1]] = (block - Q @ (Q.T @ block)) / np.sqrt(n_random).astype(Q.dtype)
+    for start in range(0, M.shape[1], _SLICE):
+        some = slice(start, start + _SLICE)
+        blocks = diffuse(kernel, M[:, some], [power], trivial=not kernel.trivial_is_constant)
+        features[:, some] = kernel.weigh_rows(blocks[0])
+    return M, features
 
 
 def _in_range(features: FloatArray) -> tuple[FloatArray, float]:

@@ -207,18 +207,18 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _check_parameters(self) -> None:
         if self.trivial not in _TRIVIAL:
             raise ValueError(f"trivial={self.trivial!r} is not known; use one of {_TRIVIAL}.")
+        check_count(self.n_init, "n_init")
         r = 0
         if self.n_exact != "auto":
             r = check_count(self.n_exact, "n_exact", "a non-negative integer or 'auto'", least=0)
         named = isinstance(self.sketch, str)
         if named:
             make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
-        elif check_count(self.n_init, "n_init") > 1 or self.n_exact == "auto":
+        elif self.n_init > 1 or self.n_exact == "auto":
             raise ValueError(
                 f"n_init={self.n_init} and n_exact={self.n_exact!r} were given with a sketch of your own; several can "
                 "only be drawn, and a number of directions only be chosen, where the sketch is named."
             )
-        check_count(self.n_init, "n_init")
         if isinstance(self.n_components, str):
             lawful = [name for name, law in SKETCHES.items() if law.distance_law is not None]
             if not named or self.sketch not in lawful:

@@ -259,8 +259,6 @@ class HeatSketch(HeatEmbedding):
         given = None if names else self._given(n)
         wide = self._widen(kernel, k, float(self.power), seed)
         starts = self._starts(wide, names, k, seed) if given is None else [nearest_start(wide, given)]
-        if not starts[0].W.any():
-            raise ValueError("init was given as an array of equal rows, of which no distance is left to start from.")
         return self._optimise(kernel, wide, starts, float(self.power), seed)
 
     def _given(self, n_samples: int) -> FloatArray:
@@ -271,6 +269,8 @@ class HeatSketch(HeatEmbedding):
                 f"init was given as an array of {len(given)} rows for {n_samples} samples; it must have a row of "
                 "finite numbers for each sample."
             )
+        if not np.ptp(given, axis=0).any():
+            raise ValueError("init was given as an array of equal rows, of which no distance is left to start from.")
         return given
 
     def _starts(self, wide: WideSketch, names: Sequence[str] | None, k: int, seed: int) -> list[Start]:
