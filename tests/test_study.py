@@ -57,7 +57,7 @@ class TestTrials:
         assert (means["HSB"] <= means["DMB"]).all()
         stage = chart.stage(0, "bistochastic")
         options = {"power": chart.power, "bandwidth": chart.bandwidth}
-        model = hs.DiffusionMaps(2, **options).fit(stage.X)
+        model = hs.DiffusionMaps(2, **options).fit(stage.scene.X)
         row = table[(table["method"] == "DMB") & (table["k"] == 2)].iloc[0]
         assert row["log_L"] == pytest.approx(model.distortion().log)
         assert row["log_L_unseen"] == pytest.approx(model.distortion(stage.unseen).log)
@@ -66,7 +66,9 @@ class TestTrials:
         stage = replace(CHARTS["circle_with_outliers"], n_samples=80).stage(0, "bistochastic")
         Y, unseen = stage.optimised(2)
         setting = PAPER["circle_with_outliers"]
-        model = hs.HeatSketch(2, power=setting.power, bandwidth=setting.bandwidth, random_state=stage.seed).fit(stage.X)
+        model = hs.HeatSketch(2, power=setting.power, bandwidth=setting.bandwidth, random_state=stage.scene.seed).fit(
+            stage.scene.X
+        )
         np.testing.assert_allclose(pdist(Y), model.diffusion_distances(), rtol=1e-6)
         np.testing.assert_allclose(pdist(unseen), pdist(model.transform(stage.unseen)), rtol=1e-6)
 

@@ -17,18 +17,12 @@ from scipy.spatial.distance import pdist
 from heatsketch._typing import FloatArray
 from heatsketch.datasets import PAPER
 from heatsketch.diffusion import coefficients
-from heatsketch.distances import diffusion_distances
 from heatsketch.distortion import measure_distortion
 from heatsketch.experiments.catalogue import EXPERIMENTS
 from heatsketch.experiments.experiment import Experiment, Row, sample
-from heatsketch.experiments.methods import formed_kernel
-from heatsketch.objectives import OBJECTIVES
-from heatsketch.optimize import Plan, optimize
-from heatsketch.pairs import AllPairs
-from heatsketch.sketch import make_sketch
-from heatsketch.spectrum import eigenpairs, rounding_level
-from heatsketch.starts import DEFAULT_STARTS, make_start
-from heatsketch.wide import WideSketch, default_width, wide_sketch
+from heatsketch.experiments.methods import Scene
+from heatsketch.spectrum import rounding_level
+from heatsketch.wide import WideSketch
 
 __all__ = ["CHARTS", "Chart", "Stage"]
 
@@ -37,66 +31,60 @@ NORMALIZATIONS = {"S": "symmetric", "B": "bistochastic"}
 
 @dataclass
 class Stage:
-    """One sample of a data set, its kernel, and as many points that are not in it."""
+    """One kernel of a scene, and as many points that are not in it."""
 
-    X: FloatArray
+    scene: Scene
     unseen: FloatArray
-    bandwidth: float
-    power: int
     normalization: str
-    width: int
-    seed: int
 
     def __post_init__(self) -> None:
-        self.kernel = formed_kernel(self.X, self.bandwidth, self.normalization)
+        (self.power,) = self.scene.powers
+        self.kernel = self.scene.kernel(self.normalization)
         self.keep = not self.kernel.trivial_is_constant
 
     def both(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The embeddings of the points and of those that are not seen, from their coefficients."""
-        return self.kernel.place(Z), self.kernel.at_new_points(self.unseen, np.ascontiguousarray(Z))
+        return self.kernel.place(Z), self.rows(Z)
+
+    def rows(self, Z: FloatArray) -> FloatArray:
+        """What the points that are not seen get from coefficients."""
+        return self.kernel.at_new_points(self.unseen, np.ascontiguousarray(Z))
+
+    def coefficients(self, M: FloatArray) -> FloatArray:
+        """``S^(p-1) M``."""
+        return coefficients(self.kernel, M, self.power, trivial=self.keep)
 
     @cached_property
     def spectral(self) -> tuple[FloatArray, FloatArray]:
         """Diffusion maps in as many dimensions as are wanted at most."""
-        pairs = eigenpairs(self.kernel, self.width)
+        pairs = self.scene.eigenpairs(self.normalization)
         return self.both(pairs.coordinates(self.power - 1.0, rounding_level(self.kernel)))
 
     @cached_property
     def sketched(self) -> tuple[FloatArray, FloatArray]:
         """A Gaussian process embedding times sqrt(k)."""
-        n = len(self.X)
-        G = make_sketch("gaussian", self.seed, n).matrix(n, self.width)
-        return self.both(coefficients(self.kernel, G, self.power, trivial=self.keep))
+        return self.both(self.coefficients(self.scene.sketch("gaussian")))
 
-    @cached_property
+    @property
     def wide(self) -> WideSketch:
         """The wide sketch of HeatSketch."""
-        return wide_sketch(self.kernel, float(self.power), default_width(len(self.X)), self.seed)
+        return self.scene.wide(self.normalization, self.power)
 
     @cached_property
     def wide_unseen(self) -> FloatArray:
         """Its rows at the points that are not seen."""
-        Z = coefficients(self.kernel, self.wide.M, self.power, trivial=self.keep)
-        return self.kernel.at_new_points(self.unseen, np.ascontiguousarray(Z))
+        return self.rows(self.coefficients(self.wide.M))
 
     @cached_property
     def distances(self) -> tuple[FloatArray, FloatArray]:
         """Exact diffusion distances, condensed, of either set of points."""
-        n = len(self.X)
-        columns = coefficients(self.kernel, np.eye(n), self.power, trivial=self.keep)
-        rows = self.kernel.at_new_points(self.unseen, columns)
-        return diffusion_distances(self.kernel, self.power), pdist(rows)
-
-    @cached_property
-    def pairs(self) -> AllPairs:
-        """All pairs of the points that are seen."""
-        return AllPairs(self.distances[0], len(self.X))
+        seen = self.scene.distances("diffusion", self.normalization, self.power)
+        return seen, pdist(self.rows(self.coefficients(np.eye(len(self.scene.X)))))
 
     def optimised(self, k: int, **plan: Any) -> tuple[FloatArray, FloatArray]:
         """HeatSketch, as the estimator computes it."""
-        starts = [make_start(name, self.wide, k, self.seed) for name in DEFAULT_STARTS]
-        found = optimize(self.wide.features, self.pairs, starts, Plan(OBJECTIVES["bilipschitz"], **plan), self.seed)
-        return self.wide.features @ found.W, self.wide_unseen @ found.W
+        W = self.scene.projection(self.normalization, self.power, k, **plan)
+        return self.wide.features @ W, self.wide_unseen @ W
 
     def measured(self, both: tuple[FloatArray, FloatArray]) -> Row:
         """Log L on points that are seen and on those that are not."""
@@ -120,8 +108,8 @@ class Chart(Experiment):
         """What the methods of a trial share."""
         X = sample(self.data, self.n_samples, self.points_seed(index))
         unseen = sample(self.data, self.n_samples, self.other_seed(index))
-        width = max(self.n_components)
-        return Stage(X, unseen, self.bandwidth, self.power, normalization, width, self.sketch_seed(index))
+        scene = Scene(X, self.bandwidth, (self.power,), max(self.n_components), self.sketch_seed(index))
+        return Stage(scene, unseen, normalization)
 
     def trial(self, index: int) -> list[Row]:
         """Rows of one trial."""
@@ -130,7 +118,7 @@ class Chart(Experiment):
             stage = self.stage(index, normalization)
             for k in self.n_components:
                 spectral, sketched = (tuple(Y[:, :k] for Y in both) for both in (stage.spectral, stage.sketched))
-                stage.wide, stage.wide_unseen, stage.pairs  # noqa: B018 (shared by all k, so not in their time)
+                stage.wide_unseen, stage.scene.pairs(normalization, self.power)
                 start = perf_counter()
                 ours = stage.optimised(k)
                 seconds = perf_counter() - start

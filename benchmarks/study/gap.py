@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from heatsketch.diffusion import coefficients
 from heatsketch.experiments.experiment import Experiment, Row, sample
-from heatsketch.objectives import OBJECTIVES
+from heatsketch.objectives import Bilipschitz
 from heatsketch.optimize import Plan, optimize
 from heatsketch.pairs import AllPairs
 from heatsketch.starts import DEFAULT_STARTS, make_start
@@ -50,11 +49,12 @@ class Gap(Experiment):
 
 def _with_further_points(stage: Stage, data: str, k: int, rng: np.random.Generator) -> tuple:
     """HeatSketch optimised over the sample and as many further points."""
-    Z = coefficients(stage.kernel, stage.wide.M, stage.power, trivial=stage.keep)
-    further = stage.kernel.at_new_points(sample(data, len(stage.X), rng), np.ascontiguousarray(Z))
+    scene = stage.scene
+    Z = np.ascontiguousarray(stage.coefficients(stage.wide.M))
+    further = stage.kernel.at_new_points(sample(data, len(scene.X), rng), Z)
     F = np.vstack([stage.wide.features, further])
-    starts = [make_start(name, stage.wide, k, stage.seed) for name in DEFAULT_STARTS]
-    found = optimize(F, AllPairs(pdist(F), len(F)), starts, Plan(OBJECTIVES["bilipschitz"]), stage.seed)
+    starts = [make_start(name, stage.wide, k, scene.seed) for name in DEFAULT_STARTS]
+    found = optimize(F, AllPairs(pdist(F), len(F)), starts, Plan(Bilipschitz), scene.seed)
     return stage.wide.features @ found.W, stage.wide_unseen @ found.W
 
 

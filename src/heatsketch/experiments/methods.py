@@ -122,20 +122,20 @@ class Scene:
 
     def pairs(self, normalization: str, power: int) -> AllPairs:
         """All pairs with the diffusion distances of the kernel."""
-        d = self.distances("diffusion", normalization, power)
+        d = self.distances("diffusion", normalization, power) / self.wide(normalization, power).unit
         pairs: AllPairs = self._once(("pairs", normalization, str(power)), lambda: AllPairs(d, len(self.X)))
         return pairs
 
-    def optimised(self, normalization: str, power: int, k: int) -> FloatArray:
-        """HeatSketch in k dimensions."""
+    def projection(self, normalization: str, power: int, k: int, **plan: Any) -> FloatArray:
+        """What HeatSketch multiplies the wide sketch by, (m, k); with its defaults unless `plan` says otherwise."""
         wide, pairs = self.wide(normalization, power), self.pairs(normalization, power)
         starts = [make_start(name, wide, k, self.seed) for name in DEFAULT_STARTS]
 
         def compute() -> FloatArray:
-            return wide.features @ optimize(wide.features, pairs, starts, Plan(Bilipschitz), self.seed).W
+            return optimize(wide.features, pairs, starts, Plan(Bilipschitz, **plan), self.seed).W
 
-        Y: FloatArray = self._once(("optimised", normalization, str(power), str(k)), compute)
-        return Y
+        W: FloatArray = self._once(("projection", normalization, str(power), str(k), str(plan)), compute)
+        return W
 
     def distances(self, kind: str, normalization: str, power: int) -> FloatArray:
         """Condensed distances to compare with: Euclidean, or the diffusion distance of the method's own kernel."""
@@ -225,11 +225,12 @@ class Optimised(Method):
     """HeatSketch."""
 
     def embed(self, scene: Scene, k: int, power: int) -> FloatArray:
-        return scene.optimised(self.normalization, power, k)
+        Y: FloatArray = scene.wide(self.normalization, power).features @ scene.projection(self.normalization, power, k)
+        return Y
 
     @property
     def uses(self) -> tuple[tuple[str, ...], ...]:
-        return (("wide", self.normalization), ("pairs", self.normalization), ("optimised", self.normalization))
+        return (("wide", self.normalization), ("pairs", self.normalization), ("projection", self.normalization))
 
 
 def _both(kind: type[Method], name: str, label: str, **law: str) -> dict[str, Method]:
