@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from heatsketch.datasets import PAPER
 from heatsketch.experiments.pictures import canvas, save
-from heatsketch.experiments.store import Provenance, Store, write_whole
+from heatsketch.experiments.store import Store, write_whole
 
+from ..pages import Tables, grid, made_by, promises, provenance
 from .further import FURTHER, METHODS, PEERS
-from .verdicts import Tables, cells, judged
+from .verdicts import cells, judged
 
 __all__ = ["write_page"]
 
@@ -81,7 +81,13 @@ def write_page(directory: Path) -> Path:
         if name in tables:
             _draw(tables[name], directory / "pictures" / name)
     origins = {name: store.provenance(name) for name in tables}
-    parts = ["# HeatSketch, measured", _INTRODUCTION.strip(), _made_by(origins), "## Promises", _promises(tables)]
+    parts = [
+        "# HeatSketch, measured",
+        _INTRODUCTION.strip(),
+        made_by(origins, "study"),
+        "## Promises",
+        promises(judged(tables)),
+    ]
     parts += ["## The paper's charts", _CHARTS.strip(), *_charts(tables)]
     sections = {
         "gap": ("## The gap to unseen points", _GAP, _gap),
@@ -94,7 +100,7 @@ def write_page(directory: Path) -> Path:
         parts += ["## Other data, other measures", _FURTHER.strip(), _standing(tables), *_further(tables)]
     if any(name.startswith("times_") for name in tables):
         parts += ["## Time and memory", _TIMES.strip(), _times(tables)]
-    parts += ["## Provenance", _provenance(tables, origins)]
+    parts += ["## Provenance", provenance(tables, origins)]
     page = directory / "index.md"
     write_whole(page, "\n\n".join(parts) + "\n")
     return page
@@ -117,21 +123,6 @@ def _draw(table: pd.DataFrame, path: Path) -> None:
     save(drawn, path, ("png",))
 
 
-def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
-
-
-def _made_by(origins: Mapping[str, Provenance]) -> str:
-    commands = dict.fromkeys(s["command"] for origin in origins.values() for s in origin.sessions)
-    return f"Made by {', '.join(f'`{c}`' for c in commands)}; the page itself by `python -m benchmarks.study --page`."
-
-
-def _promises(tables: Tables) -> str:
-    rows = [[v.promise, v.measured, "**kept**" if v.kept else "**not kept**"] for v in judged(tables)]
-    return _grid(["promise", "measured", ""], rows)
-
-
 def _charts(tables: Tables) -> list[str]:
     seen, unseen = cells(tables, "log_L"), cells(tables, "log_L_unseen")
     parts = []
@@ -146,7 +137,7 @@ def _charts(tables: Tables) -> list[str]:
             share = [f"{a['share']:.2f}", f"{b['share']:.2f}"]
             rows.append([a["normalization"], str(a["k"]), *values[:3], share[0], *values[3:], share[1]])
         head = ["kernel", "k", "DM", "GP", "HS", "HS / better", "DM, unseen", "GP, unseen", "HS, unseen", "HS / better"]
-        parts.append(f"{trials} trials.\n\n{_grid(head, rows)}")
+        parts.append(f"{trials} trials.\n\n{grid(head, rows)}")
     return parts
 
 
@@ -157,7 +148,7 @@ def _gap(table: pd.DataFrame) -> str:
     for data, k in dict.fromkeys(zip(table["data"], table["k"], strict=True)):
         found = [means.loc[data, k, method] for method in methods]
         rows.append([_TITLES[data], str(k), *(f"{f['log_L']:.2f} / {f['log_L_unseen']:.2f}" for f in found)])
-    return f"{table['trial'].nunique()} trials.\n\n{_grid(['data', 'k', *methods], rows)}"
+    return f"{table['trial'].nunique()} trials.\n\n{grid(['data', 'k', *methods], rows)}"
 
 
 def _deflation(table: pd.DataFrame) -> str:
@@ -179,7 +170,7 @@ def _deflation(table: pd.DataFrame) -> str:
             ]
         )
     head = ["data", "k", "all random", "half exact", "auto", "directions", "auto / random"]
-    return f"{table['trial'].nunique()} trials.\n\n{_grid(head, rows)}"
+    return f"{table['trial'].nunique()} trials.\n\n{grid(head, rows)}"
 
 
 def _further(tables: Tables) -> list[str]:
@@ -198,7 +189,7 @@ def _further(tables: Tables) -> list[str]:
                 values = ["" if pd.isna(row[m]) else f"{row[m]:.2f}" for m in _MEASURES]
                 values = [f"**{v}**" if v and row[m] == best[m] else v for v, m in zip(values, _MEASURES, strict=True)]
                 rows.append([str(k), str(method), *values, f"{row['seconds']:.2f}"])
-        parts.append(_grid(["k", "method", *(title for title, _ in _MEASURES.values()), "seconds"], rows))
+        parts.append(grid(["k", "method", *(title for title, _ in _MEASURES.values()), "seconds"], rows))
     return parts
 
 
@@ -222,7 +213,7 @@ def _standing(tables: Tables) -> str:
         [_MEASURES[m][0], ", ".join(f"{name} {n}" for name, n in sorted(won.items(), key=lambda item: -item[1]))]
         for m, won in wins.items()
     ]
-    return "How often each method is the best of all, over data sets and k:\n\n" + _grid(["measure", "best"], rows)
+    return "How often each method is the best of all, over data sets and k:\n\n" + grid(["measure", "best"], rows)
 
 
 def _times(tables: Tables) -> str:
@@ -233,19 +224,4 @@ def _times(tables: Tables) -> str:
             points = f"{int(name.partition('_')[2]):,}"
             values = [f"{part['seconds'].median():.1f}", f"{part['gib'].max():.2f}", f"{part['log_L'].mean():.2f}"]
             rows.append([points, str(data), str(k), str(method), *values])
-    return _grid(["points", "data", "k", "method", "seconds", "GiB", "log L"], rows)
-
-
-def _provenance(tables: Tables, origins: Mapping[str, Provenance]) -> str:
-    rows = [
-        [
-            f"[{name}](tables/{name}.csv)",
-            str(tables[name]["trial"].nunique()),
-            str(origin.parameters["seed"]),
-            f"{origin.seconds:.0f}",
-        ]
-        for name, origin in origins.items()
-    ]
-    sessions = [session for origin in origins.values() for session in origin.sessions]
-    machines = dict.fromkeys(", ".join(f"{k} {v}" for k, v in s["machine"].items()) for s in sessions)
-    return _grid(["table", "trials", "seed", "seconds"], rows) + "\n\nMachine: " + "; ".join(machines) + "."
+    return grid(["points", "data", "k", "method", "seconds", "GiB", "log L"], rows)

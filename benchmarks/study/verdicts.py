@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import pandas as pd
 
 from heatsketch.datasets import PAPER
 
-__all__ = ["Verdict", "cells", "judged"]
+from ..pages import Tables, Verdict
 
-Tables = Mapping[str, pd.DataFrame]
+__all__ = ["cells", "judged"]
+
 # Where the better of the two others has less than this there is little to win.
 _WORTH = 0.2
 _SHARE, _SHARE_IN_PLANE = 0.4, 0.65
 # Seconds that a fit may take, by number of points, and memory at the largest.
 _SECONDS = {500: 5.0, 20_000: 60.0, 100_000: 600.0}
 _GIB = 4.0
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A promise, what was measured, and whether it is kept."""
-
-    promise: str
-    measured: str
-    kept: bool
 
 
 def cells(tables: Tables, column: str) -> pd.DataFrame:
