@@ -1,0 +1,123 @@
+"""A few random columns taken through the kernel by Lanczos: every power of it, and its spectrum, from one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._typing import FloatArray, IntArray
+from .heat import HeatKernel
+from .progress import track
+from .sketch import RademacherSketch
+from .spectrum import deflated
+
+__all__ = ["KrylovSketch", "horizon"]
+
+# Error, relative to the largest eigenvalue's power, up to which a power counts as known.
+_ERROR = 0.05
+# A column whose next direction is smaller than this, relative to the first product, is exhausted.
+_EXHAUSTED = 1e-10
+_SEED = 0x5EED  # fixed, so that what is chosen by a sketch is always the same
+
+
+def horizon(n_steps: int) -> float:
+    """Largest power that so many products tell: x^t on [0, 1] takes a polynomial of degree sqrt(2 t log(2 / error))."""
+    return float(n_steps**2 / (2.0 * np.log(2.0 / _ERROR)))
+
+
+class KrylovSketch:
+    r"""Random signs G taken through the nontrivial part of S, so that ``|S|^t G`` is known for every t at once.
+
+    Each column g has its own Lanczos recurrence [1]_, ``S V = V T + ...`` with T tridiagonal. Then
+    ``|S|^t g = |g| V |T|^t e_1`` up to the error of the best polynomial of that degree, and the eigenvalues of T with
+    the squared first entries of its eigenvectors are a Gauss quadrature for the spectral density seen by g. Only some
+    rows of V are kept.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    rows : ndarray of int, shape (m,)
+        Rows at which powers are wanted.
+    n_columns : int
+    n_steps : int
+        Products to begin with; `extend` adds to them.
+
+    References
+    ----------
+    .. [1] Ubaru, Chen, Saad. "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature". SIAM J. Matrix Anal.
+       Appl., 2017.
+    """
+
+    def __init__(self, kernel: HeatKernel, rows: IntArray, n_columns: int, n_steps: int) -> None:
+        S = deflated(kernel)
+        n = S.shape[0]
+        order = np.arange(n) if S.order is None else S.order
+        self._S = S.reordered()
+        self._rows = np.argsort(order)[rows]
+        G = RademacherSketch(_SEED).matrix(n, n_columns)
+        if kernel.trivial is not None:
+            G -= np.outer(kernel.trivial, kernel.trivial @ G)
+        weight = np.ones(n) if kernel.row_weight is None else kernel.row_weight
+        self._weight = weight[rows][:, None]
+        self._norms = np.linalg.norm(G, axis=0)  # [q]
+        self._v = self._S.asblock(G[order] / np.maximum(self._norms, np.finfo(float).tiny))
+        self._previous = np.zeros_like(self._v)
+        self._diagonal: list[FloatArray] = []
+        self._off: list[FloatArray] = []
+        self._kept: list[FloatArray] = []
+        self.extend(n_steps)
+
+    @property
+    def n_steps(self) -> int:
+        """Products so far."""
+        return len(self._diagonal)
+
+    def extend(self, n_steps: int) -> None:
+        """Go on to so many products in all, or to as many as there are rows."""
+        wanted = min(n_steps, self._v.shape[0])
+        for _ in track(range(self.n_steps, wanted), "looking at the kernel's scales", max(0, wanted - self.n_steps)):
+            v = self._v
+            self._kept.append(v[self._rows].astype(np.float64))
+            w = self._S.matmat(v)
+            if self._off:
+                w -= self._off[-1].astype(w.dtype) * self._previous
+            along = np.einsum("ij,ij->j", v, w, dtype=np.float64)
+            w -= along.astype(w.dtype) * v
+            size = np.linalg.norm(w.astype(np.float64, copy=False), axis=0)
+            self._diagonal.append(along)
+            first = self._off[0] if self._off else size
+            size = np.where(size > _EXHAUSTED * (first + np.abs(self._diagonal[0])), size, 0.0)
+            self._off.append(size)
+            inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+            self._previous, self._v = v, w * inverse.astype(w.dtype)
+        self._nodes, self._vectors = self._eigensystem()
+
+    def _eigensystem(self) -> tuple[FloatArray, FloatArray]:
+        """Eigenvalues [q, s] and eigenvectors [q, s, s] of the tridiagonal matrices of the columns."""
+        s, q = self.n_steps, len(self._norms)
+        T = np.zeros((q, s, s))
+        at = np.arange(s)
+        T[:, at, at] = np.array(self._diagonal).T
+        off = np.array(self._off[:-1]).reshape(s - 1, q).T
+        T[:, at[1:], at[:-1]] = T[:, at[:-1], at[1:]] = off
+        values, vectors = np.linalg.eigh(T)
+        return values, vectors
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue in size that was seen."""
+        return float(np.abs(self._nodes).max())
+
+    def quadrature(self) -> tuple[FloatArray, FloatArray]:
+        """Nodes and weights [q, s]: ``sum_s weight f(node)`` estimates ``tr f(S)`` over the nontrivial modes."""
+        weights: FloatArray = np.square(self._vectors[:, 0, :]) * np.square(self._norms)[:, None]
+        return self._nodes, weights
+
+    def features(self, power: float) -> FloatArray:
+        """``diag(w) |S|^t G / sqrt(q)`` at the rows, up to a common factor that keeps it in range, shape (m, q)."""
+        relative = np.abs(self._nodes) / (self.largest or 1.0)
+        coefficients: Any = np.einsum("qsi,qi->sq", self._vectors, self._vectors[:, 0, :] * relative**power)
+        kept = np.array(self._kept)  # [s, m, q]
+        found: FloatArray = np.einsum("smq,sq->mq", kept, coefficients * self._norms) / np.sqrt(len(self._norms))
+        return self._weight * found
