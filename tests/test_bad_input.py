@@ -246,9 +246,11 @@ class TestOtherInput:
         with pytest.raises(ValueError, match=r"'chebyshev'.*sparse X.*X.toarray"):
             GP(2, metric="chebyshev").fit(sparse.csr_array(X))
 
-    def test_intervals_of_diffusion_maps(self):
-        with pytest.raises(ValueError, match="Use GaussianProcessEmbedding"):
-            DM(2).fit(X).diffusion_distances([[0, 1]], interval=0.95)
+    @pytest.mark.parametrize("interval", [0, 1.0, 95, "wide", True])
+    def test_intervals(self, interval):
+        for model in (GP(2), DM(2)):
+            with pytest.raises(ValueError, match="it must lie strictly between 0 and 1"):
+                model.fit(X).diffusion_distances([[0, 1]], interval=interval)
 
     def test_an_estimator_in_place_of_a_kernel(self):
         with pytest.raises(ValueError, match="its kernel_"):

@@ -277,10 +277,12 @@ class TestIntervals:
         assert estimate.shape == low.shape == high.shape == (300 * 299 // 2,)
         assert ((low < estimate) & (estimate < high)).all()
 
-    def test_columns_have_no_law(self, torus):
+    def test_columns_have_no_law_of_their_own(self, torus):
         model = GP(4, bandwidth=1.0, sketch="columns", random_state=0).fit(torus)
-        with pytest.raises(ValueError, match="no known law"):
-            model.diffusion_distances([[0, 1]], interval=0.95)
+        pairs = [[0, 1], [3, 200]]
+        _, low, high = model.diffusion_distances(pairs, interval=0.999)
+        true = hs.diffusion_distances(model.kernel_, 8, pairs)
+        assert ((low <= true) & (true <= high)).all()
 
 
 class TestAutoComponents:

@@ -107,9 +107,12 @@ class TestASketchLikeTheOthers:
         ratio = model.diffusion_distances() / hs.diffusion_distances(model.kernel_, 8)
         assert 0.95 < np.median(ratio) < 1.05
 
-    def test_no_intervals(self, model):
-        with pytest.raises(ValueError, match="only random sketches"):
-            model.diffusion_distances([[0, 1]], interval=0.9)
+    def test_intervals_hold_the_diffusion_distance(self, model):
+        distances, low, high = model.diffusion_distances(interval=0.95)
+        true = hs.diffusion_distances(model.kernel_, 8)
+        slack = 1e-9 * true.max()
+        assert np.mean((low - slack <= true) & (true <= high + slack)) > 0.9
+        assert np.mean((distances < low) | (distances > high)) > 0.5  # and tell where two dimensions are too few
 
     def test_more_components(self, torus):
         model = HS(2, bandwidth=1.0, random_state=0).fit(torus)
@@ -267,7 +270,7 @@ class TestUnseenPoints:
         assert model.distortion(unseen).log == pytest.approx(expected, rel=1e-6)
 
     def test_many_are_sampled(self, torus, monkeypatch):
-        monkeypatch.setattr("heatsketch.embeddings._base.ALL_PAIRS", 50)
+        monkeypatch.setattr("heatsketch.embeddings._answers.ALL_PAIRS", 50)
         model = hs.DiffusionMaps(2, bandwidth=1.0).fit(torus)
         found = model.distortion(torus)
         assert found.n_pairs == 50 * 49 / 2

@@ -8,8 +8,10 @@ from ._version import __version__
 if TYPE_CHECKING:
     from . import datasets
     from .bandwidth import estimate_bandwidth
+    from .comparison import compare_kernels, global_diffusion_distance
     from .costs import Estimate, estimate
-    from .distances import components_for, diffusion_distances, distance_interval, global_diffusion_distance
+    from .density import spectral_density
+    from .distances import components_for, diffusion_distances, distance_interval
     from .distortion import bilipschitz_constant, measure_distortion
     from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
     from .heat import HeatKernel, heat_kernel
@@ -25,6 +27,7 @@ _HOMES = {
     "HeatSketch": ".embeddings",
     "bilipschitz_constant": ".distortion",
     "canonical_metric": ".processes",
+    "compare_kernels": ".comparison",
     "components_for": ".distances",
     "datasets": ".datasets",
     "diffusion_distances": ".distances",
@@ -32,10 +35,11 @@ _HOMES = {
     "estimate": ".costs",
     "estimate_bandwidth": ".bandwidth",
     "gaussian_process": ".processes",
-    "global_diffusion_distance": ".distances",
+    "global_diffusion_distance": ".comparison",
     "heat_kernel": ".heat",
     "measure_distortion": ".distortion",
     "secant_products": ".processes",
+    "spectral_density": ".density",
 }
 
 __all__ = [
@@ -47,6 +51,7 @@ __all__ = [
     "__version__",
     "bilipschitz_constant",
     "canonical_metric",
+    "compare_kernels",
     "components_for",
     "datasets",
     "diffusion_distances",
@@ -58,6 +63,7 @@ __all__ = [
     "heat_kernel",
     "measure_distortion",
     "secant_products",
+    "spectral_density",
 ]
 
 

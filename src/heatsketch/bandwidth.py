@@ -34,12 +34,14 @@ __all__ = [
     "BANDWIDTH_RULES",
     "SELF_TUNING_NEIGHBOR",
     "BandwidthEstimate",
+    "SlopeProfile",
     "bandwidth_by_rule",
     "estimate_bandwidth",
     "intrinsic_dimension",
     "kth_neighbor",
     "local_scales",
     "median_scale",
+    "slope_profile",
 ]
 
 BANDWIDTH_RULES = ("auto", "median", "neighbor", "slope", "self-tuning")
@@ -133,7 +135,7 @@ def bandwidth_by_rule(
             raise no_distance(X.shape[0])
         return median_scale(scales), rule
     D2 = _sampled_distances(X, metric)
-    return (float(np.median(D2[D2 > 0])) if rule == "median" else _largest_slope(D2)[0]), rule
+    return (float(np.median(D2[D2 > 0])) if rule == "median" else _slopes(D2).epsilon), rule
 
 
 def median_scale(scales: FloatArray) -> float:
@@ -143,7 +145,7 @@ def median_scale(scales: FloatArray) -> float:
 
 def intrinsic_dimension(X: Any, metric: Metric) -> float:
     """Twice the largest slope of ``log sum K`` against ``log epsilon``."""
-    return _largest_slope(_sampled_distances(X, metric))[1]
+    return slope_profile(X, metric).dimension
 
 
 def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
@@ -181,8 +183,40 @@ def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
     return D2
 
 
-def _largest_slope(D2: FloatArray) -> tuple[float, float]:
-    """Epsilon at which log S rises fastest with log epsilon, S = sum K, and the dimension: twice that slope.
+@dataclass(frozen=True)
+class SlopeProfile:
+    """Twice the slope of ``log sum K`` against ``log epsilon``: the dimension that neighbourhoods show at each scale.
+
+    Attributes
+    ----------
+    epsilons, dimensions : ndarrays of shape (n_trials,)
+    """
+
+    epsilons: FloatArray
+    dimensions: FloatArray
+
+    @property
+    def epsilon(self) -> float:
+        """Where the slope is largest."""
+        return float(self.epsilons[np.argmax(self.dimensions)])
+
+    @property
+    def dimension(self) -> float:
+        """The intrinsic dimension: the largest that is shown."""
+        return float(self.dimensions.max())
+
+    def dimension_at(self, epsilon: float) -> float:
+        """The dimension shown at a bandwidth."""
+        return float(np.interp(np.log(epsilon), np.log(self.epsilons), self.dimensions))
+
+
+def slope_profile(X: Any, metric: Metric) -> SlopeProfile:
+    """The slope of ``log sum K`` over all scales of (a sample of) the data."""
+    return _slopes(_sampled_distances(X, metric))
+
+
+def _slopes(D2: FloatArray) -> SlopeProfile:
+    """Slopes of log S against log epsilon, S = sum K.
 
     The slope is ``sum (D2 / epsilon) K / sum K``. Distances are gathered in a fine logarithmic histogram first,
     which changes it by less than a part in a thousand and makes any number of trial bandwidths cheap.
@@ -197,5 +231,4 @@ def _largest_slope(D2: FloatArray) -> tuple[float, float]:
     ratio = np.exp(np.minimum(centres[None, :] - trials[:, None], 20.0))
     weights = counts * np.exp(-ratio)
     slopes = (ratio * weights).sum(axis=1) / (coincident + weights.sum(axis=1))
-    best = int(np.argmax(slopes))
-    return float(np.exp(trials[best])), float(2.0 * slopes[best])
+    return SlopeProfile(np.exp(trials), 2.0 * slopes)

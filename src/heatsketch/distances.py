@@ -1,4 +1,4 @@
-"""Diffusion distances: exact, estimated with intervals, and between data sets."""
+"""Diffusion distances: exact, and estimated with intervals."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import squareform
+from scipy.spatial.distance import pdist, squareform
 from scipy.stats import chi2
 
-from ._typing import FloatArray, RandomState
-from .diffusion import check_power, diffuse, matrix_power, require_definite
+from ._typing import FloatArray, IntArray
+from .diffusion import check_power, matrix_power, require_definite
 from .heat import as_heat_kernel
 from .inputs import check_count
 from .kernels import magnitude, row_distances, squared_distances
 from .processes import canonical_metric, check_pairs, kernel_rows
-from .sketch import GaussianSketch, resolve_seed
 from .spectrum import eigenpairs, rounding_level
 
 __all__ = [
     "GlobalDistance",
+    "check_level",
+    "columns_for",
     "components_for",
     "diffusion_distances",
     "distance_interval",
-    "global_diffusion_distance",
+    "embedded_distances",
+    "error_of",
+    "global_distance_of",
 ]
 
 # Entries of kernel rows held at a time (64 MB), and pairs treated together where all rows would take more.
@@ -157,7 +160,7 @@ def distance_interval(
     >>> f"{low:.2f} to {high:.2f}"
     '0.80 to 1.32'
     """
-    level = _check_level(level, "level")
+    level = check_level(level, "level")
     check_count(n_components, "n_components")
     if not (np.isfinite(distances).all() and np.isfinite(exact_part).all()):
         raise ValueError("distances contain NaN or infinity; an interval needs finite ones.")
@@ -167,6 +170,19 @@ def distance_interval(
     low = np.sqrt(exact + squared / chi2.ppf(1.0 - tail, n_components))
     high = np.sqrt(exact + squared / chi2.ppf(tail, n_components))
     return low, high
+
+
+def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
+    """Distances between rows of `Y`: condensed for all pairs, or for the given ones."""
+    distances: FloatArray
+    scale = magnitude(Y)
+    Y = Y.astype(np.float64) / scale
+    if pairs is None:
+        distances = scale * pdist(Y)
+    else:
+        chosen: IntArray = check_pairs(pairs, len(Y))
+        distances = scale * np.linalg.norm(Y[chosen[:, 0]] - Y[chosen[:, 1]], axis=1)
+    return distances
 
 
 def components_for(distance_error: float, n_samples: int | None = None, *, confidence: float = 0.95) -> int:
@@ -195,28 +211,63 @@ def components_for(distance_error: float, n_samples: int | None = None, *, confi
     >>> components_for(0.1, n_samples=1000)
     1424
     """
-    e = _check_level(distance_error, "distance_error")
+    return columns_for(distance_error, np.ones(1), n_samples, confidence=confidence)
+
+
+def columns_for(
+    distance_error: float, shares: FloatArray, n_samples: int | None = None, *, confidence: float = 0.95
+) -> int:
+    """`components_for` where only a share of each squared distance is sketched, and the rest is exact.
+
+    Parameters
+    ----------
+    distance_error, n_samples, confidence
+        As for `components_for`.
+    shares : ndarray of shape (m,)
+        Shares of the remainder in squared distances, of a sample of pairs; the probability is a mean over them.
+
+    Returns
+    -------
+    n_columns : int
+        Random columns for the remainder, at least 1.
+    """
+    e = check_level(distance_error, "distance_error")
     if e < _SMALLEST_ERROR:
         raise ValueError(f"distance_error={e} was given; it must be at least {_SMALLEST_ERROR}.")
-    allowed = 1.0 - _check_level(confidence, "confidence")
+    allowed = 1.0 - check_level(confidence, "confidence")
     if n_samples is not None:
         check_count(n_samples, "n_samples", "a whole number of at least 2", least=2)
         allowed /= n_samples * (n_samples - 1) / 2.0
-
-    def fails(k: int) -> bool:
-        return bool(chi2.cdf(k * (1 - e) ** 2, k) + chi2.sf(k * (1 + e) ** 2, k) > allowed)
-
     high = 1
-    while fails(high):
+    while _miss(e, high, shares) > allowed:
         high *= 2
-    low = high // 2  # fails, or 0
+    low = high // 2  # does not suffice, or 0
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fails(middle) else (low, middle)
+        low, high = (middle, high) if _miss(e, middle, shares) > allowed else (low, middle)
     return high
 
 
-def _check_level(value: float, name: str) -> float:
+def error_of(n_columns: int, shares: FloatArray, n_samples: int | None = None, *, confidence: float = 0.95) -> float:
+    """The error that so many columns reach: the least `distance_error` for which `columns_for` asks for no more."""
+    allowed = (1.0 - confidence) / (1.0 if n_samples is None else n_samples * (n_samples - 1) / 2.0)
+    low, high = 0.0, 1.0
+    while high - low > _SMALLEST_ERROR:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _miss(middle, n_columns, shares) > allowed else (low, middle)
+    return high
+
+
+def _miss(e: float, k: int, shares: FloatArray) -> float:
+    """Probability that a distance is off by more than e, a mean over pairs with these shares of the remainder."""
+    # It is where the mean of k squared normals is off by this much.
+    shares = np.maximum(shares, _SMALLEST_ERROR)
+    below, above = 1.0 - (1.0 - (1.0 - e) ** 2) / shares, 1.0 + ((1.0 + e) ** 2 - 1.0) / shares
+    return float(np.mean(chi2.cdf(k * np.maximum(below, 0.0), k) + chi2.sf(k * above, k)))
+
+
+def check_level(value: float, name: str) -> float:
+    """Refuse what is not a number strictly between 0 and 1."""
     if isinstance(value, (bool, str)) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name}={value!r} was given; it must lie strictly between 0 and 1.")
     return float(value)
@@ -243,49 +294,16 @@ class GlobalDistance:
     n_components: int
 
 
-def global_diffusion_distance(
-    A: Any,
-    B: Any,
-    power: float = 1.0,
-    *,
-    n_components: int = 64,
-    interval: float = 0.95,
-    random_state: RandomState = None,
-) -> GlobalDistance:
-    r"""Global diffusion distance between two kernels on the same items, by one sketch of both.
+def global_distance_of(difference: FloatArray, level: float) -> GlobalDistance:
+    """The global diffusion distance from ``(A^t - B^t) G``, G Gaussian, (N, k).
 
-    With the same Gaussian matrix G for both, ``|(A^t - B^t) G|_F^2 / k`` follows the law
-    ``sum_i mu_i^2 chi^2_i(k) / k``, mu_i the eigenvalues of ``A^t - B^t``: its mean is ``|A^t - B^t|_F^2`` and its
-    variance ``(2/k) sum mu_i^4`` (the paper prints ``sum mu_i^2`` there). The interval matches these two moments by
-    a scaled chi-square, with ``sum mu_i^4`` estimated, unbiased, from products of different columns; it is close to its
-    level from 16 components on and too narrow below 8.
-
-    Parameters
-    ----------
-    A, B : HeatKernel or symmetric matrix of shape (N, N)
-        Kernels with row weights are compared in their symmetric forms.
-    power : float
-    n_components : int
-        k, at least 2.
-    interval : float
-        Level of the confidence interval.
-    random_state : int, RandomState, Generator or None
-
-    Returns
-    -------
-    result : GlobalDistance
+    ``|(A^t - B^t) G|_F^2 / k`` follows the law ``sum_i mu_i^2 chi^2_i(k) / k``, mu_i the eigenvalues of ``A^t - B^t``:
+    its mean is ``|A^t - B^t|_F^2`` and its variance ``(2/k) sum mu_i^4`` (the paper prints ``sum mu_i^2`` there). The
+    interval matches these two moments by a scaled chi-square, with ``sum mu_i^4`` estimated, unbiased, from products of
+    different columns; it is close to its level from 16 components on and too narrow below 8.
     """
-    first, second = as_heat_kernel(A), as_heat_kernel(B)
-    if first.shape != second.shape:
-        raise ValueError(
-            f"kernels of {first.shape[0]} and {second.shape[0]} items were given; the global diffusion distance "
-            "compares two kernels on the same items, in the same order."
-        )
-    check_count(n_components, "n_components", "a whole number of at least 2, for the interval", least=2)
-    tail = (1.0 - _check_level(interval, "interval")) / 2.0
-    k = n_components
-    G = GaussianSketch(resolve_seed(random_state)).matrix(first.shape[0], k)
-    difference = diffuse(first, G, [power])[0].astype(np.float64) - diffuse(second, G, [power])[0]
+    k = difference.shape[1]
+    tail = (1.0 - level) / 2.0
     gram = difference.T @ difference  # [k, k]
     squared = float(np.trace(gram)) / k
     fourth = float((np.square(gram).sum() - np.square(np.diagonal(gram)).sum()) / (k * (k - 1)))

@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from ._typing import FloatArray, IntArray, RandomState
 from .diffusion import coefficients, diffuse
-from .distances import diffusion_distances
+from .distances import diffusion_distances, embedded_distances
 from .heat import HeatKernel
 from .kernels import magnitude, row_distances
 from .pairs import COINCIDENT, distinct_points, neighbor_pairs
@@ -21,6 +21,7 @@ from .sketch import GaussianSketch, philox, resolve_seed
 __all__ = [
     "Distortion",
     "bilipschitz_constant",
+    "distance_errors",
     "distortion_measure",
     "kernel_distortion",
     "measure_distortion",
@@ -242,6 +243,15 @@ def unseen_distortion(
     scale = magnitude(rows)
     i, j = np.triu_indices(len(rows), 1)
     return measure_distortion(Y, scale * row_distances(np.ascontiguousarray(rows) / scale, i, j), quantiles=quantiles)
+
+
+def distance_errors(Y: FloatArray, kernel: HeatKernel, power: float) -> FloatArray:
+    """``| |y_i - y_j| / d_ij - 1 |`` for all pairs of a random subset of the points, shape (m,)."""
+    pairs = _random_pairs(len(Y), _OTHER_SEED)
+    d = diffusion_distances(kernel, power, pairs)
+    apart = d > COINCIDENT * d.max()
+    errors: FloatArray = np.abs(embedded_distances(Y, pairs)[apart] / d[apart] - 1.0)
+    return errors
 
 
 def distortion_measure(kernel: HeatKernel, power: float) -> Callable[[FloatArray], Distortion]:

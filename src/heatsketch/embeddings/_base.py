@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._typing import FloatArray, IntArray
+from .._typing import FloatArray
 from ..affinity import GaussianAffinity
-from ..bandwidth import intrinsic_dimension
 from ..costs import predict
 from ..diffusion import check_power
-from ..distortion import ALL_PAIRS, QUANTILES, Distortion, kernel_distortion, unseen_distortion
+from ..distances import check_level
+from ..distortion import distance_errors
 from ..heat import HeatKernel, build_heat_kernel
 from ..inputs import KernelOptions, check_count, explained, from_user, tidy
-from ..kernels import magnitude
-from ..processes import check_pairs
 from ..progress import say, shown
-from ..sketch import resolve_seed
 from ..threads import quiet_blas
+from ..tuning import POWER_RULES, ChosenPower, tuned_kernel
+from ._answers import Answers
 
-# Entries of kernel rows of new points whose distortion is measured (128 MB, and a few times as much to diffuse them).
-_ROW_ENTRIES = 1 << 24
+# Share of the pairs whose distances must be as exact as is asked for.
+_CONFIDENCE = 0.95
 
 
-class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
+class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their kernel rows.
 
-    A subclass owes `_check_parameters`, `_embed`, `_at_powers` and `add_components`.
+    A subclass owes `_check_parameters`, `_embed`, `_at_powers`, `_add` and `_most_components`.
     """
 
     # The parameters that every embedding has; subclasses list them in their constructors.
     n_components: int | str
-    power: float
+    power: float | str
     bandwidth: float | str
     normalization: str
     alpha: float
@@ -56,12 +56,6 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     tol: float
     max_iter: int
     verbose: bool
-
-    # What every fitted embedding has.
-    embedding_: FloatArray
-    kernel_: HeatKernel
-    n_components_: int
-    _coefficients: FloatArray
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Embed the rows of `X`.
@@ -84,7 +78,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = self._validate(X, reset=True)
         dtype = X.dtype
         # Powers below 1 reach eigenvalues that float32 does not resolve.
-        computed_in = np.float64 if self.power < 1 else dtype
+        computed_in = np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
         width = self._columns(X.shape[0])
         given = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
         plan = predict(X.shape, computed_in, options, n_components=width, **given)
@@ -92,10 +86,16 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         # Products with a matrix that is held are BLAS's own; with graphs the threads are ours.
         graph = plan.n_neighbors is not None or options.cutoff is not None or issparse(X)
         with shown(self.verbose), quiet_blas() if graph else nullcontext():
-            kernel = build_heat_kernel(X, options, computed_in)
-            self._say_kernel(kernel)
-            fitted = self._embed(kernel)
+            if isinstance(self.power, str):
+                kernel, chosen = tuned_kernel(X, options, self.power, computed_in)
+                power = chosen.power
+            else:
+                kernel, chosen, power = build_heat_kernel(X, options, computed_in), None, float(self.power)
+            self._say_kernel(kernel, power, chosen)
+            fitted = self._embed(kernel, power)
+        self.__dict__.pop("_witness", None)
         self._set_kernel(kernel)
+        self.power_, self.power_choice_ = power, chosen
         for name, value in fitted.items():
             setattr(self, name, value)
         self.embedding_ = self.embedding_.astype(dtype, copy=False)
@@ -168,95 +168,79 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Y : ndarray of shape (n_powers, n_samples, n_components)
         """
         check_is_fitted(self)
-        times = np.asarray(powers, dtype=np.float64)
-        if times.ndim != 1 or not len(times):
-            raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
-        for t in times:
-            check_power(t)
+        times = self._times(powers)
         scales = [Y.astype(self.embedding_.dtype, copy=False) for Y in self._at_powers(times.tolist())]
         for t, Y in zip(times, scales, strict=True):
             self._refuse_collapse(Y, t)
         return np.stack(scales)
 
-    def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
-        """Distances in the embedding, which approximate diffusion distances.
+    def _times(self, powers: ArrayLike) -> FloatArray:
+        """Diffusion times, checked."""
+        times = np.asarray(powers, dtype=np.float64)
+        if times.ndim != 1 or not len(times):
+            raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
+        for t in times:
+            check_power(t)
+        return times
+
+    def add_components(self, n: int | None = None, *, distance_error: float | None = None) -> Self:
+        """Sharpen a fitted embedding by `n` components, or by as many as a wanted error of distances takes.
 
         Parameters
         ----------
-        pairs : array-like of int, shape (m, 2), optional
-            Pairs of training points; all pairs when left out.
-        interval : None
-            Only random sketches have a law from which intervals follow.
+        n : int, optional
+        distance_error : float in (0, 1), optional
+            Give it instead of `n`, such as 0.05: components are added until a distance is within that fraction of the
+            diffusion distance with probability .95. For a random sketch this follows from its law, for all pairs at
+            once where `simultaneous` is set; for other embeddings it is measured, as the share of pairs of 256 random
+            points. What was reached is kept in `distance_error_`.
 
         Returns
         -------
-        distances : ndarray of shape (m,)
-            When `pairs` is None condensed, as :func:`scipy.spatial.distance.pdist` returns them.
+        self
         """
         check_is_fitted(self)
-        if interval is not None:
+        if (n is None) == (distance_error is None):
             raise ValueError(
-                f"interval={interval!r} was given; only random sketches have a law from which intervals follow. Use "
-                "GaussianProcessEmbedding."
+                f"n={n!r} and distance_error={distance_error!r} were given; give one of the two: a number of "
+                "components, or the error to be reached."
             )
-        return embedded_distances(self.embedding_, pairs)
+        with shown(self.verbose):
+            if distance_error is None:
+                self._add(check_count(n, "n"))
+            else:
+                self.distance_error_ = self._add_until(check_level(distance_error, "distance_error"))
+                say(
+                    f"[{type(self).__name__}] {self.n_components_} components: distances within "
+                    f"{self.distance_error_:.3g} of themselves"
+                )
+        return self
 
-    def distortion(
-        self,
-        X: Any = None,
-        *,
-        quantiles: tuple[float, ...] = QUANTILES,
-        exhaustive: bool | None = None,
-        random_state: int | None = 0,
-    ) -> Distortion:
-        """Distortion of the embedding against the exact diffusion distance of its own kernel and time.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (m, n_features), optional
-            New points, as for `transform`: how well points are placed that were not seen. At most 2000 of them are
-            measured, and fewer where there are more than 8000 training points, taken at random. By default the training
-            points.
-        quantiles : tuple of float in (0, 1/2)
-            For the versions of L that leave extreme pairs out.
-        exhaustive : bool, optional
-            Whether all pairs of training points are measured; by default up to 2000 points. Otherwise L is a lower
-            bound.
-        random_state : int or None
-            Seed of the sample of pairs.
-
-        Returns
-        -------
-        distortion : Distortion
-            With ``.constant`` (L), ``.log``, ``.central`` and the pairs at which L is attained.
-        """
-        check_is_fitted(self)
-        if X is not None:
-            return self._distortion_of(X, quantiles, random_state)
-        return kernel_distortion(
-            self.embedding_,
-            self.kernel_,
-            self.power_,
-            quantiles=quantiles,
-            exhaustive=exhaustive,
-            random_state=random_state,
-        )
-
-    def _distortion_of(self, X: Any, quantiles: tuple[float, ...], random_state: int | None) -> Distortion:
-        X = self._validate(X, reset=False)
-        m, n = X.shape[0], self.embedding_.shape[0]
-        if m < 2:
-            raise ValueError(f"{m} new point was given; the distortion is a ratio of distances, so give at least 2.")
-        size = max(2, min(ALL_PAIRS, _ROW_ENTRIES // n))
-        if m > size:
-            X = X[np.sort(np.random.default_rng(resolve_seed(random_state)).choice(m, size, replace=False))]
-        Y = self.kernel_.at_new_points(X, self._coefficients)
-        found = unseen_distortion(Y, self.kernel_, self.power_, X, quantiles=quantiles)
-        return found if m <= size else replace(found, exhaustive=False)
+    def _add_until(self, wanted: float) -> float:
+        """Add components until the measured error is as wanted, or there are none left to add; the error reached."""
+        while True:
+            errors = distance_errors(self.embedding_, self.kernel_, self.power_)
+            reached = float(np.quantile(errors, _CONFIDENCE))
+            more = min((self.n_components_ + 1) // 2, self._most_components() - self.n_components_)
+            if reached <= wanted:
+                return reached
+            if more < 1:
+                warnings.warn(
+                    f"distance_error={wanted:g} was asked for and {reached:.3g} is reached with {self.n_components_} "
+                    "components, the most there can be; use GaussianProcessEmbedding, whose error falls without end.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+                return reached
+            self._add(more)
 
     @abstractmethod
-    def add_components(self, n: int) -> Self:
-        """Add `n` components to a fitted embedding."""
+    def _add(self, n: int) -> None:
+        """Add n components."""
+
+    @abstractmethod
+    def _most_components(self) -> int:
+        """The most components that the fitted embedding can have."""
 
     def _refuse_auto_components(self) -> None:
         if isinstance(self.n_components, str):
@@ -278,16 +262,16 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self._n_embedded(n_samples)
 
     @abstractmethod
-    def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
+    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
         """Fitted attributes: `embedding_`, `_coefficients` and what else the estimator keeps."""
 
     @abstractmethod
     def _at_powers(self, powers: list[float]) -> list[FloatArray]: ...
 
-    def _place(self, kernel: HeatKernel, Z: FloatArray) -> FloatArray:
+    def _place(self, kernel: HeatKernel, Z: FloatArray, power: float) -> FloatArray:
         """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``."""
         Y = kernel.place(Z)
-        self._refuse_collapse(Y, self.power)
+        self._refuse_collapse(Y, power)
         return Y
 
     def _refuse_collapse(self, Y: FloatArray, power: float) -> None:
@@ -302,11 +286,24 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return KernelOptions(**{field.name: getattr(self, field.name) for field in fields(KernelOptions)})
 
     def _check_common(self) -> None:
-        check_power(self.power)
+        self._check_power()
         if self.n_components != "auto":
             check_count(self.n_components, "n_components", "a positive integer or 'auto'")
         if self.device not in ("auto", "cpu"):
             raise ValueError(f"device={self.device!r} was given; this version computes on 'cpu' ('auto' is the same).")
+
+    def _check_power(self) -> None:
+        if not isinstance(self.power, str):
+            check_power(self.power)
+        elif self.power not in POWER_RULES:
+            raise ValueError(
+                f"power={self.power!r} is not the name of a rule; use a positive number or one of {POWER_RULES}."
+            )
+        elif self.power == "paths" and self.affinity == "precomputed":
+            raise ValueError(
+                "power='paths' was given with affinity='precomputed'; paths are measured between points, of which an "
+                "affinity tells nothing. Use power='entropy', or 'auto', which is the same here."
+            )
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         X = from_user(X, self._kernel_options())
@@ -323,21 +320,13 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _set_kernel(self, kernel: HeatKernel) -> None:
         self.kernel_ = kernel
-        self.power_ = float(self.power)
         scaling = kernel.scaling
         assert scaling is not None
         self.bandwidth_ = kernel.bandwidth
         self.n_neighbors_ = getattr(kernel.affinity, "n_neighbors", None)
         self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
 
-    @property
-    def intrinsic_dimension_(self) -> float | None:
-        """Estimate of the intrinsic dimension of the training points; None for a precomputed affinity."""
-        check_is_fitted(self)
-        affinity = self.kernel_.affinity
-        return intrinsic_dimension(affinity.X, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
-
-    def _say_kernel(self, kernel: HeatKernel) -> None:
+    def _say_kernel(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None) -> None:
         scaling, affinity = kernel.scaling, kernel.affinity
         assert scaling is not None
         held = affinity.description if affinity is not None else "a given kernel"
@@ -346,7 +335,7 @@ class HeatEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         balanced = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
         say(
             f"[{type(self).__name__}] {kernel.shape[0]} samples, {kernel.dtype}, {held}; {self.normalization} in "
-            f"{scaling.n_iter} products{balanced}"
+            f"{scaling.n_iter} products{balanced}; power {power:g} ({'given' if chosen is None else chosen.rule})"
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -379,16 +368,3 @@ def _check_out(out: Any, n_samples: int, n_components: int) -> None:
 
 def _n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
-    """Distances between rows of `Y`: condensed for all pairs, or for the given ones."""
-    distances: FloatArray
-    scale = magnitude(Y)
-    Y = Y.astype(np.float64) / scale
-    if pairs is None:
-        distances = scale * pdist(Y)
-    else:
-        chosen: IntArray = check_pairs(pairs, len(Y))
-        distances = scale * np.linalg.norm(Y[chosen[:, 0]] - Y[chosen[:, 1]], axis=1)
-    return distances

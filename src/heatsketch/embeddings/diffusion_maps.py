@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
-
-from sklearn.utils.validation import check_is_fitted
+from typing import Any
 
 from .._typing import FloatArray
 from ..heat import HeatKernel
-from ..inputs import check_count
 from ..spectrum import SOLVERS, Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding
 
@@ -24,10 +21,14 @@ class DiffusionMaps(HeatEmbedding):
     ----------
     n_components : int, default=2
         k, at most ``n_samples - 1``.
-    power : float, default=8
-        Diffusion time t: any positive number, whole or not.
+    power : float or {"auto", "paths", "entropy"}, default=8
+        Diffusion time t: any positive number, whole or not, or the rule that chooses a whole one
+        (:mod:`heatsketch.tuning`): "paths" the time at which diffusion distances are closest to shortest paths between
+        the points, "entropy" by the von Neumann entropy of the kernel; "auto" is "paths", or "entropy" for a
+        precomputed affinity.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
-        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.bandwidth`).
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.bandwidth`). "auto" is
+        "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1; "stochastic" gives right eigenvectors of the Markov matrix, as other packages
         report them, scaled to unit variance under its stationary law [2]_; or bistochastic with weights that correct
@@ -74,12 +75,16 @@ class DiffusionMaps(HeatEmbedding):
     residuals_ : ndarray of shape (n_components,)
         ``|S v - lambda v|``, measured.
     n_components_ : int
+    distance_error_ : float
+        What ``add_components(distance_error=...)`` reached.
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
     intrinsic_dimension_ : float or None
         Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
+    power_choice_ : ChosenPower or None
+        What the power was chosen by; None where it was given.
     n_neighbors_ : int or None
         None where pairs are not chosen by it: where every pair is used, or those above a cutoff.
     n_iter_ : int
@@ -112,7 +117,7 @@ class DiffusionMaps(HeatEmbedding):
         self,
         n_components: int = 2,
         *,
-        power: float = 8,
+        power: float | str = 8,
         bandwidth: float | str = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
@@ -152,9 +157,9 @@ class DiffusionMaps(HeatEmbedding):
         if self.solver not in SOLVERS:
             raise ValueError(f"solver={self.solver!r} is not known; use one of {SOLVERS}.")
 
-    def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
+    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
         pairs = eigenpairs(kernel, int(self.n_components), **self._solver_options())
-        return self._fitted(kernel, pairs, float(self.power))
+        return self._fitted(kernel, pairs, power)
 
     def _solver_options(self) -> dict[str, Any]:
         return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
@@ -162,7 +167,7 @@ class DiffusionMaps(HeatEmbedding):
     def _fitted(self, kernel: HeatKernel, pairs: Eigenpairs, power: float) -> dict[str, Any]:
         Z = pairs.coordinates(power - 1.0, rounding_level(kernel)).astype(kernel.dtype)
         return {
-            "embedding_": self._place(kernel, Z),
+            "embedding_": self._place(kernel, Z, power),
             "_coefficients": Z,
             "eigenvalues_": pairs.values,
             "eigenvectors_": pairs.vectors,
@@ -178,24 +183,14 @@ class DiffusionMaps(HeatEmbedding):
         kernel = self.kernel_
         return [kernel.weigh_rows(self._pairs.coordinates(t, rounding_level(kernel))) for t in powers]
 
-    def add_components(self, n: int) -> Self:
-        """Add the next `n` eigenvectors to a fitted embedding; the components that are there stay.
+    def _most_components(self) -> int:
+        return self.kernel_.shape[0] - (self.kernel_.trivial is not None)
 
-        (Within the space of a repeated eigenvalue, they may differ from those of a fit with so many from the start.)
-
-        Parameters
-        ----------
-        n : int
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        n = check_count(n, "n")
+    def _add(self, n: int) -> None:
+        # The next eigenvectors; those that are there stay. (Within the space of a repeated eigenvalue, they may differ
+        # from those of a fit with so many from the start.)
         dtype = self.embedding_.dtype
         more = eigenpairs(self.kernel_, n, after=self._pairs, **self._solver_options())
         for name, value in self._fitted(self.kernel_, self._pairs.join(more), self.power_).items():
             setattr(self, name, value)
         self.embedding_ = self.embedding_.astype(dtype, copy=False)
-        return self

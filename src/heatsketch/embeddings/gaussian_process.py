@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray, RandomState
 from ..deflation import best_split
 from ..diffusion import coefficients, diffuse
 from ..directions import leading_directions
-from ..distances import components_for, distance_interval
+from ..distances import columns_for, components_for, distance_interval, embedded_distances, error_of
 from ..distortion import distortion_measure
 from ..heat import HeatKernel
 from ..inputs import check_count
 from ..sketch import SKETCHES, Sketch, make_sketch, resolve_seed
-from ._base import HeatEmbedding, embedded_distances
+from ._base import HeatEmbedding
 
 _TRIVIAL = ("auto", "keep", "drop")
 # Differences below this many units in the last place of a constant that was kept are worth a warning.
 _DROWNED = 1e6
+# Pairs on which the share of what is sketched is measured.
+_SHARE_PAIRS = 2000
 _NEXT_SEED = 0x9E3779B97F4A7C15  # from one seed to the next: all 64 bits change
 
 
@@ -41,10 +42,14 @@ class GaussianProcessEmbedding(HeatEmbedding):
     n_components : int or "auto", default=2
         k. Distances have a relative standard deviation of about ``1 / sqrt(2 k)``. "auto" takes as many as
         `distance_error` asks for.
-    power : float, default=8
-        Diffusion time, the paper's p: any positive number, whole or not.
+    power : float or {"auto", "paths", "entropy"}, default=8
+        Diffusion time, the paper's p: any positive number, whole or not, or the rule that chooses a whole one
+        (:mod:`heatsketch.tuning`): "paths" the time at which diffusion distances are closest to shortest paths between
+        the points, "entropy" by the von Neumann entropy of the kernel; "auto" is "paths", or "entropy" for a
+        precomputed affinity.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
-        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.bandwidth`).
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.bandwidth`). "auto" is
+        "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
         (:mod:`heatsketch.normalize`).
@@ -81,8 +86,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         "auto" takes the number with the smallest error predicted over random pairs, which may be 0
         (:func:`heatsketch.deflation.best_split`).
     n_init : int, default=1
-        Number of sketches drawn, of which the one with the smallest measured distortion is kept. For more than one
-        there are no intervals: a sketch that was picked does not follow the law of one that was drawn.
+        Number of sketches drawn, of which the one with the smallest measured distortion is kept. A sketch that was
+        picked does not follow the law of one that was drawn: intervals then come from an independent one.
     trivial : {"auto", "keep", "drop"}, default="auto"
         What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter, whose distances
         at large powers drown in the rounding of a constant. "auto" drops
@@ -108,12 +113,16 @@ class GaussianProcessEmbedding(HeatEmbedding):
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
     n_components_ : int
+    distance_error_ : float
+        What ``add_components(distance_error=...)`` reached.
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
     intrinsic_dimension_ : float or None
         Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
+    power_choice_ : ChosenPower or None
+        What the power was chosen by; None where it was given.
     n_neighbors_ : int or None
         None where pairs are not chosen by it: where every pair is used, or those above a cutoff.
     n_iter_ : int
@@ -157,7 +166,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self,
         n_components: int | str = 2,
         *,
-        power: float = 8,
+        power: float | str = 8,
         bandwidth: float | str = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
@@ -248,30 +257,30 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _n_embedded(self, n_samples: int) -> int:
         return self._resolve_components(n_samples)
 
-    def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
+    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
         k, seed = self._resolve_components(kernel.shape[0]), resolve_seed(self.random_state)
-        exact = self._directions(kernel, k, seed)
+        exact = self._directions(kernel, k, power, seed)
         if self.n_init == 1:
-            return self._draw(kernel, exact, k, seed)
-        measure = distortion_measure(kernel, float(self.power))
-        drawn = (self._draw(kernel, exact, k, (seed + n * _NEXT_SEED) % 2**64) for n in range(self.n_init))
+            return self._draw(kernel, exact, k, power, seed)
+        measure = distortion_measure(kernel, power)
+        drawn = (self._draw(kernel, exact, k, power, (seed + n * _NEXT_SEED) % 2**64) for n in range(self.n_init))
         return min(drawn, key=lambda fitted: measure(fitted["embedding_"]).log)
 
-    def _directions(self, kernel: HeatKernel, k: int, seed: int) -> FloatArray | None:
+    def _directions(self, kernel: HeatKernel, k: int, power: float, seed: int) -> FloatArray | None:
         """Directions that are not sketched, or None."""
         if self.n_exact == "auto":
-            exact = best_split(kernel, k, self.power, seed).directions
+            exact = best_split(kernel, k, power, seed).directions
         else:
-            exact = leading_directions(kernel, int(self.n_exact), self.power) if self.n_exact else np.empty((0, 0))
+            exact = leading_directions(kernel, int(self.n_exact), power) if self.n_exact else np.empty((0, 0))
         return exact if exact.shape[1] else None
 
-    def _draw(self, kernel: HeatKernel, exact: FloatArray | None, k: int, seed: int) -> dict[str, Any]:
+    def _draw(self, kernel: HeatKernel, exact: FloatArray | None, k: int, power: float, seed: int) -> dict[str, Any]:
         n, r = kernel.shape[0], 0 if exact is None else exact.shape[1]
         sketch = make_sketch(self.sketch, seed, n)
         M = _sketched_block(sketch, exact, n, 0, k - r) / np.sqrt(k - r)
         keep = self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
-        Z = coefficients(kernel, _joined(exact, M), self.power, trivial=keep)
-        Y = self._place(kernel, Z)
+        Z = coefficients(kernel, _joined(exact, M), power, trivial=keep)
+        Y = self._place(kernel, Z, power)
         if keep and kernel.trivial_is_constant:
             _warn_drowned(Y)
         return {
@@ -297,70 +306,61 @@ class GaussianProcessEmbedding(HeatEmbedding):
         blocks = diffuse(kernel, _joined(self._exact, M), powers, trivial=self._keeps_trivial)
         return [kernel.weigh_rows(block) for block in blocks]
 
-    def add_components(self, n: int) -> Self:
-        """Sharpen a fitted embedding by `n` more columns of the same sketch.
+    def _most_components(self) -> int:
+        return int(np.iinfo(np.int32).max)
 
-        The result is that of a fit with so many components from the start; only the new columns are computed.
-
-        Parameters
-        ----------
-        n : int
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        n = check_count(n, "n")
+    def _add(self, n: int) -> None:
+        # More columns of the same sketch: the result is that of a fit with so many from the start.
         kernel, m, r = self.kernel_, self._n_sketched, self.n_exact_
         M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], m, n) / np.sqrt(m + n)
         new = coefficients(kernel, M, self.power_, trivial=self._keeps_trivial)
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
-        new_rows = self._place(kernel, new).astype(self.embedding_.dtype, copy=False)
+        new_rows = self._place(kernel, new, self.power_).astype(self.embedding_.dtype, copy=False)
         self._coefficients = np.column_stack([self._coefficients * shrink.astype(new.dtype), new])
         self.embedding_ = np.column_stack([self.embedding_ * shrink.astype(new_rows.dtype), new_rows])
         self.n_components_ += n
-        return self
 
-    def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
-        """Estimated diffusion distances, with confidence intervals on request.
+    def _add_until(self, wanted: float) -> float:
+        if not self._lawful:
+            return super()._add_until(wanted)
+        pairs_of = self.embedding_.shape[0] if self.simultaneous else None
+        while True:
+            shares, m = self._remainder_shares(), self._n_sketched
+            needed = columns_for(wanted, shares, pairs_of)
+            if needed <= m:
+                return error_of(m, shares, pairs_of)
+            # Beside exact directions the shares are themselves estimates, which more columns sharpen.
+            self._add((min(needed, 2 * m) if self.n_exact_ else needed) - m)
 
-        Parameters
-        ----------
-        pairs : array-like of int, shape (m, 2), optional
-            Pairs of training points; all pairs when left out.
-        interval : float in (0, 1), optional
-            Level of the confidence interval, such as 0.95. It is exact for Gaussian sketches (with ``trivial="drop"``,
-            for the distance without the trivial mode). For signs it is an approximation, good where many points share
-            in a distance: their estimates have the same mean and no larger variance, but with few components and
-            kernels of few neighbours another law.
+    def _remainder_shares(self) -> FloatArray:
+        """Shares of the sketched part in squared distances, of random pairs."""
+        if not self.n_exact_:
+            return np.ones(1)
+        pairs = np.random.default_rng(self.seed_).integers(0, self.embedding_.shape[0], (_SHARE_PAIRS, 2))
+        exact, sketched = (
+            np.square(embedded_distances(part, pairs))
+            for part in (self.embedding_[:, : self.n_exact_], self.embedding_[:, self.n_exact_ :])
+        )
+        apart = exact + sketched > 0
+        shares: FloatArray = sketched[apart] / (exact + sketched)[apart]
+        return shares
 
-        Returns
-        -------
-        distances : ndarray of shape (m,)
-            When `pairs` is None condensed, as :func:`scipy.spatial.distance.pdist` returns them.
-        low, high : ndarrays of shape (m,)
-            If `interval` is given.
-        """
-        distances = super().diffusion_distances(pairs, interval=None)
-        if interval is None:
-            return distances
-        if self.sketch_.distance_law is None:
-            raise ValueError(
-                f"an interval was asked for, but distances of a {type(self.sketch_).__name__} have no known law; fit "
-                "with sketch='gaussian' or 'rademacher'."
-            )
-        if self._n_drawn > 1:
-            raise ValueError(
-                f"an interval was asked for, but this sketch was picked from n_init={self._n_drawn}, and so does not "
-                "follow the law of one that was drawn; fit with n_init=1."
-            )
+    @property
+    def _lawful(self) -> bool:
+        """Whether distances follow the law of a sketch: not if it has none, nor if it was picked from several."""
+        return self.sketch_.distance_law is not None and self._n_drawn == 1
+
+    def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
+        # Exact for Gaussian sketches (with trivial="drop", for the distance without the trivial mode). For signs it is
+        # an approximation, good where many points share in a distance: their estimates have the same mean and no larger
+        # variance, but with few components and kernels of few neighbours another law.
+        if not self._lawful:
+            return super()._interval(pairs, level)
         r = self.n_exact_
         exact = embedded_distances(self.embedding_[:, :r], pairs) if r else 0.0
         sketched = embedded_distances(self.embedding_[:, r:], pairs)
-        low, high = distance_interval(sketched, self._n_sketched, interval, exact_part=exact)
-        return distances, low, high
+        return distance_interval(sketched, self._n_sketched, level, exact_part=exact)
 
 
 def _sketched_block(sketch: Sketch, exact: FloatArray | None, n: int, first: int, count: int) -> FloatArray:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray, RandomState
 from ..diffusion import coefficients, diffuse
@@ -18,7 +17,6 @@ from ..inputs import check_count, is_number
 from ..objectives import OBJECTIVES
 from ..optimize import Plan, Round, Start, optimize
 from ..pairs import AllPairs, FoundPairs, PairSource
-from ..progress import shown
 from ..sketch import resolve_seed
 from ..starts import DEFAULT_STARTS, STARTS, make_start, nearest_start
 from ..wide import WideSketch, default_width, wide_sketch
@@ -26,6 +24,8 @@ from ._base import HeatEmbedding
 
 # Rounds where all pairs are looked at, and where the worst must be searched for.
 _ROUNDS = 14, 28
+# Components up to which more are optimised for a wanted error: beyond, a random sketch does as well.
+_MOST_COMPONENTS = 64
 
 
 class HeatSketch(HeatEmbedding):
@@ -41,10 +41,14 @@ class HeatSketch(HeatEmbedding):
     ----------
     n_components : int, default=2
         k.
-    power : float, default=8
-        Diffusion time t: any positive number, whole or not.
+    power : float or {"auto", "paths", "entropy"}, default=8
+        Diffusion time t: any positive number, whole or not, or the rule that chooses a whole one
+        (:mod:`heatsketch.tuning`): "paths" the time at which diffusion distances are closest to shortest paths between
+        the points, "entropy" by the von Neumann entropy of the kernel; "auto" is "paths", or "entropy" for a
+        precomputed affinity.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
-        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.bandwidth`).
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.bandwidth`). "auto" is
+        "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         See :mod:`heatsketch.normalize`.
     alpha : float, default=1.0
@@ -117,12 +121,16 @@ class HeatSketch(HeatEmbedding):
     width_ : int
         Columns of the wide sketch.
     n_components_ : int
+    distance_error_ : float
+        What ``add_components(distance_error=...)`` reached.
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
     intrinsic_dimension_ : float or None
         Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
+    power_choice_ : ChosenPower or None
+        What the power was chosen by; None where it was given.
     n_neighbors_ : int or None
         None where pairs are not chosen by it: where every pair is used, or those above a cutoff.
     n_iter_ : int
@@ -158,7 +166,7 @@ class HeatSketch(HeatEmbedding):
         self,
         n_components: int = 2,
         *,
-        power: float = 8,
+        power: float | str = 8,
         bandwidth: float | str = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
@@ -253,13 +261,13 @@ class HeatSketch(HeatEmbedding):
         """Columns of the wide sketch for k components."""
         return max(default_width(n_samples) if isinstance(self.width, str) else int(self.width), k)
 
-    def _embed(self, kernel: HeatKernel) -> dict[str, Any]:
+    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
         n, k, seed = kernel.shape[0], int(self.n_components), resolve_seed(self.random_state)
         names = self._names()
         given = None if names else self._given(n)
-        wide = self._widen(kernel, k, float(self.power), seed)
+        wide = self._widen(kernel, k, power, seed)
         starts = self._starts(wide, names, k, seed) if given is None else [nearest_start(wide, given)]
-        return self._optimise(kernel, wide, starts, float(self.power), seed)
+        return self._optimise(kernel, wide, starts, power, seed)
 
     def _given(self, n_samples: int) -> FloatArray:
         """The embedding to start from."""
@@ -298,7 +306,7 @@ class HeatSketch(HeatEmbedding):
         M = (wide.M @ found.W).astype(kernel.dtype)
         keep = not kernel.trivial_is_constant
         Z = coefficients(kernel, M, power, trivial=keep)
-        Y = self._place(kernel, Z)
+        Y = self._place(kernel, Z, power)
         return {
             "_M": M,
             "_coefficients": Z,
@@ -316,35 +324,23 @@ class HeatSketch(HeatEmbedding):
         blocks = diffuse(self.kernel_, self._M, powers, trivial=self._keeps_trivial)
         return [self.kernel_.weigh_rows(block) for block in blocks]
 
-    def add_components(self, n: int) -> Self:
-        """Give a fitted embedding `n` more components.
+    def _most_components(self) -> int:
+        return max(self.n_components_, min(_MOST_COMPONENTS, self.kernel_.shape[0] - 1))
 
-        All components are optimised anew, from the present embedding with random columns beside it and from the starts
-        that `init` names, so those that are there change.
-
-        Parameters
-        ----------
-        n : int
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        n = check_count(n, "n")
+    def _add(self, n: int) -> None:
+        # All components are optimised anew, from the present embedding with random columns beside it and from the
+        # starts that `init` names, so those that are there change.
         self._check_parameters()
         kernel, k, dtype, seed = self.kernel_, self.n_components_ + n, self.embedding_.dtype, self.seed_
-        with shown(self.verbose):
-            wide = self._widen(kernel, k, self.power_, seed)
-            present = nearest_start(wide, self.embedding_.astype(np.float64)).W
-            beside = make_start("random", wide, n, seed, repeat=k).W  # columns that no other start has
-            beside *= np.linalg.norm(present) / np.linalg.norm(beside)
-            starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, self._names(), k, seed)]
-            fitted = self._optimise(kernel, wide, starts, self.power_, seed)
+        wide = self._widen(kernel, k, self.power_, seed)
+        present = nearest_start(wide, self.embedding_.astype(np.float64)).W
+        beside = make_start("random", wide, n, seed, repeat=k).W  # columns that no other start has
+        beside *= np.linalg.norm(present) / np.linalg.norm(beside)
+        starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, self._names(), k, seed)]
+        fitted = self._optimise(kernel, wide, starts, self.power_, seed)
         for name, value in fitted.items():
             setattr(self, name, value)
         self.embedding_ = self.embedding_.astype(dtype, copy=False)
-        return self
 
 
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSource:

@@ -50,6 +50,15 @@ class SparseOperator(Operator):
         """The matrix as a csr_array, rows and columns as given."""
         return self._held if self.order is None else permuted(self._held, np.argsort(self.order))
 
+    def row_counts(self) -> IntArray:
+        """Number of entries held in each row, rows as given, shape (N,)."""
+        counts: IntArray = np.diff(self._held.indptr).astype(np.int64)
+        if self.order is None:
+            return counts
+        given = np.empty_like(counts)
+        given[self.order] = counts
+        return given
+
     def reordered(self) -> SparseOperator:
         """The same matrix with rows and columns in `order`."""
         if self.order is None:

@@ -1,0 +1,325 @@
+"""What looks wrong with an embedding: findings in words, each with the figure behind it and a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ._typing import FloatArray
+from .affinity import GaussianAffinity
+from .bandwidth import bandwidth_by_rule, slope_profile
+from .density import SpectralDensity, density_of
+from .directions import leading_directions
+from .heat import HeatKernel
+from .krylov import KrylovSketch
+from .operators import SparseOperator
+from .spectrum import deflated
+from .tuning import choose_power
+
+__all__ = ["Diagnosis", "Finding", "diagnose"]
+
+# Thresholds. Heat that a point keeps in one step, on average, and the largest nontrivial eigenvalue: beyond these the
+# kernel is nearly the identity, or nearly constant.
+_KEPT, _LEAST_EIGENVALUE = 0.8, 0.05
+# Parts exchange less than this share of their heat in all the time that is embedded.
+_EXCHANGED = 0.01
+# Times the median number of neighbours that makes a hub.
+_HUB = 10.0
+# A direction is owned by a few points if so few carry it: the inverse of the sum of fourth powers of its entries.
+_OWNERS = 3.0
+# Share of the largest slope of log sum K below which the bandwidth is off the plateau.
+_PLATEAU = 0.5
+# Dimensions below which a single mode is all that is left, and times the knee of the entropy that are too long.
+_ONE_MODE, _PAST = 1.5, 4.0
+_RECALL = 0.99
+_COLUMNS, _STEPS = 64, 48
+_MOST_DIRECTIONS = 16
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that looks wrong.
+
+    Attributes
+    ----------
+    name : str
+        Short, for programs: "identity", "constant", "components", "hub", "outlier", "narrow", "wide", "late",
+        "dimension", "scaling" or "recall".
+    figure : float
+        What was measured.
+    message : str
+        What it means.
+    remedy : str
+        What to do.
+    harmful : bool
+        Whether the embedding is not to be trusted as it is; otherwise it is worth knowing.
+    """
+
+    name: str
+    figure: float
+    message: str
+    remedy: str
+    harmful: bool = False
+
+
+class Diagnosis(tuple[Finding, ...]):
+    """All findings of an embedding, the harmful ones first; empty where nothing looks wrong."""
+
+    __slots__ = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the findings."""
+        return tuple(finding.name for finding in self)
+
+    def __str__(self) -> str:
+        if not self:
+            return "Nothing looks wrong."
+        return "\n".join(f"{'!' if one.harmful else '-'} {one.message}\n    {one.remedy}" for one in self)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The embedding in question, with what is measured once for several findings."""
+
+    kernel: HeatKernel
+    power: float
+    n_components: int
+
+    @cached_property
+    def density(self) -> SpectralDensity:
+        """Of the kernel's eigenvalues."""
+        return density_of(KrylovSketch(self.kernel, np.arange(1), _COLUMNS, _STEPS))
+
+    @cached_property
+    def directions(self) -> FloatArray:
+        """Leading directions, (N, r)."""
+        n = self.kernel.shape[0]
+        r = min(max(self.n_components + 2, 8), _MOST_DIRECTIONS, n - 1)
+        return leading_directions(self.kernel, r, self.power).astype(np.float64)
+
+    @cached_property
+    def eigenvalues(self) -> FloatArray:
+        """Of the leading directions, (r,)."""
+        Q = self.directions
+        values: FloatArray = np.einsum("ij,ij->j", Q, np.asarray(deflated(self.kernel) @ Q, dtype=np.float64))
+        return values
+
+    @property
+    def gaussian(self) -> GaussianAffinity | None:
+        """The affinity, where it is Gaussian."""
+        affinity = self.kernel.affinity
+        return affinity if isinstance(affinity, GaussianAffinity) else None
+
+
+def diagnose(kernel: HeatKernel, power: float, n_components: int) -> Diagnosis:
+    """Look for what commonly goes wrong.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float
+    n_components : int
+
+    Returns
+    -------
+    diagnosis : Diagnosis
+    """
+    subject = Subject(kernel, power, n_components)
+    found = [finding for check in _CHECKS if (finding := check(subject)) is not None]
+    return Diagnosis(sorted(found, key=lambda one: not one.harmful))
+
+
+def _identity(subject: Subject) -> Finding | None:
+    n = subject.kernel.shape[0]
+    kept = (float((subject.density.nodes * subject.density.weights).sum(axis=1).mean()) + 1.0) / n
+    if kept <= _KEPT:
+        return None
+    return Finding(
+        "identity",
+        kept,
+        f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
+        f"{_wider(subject)}.",
+        harmful=True,
+    )
+
+
+def _constant(subject: Subject) -> Finding | None:
+    largest = float(np.abs(subject.density.nodes).max())
+    if largest >= _LEAST_EIGENVALUE:
+        return None
+    return Finding(
+        "constant",
+        largest,
+        f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes all.",
+        f"Use a smaller bandwidth{_suggested(subject)}."
+        if subject.gaussian is not None
+        else "Give an affinity that tells near from far.",
+        harmful=True,
+    )
+
+
+def _components(subject: Subject) -> Finding | None:
+    lasting = subject.eigenvalues >= (1.0 - _EXCHANGED) ** (1.0 / subject.power)
+    parts = 1 + int(lasting.sum())
+    if parts == 1:
+        return None
+    count = f"{parts} or more" if lasting.all() else str(parts)
+    return Finding(
+        "components",
+        parts,
+        f"The data fall into {count} parts that exchange less than {_EXCHANGED:.0%} of their heat in all the time: "
+        "distances between them say that they are apart, not how far.",
+        f"{_wider(subject)} if they should be one; otherwise embed each by itself.",
+    )
+
+
+def _hub(subject: Subject) -> Finding | None:
+    operator = subject.kernel.affinity.operator if subject.kernel.affinity is not None else None
+    if not isinstance(operator, SparseOperator):
+        return None
+    counts = operator.row_counts()
+    ratio = float(counts.max() / np.median(counts))
+    if ratio <= _HUB:
+        return None
+    return Finding(
+        "hub",
+        ratio,
+        f"Row {int(counts.argmax())} is a hub: it has {int(counts.max())} neighbours, {ratio:.0f} times the median. "
+        "Heat takes short cuts through it.",
+        "Look at that row; fewer neighbours, or another metric, make hubs smaller.",
+    )
+
+
+def _outlier(subject: Subject) -> Finding | None:
+    fourth = np.square(np.square(subject.directions)).sum(axis=0)
+    # Only directions that are left at this time matter, and those of separate parts are named already.
+    left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
+    owners = np.where(left, 1.0 / fourth, np.inf)
+    at = int(owners.argmin())
+    if owners[at] >= _OWNERS or subject.kernel.shape[0] <= 2 * _OWNERS:
+        return None
+    rows = np.argsort(-np.abs(subject.directions[:, at]), kind="stable")[: round(float(owners[at]))]
+    named = " and ".join(map(str, sorted(rows.tolist())))
+    return Finding(
+        "outlier",
+        float(owners[at]),
+        f"Direction {at + 1} of the kernel belongs to {len(rows)} point{'s'[: len(rows) > 1]} (row {named}): outliers "
+        "take a component for themselves.",
+        f"Leave them out, or: {_wider(subject).lower()}, or bandwidth='self-tuning'. Sketches suffer less than "
+        "eigenvectors.",
+    )
+
+
+def _bandwidth(subject: Subject) -> Finding | None:
+    affinity = subject.gaussian
+    if affinity is None or np.ndim(affinity.epsilon) or affinity.n_neighbors is not None:
+        return None
+    profile = slope_profile(affinity.X, affinity.metric)
+    share = profile.dimension_at(float(affinity.epsilon)) / profile.dimension
+    narrow = float(affinity.epsilon) < profile.epsilon
+    if share >= _PLATEAU or (not narrow and subject.kernel.bandwidth_rule == "paths"):
+        return None
+    side, verb = ("narrow", "larger") if narrow else ("wide", "smaller")
+    return Finding(
+        side,
+        share,
+        f"The bandwidth {float(affinity.epsilon):.3g} is at the {side} edge: neighbourhoods show {share:.0%} of the "
+        f"dimension {profile.dimension:.1f} that they show at {profile.epsilon:.3g}.",
+        f"Use a {verb} bandwidth{_suggested(subject)}.",
+    )
+
+
+def _late(subject: Subject) -> Finding | None:
+    left = float(subject.density.effective_dimension(subject.power))
+    knee = choose_power(subject.kernel, None).power
+    if left < _ONE_MODE and subject.n_components > 1:
+        return Finding(
+            "late",
+            left,
+            f"At power {subject.power:g} a single mode is left: the effective dimension is {left:.2f}.",
+            f"Use a smaller power; the entropy has its knee at {knee:g}.",
+            harmful=True,
+        )
+    if subject.power <= _PAST * knee or subject.kernel.bandwidth_rule == "paths":
+        return None
+    return Finding(
+        "late",
+        left,
+        f"The power {subject.power:g} is well past the knee of the entropy at {knee:g}: {left:.1f} modes share in the "
+        "distances.",
+        "Use a smaller power to see finer structure; scales() shows all of them.",
+    )
+
+
+def _dimension(subject: Subject) -> Finding | None:
+    affinity = subject.gaussian
+    if affinity is None:
+        return None
+    dimension = slope_profile(affinity.X, affinity.metric).dimension
+    if dimension <= subject.n_components + 0.5:
+        return None
+    return Finding(
+        "dimension",
+        dimension,
+        f"The data have about {dimension:.1f} dimensions, and the embedding {subject.n_components}: it must fold them.",
+        f"Use n_components={int(np.ceil(2 * dimension)) + 1} for an embedding without crossings; of a picture, "
+        "unsupported_neighbors() tells what to believe.",
+    )
+
+
+def _scaling(subject: Subject) -> Finding | None:
+    scaling = subject.kernel.scaling
+    if scaling is None or scaling.converged:
+        return None
+    return Finding(
+        "scaling",
+        scaling.residual,
+        f"The bistochastic scaling did not converge: row sums are off by {scaling.residual:.1e}.",
+        "Raise max_iter, use a larger bandwidth, or normalization='symmetric'.",
+        harmful=True,
+    )
+
+
+def _recall(subject: Subject) -> Finding | None:
+    recall = getattr(subject.gaussian, "recall", 1.0)
+    if recall >= _RECALL:
+        return None
+    return Finding(
+        "recall",
+        recall,
+        f"The search found {recall:.1%} of the nearest neighbours.",
+        "Reduce the features first (PCA), or use n_neighbors=None on fewer points.",
+    )
+
+
+def _wider(subject: Subject) -> str:
+    if subject.gaussian is None:
+        return "Give an affinity with more or heavier edges, or lighter self-loops"
+    return f"Use a larger bandwidth{_suggested(subject)}, or more neighbours"
+
+
+def _suggested(subject: Subject) -> str:
+    affinity = subject.gaussian
+    if affinity is None:
+        return ""
+    return f" (the rule 'neighbor' gives {bandwidth_by_rule(affinity.X, 'neighbor', affinity.metric)[0]:.3g})"
+
+
+_CHECKS: tuple[Callable[[Subject], Finding | None], ...] = (
+    _scaling,
+    _identity,
+    _constant,
+    _components,
+    _outlier,
+    _hub,
+    _bandwidth,
+    _late,
+    _dimension,
+    _recall,
+)

@@ -1,0 +1,53 @@
+"""A sketch that stands witness: independent of an embedding, and so sure, within known bounds, of its distances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._typing import FloatArray
+from .directions import leading_directions
+from .distances import distance_interval, embedded_distances
+from .heat import HeatKernel
+from .wide import deflated_sketch
+
+__all__ = ["Witness", "call_witness"]
+
+# Directions that are taken exactly, and random columns for the remainder.
+_EXACT, _RANDOM = 32, 96
+_SEED = 0x317E55
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Diffusion distances by leading directions and, beyond them, a Gaussian sketch with its chi-square law.
+
+    Attributes
+    ----------
+    features : ndarray of shape (N, r + m)
+        Distances between rows are unbiased in their squares.
+    n_exact : int
+        r, the columns along which distances are exact.
+    """
+
+    features: FloatArray
+    n_exact: int
+
+    def interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
+        """Confidence interval of the diffusion distance, for pairs (m, 2), or all of them condensed."""
+        exact = embedded_distances(self.features[:, : self.n_exact], pairs)
+        sketched = embedded_distances(self.features[:, self.n_exact :], pairs)
+        return distance_interval(sketched, self.features.shape[1] - self.n_exact, level, exact_part=exact)
+
+
+def call_witness(kernel: HeatKernel, power: float) -> Witness:
+    """A witness for the diffusion distances of a kernel; always the same, and no embedding's own sketch."""
+    others = kernel.shape[0] - (kernel.trivial is not None)
+    Q = leading_directions(kernel, min(_EXACT, others), power)
+    known = kernel.trivial
+    if known is not None and not kernel.trivial_is_constant:
+        Q = np.column_stack([known, Q])
+    Q = Q.astype(kernel.dtype)
+    return Witness(deflated_sketch(kernel, Q, _RANDOM, power, _SEED)[1], Q.shape[1])
