@@ -5,6 +5,8 @@
 #   make reproduce   all of them, under out/reproduction (some five minutes on two cores)
 # And for those who want to see how good HeatSketch is (PHATE and UMAP are installed):
 #   make study        the trials that docs/study lacks; all of them take hours on two cores
+# And for those who want to see how good the automatic choices are:
+#   make choices      the trials that docs/choices lacks; all of them take half an hour on two cores
 # And for those who want to see how fast it is, beside others (which are installed, some gigabytes):
 #   make bench        some ten minutes; results under out/benchmarks
 #   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
@@ -12,7 +14,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce study test lint types format bench bench-full clean
+.PHONY: demo reproduce study choices test lint types format bench bench-full clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -28,6 +30,9 @@ reproduce: .venv/stamp-reproduce
 
 study: .venv/stamp-study
 	$(BIN)/python -m benchmarks.study $(STUDY_ARGS)
+
+choices: .venv/stamp-reproduce
+	$(BIN)/python -m benchmarks.choices $(CHOICES_ARGS)
 
 test: lint types
 	$(BIN)/python -m pytest

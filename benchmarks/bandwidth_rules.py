@@ -1,6 +1,6 @@
 """Compare the bandwidth rules on data whose geometry or labels are known, and write the table of docs/bandwidth.md.
 
-Run ``python benchmarks/bandwidth_rules.py`` (a minute or two); the table between the markers is replaced.
+Run ``python -m benchmarks.bandwidth_rules`` (some minutes); the table between the markers is replaced.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
-from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
-from sklearn.datasets import make_swiss_roll
-from sklearn.neighbors import KNeighborsClassifier, kneighbors_graph
+from sklearn.neighbors import KNeighborsClassifier
 
 import heatsketch as hs
+
+from .choices.geometry import GEOMETRY
+from .choices.held_out import unequal_clusters
 
 PAGE = Path(__file__).parent.parent / "docs" / "bandwidth.md"
 RULES = {
@@ -26,57 +26,37 @@ RULES = {
     "neighbor, k = 10": ("neighbor", 10),
     "neighbor, k = 20": ("neighbor", 20),
     "self-tuning": ("self-tuning", None),
+    "with the time (auto)": ("auto", None),
 }
 POWERS = 2.0 ** np.arange(11)
 SEEDS = range(3)
 PAIRS = 4000
 
 
-def on_circle(theta: np.ndarray) -> np.ndarray:
-    """Geodesic distances between angles."""
-    apart = np.abs(theta[:, None] - theta[None, :])
-    return np.minimum(apart, 2 * np.pi - apart)
-
-
 def data_sets(seed: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Name, points, and either geodesic distances (square) or labels (one for each point)."""
-    rng = np.random.RandomState(seed)
-    X, theta = hs.datasets.circle(300, rng, return_parameters=True)
-    yield "circle", X, on_circle(theta)
-    X, angles = hs.datasets.stretched_torus(500, random_state=rng, return_parameters=True)
-    yield "stretched torus", X, np.hypot(on_circle(angles[:, 0]), 3.5 * on_circle(angles[:, 1]))
-    X = rng.normal(size=(500, 3))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    yield "sphere", X, np.arccos(np.clip(X @ X.T, -1, 1))
-    X = hs.datasets.klein_bottle(500, random_state=rng)
-    whole = np.vstack([X, hs.datasets.klein_bottle(6000, random_state=rng)])  # geodesics along a dense sample
-    graph = kneighbors_graph(whole, 10, mode="distance")
-    yield "Klein bottle", X, shortest_path(graph, directed=False, indices=range(500))[:, :500]
-    X, theta = hs.datasets.circle_with_outliers(200, rng, return_parameters=True)
-    geodesic = on_circle(theta)
-    geodesic[-2:], geodesic[:, -2:] = cdist(X, X)[-2:], cdist(X, X)[:, -2:]
-    yield "circle + outliers", X, geodesic
-    X, t = make_swiss_roll(1000, random_state=seed)
-    flat = np.column_stack([0.5 * (t * np.sqrt(1 + t**2) + np.arcsinh(t)), X[:, 1]])
-    yield "swiss roll", X, cdist(flat, flat)
-    theta = 2 * np.pi * rng.beta(1, 4, size=500)
-    yield "uneven circle", np.column_stack([np.cos(theta), np.sin(theta)]), on_circle(theta)
-    X, labels = hs.datasets.gaussian_clouds(300, random_state=rng, return_labels=True)
-    yield "Gaussian clouds", X, labels
-    sizes, spreads, centres = (150, 150, 100), (0.1, 1.0, 3.0), ((0, 0), (6, 0), (0, 20))
-    X = np.vstack([s * rng.normal(size=(n, 2)) + c for n, s, c in zip(sizes, spreads, centres, strict=True)])
-    yield "unequal clusters", X, np.repeat(range(3), sizes)
+    rng = np.random.default_rng(seed)
+    for name, sample in GEOMETRY.items():
+        yield name, *sample(500, rng)
+    yield "Gaussian clouds", *hs.datasets.gaussian_clouds(300, random_state=rng, return_labels=True)
+    yield "unequal clusters", *unequal_clusters(400, rng)
     if seed == 0:
         yield "digits", *hs.datasets.digits()
 
 
-def score(X: np.ndarray, truth: np.ndarray, rule: str, n_neighbors: int | None) -> float:
-    """Best over all powers: rank correlation with geodesics, or accuracy of the nearest neighbour's label."""
+def make_kernel(X: np.ndarray, rule: str, n_neighbors: int | None) -> hs.HeatKernel:
+    """The heat kernel with the bandwidth of a rule; of that which is chosen together with the time, for "auto"."""
+    if rule == "auto":
+        return hs.DiffusionMaps(1, power="auto").fit(X).kernel_
     epsilon = hs.estimate_bandwidth(X, rule, n_neighbors=n_neighbors).epsilon
-    kernel = hs.heat_kernel(X, bandwidth=rule if np.ndim(epsilon) else float(epsilon))
+    return hs.heat_kernel(X, bandwidth=rule if np.ndim(epsilon) else float(epsilon))
+
+
+def score(kernel: hs.HeatKernel, truth: np.ndarray) -> float:
+    """Best over all powers: rank correlation with geodesics, or accuracy of the nearest neighbour's label."""
     values, vectors = np.linalg.eigh(kernel.symmetric.toarray())
     values[-1] = 0.0  # the trivial mode
-    pairs = np.random.default_rng(0).integers(0, len(X), (PAIRS, 2))
+    pairs = np.random.default_rng(0).integers(0, len(values), (PAIRS, 2))
     found = []
     for power in POWERS:
         Y = vectors * np.maximum(values, 0) ** power
@@ -98,7 +78,7 @@ def main() -> None:
     for seed in SEEDS:
         for name, X, truth in data_sets(seed):
             for column, (rule, k) in RULES.items():
-                results.setdefault(name, {}).setdefault(column, []).append(score(X, truth, rule, k))
+                results.setdefault(name, {}).setdefault(column, []).append(score(make_kernel(X, rule, k), truth))
             print(seed, name, {c: round(v[-1], 3) for c, v in results[name].items()}, file=sys.stderr)
     lines = ["| data | " + " | ".join(RULES) + " |", "|---|" + "---|" * len(RULES)]
     for name, row in results.items():

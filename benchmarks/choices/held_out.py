@@ -18,14 +18,14 @@ from heatsketch.experiments.experiment import Experiment, Row
 from heatsketch.inputs import KernelOptions
 from heatsketch.tuning import tuned_kernel
 
-__all__ = ["HELD_OUT"]
+__all__ = ["HELD_OUT", "REAL", "unequal_clusters"]
 
 _BANDWIDTHS = 6
 _POWERS = 2.0 ** np.arange(9)
 _TAIL = 0.01
 
 
-def _clusters(n: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+def unequal_clusters(n: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
     """Three Gaussian clusters in the plane whose scales are 1 : 10 : 30."""
     label = rng.integers(0, 3, n)
     spread, centre = np.array([0.1, 1.0, 3.0])[label], np.array([(0, 0), (6, 0), (0, 20)])[label]
@@ -46,7 +46,7 @@ REAL: dict[str, Callable[..., tuple[FloatArray, IntArray]]] = {
     "wine": _table(load_wine),
     "breast cancer": _table(load_breast_cancer),
     "iris": _table(load_iris),
-    "unequal clusters": _clusters,
+    "unequal clusters": unequal_clusters,
 }
 
 
