@@ -31,7 +31,7 @@ class TestWitness:
         covered, pairs = [], np.random.default_rng(0).integers(0, 400, (300, 2))
         for seed in range(30):  # the witness is always the same, the data are not
             kernel = hs.heat_kernel(np.random.default_rng(seed).normal(size=(400, 6)), n_neighbors=10)
-            low, high = call_witness(kernel, 1.0).interval(pairs, 0.9)
+            low, high = call_witness(kernel, 1.0, trivial=True).interval(pairs, 0.9)
             true = hs.diffusion_distances(kernel, 1.0, pairs)
             covered.append(np.mean((low <= true) & (true <= high)))
         # pairs of one data set share the sketch; over data sets they do not
@@ -39,10 +39,34 @@ class TestWitness:
 
     def test_is_exact_where_few_modes_are_left(self, kernel):
         pairs = [[0, 1], [7, 200], [40, 41]]
-        low, high = call_witness(kernel, 32.0).interval(pairs, 0.95)
+        low, high = call_witness(kernel, 32.0, trivial=True).interval(pairs, 0.95)
         true = hs.diffusion_distances(kernel, 32.0, pairs)
         np.testing.assert_allclose(low, true, rtol=1e-6)
         np.testing.assert_allclose(high, true, rtol=1e-6)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("power", [2.0, 8.0, 32.0, 128.0])
+    @pytest.mark.parametrize("n", [20, 300])
+    def test_is_no_narrower_than_rounding(self, torus, dtype, power, n):
+        model = DM(2, bandwidth=1.0, power=power).fit(torus[:n].astype(dtype))
+        _, low, high = model.diffusion_distances(interval=0.95)
+        true = hs.diffusion_distances(model.kernel_, power)
+        assert np.mean((low <= true) & (true <= high)) > 0.9
+
+    def test_all_eigenvectors_are_right(self, torus):
+        model = DM(299, power=32, bandwidth=1.0).fit(torus)
+        distances, low, high = model.diffusion_distances(interval=0.95)
+        assert np.mean((low <= distances) & (distances <= high)) > 0.9
+
+    def test_answers_for_the_distance_that_is_embedded(self):
+        X = np.vstack(
+            [0.3 * np.random.default_rng(0).normal(size=(270, 3)), 3.0 * np.random.default_rng(1).normal(size=(30, 3))]
+        )
+        options = {"normalization": "symmetric", "alpha": 0.0, "trivial": "drop", "random_state": 0}
+        model = GP(400, n_init=2, **options).fit(X)  # picked, so it has no law of its own
+        _, low, high = model.diffusion_distances(interval=0.95)
+        own = GP(400, **options).fit(X).diffusion_distances(interval=0.9999)
+        assert np.mean((own[1] <= high) & (low <= own[2])) > 0.99
 
     def test_is_called_once_and_not_pickled(self, torus):
         model = DM(2, bandwidth=1.0).fit(torus)
@@ -114,6 +138,24 @@ class TestStability:
         a, b = (model.stability("data", n_repeats=2, random_state=3) for _ in range(2))
         np.testing.assert_array_equal(a.kept, b.kept)
 
+    def test_the_seed_of_the_fit_is_used_again(self, torus):
+        model = GP(4, bandwidth=1.0).fit(torus)
+        a, b = (model.stability("data", n_repeats=2) for _ in range(2))
+        np.testing.assert_array_equal(a.kept, b.kept)
+
+    def test_frames(self, torus):
+        model = DM(2, bandwidth=1.0).set_output(transform="pandas").fit(torus)
+        assert model.stability(n_repeats=1).kept.shape == (300,)
+
+    def test_more_components_than_a_part_has(self, torus):
+        assert DM(19, bandwidth=1.0).fit(torus[:20]).stability(n_repeats=2).kept.shape == (20,)
+
+    @pytest.mark.parametrize("under", ["data", "seed"])
+    def test_a_sketch_of_ones_own(self, torus, under):
+        model = GP(2, bandwidth=1.0, sketch=np.random.default_rng(0).normal(size=(300, 2))).fit(torus)
+        with pytest.raises(ValueError, match=r"no random numbers to draw again|does not fit a part"):
+            model.stability(under)
+
     def test_precomputed_distances(self, torus):
         D = np.linalg.norm(torus[:, None] - torus[None], axis=2)
         options = {"n_components": 3, "bandwidth": 1.0}
@@ -123,7 +165,7 @@ class TestStability:
 
     def test_refusals(self, torus):
         model = DM(2, bandwidth=1.0).fit(torus)
-        with pytest.raises(ValueError, match="DiffusionMaps has no random numbers"):
+        with pytest.raises(ValueError, match="this DiffusionMaps has no random numbers"):
             model.stability("seed")
         with pytest.raises(ValueError, match="under='noise' is not known"):
             model.stability("noise")
@@ -212,9 +254,21 @@ class TestWantedError:
     def test_what_cannot_be_reached_is_said(self, torus):
         model = HS(2, bandwidth=1.0, power=1, n_rounds=1, n_steps=1, random_state=0).fit(torus)
         model._most_components = lambda: 3
-        with pytest.warns(ConvergenceWarning, match=r"distance_error=0.001 was asked for and .* is reached with 3"):
+        with pytest.warns(ConvergenceWarning, match=r"distance_error=0.001 was asked for, and .* is reached with 3"):
             model.add_components(distance_error=0.001)
         assert model.distance_error_ > 0.001
+
+    def test_memory_is_asked_for_first(self, torus):
+        model = GP(4, bandwidth=1.0, random_state=0).fit(torus)
+        with pytest.raises(MemoryError, match=r"components take about .*; ask for a larger distance_error"):
+            model.add_components(distance_error=1e-5)
+        assert model.n_components_ == 4
+
+    def test_an_error_that_does_not_fall_ends_it(self, torus):
+        model = GP(16, bandwidth=1.0, sketch="columns", random_state=0).fit(torus)
+        model._add = lambda n: setattr(model, "n_components_", model.n_components_ + n)
+        with pytest.warns(ConvergenceWarning, match="is reached with 24 components"):
+            model.add_components(distance_error=0.001)
 
     @pytest.mark.parametrize("arguments", [{}, {"n": 2, "distance_error": 0.1}])
     def test_one_of_the_two(self, torus, arguments):

@@ -66,6 +66,12 @@ class TestFindings:
         assert finding.figure == 4
         assert "bandwidth" not in finding.remedy
 
+    @pytest.mark.parametrize("n", [500, 2000])
+    def test_slow_modes_are_no_components(self, n):
+        shapes = [hs.datasets.circle(n, random_state=0), np.random.default_rng(0).uniform(size=(n, 1))]
+        for X in shapes:
+            assert "components" not in GP(3, random_state=0).fit(X).diagnose().names
+
     def test_hub(self):
         graph = nx.random_regular_graph(4, 200, seed=0)
         graph.add_edges_from((0, v) for v in range(1, 150))
@@ -77,7 +83,13 @@ class TestFindings:
         X = np.vstack([CIRCLE, [[2.0, 2.0]]])
         finding = found(DM(2, bandwidth=0.2, power=4), X, "outlier")
         assert "row 300" in finding.message
-        assert finding.figure < 2
+        assert finding.figure > 0.9
+        assert "the rule 'neighbor' gives" not in finding.remedy  # it would be smaller
+
+    def test_many_outliers(self):
+        far = 20.0 * np.random.default_rng(0).normal(size=(12, 2))
+        finding = found(DM(2, bandwidth=0.2, power=4), np.vstack([CIRCLE, far]), "outlier")
+        assert "row 30" in finding.message
 
     def test_narrow(self):
         X = np.random.default_rng(0).uniform(size=(400, 2))
@@ -90,7 +102,7 @@ class TestFindings:
 
     def test_late(self):
         X = np.random.default_rng(0).uniform(size=(300, 1))
-        finding = found(GP(2, bandwidth=0.05, power=200), X, "late")
+        finding = found(GP(2, bandwidth=0.05, power=300), X, "late")
         assert finding.harmful
         assert finding.figure < 1.5
         angles = 2 * np.pi * np.arange(300) / 300
@@ -98,6 +110,11 @@ class TestFindings:
         past = found(GP(2, bandwidth=0.05, power=400), even, "late")
         assert not past.harmful  # two modes of a circle decay alike
         assert past.figure == pytest.approx(2, abs=0.75)  # three standard deviations of a trace over 64 columns
+
+    def test_the_longest_time_is_said(self):
+        model = GP(2, power="auto", n_neighbors=10, random_state=0)
+        finding = found(model, hs.datasets.circle(6000, random_state=0).astype(np.float32), "edge")
+        assert finding.figure == model.power_ == model.power_choice_.powers[-1]
 
     def test_dimension(self):
         X = np.random.default_rng(0).normal(size=(400, 8))

@@ -165,6 +165,21 @@ class TestPower:
         assert model.embedding_.dtype == dtype
         assert np.isfinite(model.embedding_).all()
 
+    def test_a_cutoff_keeps_its_pairs(self):
+        X = hs.datasets.stretched_torus(1500, random_state=0)
+        model = GP(2, power="auto", cutoff=1e-6, random_state=0).fit(X)
+        assert model.kernel_.affinity.operator.row_counts().mean() < 300
+
+    def test_a_named_neighbour_sets_the_bandwidth(self, torus):
+        narrow, wide = (GP(2, power="auto", bandwidth_neighbor=k, random_state=0).fit(torus) for k in (5, 40))
+        assert narrow.bandwidth_ == hs.estimate_bandwidth(torus, "neighbor", n_neighbors=5).epsilon
+        assert wide.bandwidth_ > 4 * narrow.bandwidth_
+
+    def test_distances_that_are_none(self, torus):
+        D = squareform(pdist(torus))
+        with pytest.raises(ValueError, match="square"):
+            GP(2, power="auto", metric="precomputed").fit(D[:, :100])
+
     def test_neighbours_keep_the_bandwidth_of_neighbours(self, torus):
         model = GP(2, power="auto", n_neighbors=12, random_state=0).fit(torus)
         assert model.kernel_.bandwidth_rule == "neighbor"

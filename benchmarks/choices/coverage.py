@@ -65,4 +65,4 @@ class Coverage(Experiment):
         return rows
 
 
-COVERAGE = {"coverage": Coverage("coverage", _POINTS, 40, seed=143, effort=8.0)}
+COVERAGE = {"coverage": Coverage("coverage", _POINTS, 24, seed=143, effort=8.0)}

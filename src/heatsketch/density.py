@@ -37,7 +37,8 @@ class SpectralDensity:
 
     def trace(self, power: ArrayLike) -> FloatArray:
         """Estimate of ``tr |S|^t`` over the nontrivial modes, for each t."""
-        return self._moments(power)[0]
+        traces: FloatArray = self._moments(power)[0] * np.abs(self.nodes).max() ** np.asarray(power, dtype=np.float64)
+        return traces
 
     def entropy(self, power: ArrayLike) -> FloatArray:
         r"""Von Neumann entropy at each time t: of the modes' shares in the mean squared diffusion distance.

@@ -7,29 +7,31 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from ._typing import FloatArray
 from .affinity import GaussianAffinity
-from .bandwidth import bandwidth_by_rule, slope_profile
+from .bandwidth import SlopeProfile, bandwidth_by_rule, slope_profile
 from .density import SpectralDensity, density_of
 from .directions import leading_directions
 from .heat import HeatKernel
 from .krylov import KrylovSketch
 from .operators import SparseOperator
 from .spectrum import deflated
-from .tuning import choose_power
+from .tuning import TIMES, ChosenPower, power_by_entropy
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
 
 # Thresholds. Heat that a point keeps in one step, on average, and the largest nontrivial eigenvalue: beyond these the
 # kernel is nearly the identity, or nearly constant.
 _KEPT, _LEAST_EIGENVALUE = 0.8, 0.05
-# Parts exchange less than this share of their heat in all the time that is embedded.
-_EXCHANGED = 0.01
+# Parts exchange less than this share of their heat in all the time that is embedded, and this fraction of what goes on
+# within them.
+_EXCHANGED, _GAP = 0.01, 0.01
 # Times the median number of neighbours that makes a hub.
 _HUB = 10.0
-# A direction is owned by a few points if so few carry it: the inverse of the sum of fourth powers of its entries.
-_OWNERS = 3.0
+# A point owns a direction if it has this share of one: its leverage over the leading directions.
+_OWNED = 0.4
 # Share of the largest slope of log sum K below which the bandwidth is off the plateau.
 _PLATEAU = 0.5
 # Dimensions below which a single mode is all that is left, and times the knee of the entropy that are too long.
@@ -46,7 +48,7 @@ class Finding:
     Attributes
     ----------
     name : str
-        Short, for programs: "identity", "constant", "components", "hub", "outlier", "narrow", "wide", "late",
+        Short, for programs: "identity", "constant", "components", "hub", "outlier", "narrow", "wide", "late", "edge",
         "dimension", "scaling" or "recall".
     figure : float
         What was measured.
@@ -90,6 +92,7 @@ class Subject:
     kernel: HeatKernel
     power: float
     n_components: int
+    chosen: ChosenPower | None = None
 
     @cached_property
     def density(self) -> SpectralDensity:
@@ -110,6 +113,25 @@ class Subject:
         values: FloatArray = np.einsum("ij,ij->j", Q, np.asarray(deflated(self.kernel) @ Q, dtype=np.float64))
         return values
 
+    @cached_property
+    def profile(self) -> SlopeProfile | None:
+        """How neighbourhoods grow with the bandwidth; None for a given affinity."""
+        affinity = self.gaussian
+        return None if affinity is None else slope_profile(affinity.X, affinity.metric)
+
+    @cached_property
+    def neighbor_bandwidth(self) -> float | None:
+        """What the rule of the tenth neighbour gives."""
+        affinity = self.gaussian
+        if affinity is None:
+            return None
+        return float(bandwidth_by_rule(affinity.X, "neighbor", affinity.metric)[0])
+
+    @property
+    def measured_together(self) -> bool:
+        """Whether bandwidth and time were chosen together, by measuring what both do."""
+        return self.kernel.bandwidth_rule == "paths"
+
     @property
     def gaussian(self) -> GaussianAffinity | None:
         """The affinity, where it is Gaussian."""
@@ -117,7 +139,7 @@ class Subject:
         return affinity if isinstance(affinity, GaussianAffinity) else None
 
 
-def diagnose(kernel: HeatKernel, power: float, n_components: int) -> Diagnosis:
+def diagnose(kernel: HeatKernel, power: float, n_components: int, chosen: ChosenPower | None = None) -> Diagnosis:
     """Look for what commonly goes wrong.
 
     Parameters
@@ -125,12 +147,14 @@ def diagnose(kernel: HeatKernel, power: float, n_components: int) -> Diagnosis:
     kernel : HeatKernel
     power : float
     n_components : int
+    chosen : ChosenPower, optional
+        How the power was chosen.
 
     Returns
     -------
     diagnosis : Diagnosis
     """
-    subject = Subject(kernel, power, n_components)
+    subject = Subject(kernel, power, n_components, chosen)
     found = [finding for check in _CHECKS if (finding := check(subject)) is not None]
     return Diagnosis(sorted(found, key=lambda one: not one.harmful))
 
@@ -157,7 +181,7 @@ def _constant(subject: Subject) -> Finding | None:
         "constant",
         largest,
         f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes all.",
-        f"Use a smaller bandwidth{_suggested(subject)}."
+        f"Use a smaller bandwidth{_suggested(subject, larger=False)}."
         if subject.gaussian is not None
         else "Give an affinity that tells near from far.",
         harmful=True,
@@ -165,16 +189,21 @@ def _constant(subject: Subject) -> Finding | None:
 
 
 def _components(subject: Subject) -> Finding | None:
-    lasting = subject.eigenvalues >= (1.0 - _EXCHANGED) ** (1.0 / subject.power)
-    parts = 1 + int(lasting.sum())
+    operator = subject.kernel.affinity.operator if subject.kernel.affinity is not None else None
+    if isinstance(operator, SparseOperator):
+        parts = int(connected_components(operator.array, directed=False)[0])
+    else:
+        # Modes that hardly decay belong to parts if they stand apart: slow ones of a long shape follow one another.
+        lost = 1.0 - np.minimum(subject.eigenvalues, 1.0) ** subject.power
+        apart = [c for c in range(1, len(lost)) if lost[c - 1] < min(_EXCHANGED, _GAP * lost[c])]
+        parts = 1 + max(apart, default=len(lost) if lost[-1] < _EXCHANGED**2 else 0)
     if parts == 1:
         return None
-    count = f"{parts} or more" if lasting.all() else str(parts)
     return Finding(
         "components",
         parts,
-        f"The data fall into {count} parts that exchange less than {_EXCHANGED:.0%} of their heat in all the time: "
-        "distances between them say that they are apart, not how far.",
+        f"The data fall into {parts} parts that exchange next to no heat: distances between them say that they are "
+        "apart, not how far.",
         f"{_wider(subject)} if they should be one; otherwise embed each by itself.",
     )
 
@@ -197,22 +226,19 @@ def _hub(subject: Subject) -> Finding | None:
 
 
 def _outlier(subject: Subject) -> Finding | None:
-    fourth = np.square(np.square(subject.directions)).sum(axis=0)
-    # Only directions that are left at this time matter, and those of separate parts are named already.
+    # Only directions that are left at this time matter.
     left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
-    owners = np.where(left, 1.0 / fourth, np.inf)
-    at = int(owners.argmin())
-    if owners[at] >= _OWNERS or subject.kernel.shape[0] <= 2 * _OWNERS:
+    leverage = np.square(subject.directions[:, left]).sum(axis=1)
+    owners = np.flatnonzero(leverage > _OWNED)
+    if not len(owners) or len(owners) >= subject.kernel.shape[0] // 4:
         return None
-    rows = np.argsort(-np.abs(subject.directions[:, at]), kind="stable")[: round(float(owners[at]))]
-    named = " and ".join(map(str, sorted(rows.tolist())))
+    named = ", ".join(map(str, owners[:5])) + (", ..." if len(owners) > 5 else "")
     return Finding(
         "outlier",
-        float(owners[at]),
-        f"Direction {at + 1} of the kernel belongs to {len(rows)} point{'s'[: len(rows) > 1]} (row {named}): outliers "
-        "take a component for themselves.",
-        f"Leave them out, or: {_wider(subject).lower()}, or bandwidth='self-tuning'. Sketches suffer less than "
-        "eigenvectors.",
+        float(leverage.max()),
+        f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
+        "themselves.",
+        f"Leave them out, or: {_wider(subject).lower()}. Sketches suffer less than eigenvectors.",
     )
 
 
@@ -220,10 +246,11 @@ def _bandwidth(subject: Subject) -> Finding | None:
     affinity = subject.gaussian
     if affinity is None or np.ndim(affinity.epsilon) or affinity.n_neighbors is not None:
         return None
-    profile = slope_profile(affinity.X, affinity.metric)
+    profile = subject.profile
+    assert profile is not None
     share = profile.dimension_at(float(affinity.epsilon)) / profile.dimension
     narrow = float(affinity.epsilon) < profile.epsilon
-    if share >= _PLATEAU or (not narrow and subject.kernel.bandwidth_rule == "paths"):
+    if share >= _PLATEAU or (not narrow and subject.measured_together):
         return None
     side, verb = ("narrow", "larger") if narrow else ("wide", "smaller")
     return Finding(
@@ -231,13 +258,15 @@ def _bandwidth(subject: Subject) -> Finding | None:
         share,
         f"The bandwidth {float(affinity.epsilon):.3g} is at the {side} edge: neighbourhoods show {share:.0%} of the "
         f"dimension {profile.dimension:.1f} that they show at {profile.epsilon:.3g}.",
-        f"Use a {verb} bandwidth{_suggested(subject)}.",
+        f"Use a {verb} bandwidth{_suggested(subject, larger=narrow)}.",
     )
 
 
 def _late(subject: Subject) -> Finding | None:
     left = float(subject.density.effective_dimension(subject.power))
-    knee = choose_power(subject.kernel, None).power
+    knee = float(TIMES[power_by_entropy(subject.density, TIMES)[1]])
+    if subject.measured_together or subject.power <= knee:
+        return None
     if left < _ONE_MODE and subject.n_components > 1:
         return Finding(
             "late",
@@ -246,7 +275,7 @@ def _late(subject: Subject) -> Finding | None:
             f"Use a smaller power; the entropy has its knee at {knee:g}.",
             harmful=True,
         )
-    if subject.power <= _PAST * knee or subject.kernel.bandwidth_rule == "paths":
+    if subject.power <= _PAST * knee:
         return None
     return Finding(
         "late",
@@ -257,11 +286,22 @@ def _late(subject: Subject) -> Finding | None:
     )
 
 
-def _dimension(subject: Subject) -> Finding | None:
-    affinity = subject.gaussian
-    if affinity is None:
+def _edge(subject: Subject) -> Finding | None:
+    chosen = subject.chosen
+    if chosen is None or not chosen.at_edge or chosen.power == chosen.powers[0]:
         return None
-    dimension = slope_profile(affinity.X, affinity.metric).dimension
+    return Finding(
+        "edge",
+        chosen.power,
+        f"The power {chosen.power:g} is the longest that was looked at; a longer one may be better.",
+        "Use a larger bandwidth or more neighbours, so that fewer steps are needed, or give a larger power.",
+    )
+
+
+def _dimension(subject: Subject) -> Finding | None:
+    if subject.profile is None:
+        return None
+    dimension = subject.profile.dimension
     if dimension <= subject.n_components + 0.5:
         return None
     return Finding(
@@ -301,14 +341,15 @@ def _recall(subject: Subject) -> Finding | None:
 def _wider(subject: Subject) -> str:
     if subject.gaussian is None:
         return "Give an affinity with more or heavier edges, or lighter self-loops"
-    return f"Use a larger bandwidth{_suggested(subject)}, or more neighbours"
+    return f"Use a larger bandwidth{_suggested(subject, larger=True)}, or more neighbours"
 
 
-def _suggested(subject: Subject) -> str:
-    affinity = subject.gaussian
-    if affinity is None:
+def _suggested(subject: Subject, *, larger: bool) -> str:
+    """The bandwidth of the rule "neighbor", where it is on the side that is advised."""
+    epsilon, suggested = subject.kernel.bandwidth, subject.neighbor_bandwidth
+    if epsilon is None or suggested is None or (suggested > 1.01 * np.median(epsilon)) != larger:
         return ""
-    return f" (the rule 'neighbor' gives {bandwidth_by_rule(affinity.X, 'neighbor', affinity.metric)[0]:.3g})"
+    return f" (the rule 'neighbor' gives {suggested:.3g})"
 
 
 _CHECKS: tuple[Callable[[Subject], Finding | None], ...] = (
@@ -320,6 +361,7 @@ _CHECKS: tuple[Callable[[Subject], Finding | None], ...] = (
     _hub,
     _bandwidth,
     _late,
+    _edge,
     _dimension,
     _recall,
 )

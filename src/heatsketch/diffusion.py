@@ -18,12 +18,12 @@ from .operators import Operator
 from .progress import track
 from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, extreme_ritz, refuse_negative
 
-__all__ = ["METHODS", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
+__all__ = ["METHODS", "RELATIVE_ERROR", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
 
 METHODS = ("auto", "steps", "chebyshev", "eigen")
 
 # Error of the polynomial in place of lambda^t, relative to the largest nontrivial lambda^t.
-_RELATIVE_ERROR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
+RELATIVE_ERROR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 _MOST_DEGREE = 2000
 # Up to this many points a real power that no short polynomial approximates is taken by diagonalising.
 _EIGEN_LIMIT = 3000
@@ -128,7 +128,7 @@ def _apply_powers(
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
     M = kernel.symmetric.asblock(M)
-    rtol = _RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
+    rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
     mode = _trivial_part(kernel, M)
     rest = M if mode is None else M - mode
     whole = _whole(exponents)

@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from ._typing import FloatArray, IntArray, RandomState
 from .diffusion import coefficients, diffuse
-from .distances import diffusion_distances, embedded_distances
+from .distances import diffusion_distances, distances_among, embedded_distances
 from .heat import HeatKernel
 from .kernels import magnitude, row_distances
 from .pairs import COINCIDENT, distinct_points, neighbor_pairs
@@ -245,12 +245,19 @@ def unseen_distortion(
     return measure_distortion(Y, scale * row_distances(np.ascontiguousarray(rows) / scale, i, j), quantiles=quantiles)
 
 
-def distance_errors(Y: FloatArray, kernel: HeatKernel, power: float) -> FloatArray:
-    """``| |y_i - y_j| / d_ij - 1 |`` for all pairs of a random subset of the points, shape (m,)."""
-    pairs = _random_pairs(len(Y), _OTHER_SEED)
-    d = diffusion_distances(kernel, power, pairs)
+def distance_errors(kernel: HeatKernel, power: float, *, trivial: bool) -> Callable[[FloatArray], FloatArray]:
+    """From embeddings to ``| |y_i - y_j| / d_ij - 1 |`` for all pairs of a random subset of the points, shape (m,).
+
+    `trivial` says whether the distances contain the trivial mode, where it is not constant.
+    """
+    anchors = np.unique(_random_pairs(kernel.shape[0], _OTHER_SEED))
+    d = distances_among(kernel, anchors, [power], trivial=trivial)[0]
     apart = d > COINCIDENT * d.max()
-    errors: FloatArray = np.abs(embedded_distances(Y, pairs)[apart] / d[apart] - 1.0)
+
+    def errors(Y: FloatArray) -> FloatArray:
+        found: FloatArray = np.abs(embedded_distances(Y[anchors], None)[apart] / d[apart] - 1.0)
+        return found
+
     return errors
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ._typing import FloatArray, IntArray
@@ -91,7 +89,10 @@ class KrylovSketch:
             self._off.append(size)
             inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
             self._previous, self._v = v, w * inverse.astype(w.dtype)
+        if not self.n_steps:
+            return
         self._nodes, self._vectors = self._eigensystem()
+        self._at_rows = np.array(self._kept).transpose(2, 1, 0).copy()  # [q, m, s]
 
     def _eigensystem(self) -> tuple[FloatArray, FloatArray]:
         """Eigenvalues [q, s] and eigenvectors [q, s, s] of the tridiagonal matrices of the columns."""
@@ -117,7 +118,6 @@ class KrylovSketch:
     def features(self, power: float) -> FloatArray:
         """``diag(w) |S|^t G / sqrt(q)`` at the rows, up to a common factor that keeps it in range, shape (m, q)."""
         relative = np.abs(self._nodes) / (self.largest or 1.0)
-        coefficients: Any = np.einsum("qsi,qi->sq", self._vectors, self._vectors[:, 0, :] * relative**power)
-        kept = np.array(self._kept)  # [s, m, q]
-        found: FloatArray = np.einsum("smq,sq->mq", kept, coefficients * self._norms) / np.sqrt(len(self._norms))
-        return self._weight * found
+        sizes = (self._norms / np.sqrt(len(self._norms)))[:, None] * self._vectors[:, 0, :] * relative**power  # [q, s]
+        found: FloatArray = self._at_rows @ (self._vectors @ sizes[:, :, None])  # [q, m, 1]
+        return self._weight * found[:, :, 0].T

@@ -18,7 +18,7 @@ from .sketch import sample
 __all__ = ["Paths", "among", "shortest_paths"]
 
 # Points of the sample, the neighbours that paths go over, and points from which paths are measured to all others.
-_POINTS, _NEIGHBORS, _LANDMARKS = 2000, 10, 16
+_POINTS, _NEIGHBORS, _LANDMARKS = 1000, 10, 16
 # Points closer than this, relative to the farthest, coincide.
 _COINCIDENT = 1e-12
 # Points between which the way is so much longer than the straight line lie on different folds.

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from ._typing import FloatArray
 from .affinity import GaussianAffinity
 from .density import density_of
-from .diffusion import diffuse
+from .distances import distances_among
 from .distortion import measure_distortion
 from .heat import HeatKernel
-from .kernels import magnitude
 from .krylov import KrylovSketch, horizon
 from .paths import shortest_paths
 from .sketch import sample
@@ -25,7 +23,7 @@ __all__ = ["Scales", "measure_scales"]
 _COLUMNS, _MOST_STEPS = 64, 96
 _LONGEST = 1024.0
 # Points between all pairs of which the distortion is measured, and entries of kernel rows held for them (256 MB).
-_ANCHORS, _ROW_ENTRIES = 128, 1 << 25
+_ANCHORS, _ROW_ENTRIES = 128, 1 << 24
 # Pairs left out at either end of the distortion: the hundredth that chance decides.
 _TAIL = 0.01
 # Powers of the largest eigenvalue below this are not reached for by default.
@@ -153,13 +151,6 @@ def _distortions(kernel: HeatKernel, powers: FloatArray, embeddings: FloatArray)
     """Central log L against exact diffusion distances between a sample of the points, at each time."""
     n = kernel.shape[0]
     anchors = sample(n, min(_ANCHORS, max(16, _ROW_ENTRIES // (n * len(powers)))))
-    units = np.zeros((n, len(anchors)))
-    units[anchors, np.arange(len(anchors))] = 1.0 if kernel.row_weight is None else kernel.row_weight[anchors]
-    blocks = diffuse(kernel, kernel.asblock(units), powers.tolist(), trivial=not kernel.trivial_is_constant)
-    found = []
-    for Y, columns in zip(embeddings, blocks, strict=True):
-        scale = magnitude(columns)
-        d = pdist(columns.T.astype(np.float64) / scale)
-        central = measure_distortion(Y[anchors] / magnitude(Y), d, quantiles=(_TAIL,)).central[_TAIL]
-        found.append(np.log(central))
-    return np.array(found)
+    true = distances_among(kernel, anchors, powers.tolist())
+    measured = (measure_distortion(Y[anchors], d, quantiles=(_TAIL,)) for Y, d in zip(embeddings, true, strict=True))
+    return np.log([found.central[_TAIL] for found in measured])

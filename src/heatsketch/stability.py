@@ -102,7 +102,7 @@ def _common(a: IntArray, b: IntArray) -> FloatArray:
 
 def _laid_over(Z: FloatArray, target: FloatArray) -> FloatArray:
     """Z rotated, reflected and scaled to be as near to the target as can be (orthogonal Procrustes)."""
-    U, sizes, Vt = np.linalg.svd(Z.T @ target)
+    U, sizes, Vt = np.linalg.svd(Z.T @ target, full_matrices=False)
     scale = sizes.sum() / np.square(Z).sum()
     laid: FloatArray = scale * (Z @ (U @ Vt))
     return laid

@@ -1,51 +1,53 @@
 r"""Choosing the bandwidth and the diffusion time from the data.
 
-===========  ===================================================================================================
+=============  =================================================================================================
 ``"paths"``    the time at which diffusion distances come closest to being proportional to shortest paths over
                neighbouring points; if the bandwidth is "auto" and every pair is used, both are chosen together
 ``"entropy"``  the time at which all but seven of the modes that decay have decayed, by the von Neumann entropy;
                it asks nothing but the kernel
 ``"auto"``     "paths" where X holds points or distances, "entropy" for a precomputed affinity
-===========  ===================================================================================================
+=============  =================================================================================================
 
-Both look at the kernel through a few random columns (:mod:`heatsketch.krylov`), never at its eigenvectors.
-`docs/choosing.md` has the study behind them.
+The kernel is looked at through a few random columns (:mod:`heatsketch.krylov`), never through its eigenvectors, but
+for the sample of 256 points on which bandwidths are compared. `docs/choosing.md` has the reasons, and the study.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
 from .bandwidth import bandwidth_by_rule
 from .choice import choose
-from .density import density_of
+from .density import SpectralDensity, density_of
 from .heat import HeatKernel, build_heat_kernel
-from .inputs import KernelOptions
+from .inputs import KernelOptions, check_distances
 from .krylov import KrylovSketch, horizon
 from .paths import Paths, among, shortest_paths
 from .spectrum import deflated
 
-__all__ = ["POWER_RULES", "ChosenPower", "choose_power", "choose_scales", "tuned_kernel"]
+__all__ = ["POWER_RULES", "TIMES", "ChosenPower", "choose_power", "choose_scales", "power_by_entropy", "tuned_kernel"]
 
 POWER_RULES = ("auto", "paths", "entropy")
-# Random columns; products to begin with, and at most.
-_COLUMNS = 32
-_STEPS = (16, 32, 64, 96)
+# Random columns, and numbers of products with them, for data of up to so many points and for more.
+_COLUMNS, _STEPS = (32, 8), ((8, 16, 32, 64, 96), (8, 16, 32, 64))
+_SMALL = 1000
 # Times that are tried, whole numbers about sqrt(2) apart.
-_TIMES = np.unique(np.round(2.0 ** (np.arange(0, 27) / 2.0)))
+TIMES = np.unique(np.round(2.0 ** (np.arange(0, 27) / 2.0)))
 # Bandwidths that are tried, from the tenth neighbour's to the median distance's; on how many points, to what accuracy.
 _BANDWIDTHS, _SAMPLE, _SAMPLE_TOL = 6, 256, 1e-3
 # The longest time tried there, and the share of the largest mode below which another does not matter.
 _LONGEST_ON_SAMPLE, _NEGLIGIBLE = 128, 1e-8
 # Once the distortion is so much larger than its least, longer times are worse.
 _HOPELESS = 1.5
+# So many bandwidths in turn that are worse than a wider one end the search.
+_WORSE = 2
 # Share of the affinity that may join different folds: what leaks in a hundred steps is then a tenth of the heat.
 _LEAK = 1e-3
 # Dimensions left by the rule "entropy" beside those that never decay.
@@ -93,6 +95,8 @@ def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple
     chosen : ChosenPower
     """
     by_paths = rule != "entropy" and options.affinity != "precomputed"
+    if by_paths and options.measure.precomputed:
+        X = check_distances(X)
     paths = shortest_paths(X, options.measure) if by_paths else None
     if paths is not None and options.bandwidth == "auto":
         together = choose_scales(X, options, paths)
@@ -106,7 +110,7 @@ def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple
     if chosen.power == 1:
         warnings.warn(
             f"power={rule!r} chose 1, the shortest time there is: with this kernel one step goes as far as is good, or "
-            "farther. Use a smaller bandwidth (with bandwidth='auto' both are chosen together), or give the power.",
+            "farther. Use a smaller bandwidth, or give the power.",
             UserWarning,
             stacklevel=3,
         )
@@ -125,9 +129,22 @@ def choose_power(kernel: HeatKernel, paths: Paths | None) -> ChosenPower:
     -------
     chosen : ChosenPower
     """
-    if paths is None:
-        return _search(kernel, np.arange(1), _by_entropy)
-    return _search(kernel, paths.rows, lambda sketch, powers: _by_paths(sketch, powers, paths))
+    rows = np.arange(1) if paths is None else paths.rows
+    large = kernel.shape[0] > _SMALL
+    sketch = KrylovSketch(kernel, rows, _COLUMNS[large], 0)
+    scores: FloatArray = np.empty(0)
+    for n_steps in _STEPS[large]:  # as many products as it takes for the best to be well within what they tell
+        sketch.extend(n_steps)
+        powers = TIMES[TIMES <= horizon(n_steps)]
+        if paths is None:
+            scores, best = power_by_entropy(density_of(sketch), powers)
+        else:
+            longer = [paths.distortion(sketch.features(t)) for t in powers[len(scores) :]]
+            scores = np.append(scores, longer)
+            best = int(np.argmin(scores))
+        if powers[best] <= powers[-1] / 2.0 or sketch.n_steps < n_steps:
+            break
+    return _chosen("entropy" if paths is None else "paths", scores, best)
 
 
 def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, ChosenPower] | None:
@@ -135,7 +152,8 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
 
     A sample is sparser than the data: where it asks for the narrowest bandwidth that it can bear, the data can bear,
     and may want, a narrower one, of which the sample tells nothing. None is returned then, as it is where wide kernels
-    would join different folds of the data, or would be cut off by a limited number of neighbours.
+    would join different folds of the data, would be cut off by a limited number of neighbours or keep too many pairs
+    above a cutoff, and where a neighbour is named to set the bandwidth.
 
     Parameters
     ----------
@@ -148,7 +166,8 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
     epsilon : float
     chosen : ChosenPower
     """
-    if choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors is not None:
+    limited = choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors is not None
+    if limited or options.cutoff is not None or options.bandwidth_neighbor is not None:
         return None
     metric = options.measure
     few = paths.first(_SAMPLE)
@@ -157,23 +176,30 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
     trials = [float(e) for e in np.geomspace(narrow, max(narrow, wide), _BANDWIDTHS) if paths.leak(e) <= _LEAK]
     if len(trials) < 2:
         return None
-    on_sample = replace(options, n_neighbors=None, cutoff=None, tol=max(options.tol, _SAMPLE_TOL))
-    found = [_on_sample(Z, replace(on_sample, bandwidth=trial), few) for trial in trials]
-    best = int(np.argmin([np.inf if one is None else one.scores.min() for one in found]))
-    chosen = found[best]
-    return (trials[best], chosen) if best and chosen is not None else None
+    on_sample = replace(options, n_neighbors=None, tol=max(options.tol, _SAMPLE_TOL))
+    best: tuple[float, ChosenPower] | None = None
+    worse = 0
+    for trial in reversed(trials):  # from the widest, which often is the best, and soon found to be
+        chosen = _on_sample(Z, replace(on_sample, bandwidth=trial), few)
+        if chosen is not None and (best is None or chosen.scores.min() < best[1].scores.min()):
+            best, worse = (trial, chosen), 0
+        elif (worse := worse + 1) == _WORSE:
+            break
+    return None if best is None or best[0] == trials[0] else best
 
 
 def _on_sample(Z: Any, options: KernelOptions, paths: Paths) -> ChosenPower | None:
     """The best time for the kernel of the sample itself, which is small enough to be diagonalised."""
     try:
-        kernel = build_heat_kernel(Z, options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of a kernel that is looked at and thrown away
+            kernel = build_heat_kernel(Z, options)
     except ValueError:  # such a kernel cannot be made of these points (outliers, say), so it is not chosen
         return None
     values, vectors = np.linalg.eigh(deflated(kernel).toarray().astype(np.float64))
     sizes = np.abs(values) / np.abs(values).max()
     scores: list[float] = []
-    for t in _TIMES[_TIMES <= _LONGEST_ON_SAMPLE]:
+    for t in TIMES[TIMES <= _LONGEST_ON_SAMPLE]:
         matter = sizes**t > _NEGLIGIBLE
         scores.append(paths.distortion(kernel.weigh_rows(vectors[:, matter] * sizes[matter] ** t)))
         if scores[-1] > _HOPELESS * min(scores):
@@ -182,35 +208,16 @@ def _on_sample(Z: Any, options: KernelOptions, paths: Paths) -> ChosenPower | No
 
 
 def _chosen(rule: str, scores: FloatArray, best: int) -> ChosenPower:
-    powers = _TIMES[: len(scores)]
+    powers = TIMES[: len(scores)]
     return ChosenPower(float(powers[best]), rule, powers, scores, best in (0, len(powers) - 1))
 
 
-# From a sketch and the times that it tells: the scores, and the position of the best.
-_Judge = Callable[[KrylovSketch, FloatArray], tuple[str, FloatArray, int]]
+def power_by_entropy(density: SpectralDensity, powers: FloatArray) -> tuple[FloatArray, int]:
+    """Effective dimensions at given times, and the position of the time that the rule "entropy" takes.
 
-
-def _search(kernel: HeatKernel, rows: Any, judge: _Judge) -> ChosenPower:
-    """Compare times, with as many products as it takes for the best to be well within what they tell."""
-    sketch = KrylovSketch(kernel, rows, _COLUMNS, _STEPS[0])
-    for n_steps in _STEPS:
-        sketch.extend(n_steps)
-        powers = _TIMES[_TIMES <= horizon(n_steps)]
-        rule, scores, best = judge(sketch, powers)
-        if powers[best] <= powers[-1] / 2.0 or sketch.n_steps < n_steps:
-            break
-    return _chosen(rule, scores, best)
-
-
-def _by_paths(sketch: KrylovSketch, powers: FloatArray, paths: Paths) -> tuple[str, FloatArray, int]:
-    scores = np.array([paths.distortion(sketch.features(t)) for t in powers])
-    return "paths", scores, int(np.argmin(scores))
-
-
-def _by_entropy(sketch: KrylovSketch, powers: FloatArray) -> tuple[str, FloatArray, int]:
-    """The last time at which seven modes are left above those that never decay, or half if there are fewer."""
-    density = density_of(sketch)
+    It is the last at which seven modes are left above those that never decay, or half of them if there are fewer.
+    """
     dimensions = density.effective_dimension(powers)
-    decaying = np.maximum(dimensions - density.effective_dimension(_TIMES[-1]) - _ALIKE, 0.0)
+    decaying = np.maximum(dimensions - density.effective_dimension(TIMES[-1]) - _ALIKE, 0.0)
     enough = np.flatnonzero(decaying > min(_LEFT, decaying[0] / 2.0))
-    return "entropy", dimensions, int(enough[-1]) if len(enough) else 0
+    return dimensions, int(enough[-1]) if len(enough) else 0

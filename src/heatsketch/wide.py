@@ -103,7 +103,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
 
 
 def deflated_sketch(
-    kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int
+    kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int, *, trivial: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) S^t M``: exact along Q, unbiased in squared distances.
 
@@ -117,6 +117,8 @@ def deflated_sketch(
     power : float
     seed : int
         Of G.
+    trivial : bool
+        Whether the trivial mode is contained, where it is not constant.
 
     Returns
     -------
@@ -131,7 +133,7 @@ def deflated_sketch(
         M[:, r + start : r + start + block.shape[1]] = (block - Q @ (Q.T @ block)) / np.sqrt(n_random).astype(Q.dtype)
     for start in range(0, M.shape[1], _SLICE):
         some = slice(start, start + _SLICE)
-        blocks = diffuse(kernel, M[:, some], [power], trivial=not kernel.trivial_is_constant)
+        blocks = diffuse(kernel, M[:, some], [power], trivial=trivial and not kernel.trivial_is_constant)
         features[:, some] = kernel.weigh_rows(blocks[0])
     return M, features
 

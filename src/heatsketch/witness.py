@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ._typing import FloatArray
 from .directions import leading_directions
-from .distances import distance_interval, embedded_distances
+from .distances import distance_interval, embedded_distances, rounding_of
 from .heat import HeatKernel
 from .wide import deflated_sketch
 
@@ -30,24 +30,36 @@ class Witness:
         Distances between rows are unbiased in their squares.
     n_exact : int
         r, the columns along which distances are exact.
+    power : float
     """
 
     features: FloatArray
     n_exact: int
+    power: float
 
     def interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         """Confidence interval of the diffusion distance, for pairs (m, 2), or all of them condensed."""
         exact = embedded_distances(self.features[:, : self.n_exact], pairs)
         sketched = embedded_distances(self.features[:, self.n_exact :], pairs)
-        return distance_interval(sketched, self.features.shape[1] - self.n_exact, level, exact_part=exact)
+        low, high = distance_interval(sketched, self.features.shape[1] - self.n_exact, level, exact_part=exact)
+        slack = rounding_of(self.features, pairs, self.power, self.features.dtype)
+        return np.maximum(low - slack, 0.0), high + slack
 
 
-def call_witness(kernel: HeatKernel, power: float) -> Witness:
-    """A witness for the diffusion distances of a kernel; always the same, and no embedding's own sketch."""
+def call_witness(kernel: HeatKernel, power: float, *, trivial: bool) -> Witness:
+    """A witness for the diffusion distances of a kernel; always the same, and no embedding's own sketch.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float
+    trivial : bool
+        Whether the distances contain the trivial mode, where it is not constant.
+    """
     others = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EXACT, others), power)
-    known = kernel.trivial
-    if known is not None and not kernel.trivial_is_constant:
-        Q = np.column_stack([known, Q])
+    if trivial and kernel.trivial is not None and not kernel.trivial_is_constant:
+        Q = np.column_stack([kernel.trivial, Q])
     Q = Q.astype(kernel.dtype)
-    return Witness(deflated_sketch(kernel, Q, _RANDOM, power, _SEED)[1], Q.shape[1])
+    features = deflated_sketch(kernel, Q, _RANDOM, power, _SEED, trivial=trivial)[1]
+    return Witness(features, Q.shape[1], power)

@@ -79,8 +79,13 @@ class Answers:
     def _call_witness(self) -> Witness:
         if "_witness" not in self.__dict__:
             with shown(self.verbose):
-                self._witness = call_witness(self.kernel_, self.power_)
+                self._witness = call_witness(self.kernel_, self.power_, trivial=self._measures_trivial)
         return self._witness
+
+    @property
+    def _measures_trivial(self) -> bool:
+        """Whether the distances in question contain the trivial mode: those of the kernel do."""
+        return True
 
     def __getstate__(self) -> Any:
         # The witness can be called again, so it is not pickled.
@@ -152,8 +157,8 @@ class Answers:
 
     def _drawn_again(self, rng: np.random.Generator, share: float) -> FloatArray:  # noqa: ARG002
         """The embedding of the same kernel with another seed."""
-        if not hasattr(self, "random_state"):
-            raise ValueError(f"{type(self).__name__} has no random numbers to draw again; use under='data'.")
+        if not hasattr(self, "random_state") or not isinstance(getattr(self, "sketch", "named"), str):
+            raise ValueError(f"this {type(self).__name__} has no random numbers to draw again; use under='data'.")
         other = self._repeated(random_state=int(rng.integers(2**31)))
         embedding: FloatArray = other._embed(self.kernel_, self.power_)["embedding_"]
         return embedding
@@ -166,10 +171,14 @@ class Answers:
                 "under='data' was given for a precomputed affinity, whose vertices may lose all neighbours in a part "
                 "of the data; use under='seed'."
             )
+        for name in ("sketch", "init"):
+            if isinstance(getattr(self, name, "named"), np.ndarray):
+                raise ValueError(f"{name} was given as an array for all samples, which does not fit a part of them.")
         X, n = affinity.X, affinity.n_samples
         part: Any = np.sort(rng.choice(n, max(2, round(share * n)), replace=False))
         rule = self.kernel_.bandwidth_rule if np.ndim(affinity.epsilon) else float(affinity.epsilon)
-        other = self._repeated(bandwidth=rule)
+        seeded = {"random_state": self.seed_} if hasattr(self, "seed_") else {}
+        other = self._repeated(bandwidth=rule, n_components=min(self.n_components_, len(part) - 1), **seeded)
         if affinity.metric.precomputed:
             part, X = X[part][:, part], X[:, part]
         else:
@@ -180,8 +189,8 @@ class Answers:
     def _repeated(self, **parameters: Any) -> Any:
         """An unfitted estimator with the choices of this one."""
         other: Any = clone(self)
-        other.set_params(power=self.power_, n_components=self.n_components_, verbose=False, **parameters)
-        return other
+        other.set_params(**{"power": self.power_, "n_components": self.n_components_, "verbose": False} | parameters)
+        return other.set_output(transform="default")
 
     def scales(self, powers: ArrayLike | None = None) -> Scales:
         """The whole scale axis: entropy, dimensions and distortion of the embedding at each diffusion time.
@@ -207,11 +216,11 @@ class Answers:
         Returns
         -------
         diagnosis : Diagnosis
-            A list of findings, empty where nothing looks wrong; ``print`` shows it.
+            A tuple of findings, empty where nothing looks wrong; ``print`` shows it.
         """
         check_is_fitted(self)
         with shown(self.verbose):
-            return diagnose(self.kernel_, self.power_, self.n_components_)
+            return diagnose(self.kernel_, self.power_, self.n_components_, self.power_choice_)
 
     def distortion(
         self,

@@ -25,12 +25,17 @@ from ..distortion import distance_errors
 from ..heat import HeatKernel, build_heat_kernel
 from ..inputs import KernelOptions, check_count, explained, from_user, tidy
 from ..progress import say, shown
+from ..resources import available_memory, size_in_words
 from ..threads import quiet_blas
 from ..tuning import POWER_RULES, ChosenPower, tuned_kernel
 from ._answers import Answers
 
 # Share of the pairs whose distances must be as exact as is asked for.
 _CONFIDENCE = 0.95
+# Adding half as many components should lower an error by more than this, or it will not be reached.
+_STALLED = 0.97
+# Arrays as large as the embedding that are there while components are added.
+_COPIES = 6
 
 
 class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -218,21 +223,35 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _add_until(self, wanted: float) -> float:
         """Add components until the measured error is as wanted, or there are none left to add; the error reached."""
+        errors = distance_errors(self.kernel_, self.power_, trivial=self._measures_trivial)
+        before = np.inf
         while True:
-            errors = distance_errors(self.embedding_, self.kernel_, self.power_)
-            reached = float(np.quantile(errors, _CONFIDENCE))
-            more = min((self.n_components_ + 1) // 2, self._most_components() - self.n_components_)
+            reached = float(np.quantile(errors(self.embedding_), _CONFIDENCE))
             if reached <= wanted:
                 return reached
-            if more < 1:
+            more = min((self.n_components_ + 1) // 2, self._most_components() - self.n_components_)
+            if more < 1 or reached > _STALLED * before:
                 warnings.warn(
-                    f"distance_error={wanted:g} was asked for and {reached:.3g} is reached with {self.n_components_} "
-                    "components, the most there can be; use GaussianProcessEmbedding, whose error falls without end.",
+                    f"distance_error={wanted:g} was asked for, and {reached:.3g} is reached with {self.n_components_} "
+                    "components; more would not bring it much nearer, or take too long. A GaussianProcessEmbedding "
+                    "with n_init=1 reaches any error.",
                     ConvergenceWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
                 return reached
+            self._require_memory(more)
             self._add(more)
+            before = reached
+
+    def _require_memory(self, more: int) -> None:
+        """Refuse components that memory will not hold, before any is made."""
+        size = _COPIES * self.embedding_.shape[0] * (self.n_components_ + more) * self.kernel_.dtype.itemsize
+        if size > available_memory():
+            raise MemoryError(
+                f"{self.n_components_ + more} components take about {size_in_words(size)}, and "
+                f"{size_in_words(available_memory())} are available; ask for a larger distance_error, or take leading "
+                "directions exactly (n_exact='auto')."
+            )
 
     @abstractmethod
     def _add(self, n: int) -> None:

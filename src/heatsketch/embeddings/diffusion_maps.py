@@ -7,7 +7,7 @@ from typing import Any
 
 from .._typing import FloatArray
 from ..heat import HeatKernel
-from ..spectrum import SOLVERS, Eigenpairs, eigenpairs, rounding_level
+from ..spectrum import DENSE_LIMIT, SOLVERS, Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding
 
 
@@ -184,7 +184,10 @@ class DiffusionMaps(HeatEmbedding):
         return [kernel.weigh_rows(self._pairs.coordinates(t, rounding_level(kernel))) for t in powers]
 
     def _most_components(self) -> int:
-        return self.kernel_.shape[0] - (self.kernel_.trivial is not None)
+        n = self.kernel_.shape[0]
+        # Beyond a fifth of all, many points are a matter of diagonalising the whole kernel.
+        most = n - (self.kernel_.trivial is not None) if n <= DENSE_LIMIT else n // 5
+        return max(self.n_components_, most)
 
     def _add(self, n: int) -> None:
         # The next eigenvectors; those that are there stay. (Within the space of a repeated eigenvalue, they may differ

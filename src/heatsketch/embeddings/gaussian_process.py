@@ -13,7 +13,7 @@ from .._typing import FloatArray, RandomState
 from ..deflation import best_split
 from ..diffusion import coefficients, diffuse
 from ..directions import leading_directions
-from ..distances import columns_for, components_for, distance_interval, embedded_distances, error_of
+from ..distances import columns_for, components_for, distance_interval, embedded_distances, error_of, rounding_of
 from ..distortion import distortion_measure
 from ..heat import HeatKernel
 from ..inputs import check_count
@@ -25,6 +25,8 @@ _TRIVIAL = ("auto", "keep", "drop")
 _DROWNED = 1e6
 # Pairs on which the share of what is sketched is measured.
 _SHARE_PAIRS = 2000
+# Components up to which more are added where the error must be measured.
+_MOST_MEASURED = 4096
 _NEXT_SEED = 0x9E3779B97F4A7C15  # from one seed to the next: all 64 bits change
 
 
@@ -307,7 +309,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return [kernel.weigh_rows(block) for block in blocks]
 
     def _most_components(self) -> int:
-        return int(np.iinfo(np.int32).max)
+        return max(self.n_components_, _MOST_MEASURED)
 
     def _add(self, n: int) -> None:
         # More columns of the same sketch: the result is that of a fit with so many from the start.
@@ -331,7 +333,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
             if needed <= m:
                 return error_of(m, shares, pairs_of)
             # Beside exact directions the shares are themselves estimates, which more columns sharpen.
-            self._add((min(needed, 2 * m) if self.n_exact_ else needed) - m)
+            more = (min(needed, 2 * m) if self.n_exact_ else needed) - m
+            self._require_memory(more)
+            self._add(more)
 
     def _remainder_shares(self) -> FloatArray:
         """Shares of the sketched part in squared distances, of random pairs."""
@@ -360,7 +364,13 @@ class GaussianProcessEmbedding(HeatEmbedding):
         r = self.n_exact_
         exact = embedded_distances(self.embedding_[:, :r], pairs) if r else 0.0
         sketched = embedded_distances(self.embedding_[:, r:], pairs)
-        return distance_interval(sketched, self._n_sketched, level, exact_part=exact)
+        low, high = distance_interval(sketched, self._n_sketched, level, exact_part=exact)
+        slack = rounding_of(self.embedding_, pairs, self.power_, self.kernel_.dtype) if r else 0.0
+        return np.maximum(low - slack, 0.0), high + slack
+
+    @property
+    def _measures_trivial(self) -> bool:
+        return self._keeps_trivial or self.kernel_.trivial_is_constant
 
 
 def _sketched_block(sketch: Sketch, exact: FloatArray | None, n: int, first: int, count: int) -> FloatArray:
