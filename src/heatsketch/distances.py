@@ -213,15 +213,16 @@ def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
     return distances
 
 
-def rounding_of(Y: FloatArray, pairs: ArrayLike | None, power: float, dtype: Any) -> FloatArray:
-    """Bound for the rounding of distances between rows of ``Y = S^t M``, computed in `dtype`; of the distances' shape.
+def rounding_of(Y: FloatArray, pairs: ArrayLike | None, kernel: HeatKernel, power: float) -> FloatArray:
+    """Bound for the rounding of distances between rows of ``Y = S^t M``, of the shape of the distances.
 
-    A product rounds in units of the rows it makes, t products t times, and polynomials have a tolerance of their own.
-    Where a distance is exact but for rounding, an interval must not be narrower than that.
+    A product rounds in units of the rows it makes, t products t times; polynomials and the scaling of the kernel have
+    tolerances of their own. Where a distance is exact but for these, an interval must not be narrower.
     """
     norms = np.linalg.norm(Y.astype(np.float64), axis=1)
     i, j = np.triu_indices(len(Y), 1) if pairs is None else check_pairs(pairs, len(Y)).T
-    unit = float(np.finfo(dtype).eps) * max(power, 1.0) + RELATIVE_ERROR[np.dtype(dtype)]
+    unit = float(np.finfo(kernel.dtype).eps) * max(power, 1.0) + RELATIVE_ERROR[kernel.dtype]
+    unit += 0.0 if kernel.scaling is None else kernel.scaling.residual
     bound: FloatArray = _ROUNDINGS * unit * np.maximum(norms[i], norms[j])
     return bound
 

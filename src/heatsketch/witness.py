@@ -30,11 +30,13 @@ class Witness:
         Distances between rows are unbiased in their squares.
     n_exact : int
         r, the columns along which distances are exact.
+    kernel : HeatKernel
     power : float
     """
 
     features: FloatArray
     n_exact: int
+    kernel: HeatKernel
     power: float
 
     def interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
@@ -42,7 +44,7 @@ class Witness:
         exact = embedded_distances(self.features[:, : self.n_exact], pairs)
         sketched = embedded_distances(self.features[:, self.n_exact :], pairs)
         low, high = distance_interval(sketched, self.features.shape[1] - self.n_exact, level, exact_part=exact)
-        slack = rounding_of(self.features, pairs, self.power, self.features.dtype)
+        slack = rounding_of(self.features, pairs, self.kernel, self.power)
         return np.maximum(low - slack, 0.0), high + slack
 
 
@@ -62,4 +64,4 @@ def call_witness(kernel: HeatKernel, power: float, *, trivial: bool) -> Witness:
         Q = np.column_stack([kernel.trivial, Q])
     Q = Q.astype(kernel.dtype)
     features = deflated_sketch(kernel, Q, _RANDOM, power, _SEED, trivial=trivial)[1]
-    return Witness(features, Q.shape[1], power)
+    return Witness(features, Q.shape[1], kernel, power)

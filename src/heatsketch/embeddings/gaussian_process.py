@@ -365,7 +365,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         exact = embedded_distances(self.embedding_[:, :r], pairs) if r else 0.0
         sketched = embedded_distances(self.embedding_[:, r:], pairs)
         low, high = distance_interval(sketched, self._n_sketched, level, exact_part=exact)
-        slack = rounding_of(self.embedding_, pairs, self.power_, self.kernel_.dtype) if r else 0.0
+        slack = rounding_of(self.embedding_, pairs, self.kernel_, self.power_) if r else 0.0
         return np.maximum(low - slack, 0.0), high + slack
 
     @property
