@@ -68,7 +68,7 @@ class Paths:
         return float(np.mean(np.square(squared)) ** 0.25)
 
     def leak(self, epsilon: float) -> float:
-        """Share of a Gaussian kernel's affinity that joins points on different folds."""
+        """Share of a Gaussian kernel's affinity, over these pairs, that joins points on different folds."""
         affinity = np.exp(-np.square(self.straight) / epsilon)
         total = float(affinity.sum())
         return float(affinity[self.lengths > _DETOUR * self.straight].sum() / total) if total else 0.0
