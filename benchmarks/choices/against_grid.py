@@ -91,6 +91,6 @@ class AgainstGrid(Experiment):
 
 
 AGAINST_GRID = {
-    name: AgainstGrid(name.replace(" ", "_").lower(), 300 if name == "circle" else 500, 8, 141, 20.0, data=name)
+    name: AgainstGrid(name.replace(" ", "_").lower(), 300 if name == "circle" else 500, 8, 151, 20.0, data=name)
     for name in GEOMETRY
 }

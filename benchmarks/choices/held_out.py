@@ -111,4 +111,4 @@ def _distances(kernel: hs.HeatKernel, power: float, C: FloatArray) -> FloatArray
     return d / d.max()
 
 
-HELD_OUT = {name: HeldOut(f"held_out_{name.replace(' ', '_')}", 600, 10, 142, 15.0, data=name) for name in REAL}
+HELD_OUT = {name: HeldOut(f"held_out_{name.replace(' ', '_')}", 600, 10, 152, 15.0, data=name) for name in REAL}

@@ -18,7 +18,7 @@ from .sketch import sample
 __all__ = ["Paths", "among", "shortest_paths"]
 
 # Points of the sample, the neighbours that paths go over, and points from which paths are measured to all others.
-_POINTS, _NEIGHBORS, _LANDMARKS = 1000, 10, 16
+_POINTS, _NEIGHBORS, _LANDMARKS = 1000, 15, 16
 # Points closer than this, relative to the farthest, coincide.
 _COINCIDENT = 1e-12
 # Points between which the way is so much longer than the straight line lie on different folds.
@@ -53,19 +53,19 @@ class Paths:
         some = (self.i < m) & (self.j < m)
         return Paths(self.rows[:m], self.i[some], self.j[some], self.lengths[some], self.straight[some])
 
-    def distortion(self, F: FloatArray) -> float:
+    def distortion(self, F: FloatArray, *, exact: bool = False) -> float:
         """How far distances between features (m, q) of the sample are from being proportional to the paths.
 
-        The root mean fourth power of ``log(|f_i - f_j| / length)`` about its mean: between the root mean square, which
-        forgets the worst pairs, and the range, which knows nothing else. Noise of a sketch adds about the same to it at
-        all times.
+        It is a mean of ``log(|f_i - f_j| / length)`` about its own mean. Of a sketch it is the root mean square, to
+        which its noise adds the same at all times. Of exact distances it is the root mean fourth power, between
+        that, which forgets the worst pairs, and the range, which knows nothing else.
         """
         d = row_distances(np.ascontiguousarray(F), self.i, self.j)
         if not d.any():
             return float("inf")
         ratios = np.log(np.maximum(d, np.finfo(np.float64).tiny) / self.lengths)
         squared = np.square(ratios - ratios.mean())
-        return float(np.mean(np.square(squared)) ** 0.25)
+        return float(np.mean(np.square(squared)) ** 0.25 if exact else np.mean(squared) ** 0.5)
 
     def leak(self, epsilon: float) -> float:
         """Share of a Gaussian kernel's affinity, over these pairs, that joins points on different folds."""
@@ -75,7 +75,7 @@ class Paths:
 
 
 def shortest_paths(X: Any, metric: Metric) -> Paths | None:
-    """Shortest paths between points of a sample, over the ten nearest neighbours of each.
+    """Shortest paths between points of a sample, over the fifteen nearest neighbours of each.
 
     Parts that no path connects are linked where they are nearest, so that every pair has a length.
 

@@ -42,6 +42,8 @@ _SMALL = 1000
 TIMES = np.unique(np.round(2.0 ** (np.arange(0, 27) / 2.0)))
 # Bandwidths that are tried, from the tenth neighbour's to the median distance's; on how many points, to what accuracy.
 _BANDWIDTHS, _SAMPLE, _SAMPLE_TOL = 6, 256, 1e-3
+# Steps in which the widest bandwidth that does not join folds is looked for.
+_FINE = 24
 # The longest time tried there, and the share of the largest mode below which another does not matter.
 _LONGEST_ON_SAMPLE, _NEGLIGIBLE = 128, 1e-8
 # Once the distortion is so much larger than its least, longer times are worse.
@@ -173,9 +175,11 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
     few = paths.first(_SAMPLE)
     Z = among(X, few.rows, metric)
     narrow, wide = (bandwidth_by_rule(Z, rule, metric)[0] for rule in ("neighbor", "median"))
-    trials = [float(e) for e in np.geomspace(narrow, max(narrow, wide), _BANDWIDTHS) if paths.leak(e) <= _LEAK]
-    if len(trials) < 2:
+    # From the narrowest that the sample can bear to the widest that does not join folds.
+    open_ = [e for e in np.geomspace(narrow, max(narrow, wide), _FINE) if paths.leak(e) <= _LEAK]
+    if len(open_) < 2:
         return None
+    trials = np.geomspace(open_[0], open_[-1], _BANDWIDTHS).tolist()
     on_sample = replace(options, n_neighbors=None, tol=max(options.tol, _SAMPLE_TOL))
     best: tuple[float, ChosenPower] | None = None
     worse = 0
@@ -201,7 +205,8 @@ def _on_sample(Z: Any, options: KernelOptions, paths: Paths) -> ChosenPower | No
     scores: list[float] = []
     for t in TIMES[TIMES <= _LONGEST_ON_SAMPLE]:
         matter = sizes**t > _NEGLIGIBLE
-        scores.append(paths.distortion(kernel.weigh_rows(vectors[:, matter] * sizes[matter] ** t)))
+        features = kernel.weigh_rows(vectors[:, matter] * sizes[matter] ** t)
+        scores.append(paths.distortion(features, exact=True))
         if scores[-1] > _HOPELESS * min(scores):
             break
     return _chosen("paths", np.array(scores), int(np.argmin(scores)))
