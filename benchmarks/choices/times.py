@@ -62,11 +62,6 @@ def _fit(model: Any, X: Any) -> float:
 
 
 CHOICE_TIMES = {
-    f"choice_times_{n}": ChoiceTimes(f"choice_times_{n}", n, 3, 144, 30.0, methods=methods)
-    for n, methods in {
-        500: ChoiceTimes.methods,
-        2000: ChoiceTimes.methods,
-        10_000: ChoiceTimes.methods[:1],
-        50_000: ChoiceTimes.methods[:1],
-    }.items()
+    f"choice_times_{n}": ChoiceTimes(f"choice_times_{n}", n, trials, 144, 30.0, methods=ChoiceTimes.methods[:methods])
+    for n, trials, methods in ((500, 3, 3), (2000, 2, 3), (10_000, 1, 1), (50_000, 1, 1))
 }
