@@ -28,9 +28,9 @@ def model(request, torus):
 
 class TestWitness:
     def test_covers_at_its_level(self):
-        covered, pairs = [], np.random.default_rng(0).integers(0, 400, (300, 2))
+        covered, pairs = [], np.random.default_rng(0).integers(0, 200, (300, 2))
         for seed in range(30):  # the witness is always the same, the data are not
-            kernel = hs.heat_kernel(np.random.default_rng(seed).normal(size=(400, 6)), n_neighbors=10)
+            kernel = hs.heat_kernel(np.random.default_rng(seed).normal(size=(200, 6)), n_neighbors=10)
             low, high = call_witness(kernel, 1.0, trivial=True).interval(pairs, 0.9)
             true = hs.diffusion_distances(kernel, 1.0, pairs)
             covered.append(np.mean((low <= true) & (true <= high)))
