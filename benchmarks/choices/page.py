@@ -89,13 +89,13 @@ def _draw(tables: Tables, path: Path) -> None:
         values = ratios(tables, rule)["exact_central"]
         ax.plot(values, range(len(values)), "o", ms=4, color=colour, label=rule)
     ax.axvspan(1.0, 1.1, color="0.9", zorder=0)
-    ax.set(xscale="log", xlabel="log distortion, as a multiple of the best on the grid")
+    ax.set(xscale="log", xlabel="multiple of the best log distortion")
     ax.set_yticks(range(len(values)), values.index)
     ticks = (1, 1.5, 2, 3, 4)
     ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
     ax.minorticks_off()
     ax.invert_yaxis()
-    ax.legend(loc="lower right")
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
     save(drawn, path, ("png",))
 
 
