@@ -13,7 +13,7 @@ from .heat import as_heat_kernel
 from .inputs import check_count
 from .krylov import KrylovSketch
 
-__all__ = ["SpectralDensity", "spectral_density"]
+__all__ = ["SpectralDensity", "density_of", "spectral_density"]
 
 # Half the step, in log t, over which the fall of the entropy is measured.
 _STEP = 0.1

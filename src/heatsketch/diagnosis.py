@@ -133,6 +133,12 @@ class Subject:
         return self.kernel.bandwidth_rule == "paths"
 
     @property
+    def graph(self) -> SparseOperator | None:
+        """The affinity as a sparse matrix, where it is held as one."""
+        operator = None if self.kernel.affinity is None else self.kernel.affinity.operator
+        return operator if isinstance(operator, SparseOperator) else None
+
+    @property
     def gaussian(self) -> GaussianAffinity | None:
         """The affinity, where it is Gaussian."""
         affinity = self.kernel.affinity
@@ -189,9 +195,8 @@ def _constant(subject: Subject) -> Finding | None:
 
 
 def _components(subject: Subject) -> Finding | None:
-    operator = subject.kernel.affinity.operator if subject.kernel.affinity is not None else None
-    if isinstance(operator, SparseOperator):
-        parts = int(connected_components(operator.array, directed=False)[0])
+    if subject.graph is not None:
+        parts = int(connected_components(subject.graph.array, directed=False)[0])
     else:
         # Modes that hardly decay belong to parts if they stand apart: slow ones of a long shape follow one another.
         lost = 1.0 - np.minimum(subject.eigenvalues, 1.0) ** subject.power
@@ -209,10 +214,9 @@ def _components(subject: Subject) -> Finding | None:
 
 
 def _hub(subject: Subject) -> Finding | None:
-    operator = subject.kernel.affinity.operator if subject.kernel.affinity is not None else None
-    if not isinstance(operator, SparseOperator):
+    if subject.graph is None:
         return None
-    counts = operator.row_counts()
+    counts = subject.graph.row_counts()
     ratio = float(counts.max() / np.median(counts))
     if ratio <= _HUB:
         return None

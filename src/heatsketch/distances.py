@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from .processes import canonical_metric, check_pairs, kernel_rows
 from .spectrum import eigenpairs, rounding_level
 
 __all__ = [
-    "GlobalDistance",
     "check_level",
     "columns_for",
     "components_for",
@@ -29,8 +27,7 @@ __all__ = [
     "distances_among",
     "embedded_distances",
     "error_of",
-    "global_distance_of",
-    "rounding_of",
+    "sketch_interval",
 ]
 
 # Entries of kernel rows held at a time (64 MB), and pairs treated together where all rows would take more.
@@ -213,7 +210,37 @@ def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
     return distances
 
 
-def rounding_of(Y: FloatArray, pairs: ArrayLike | None, kernel: HeatKernel, power: float) -> FloatArray:
+def sketch_interval(
+    Y: FloatArray, pairs: ArrayLike | None, level: float, *, n_exact: int, kernel: HeatKernel, power: float
+) -> tuple[FloatArray, FloatArray]:
+    """`distance_interval` for rows of ``Y = S^t M``: exact directions first, then a Gaussian sketch of the remainder.
+
+    Beside exact directions the interval may shrink to a point; it is no narrower than rounding.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (N, k)
+    pairs : array-like of int, shape (m, 2), or None for all
+    level : float
+    n_exact : int
+        Exact columns.
+    kernel : HeatKernel
+    power : float
+
+    Returns
+    -------
+    low, high : ndarrays of shape (m,)
+    """
+    sketched = embedded_distances(Y[:, n_exact:], pairs)
+    if not n_exact:
+        return distance_interval(sketched, Y.shape[1], level)
+    exact = embedded_distances(Y[:, :n_exact], pairs)
+    low, high = distance_interval(sketched, Y.shape[1] - n_exact, level, exact_part=exact)
+    slack = _rounding(Y, pairs, kernel, power)
+    return np.maximum(low - slack, 0.0), high + slack
+
+
+def _rounding(Y: FloatArray, pairs: ArrayLike | None, kernel: HeatKernel, power: float) -> FloatArray:
     """Bound for the rounding of distances between rows of ``Y = S^t M``, of the shape of the distances.
 
     A product rounds in units of the rows it makes, t products t times; polynomials and the scaling of the kernel have
@@ -313,45 +340,3 @@ def check_level(value: float, name: str) -> float:
     if not is_number(value) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name}={value!r} was given; it must lie strictly between 0 and 1.")
     return float(value)
-
-
-@dataclass(frozen=True)
-class GlobalDistance:
-    """Estimate of the global diffusion distance ``|A^t - B^t|_F`` between two data sets on the same items.
-
-    Attributes
-    ----------
-    distance : float
-    low, high : float
-        Ends of the confidence interval.
-    variance : float
-        Estimated variance of the squared distance: ``(2 / k) |(A^t - B^t)^2|_F^2``.
-    n_components : int
-    """
-
-    distance: float
-    low: float
-    high: float
-    variance: float
-    n_components: int
-
-
-def global_distance_of(difference: FloatArray, level: float) -> GlobalDistance:
-    """The global diffusion distance from ``(A^t - B^t) G``, G Gaussian, (N, k).
-
-    ``|(A^t - B^t) G|_F^2 / k`` follows the law ``sum_i mu_i^2 chi^2_i(k) / k``, mu_i the eigenvalues of ``A^t - B^t``:
-    its mean is ``|A^t - B^t|_F^2`` and its variance ``(2/k) sum mu_i^4`` (the paper prints ``sum mu_i^2`` there). The
-    interval matches these two moments by a scaled chi-square, with ``sum mu_i^4`` estimated, unbiased, from products of
-    different columns; it is close to its level from 16 components on and too narrow below 8.
-    """
-    k = difference.shape[1]
-    tail = (1.0 - level) / 2.0
-    gram = difference.T @ difference  # [k, k]
-    squared = float(np.trace(gram)) / k
-    fourth = float((np.square(gram).sum() - np.square(np.diagonal(gram)).sum()) / (k * (k - 1)))
-    variance = 2.0 * fourth / k
-    if squared == 0.0 or fourth == 0.0:
-        return GlobalDistance(squared**0.5, squared**0.5, squared**0.5, variance, k)
-    freedom = 2.0 * squared**2 / variance  # of the chi-square with the same mean and variance
-    low, high = (freedom * squared / chi2.ppf(q, freedom) for q in (1.0 - tail, tail))
-    return GlobalDistance(squared**0.5, float(low) ** 0.5, float(high) ** 0.5, variance, k)

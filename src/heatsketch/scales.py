@@ -22,7 +22,7 @@ __all__ = ["Scales", "measure_scales"]
 
 _COLUMNS, _MOST_STEPS = 64, 96
 _LONGEST = 1024.0
-# Points between all pairs of which the distortion is measured, and entries of kernel rows held for them (256 MB).
+# Points between all pairs of which the distortion is measured, and entries of kernel rows held for them (128 MB).
 _ANCHORS, _ROW_ENTRIES = 128, 1 << 24
 # Pairs left out at either end of the distortion: the hundredth that chance decides.
 _TAIL = 0.01

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ._typing import FloatArray
 from .directions import leading_directions
-from .distances import distance_interval, embedded_distances, rounding_of
+from .distances import sketch_interval
 from .heat import HeatKernel
 from .wide import deflated_sketch
 
@@ -41,11 +41,7 @@ class Witness:
 
     def interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         """Confidence interval of the diffusion distance, for pairs (m, 2), or all of them condensed."""
-        exact = embedded_distances(self.features[:, : self.n_exact], pairs)
-        sketched = embedded_distances(self.features[:, self.n_exact :], pairs)
-        low, high = distance_interval(sketched, self.features.shape[1] - self.n_exact, level, exact_part=exact)
-        slack = rounding_of(self.features, pairs, self.kernel, self.power)
-        return np.maximum(low - slack, 0.0), high + slack
+        return sketch_interval(self.features, pairs, level, n_exact=self.n_exact, kernel=self.kernel, power=self.power)
 
 
 def call_witness(kernel: HeatKernel, power: float, *, trivial: bool) -> Witness:

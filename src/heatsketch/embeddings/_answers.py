@@ -58,7 +58,9 @@ class Answers:
             Level of the confidence interval, such as 0.95. The law of a Gaussian sketch gives it exactly, for every
             pair. Where the embedding is one, it is its own; other embeddings have no such law, and a sketch that is
             independent of them, made when first asked for, gives the interval: a distance of the embedding outside of
-            it is wrong.
+            it is wrong. For signs the law is an approximation, good where many points share in a distance: their
+            estimates have the same mean and no larger variance, but with few components and kernels of few neighbours
+            another law. With ``trivial="drop"`` it is the distance without the trivial mode.
 
         Returns
         -------

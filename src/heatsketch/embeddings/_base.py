@@ -191,6 +191,9 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def add_components(self, n: int | None = None, *, distance_error: float | None = None) -> Self:
         """Sharpen a fitted embedding by `n` components, or by as many as a wanted error of distances takes.
 
+        A random sketch gets more columns and becomes that of a fit with so many from the start; diffusion maps get the
+        next eigenvectors, and the components that are there stay; HeatSketch optimises all components anew.
+
         Parameters
         ----------
         n : int, optional

@@ -13,7 +13,7 @@ from .._typing import FloatArray, RandomState
 from ..deflation import best_split
 from ..diffusion import coefficients, diffuse
 from ..directions import leading_directions
-from ..distances import columns_for, components_for, distance_interval, embedded_distances, error_of, rounding_of
+from ..distances import columns_for, components_for, embedded_distances, error_of, sketch_interval
 from ..distortion import distortion_measure
 from ..heat import HeatKernel
 from ..inputs import check_count
@@ -356,17 +356,11 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return self.sketch_.distance_law is not None and self._n_drawn == 1
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
-        # Exact for Gaussian sketches (with trivial="drop", for the distance without the trivial mode). For signs it is
-        # an approximation, good where many points share in a distance: their estimates have the same mean and no larger
-        # variance, but with few components and kernels of few neighbours another law.
         if not self._lawful:
             return super()._interval(pairs, level)
-        r = self.n_exact_
-        exact = embedded_distances(self.embedding_[:, :r], pairs) if r else 0.0
-        sketched = embedded_distances(self.embedding_[:, r:], pairs)
-        low, high = distance_interval(sketched, self._n_sketched, level, exact_part=exact)
-        slack = rounding_of(self.embedding_, pairs, self.kernel_, self.power_) if r else 0.0
-        return np.maximum(low - slack, 0.0), high + slack
+        return sketch_interval(
+            self.embedding_, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_
+        )
 
     @property
     def _measures_trivial(self) -> bool:
