@@ -16,10 +16,11 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from .._version import __version__
+from ..outputs import write_whole
 from .errors import ReproductionError
 from .experiment import Experiment, Row
 
-__all__ = ["Provenance", "Store", "machine", "write_whole"]
+__all__ = ["Provenance", "Store", "machine"]
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 # Six significant digits: more than a picture or a mean of hundreds of trials can show, and small files.
@@ -50,18 +51,6 @@ def _processor() -> str:
         return platform.processor() or "unknown"
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that nobody ever sees a part of it: to a temporary name, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 @dataclass(frozen=True)
