@@ -141,7 +141,7 @@ class Store:
             self._describe(experiment.name, Provenance(wanted, __version__))
             return set()
         known = self.provenance(experiment.name)
-        if known.parameters != wanted or known.version != __version__:
+        if known.parameters != wanted or _series(known.version) != _series(__version__):
             keys = [k for k in {**wanted, **known.parameters} if wanted.get(k) != known.parameters.get(k)]
             differences = ", ".join(f"{k} {known.parameters.get(k)!r} (now {wanted.get(k)!r})" for k in keys)
             differences = differences or f"heatsketch {known.version} (now {__version__})"
@@ -222,3 +222,8 @@ def _plain(parameters: dict[str, Any]) -> Any:
 def _csv(table: pd.DataFrame, *, header: bool) -> str:
     text: str = table.to_csv(index=False, header=header, float_format=_FLOAT_FORMAT, lineterminator="\n")
     return text
+
+
+def _series(version: str) -> list[str]:
+    """Major and minor number: within a series results stay what they are, so that trials may be added."""
+    return version.split("+")[0].split(".")[:2]
