@@ -226,7 +226,7 @@ def test_no_pickles_are_read(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[None]], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "x.npz", X=np.array([[None]], dtype=object))
     for name in ("x.npy", "x.npz"):
-        with pytest.raises(ValueError, match="allow_pickle=False|Python objects"):
+        with pytest.raises(ValueError, match=r"allow_pickle=False|Python objects"):
             read(tmp_path / name)
 
 

@@ -226,4 +226,4 @@ def _csv(table: pd.DataFrame, *, header: bool) -> str:
 
 def _series(version: str) -> list[str]:
     """Major and minor number: within a series results stay what they are, so that trials may be added."""
-    return version.split("+")[0].split(".")[:2]
+    return version.split("+", maxsplit=1)[0].split(".")[:2]
