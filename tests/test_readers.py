@@ -79,6 +79,8 @@ def test_a_first_line_of_numbers_is_data(tmp_path):
     np.testing.assert_allclose(data.X, X)
     assert data.features == ["x0", "x1", "x2"]
     assert "the first line holds numbers" in data.notes[0]
+    pd.DataFrame(X).to_csv(tmp_path / "t.csv", index=False)  # whose names are 0, 1, 2
+    np.testing.assert_array_equal(read(tmp_path / "t.csv").X, X)
 
 
 def test_separators(tmp_path):

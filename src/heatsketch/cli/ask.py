@@ -54,7 +54,7 @@ def estimate(
     if voice.as_json:
         print_json(vars(found))
     else:
-        out.print(str(found), markup=False)
+        out.print(str(found), markup=False, soft_wrap=True)
 
 
 _FORETOLD = {"bandwidth", "normalization", "affinity", "metric", "metric_params", "n_neighbors", "cutoff"}
@@ -97,7 +97,7 @@ def diagnose(
     if voice.as_json:
         print_json({"input": source, "harmful": harmful, "findings": [vars(finding) for finding in found]})
     elif not voice.quiet:
-        out.print(str(found), markup=False)
+        out.print(str(found), markup=False, soft_wrap=True)
     if strict and harmful:
         raise typer.Exit(FINDINGS)
 
@@ -154,6 +154,6 @@ def compare(
         print_json({"input": source, "components": found.n_components, "power": found.power, "methods": rows,
                     "picture": None if picture is None else str(picture)})  # fmt: skip
         return
-    out.print(str(found), markup=False)
+    out.print(str(found), markup=False, soft_wrap=True)
     if picture is not None:
         note(f"Wrote {picture}.", voice.quiet)

@@ -31,7 +31,7 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
     chosen = separator if reading.separator is None else _SEPARATORS.get(reading.separator, reading.separator)
     try:
         frame = pd.read_csv(file, sep=chosen, low_memory=False, float_precision="round_trip")
-        headless = len(frame.columns) > 0 and all(_is_number(name) for name in frame.columns)
+        headless = _is_data(list(frame.columns))
         if headless:  # the first line is data
             file.seek(0)
             frame = pd.read_csv(file, sep=chosen, low_memory=False, float_precision="round_trip", header=None)
@@ -132,6 +132,11 @@ def _refuse_stray_words(column: Any, name: str, names: Any, *, wanted: bool) -> 
         f"{row}, column {name!r} holds {str(column.iloc[at])!r} among numbers; mend it, keep the column aside with "
         f"--label {name!r}, or leave it out with --drop {name!r}."
     )
+
+
+def _is_data(line: Sequence[str]) -> bool:
+    """Whether a first line holds values rather than names; 0, 1, 2, ... are the names that pandas gives."""
+    return len(line) > 0 and all(map(_is_number, line)) and list(line) != [str(j) for j in range(len(line))]
 
 
 def _is_number(name: Any) -> bool:
