@@ -272,3 +272,43 @@ def test_what_is_written_can_be_read(tmp_path, name):
 def test_outputs_that_cannot_be_are_refused(tmp_path, path):
     with pytest.raises(ValueError, match=r"y.* an (embedding|h5ad)"):
         check_output(tmp_path / path)
+
+
+@pytest.fixture
+def cells(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    obs = pd.DataFrame({"kind": pd.Categorical(list("uvuv")), "depth": [3, 1, 4, 1]}, index=["c1", "c2", "c3", "c4"])
+    made = anndata.AnnData(X=sparse.csr_matrix(X), obs=obs, obsm={"X_pca": X[:, :2], "X_other": -X})
+    made.write_h5ad(tmp_path / "cells.h5ad")
+    return tmp_path / "cells.h5ad"
+
+
+@pytest.mark.parametrize(("key", "wanted"), [(None, X[:, :2]), ("X_other", -X), ("X", X)])
+def test_cells(cells, key, wanted):
+    data = read(cells, Reading(key=key))
+    np.testing.assert_array_equal(data.X.toarray() if sparse.issparse(data.X) else data.X, wanted)
+    assert data.names.tolist() == ["c1", "c2", "c3", "c4"]
+    assert {name: list(values) for name, values in data.columns.items()} == {
+        "kind": list("uvuv"),
+        "depth": [3, 1, 4, 1],
+    }
+    what = "the matrix X" if key == "X" else f"obsm[{key or 'X_pca'!r}]"
+    assert data.notes == [f"{cells}: {what} is embedded"]
+
+
+def test_cells_take_their_embedding(cells):
+    import anndata  # noqa: PLC0415
+
+    data = read(cells, Reading(drop=["depth"], id="kind"))
+    assert data.names.tolist() == list("uvuv")
+    assert not data.columns
+    write(cells, Y, ["y0", "y1"], cells=data.source)
+    again = anndata.read_h5ad(cells)
+    np.testing.assert_array_equal(again.obsm["X_heatsketch"], Y)
+    np.testing.assert_array_equal(again.obsm["X_other"], -X)
+    with pytest.raises(ValueError, match="no entry 'X_umap'; there are: 'X_heatsketch', 'X_other', 'X_pca', 'X'"):
+        read(cells, Reading(key="X_umap"))
+    with pytest.raises(ValueError, match="no column 'age'"):
+        read(cells, Reading(labels=["age"]))
+    cells.with_suffix(".h5ad.gz").write_bytes(gzip.compress(cells.read_bytes()))
+    assert read(cells.with_suffix(".h5ad.gz")).X.shape == (4, 2)
