@@ -77,6 +77,7 @@ ORDER = [
     "stability",
     "scales",
     "diagnosis",
+    "embeddings._names",
     "embeddings._answers",
     "embeddings._base",
     "embeddings.gaussian_process",
