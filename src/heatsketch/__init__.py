@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .distortion import bilipschitz_constant, measure_distortion
     from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
     from .heat import HeatKernel, heat_kernel
+    from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_scales, plot_spectrum
     from .processes import canonical_metric, gaussian_process, secant_products
 
 # Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
@@ -38,6 +39,11 @@ _HOMES = {
     "global_diffusion_distance": ".comparison",
     "heat_kernel": ".heat",
     "measure_distortion": ".distortion",
+    "plot_distortion": ".plotting",
+    "plot_embedding": ".plotting",
+    "plot_intervals": ".plotting",
+    "plot_scales": ".plotting",
+    "plot_spectrum": ".plotting",
     "secant_products": ".processes",
     "spectral_density": ".density",
 }
@@ -62,6 +68,11 @@ __all__ = [
     "global_diffusion_distance",
     "heat_kernel",
     "measure_distortion",
+    "plot_distortion",
+    "plot_embedding",
+    "plot_intervals",
+    "plot_scales",
+    "plot_spectrum",
     "secant_products",
     "spectral_density",
 ]

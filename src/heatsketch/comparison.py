@@ -14,9 +14,12 @@ from .distances import check_level, distance_interval
 from .heat import HeatKernel, as_heat_kernel
 from .inputs import check_count
 from .kernels import magnitude
-from .sketch import GaussianSketch, resolve_seed
+from .sketch import GaussianSketch, resolve_seed, sample
 
 __all__ = ["GlobalDistance", "KernelComparison", "compare_kernels", "global_diffusion_distance"]
+
+# Items that are drawn at most.
+_DRAWN = 5000
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,11 @@ class KernelComparison:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw both embeddings along the two axes in which they extend most, with a line from each item to itself."""
-        from .drawing import new_axes  # noqa: PLC0415
+        """Draw both embeddings along the two axes in which they extend most, with a line from each item to itself.
+
+        Of more than 5000 items, as many taken at random are drawn.
+        """
+        from .drawing import new_axes, point_size  # noqa: PLC0415
 
         ax = new_axes() if ax is None else ax
         both = np.vstack([self.first, self.second]).astype(np.float64)
@@ -81,11 +87,11 @@ class KernelComparison:
         axes = np.linalg.svd(both, full_matrices=False)[2][:2]
         flat = np.zeros((len(both), 2))
         flat[:, : len(axes)] = both @ axes.T
-        n = len(self.first)
-        size = float(np.clip(4000.0 / n, 0.5, 20.0))
-        ax.plot(*np.stack([flat[:n], flat[n:]], axis=1).transpose(2, 1, 0), color="0.8", lw=0.5, zorder=0)
-        ax.scatter(*flat[:n].T, s=size, label="first", linewidths=0)
-        ax.scatter(*flat[n:].T, s=size, label="second", linewidths=0)
+        items = sample(len(self.first), _DRAWN)
+        ends = flat[items], flat[items + len(self.first)]
+        ax.plot(*np.stack(ends, axis=1).transpose(2, 1, 0), color="0.8", lw=0.5, zorder=0)
+        for points, name in zip(ends, ("first", "second"), strict=True):
+            ax.scatter(*points.T, s=point_size(len(items)), label=name, linewidths=0)
         ax.legend(frameon=False)
         ax.set_aspect("equal", adjustable="datalim")
         return ax

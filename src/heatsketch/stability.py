@@ -49,9 +49,9 @@ class StabilityMap:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the embedding's first two columns, coloured by the share of neighbours that stay."""
-        from .drawing import scatter  # noqa: PLC0415
+        from .drawing import draw_shares  # noqa: PLC0415
 
-        return scatter(ax, self.embedding, self.kept, "share of neighbours kept")
+        return draw_shares(ax, self.embedding, self.kept, "share of neighbours kept")
 
 
 def stability_map(Y: FloatArray, others: Iterable[FloatArray], under: str, n_neighbors: int) -> StabilityMap:

@@ -55,9 +55,9 @@ class NeighborSupport:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the embedding's first two columns, coloured by the share of supported neighbours."""
-        from .drawing import scatter  # noqa: PLC0415
+        from .drawing import draw_shares  # noqa: PLC0415
 
-        return scatter(ax, self.embedding, self.share, "share of supported neighbours")
+        return draw_shares(ax, self.embedding, self.share, "share of supported neighbours")
 
 
 def neighbor_support(Y: FloatArray, witness: Witness, n_neighbors: int, level: float) -> NeighborSupport:
