@@ -11,7 +11,7 @@ import pytest
 from matplotlib.colors import to_hex
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.manifold import MDS
+from sklearn.manifold import SpectralEmbedding
 
 import heatsketch as hs
 from heatsketch.coloring import Groups, Numbers, read_colors
@@ -106,7 +106,7 @@ class TestPoints:
 
     def test_whatever_has_an_embedding_is_drawn(self, model):
         Y = points(20, 2)
-        for other in (Y, Y.tolist(), pd.DataFrame(Y), Y.astype(np.float32), MDS(n_init=1, init="random").fit(Y)):
+        for other in (Y, Y.tolist(), pd.DataFrame(Y), Y.astype(np.float32), SpectralEmbedding(affinity="rbf").fit(Y)):
             assert len(hs.plot_embedding(other).collections[0].get_offsets()) == 20
 
     def test_numbers(self):

@@ -17,6 +17,7 @@ ROOT = Path(heatsketch.__file__).parent
 ORDER = [
     "_version",
     "_typing",
+    "display",
     "chunks",
     "threads",
     "progress",
@@ -79,6 +80,7 @@ ORDER = [
     "scales",
     "diagnosis",
     "embeddings._names",
+    "embeddings._summary",
     "embeddings._answers",
     "embeddings._base",
     "embeddings.gaussian_process",

@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from ._typing import FloatArray, RandomState
 from .diffusion import check_power, diffuse
+from .display import Facts, Shown
 from .distances import check_level, distance_interval
 from .heat import HeatKernel, as_heat_kernel
 from .inputs import check_count
@@ -22,8 +23,8 @@ __all__ = ["GlobalDistance", "KernelComparison", "compare_kernels", "global_diff
 _DRAWN = 5000
 
 
-@dataclass(frozen=True)
-class GlobalDistance:
+@dataclass(frozen=True, repr=False)
+class GlobalDistance(Shown):
     """Estimate of the global diffusion distance ``|A^t - B^t|_F`` between two data sets on the same items.
 
     Attributes
@@ -42,9 +43,19 @@ class GlobalDistance:
     variance: float
     n_components: int
 
+    def __str__(self) -> str:
+        return f"{self.distance:.4g} ({self.low:.4g} to {self.high:.4g})"
 
-@dataclass(frozen=True)
-class KernelComparison:
+    def _facts(self) -> Facts:
+        return [
+            ("global diffusion distance", f"{self.distance:.4g}"),
+            ("interval", f"{self.low:.4g} to {self.high:.4g}"),
+            ("components", str(self.n_components)),
+        ]
+
+
+@dataclass(frozen=True, repr=False)
+class KernelComparison(Shown):
     """Two data sets on the same items, seen through the same random matrix.
 
     Attributes
@@ -67,12 +78,21 @@ class KernelComparison:
     second: FloatArray
 
     def __str__(self) -> str:
-        most = np.argsort(-self.item_distances, kind="stable")[:3]
-        named = ", ".join(f"{i} ({self.item_low[i]:.3g} to {self.item_high[i]:.3g})" for i in most)
-        return (
-            f"Global diffusion distance {self.total.distance:.4g} ({self.total.low:.4g} to {self.total.high:.4g}); "
-            f"items that differ most: {named}."
-        )
+        named = ", ".join(f"{i} ({self.item_low[i]:.3g} to {self.item_high[i]:.3g})" for i in self._most(3))
+        return f"Global diffusion distance {self.total}; items that differ most: {named}."
+
+    def _most(self, n: int) -> list[int]:
+        """The items that differ most."""
+        most: list[int] = np.argsort(-self.item_distances, kind="stable")[:n].tolist()
+        return most
+
+    def _facts(self) -> Facts:
+        intervals = (self.item_distances, self.item_low, self.item_high)
+        items = ((i, *(float(one[i]) for one in intervals)) for i in self._most(5))
+        return [
+            ("global diffusion distance", str(self.total)),
+            *((f"item {i}", f"{distance:.3g} ({low:.3g} to {high:.3g})") for i, distance, low, high in items),
+        ]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw both embeddings along the two axes in which they extend most, with a line from each item to itself.

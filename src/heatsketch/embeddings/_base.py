@@ -30,6 +30,7 @@ from ..threads import quiet_blas
 from ..tuning import POWER_RULES, ChosenPower, tuned_kernel
 from ._answers import Answers
 from ._names import Names
+from ._summary import Summary
 
 # Share of the pairs whose distances must be as exact as is asked for.
 _CONFIDENCE = 0.95
@@ -40,7 +41,7 @@ _COPIES = 6
 
 
 class HeatEmbedding(
-    Names, Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+    Names, Summary, Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
     """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their kernel rows.
 
