@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
@@ -319,3 +322,9 @@ class TestAnswers:
         ax = comparison.plot()
         assert len(ax.lines) == 20
         assert [len(one.get_offsets()) for one in ax.collections] == [20, 20]
+
+
+def test_the_example_draws(tmp_path):
+    script = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "pictures.py"))
+    script["main"](["--output", str(tmp_path), "--samples", "150"])
+    assert (tmp_path / "pictures.png").stat().st_size > 20_000

@@ -86,7 +86,7 @@ def draw_shares(ax: Any, Y: FloatArray, shares: FloatArray, label: str) -> Any:
 
 def point_size(n: int) -> float:
     """Area of a point that suits so many."""
-    return float(np.clip(4000.0 / max(n, 1), 1.0, 20.0))
+    return float(np.clip(8000.0 / max(n, 1), 1.0, 20.0))
 
 
 def draw_points(ax: Any, P: FloatArray, colors: Numbers | Groups | None, style: Style) -> Any:
@@ -135,6 +135,7 @@ def _roomy_axes(colors: Numbers | Groups | None, deep: bool) -> Any:
 def _equalise(ax: Any, deep: bool) -> None:
     if deep:
         ax.set_aspect("equal")
+        ax.locator_params(nbins=5)  # more would write over each other
         return
     shared = all(len(group.get_siblings(ax)) > 1 for group in (ax.get_shared_x_axes(), ax.get_shared_y_axes()))
     # Limits that other axes share cannot give way.

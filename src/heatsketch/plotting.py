@@ -24,8 +24,8 @@ from .sketch import resolve_seed, sample
 
 __all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_scales", "plot_spectrum"]
 
-# Entries of kernel rows that are held for distances between some points (512 MB).
-_ROW_ENTRIES = 1 << 26
+# Entries of kernel rows that are held for distances between some points (256 MB).
+_ROW_ENTRIES = 1 << 25
 # Up to so many pairs are drawn one by one.
 _FEW_PAIRS = 3000
 # Share of the pairs left out at either end of the ratios that are named.
@@ -142,7 +142,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     model : fitted embedding
     n_points : int
         Points, taken at random, between all pairs of which distances are drawn; fewer where there are more than
-        260,000 points, for their rows of the kernel are held.
+        130,000 points, for their rows of the kernel are held.
     ax : matplotlib Axes, optional
         By default that of a new figure.
 
@@ -223,10 +223,10 @@ def plot_intervals(
     sizes = {"s": float(np.clip(2000.0 / len(order), 4.0, 20.0)), "linewidths": 0}
     # Some intervals are too narrow to be seen.
     ax.scatter(at, 0.5 * (low + high), color=PALETTE[4], label=f"{level:.3g} interval", zorder=2, **sizes)
-    ax.scatter(at[~outside], distance[~outside], color=PALETTE[0], label="embedding", zorder=3, **sizes)
-    if outside.any():
-        name = f"embedding, outside of it ({outside.sum()} of {len(order)})"
-        ax.scatter(at[outside], distance[outside], color=PALETTE[1], label=name, zorder=3, **sizes)
+    wrong = f"embedding, outside of it ({outside.sum()} of {len(order)})"
+    for those, color, name in ((~outside, PALETTE[0], "embedding"), (outside, PALETTE[1], wrong)):
+        if those.any():
+            ax.scatter(at[those], distance[those], color=color, label=name, zorder=3, **sizes)
     ax.set(xlabel="pairs, sorted by their distance in the embedding", ylabel="distance")
     ax.set_ylim(bottom=0.0)
     ax.legend()
