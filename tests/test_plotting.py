@@ -51,6 +51,9 @@ class TestColors:
         assert isinstance(read_colors(np.arange(50), 50), Numbers)
         for values in (["a", "b", "a"], [True, False, True], [3, 1, 3], pd.Series([1.5, 2.0, 1.5], dtype="category")):
             assert isinstance(read_colors(values, 3), Groups)
+        for values in ({"x": 3, "y": 1}, {"x": 3, "y": None}):
+            assert isinstance(read_colors(values, 2, names=["x", "y"]), Groups)
+        assert isinstance(read_colors({"x": 3, "y": 1.5}, 2, names=["x", "y"]), Numbers)
         assert isinstance(read_colors([3, 1, 3], 3, categorical=False), Numbers)
         assert isinstance(read_colors([0.5, 1.5, 0.5], 3, categorical=True), Groups)
 
@@ -123,6 +126,13 @@ class TestPoints:
         assert drawn == dict(zip(map(tuple, Y[10:]), values[10:], strict=True))
         assert ax.figure.axes[1].get_ylabel() == "height"
         assert entries(ax) == ["missing"]
+
+    @pytest.mark.parametrize("color", [[None] * 5, [np.nan] * 5])
+    @pytest.mark.parametrize("max_points", [3, 10])
+    def test_nothing_but_missing_values(self, color, max_points):
+        ax = hs.plot_embedding(points(5), color=color, max_points=max_points)
+        assert entries(ax) == ["missing"]
+        assert len(ax.figure.axes) == 1
 
     def test_groups(self):
         Y, names = points(30), np.array(["b", "a", None] * 10, dtype=object)

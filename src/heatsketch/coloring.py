@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -100,13 +100,9 @@ def read_colors(
     values, order = _values(color, n, names)
     label = str(label if label is not None else (getattr(color, "name", None) or ""))
     missing = np.zeros(n, dtype=bool) if values.dtype.kind in "biuU" else _missing(values)
-    numeric = values.dtype.kind in "iuf" or (
-        values.dtype.kind == "O" and all(isinstance(x, Real) and not isinstance(x, bool) for x in values[~missing])
-    )
-    if order is not None or not numeric:
-        grouped = True
-    else:
-        grouped = values.dtype.kind in "iu" and len(np.unique(values)) <= _FEW_VALUES
+    numeric, whole = (_all_are(kind, values, missing) for kind in (Real, Integral))
+    few = whole and len(set(values[~missing].tolist())) <= _FEW_VALUES
+    grouped = order is not None or few or not numeric
     if categorical if categorical is not None else grouped:
         return _groups(values, missing, order, label)
     if not numeric:
@@ -143,6 +139,13 @@ def _values(color: Any, n: int, names: Any) -> tuple[NDArray[Any], list[Any] | N
             f"one value for each of the {n} points: a number, or the name of a group."
         )
     return values, order
+
+
+def _all_are(kind: type, values: NDArray[Any], missing: NDArray[np.bool_]) -> bool:
+    """Whether all values that are there are numbers of a kind; truth values are none."""
+    if values.dtype.kind == "O":
+        return all(isinstance(x, kind) and not isinstance(x, bool) for x in values[~missing])
+    return values.dtype.kind in ("iu" if kind is Integral else "iuf")
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:

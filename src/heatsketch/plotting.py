@@ -58,8 +58,9 @@ def plot_embedding(
     model_or_Y : fitted estimator with `embedding_`, or array-like of shape (N, k)
     color : array-like of shape (N,), or mapping, optional
         Numbers, drawn along `cmap`, or names of groups, drawn in the colours of Okabe and Ito. Missing values (None,
-        NaN) are grey. A mapping goes from the names of samples, such as the nodes of a graph, to values. Beyond seven
-        groups shapes and shades differ too; beyond 21 the smaller ones are drawn as one.
+        NaN) are grey. Values belong to the rows in their order, whatever index they have; a mapping goes from the names
+        of samples, such as the nodes of a graph, to values. Beyond seven groups shapes and shades differ too; beyond 21
+        the smaller ones are drawn as one.
     dims : sequence of one to three int, optional
         Columns to draw. By default three of three, otherwise the first two; a single column is drawn against the row
         number.
