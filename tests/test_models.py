@@ -98,6 +98,23 @@ def test_names_and_output_settings_are_kept(tmp_path):
         loaded.transform(frame[["two", "one", "three", "four"]])
 
 
+@pytest.mark.parametrize("index", [list("abcdefgh"), pd.date_range("2026-01-01", periods=8), range(3, 11), None])
+def test_names_of_samples_are_kept(tmp_path, index):
+    frame = pd.DataFrame(SEEN[:8], columns=list("wxyz"), index=index)
+    model = GP(2, bandwidth=2.0, random_state=0).fit(frame)
+    hs.save_model(model, tmp_path / "m")
+    assert [str(n) for n in hs.load_model(tmp_path / "m").sample_names_] == [str(n) for n in frame.index]
+
+
+def test_names_of_nodes_are_kept(tmp_path):
+    model = DM(2, affinity="precomputed").fit(nx.grid_2d_graph(4, 5))
+    hs.save_model(model, tmp_path / "m")
+    assert list(hs.load_model(tmp_path / "m").to_dict()) == list(nx.grid_2d_graph(4, 5))
+    strange = nx.relabel_nodes(nx.karate_club_graph(), {0: frozenset("a")})
+    with pytest.raises(ValueError, match=r"_sample_names\[0\] is a frozenset, which a model file does not hold"):
+        hs.save_model(DM(2, affinity="precomputed").fit(strange), tmp_path / "n")
+
+
 def test_functions_are_refused_and_callbacks_left_out(tmp_path):
     odd = GP(2, metric=lambda x, y: float(np.abs(x - y).max()), bandwidth=1.0, random_state=0).fit(SEEN[:30])
     with pytest.raises(ValueError, match="is a function, which a model file does not hold"):

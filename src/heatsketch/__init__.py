@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
     from .heat import HeatKernel, heat_kernel
     from .models import load_model, save_model
+    from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_scales, plot_spectrum
     from .processes import canonical_metric, gaussian_process, secant_products
 
 # Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
@@ -41,6 +42,11 @@ _HOMES = {
     "load_model": ".models",
     "measure_distortion": ".distortion",
     "save_model": ".models",
+    "plot_distortion": ".plotting",
+    "plot_embedding": ".plotting",
+    "plot_intervals": ".plotting",
+    "plot_scales": ".plotting",
+    "plot_spectrum": ".plotting",
     "secant_products": ".processes",
     "spectral_density": ".density",
 }
@@ -66,6 +72,11 @@ __all__ = [
     "heat_kernel",
     "load_model",
     "measure_distortion",
+    "plot_distortion",
+    "plot_embedding",
+    "plot_intervals",
+    "plot_scales",
+    "plot_spectrum",
     "save_model",
     "secant_products",
     "spectral_density",

@@ -10,17 +10,21 @@ from scipy.stats import chi2
 
 from ._typing import FloatArray, RandomState
 from .diffusion import check_power, diffuse
+from .display import Facts, Shown
 from .distances import check_level, distance_interval
 from .heat import HeatKernel, as_heat_kernel
 from .inputs import check_count
 from .kernels import magnitude
-from .sketch import GaussianSketch, resolve_seed
+from .sketch import GaussianSketch, resolve_seed, sample
 
 __all__ = ["GlobalDistance", "KernelComparison", "compare_kernels", "global_diffusion_distance"]
 
+# Items that are drawn at most.
+_DRAWN = 5000
 
-@dataclass(frozen=True)
-class GlobalDistance:
+
+@dataclass(frozen=True, repr=False)
+class GlobalDistance(Shown):
     """Estimate of the global diffusion distance ``|A^t - B^t|_F`` between two data sets on the same items.
 
     Attributes
@@ -39,9 +43,19 @@ class GlobalDistance:
     variance: float
     n_components: int
 
+    def __str__(self) -> str:
+        return f"{self.distance:.4g} ({self.low:.4g} to {self.high:.4g})"
 
-@dataclass(frozen=True)
-class KernelComparison:
+    def _facts(self) -> Facts:
+        return [
+            ("global diffusion distance", f"{self.distance:.4g}"),
+            ("interval", f"{self.low:.4g} to {self.high:.4g}"),
+            ("components", str(self.n_components)),
+        ]
+
+
+@dataclass(frozen=True, repr=False)
+class KernelComparison(Shown):
     """Two data sets on the same items, seen through the same random matrix.
 
     Attributes
@@ -64,16 +78,28 @@ class KernelComparison:
     second: FloatArray
 
     def __str__(self) -> str:
-        most = np.argsort(-self.item_distances, kind="stable")[:3]
-        named = ", ".join(f"{i} ({self.item_low[i]:.3g} to {self.item_high[i]:.3g})" for i in most)
-        return (
-            f"Global diffusion distance {self.total.distance:.4g} ({self.total.low:.4g} to {self.total.high:.4g}); "
-            f"items that differ most: {named}."
-        )
+        named = ", ".join(f"{i} ({self.item_low[i]:.3g} to {self.item_high[i]:.3g})" for i in self._most(3))
+        return f"Global diffusion distance {self.total}; items that differ most: {named}."
+
+    def _most(self, n: int) -> list[int]:
+        """The items that differ most."""
+        most: list[int] = np.argsort(-self.item_distances, kind="stable")[:n].tolist()
+        return most
+
+    def _facts(self) -> Facts:
+        intervals = (self.item_distances, self.item_low, self.item_high)
+        items = ((i, *(float(one[i]) for one in intervals)) for i in self._most(5))
+        return [
+            ("global diffusion distance", str(self.total)),
+            *((f"item {i}", f"{distance:.3g} ({low:.3g} to {high:.3g})") for i, distance, low, high in items),
+        ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw both embeddings along the two axes in which they extend most, with a line from each item to itself."""
-        from .drawing import new_axes  # noqa: PLC0415
+        """Draw both embeddings along the two axes in which they extend most, with a line from each item to itself.
+
+        Of more than 5000 items, as many taken at random are drawn.
+        """
+        from .drawing import new_axes, point_size  # noqa: PLC0415
 
         ax = new_axes() if ax is None else ax
         both = np.vstack([self.first, self.second]).astype(np.float64)
@@ -81,11 +107,11 @@ class KernelComparison:
         axes = np.linalg.svd(both, full_matrices=False)[2][:2]
         flat = np.zeros((len(both), 2))
         flat[:, : len(axes)] = both @ axes.T
-        n = len(self.first)
-        size = float(np.clip(4000.0 / n, 0.5, 20.0))
-        ax.plot(*np.stack([flat[:n], flat[n:]], axis=1).transpose(2, 1, 0), color="0.8", lw=0.5, zorder=0)
-        ax.scatter(*flat[:n].T, s=size, label="first", linewidths=0)
-        ax.scatter(*flat[n:].T, s=size, label="second", linewidths=0)
+        items = sample(len(self.first), _DRAWN)
+        ends = flat[items], flat[items + len(self.first)]
+        ax.plot(*np.stack(ends, axis=1).transpose(2, 1, 0), color="0.8", lw=0.5, zorder=0)
+        for points, name in zip(ends, ("first", "second"), strict=True):
+            ax.scatter(*points.T, s=point_size(len(items)), label=name, linewidths=0)
         ax.legend(frameon=False)
         ax.set_aspect("equal", adjustable="datalim")
         return ax

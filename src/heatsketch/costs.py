@@ -17,6 +17,7 @@ from .bandwidth import bandwidth_by_rule
 from .choice import Choice, choose, tiled_seconds
 from .chunks import CHUNK_ENTRIES
 from .clusters import ClusterIndex
+from .display import Facts, Shown
 from .inputs import KernelOptions, check_count, check_points, is_number
 from .neighbors import index_kind
 from .radius import ENTRY, RadiusAffinity
@@ -56,8 +57,8 @@ _COPIES = 4
 _REFUSE = 0.95
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """What a fit will take.
 
     Attributes
@@ -103,6 +104,14 @@ class Estimate:
     def __str__(self) -> str:
         took = "" if self.seconds is None else f", {_duration(self.seconds)}"
         return f"{self.n_samples} samples, {self.held}: about {size_in_words(self.memory)} of memory{took}"
+
+    def _facts(self) -> Facts:
+        facts = [
+            ("samples", f"{self.n_samples:,}"),
+            ("kernel", self.held),
+            ("memory", f"about {size_in_words(self.memory)} of {size_in_words(self.available)}"),
+        ]
+        return facts if self.seconds is None else [*facts, ("time", f"about {_duration(self.seconds)}")]
 
 
 def estimate(

@@ -9,18 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._typing import FloatArray
+from .display import Facts, Shown
 from .heat import as_heat_kernel
 from .inputs import check_count
-from .krylov import KrylovSketch
+from .krylov import KrylovSketch, horizon
 
 __all__ = ["SpectralDensity", "density_of", "spectral_density"]
 
 # Half the step, in log t, over which the fall of the entropy is measured.
 _STEP = 0.1
+# Times at which a density tells its effective dimension when it is shown.
+_SHOWN = (1.0, 4.0, 16.0, 64.0, 256.0)
 
 
-@dataclass(frozen=True)
-class SpectralDensity:
+@dataclass(frozen=True, repr=False)
+class SpectralDensity(Shown):
     r"""Eigenvalues of the heat kernel outside its trivial mode, as a quadrature that estimates every trace.
 
     The weights of all nodes add up to the number of nontrivial modes. Each random column has its own nodes, so that
@@ -34,6 +37,29 @@ class SpectralDensity:
 
     nodes: FloatArray
     weights: FloatArray
+
+    def __str__(self) -> str:
+        dimensions = ", ".join(f"{dimension} at time {t:g}" for t, dimension in self._dimensions())
+        return (
+            f"About {self._n_modes:.0f} nontrivial modes, the largest eigenvalue {np.abs(self.nodes).max():.4g}; those "
+            f"that matter: {dimensions}."
+        )
+
+    @property
+    def _n_modes(self) -> float:
+        return float(self.weights.sum(axis=1).mean())
+
+    def _dimensions(self) -> list[tuple[float, str]]:
+        """Effective dimensions at a few of the times that so many steps resolve."""
+        times = [t for t in _SHOWN if t <= max(1.0, horizon(self.nodes.shape[1]))]
+        return [(t, f"{float(self.effective_dimension(t)):.3g}") for t in times]
+
+    def _facts(self) -> Facts:
+        return [
+            ("nontrivial modes", f"about {self._n_modes:.0f}"),
+            ("largest eigenvalue", f"{np.abs(self.nodes).max():.4g}"),
+            *((f"effective dimension at time {t:g}", dimension) for t, dimension in self._dimensions()),
+        ]
 
     def trace(self, power: ArrayLike) -> FloatArray:
         """Estimate of ``tr |S|^t`` over the nontrivial modes, for each t."""

@@ -14,6 +14,7 @@ from .affinity import GaussianAffinity
 from .bandwidth import SlopeProfile, bandwidth_by_rule, slope_profile
 from .density import SpectralDensity, density_of
 from .directions import leading_directions
+from .display import html_table
 from .heat import HeatKernel
 from .krylov import KrylovSketch
 from .operators import SparseOperator
@@ -83,6 +84,13 @@ class Diagnosis(tuple[Finding, ...]):
         return "\n".join(f"{'!' if one.harmful else '-'} {one.message}\n    {one.remedy}" for one in self)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return html_table([("Nothing looks wrong.",)], title="Diagnosis")
+        rows = [(one.name, one.message, one.remedy) for one in self]
+        marked = [number for number, one in enumerate(self) if one.harmful]
+        return html_table(rows, header=("finding", "what it means", "what to do"), title="Diagnosis", marked=marked)
 
 
 @dataclass(frozen=True)

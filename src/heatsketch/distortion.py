@@ -12,6 +12,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from ._typing import FloatArray, IntArray, RandomState
 from .diffusion import coefficients, diffuse
+from .display import Facts, Shown
 from .distances import diffusion_distances, distances_among, embedded_distances
 from .heat import HeatKernel
 from .kernels import magnitude, row_distances
@@ -35,8 +36,8 @@ _OTHER_SEED = 0xD15707
 _ANCHORS, _MINED_PAIRS, _WIDTH = 256, 128, 64
 
 
-@dataclass(frozen=True)
-class Distortion:
+@dataclass(frozen=True, repr=False)
+class Distortion(Shown):
     """Distortion of an embedding against given distances.
 
     Attributes
@@ -64,6 +65,22 @@ class Distortion:
     most_expanded: tuple[int, int]
     n_pairs: int
     exhaustive: bool
+
+    def __str__(self) -> str:
+        if self.exhaustive:
+            return f"L = {self.constant:.4g}, log L = {self.log:.3f}, over all {self.n_pairs:,} pairs"
+        return f"L >= {self.constant:.4g}, log L >= {self.log:.3f}, over a sample of {self.n_pairs:,} pairs"
+
+    def _facts(self) -> Facts:
+        bound = "" if self.exhaustive else "at least "
+        return [
+            ("L", f"{bound}{self.constant:.4g}"),
+            ("log L", f"{bound}{self.log:.3f}"),
+            *((f"L without {100 * q:.3g}% of the pairs at either end", f"{L:.4g}") for q, L in self.central.items()),
+            ("most contracted pair", "{}, {}".format(*self.most_contracted)),
+            ("most expanded pair", "{}, {}".format(*self.most_expanded)),
+            ("pairs measured", f"{self.n_pairs:,}, {'all' if self.exhaustive else 'a sample'}"),
+        ]
 
 
 def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:

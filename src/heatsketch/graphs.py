@@ -12,7 +12,7 @@ from ._typing import FloatArray, IntArray
 from .chunks import chunks
 from .sketch import GaussianSketch
 
-__all__ = ["KnownRows", "adjacency", "check_affinity", "is_graph", "row_maximum"]
+__all__ = ["KnownRows", "adjacency", "check_affinity", "is_graph", "node_names", "row_maximum"]
 
 # Entries of an affinity may differ from their mirror images by this fraction.
 SYMMETRY_TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
@@ -58,6 +58,17 @@ def adjacency(graph: Any) -> sparse.csr_array:
     j = np.concatenate([ends[:, 1], ends[~loops, 0]])
     w = np.concatenate([weights, weights[~loops]])
     return sparse.csr_array((w, (i, j)), shape=(n, n))
+
+
+def node_names(graph: Any) -> list[Any]:
+    """Names of the vertices, in the order of `adjacency`.
+
+    The nodes themselves of a networkx graph; of an igraph graph the vertex attribute ``name``, or numbers where it has
+    none.
+    """
+    if _library(graph) == "networkx":
+        return list(graph.nodes)
+    return list(graph.vs["name"] if "name" in graph.vs.attributes() else range(graph.vcount()))
 
 
 def _directed(what: str, remedy: str) -> ValueError:

@@ -16,7 +16,7 @@ from sklearn.utils import check_array
 from ._typing import FloatArray
 from .affinity import ROUNDING, zero_rounding
 from .bandwidth import BANDWIDTH_RULES
-from .graphs import adjacency, check_affinity, is_graph
+from .graphs import adjacency, check_affinity, is_graph, node_names
 from .kernels import Metric
 from .normalize import NORMALIZATIONS
 
@@ -24,10 +24,13 @@ __all__ = [
     "KernelOptions",
     "check_count",
     "check_distances",
+    "check_out",
     "check_points",
     "explained",
     "from_user",
     "is_number",
+    "n_rows",
+    "sample_names",
     "tidy",
 ]
 
@@ -151,6 +154,38 @@ def from_user(X: Any, options: KernelOptions) -> Any:
             "sklearn.preprocessing.OneHotEncoder) or leave these columns out."
         )
     return X
+
+
+def sample_names(X: Any) -> Any:
+    """What the rows of `X` are called: a list for a graph, the index of a pandas frame, None where they have no names.
+
+    The index that pandas makes up, 0, 1, 2, ..., is none.
+    """
+    if is_graph(X):
+        return node_names(X)
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.DataFrame):
+        return None
+    made_up = isinstance(X.index, pandas.RangeIndex) and X.index.equals(pandas.RangeIndex(len(X)))
+    return None if made_up and X.index.name is None else X.index
+
+
+def n_rows(X: Any) -> int:
+    """Number of samples of input that has not been checked."""
+    if is_graph(X):
+        return len(node_names(X))
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def check_out(out: Any, n_samples: int, n_components: int) -> None:
+    """Refuse an array that the embedding cannot be written to, before any work is done."""
+    wanted = (n_samples, n_components)
+    kinds = (np.dtype(np.float32), np.dtype(np.float64))
+    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype not in kinds or not out.flags.writeable:
+        raise ValueError(
+            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
+            f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
+        )
 
 
 @contextmanager

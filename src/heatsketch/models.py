@@ -73,7 +73,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     ----------
     model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
         A callback is left out, and a random state that is a generator is replaced by the seed that it drew. A metric
-        that is a function is refused.
+        that is a function is refused, and so are nodes of a graph that are neither words, numbers nor tuples of these.
     path : path-like
         By convention it ends in ``.heatsketch``.
 
@@ -109,7 +109,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         parameters["callback"] = None
     if not isinstance(parameters.get("random_state"), (int, type(None))):
         parameters["random_state"] = model.seed_
-    document = {
+    document: dict[str, Any] = {
         "format": _FORMAT,
         "version": _VERSION,
         "heatsketch": __version__,
@@ -118,6 +118,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "kernel": _kernel_entries(model.kernel_),
         "fitted": {key: value for key, value in vars(model).items() if key not in parameters.keys() | _DERIVED},
     }
+    document["fitted"]["_sample_names"] = _as_stored(model._sample_names)
     write_document(Path(path), document, _RECORDS)
 
 
@@ -163,6 +164,15 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     for name, value in fitted.items():
         setattr(model, name, value)
     return model
+
+
+def _as_stored(names: Any) -> list[Any] | None:
+    """Names of samples as a list; those of a pandas index that are no words and numbers, such as dates, as words."""
+    if names is None or isinstance(names, list):
+        return names
+    listed: list[Any] = names.tolist()
+    plain = all(isinstance(one, (str, int, float, tuple)) for one in listed)
+    return listed if plain else [str(one) for one in listed]
 
 
 def _kernel_entries(kernel: HeatKernel) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from ._typing import FloatArray
 from .affinity import GaussianAffinity
 from .density import density_of
+from .display import Shown, html_table
 from .distances import distances_among
 from .distortion import measure_distortion
 from .heat import HeatKernel
@@ -30,8 +31,8 @@ _TAIL = 0.01
 _LEAST_LEFT = {np.dtype(np.float64): 1e-100, np.dtype(np.float32): 1e-12}
 
 
-@dataclass(frozen=True)
-class Scales:
+@dataclass(frozen=True, repr=False)
+class Scales(Shown):
     """What every diffusion time keeps of the data, one entry for each power.
 
     Attributes
@@ -71,6 +72,22 @@ class Scales:
                 f" {self.distortion[n]:11.2f}{paths}{'  <- chosen' if t == self.chosen else ''}"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        columns = {
+            "entropy": (self.entropy, ".2f"),
+            "effective dimension": (self.effective_dimension, ".1f"),
+            "spectral dimension": (self.spectral_dimension, ".2f"),
+            "distortion": (self.distortion, ".2f"),
+        }
+        if self.paths is not None:
+            columns["paths"] = (self.paths, ".2f")
+        rows = [
+            (f"{t:g}", *(f"{values[n]:{digits}}" for values, digits in columns.values()))
+            for n, t in enumerate(self.powers)
+        ]
+        marked = np.flatnonzero(self.powers == self.chosen).tolist()
+        return html_table(rows, header=("power", *columns), title="Scales", marked=marked)
 
     def plot(self, axes: Sequence[Any] | None = None) -> Any:
         """Draw entropy and dimensions, and distortions, against the diffusion time.

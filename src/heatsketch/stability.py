@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from ._typing import FloatArray, IntArray
+from .display import Facts, Shown
 from .kernels import magnitude
 from .neighbors import nearest_neighbors
 
 __all__ = ["StabilityMap", "stability_map"]
 
 
-@dataclass(frozen=True)
-class StabilityMap:
+@dataclass(frozen=True, repr=False)
+class StabilityMap(Shown):
     """How each point fares in repetitions of an embedding.
 
     Attributes
@@ -40,18 +41,33 @@ class StabilityMap:
     embedding: FloatArray
 
     def __str__(self) -> str:
-        changed = {"data": "parts of the data", "seed": "other seeds"}[self.under]
         return (
-            f"Over {self.n_repeats} repetitions with {changed}, points keep {self.kept.mean():.0%} of their "
+            f"Over {self.n_repeats} repetitions with {self._changed}, points keep {self.kept.mean():.0%} of their "
             f"{self.n_neighbors} nearest neighbours (the least stable tenth {np.quantile(self.kept, 0.1):.0%} or less) "
-            f"and move by {np.sqrt(np.mean(self.moved**2)):.2f} of the embedding's radius."
+            f"and move by {self._movement:.2f} of the embedding's radius."
         )
+
+    @property
+    def _changed(self) -> str:
+        return {"data": "parts of the data", "seed": "other seeds"}[self.under]
+
+    @property
+    def _movement(self) -> float:
+        return float(np.sqrt(np.mean(self.moved**2)))
+
+    def _facts(self) -> Facts:
+        return [
+            ("repetitions", f"{self.n_repeats}, with {self._changed}"),
+            (f"kept of {self.n_neighbors} nearest neighbours", f"{self.kept.mean():.0%}"),
+            ("by the least stable tenth of the points", f"{np.quantile(self.kept, 0.1):.0%} or less"),
+            ("movement, in radii of the embedding", f"{self._movement:.2f}"),
+        ]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the embedding's first two columns, coloured by the share of neighbours that stay."""
-        from .drawing import scatter  # noqa: PLC0415
+        from .drawing import draw_shares  # noqa: PLC0415
 
-        return scatter(ax, self.embedding, self.kept, "share of neighbours kept")
+        return draw_shares(ax, self.embedding, self.kept, "share of neighbours kept")
 
 
 def stability_map(Y: FloatArray, others: Iterable[FloatArray], under: str, n_neighbors: int) -> StabilityMap:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._typing import FloatArray, IntArray
+from .display import Facts, Shown
 from .kernels import magnitude
 from .neighbors import nearest_neighbors
 from .witness import Witness
@@ -19,8 +20,8 @@ __all__ = ["NeighborSupport", "neighbor_support"]
 _SLACK = 2.0
 
 
-@dataclass(frozen=True)
-class NeighborSupport:
+@dataclass(frozen=True, repr=False)
+class NeighborSupport(Shown):
     """Neighbours in an embedding, and whether the diffusion distance supports them.
 
     Attributes
@@ -53,11 +54,20 @@ class NeighborSupport:
             "points it is more than half."
         )
 
+    def _facts(self) -> Facts:
+        bad = self.share < 0.5
+        return [
+            ("neighbours of each point", str(self.indices.shape[1])),
+            ("not supported", f"{1.0 - self.supported.mean():.1%}"),
+            ("points with more than half not supported", f"{bad.sum():,} of {len(bad):,}"),
+            ("level of the intervals", f"{self.level:g}"),
+        ]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the embedding's first two columns, coloured by the share of supported neighbours."""
-        from .drawing import scatter  # noqa: PLC0415
+        from .drawing import draw_shares  # noqa: PLC0415
 
-        return scatter(ax, self.embedding, self.share, "share of supported neighbours")
+        return draw_shares(ax, self.embedding, self.share, "share of supported neighbours")
 
 
 def neighbor_support(Y: FloatArray, witness: Witness, n_neighbors: int, level: float) -> NeighborSupport:

@@ -26,6 +26,7 @@ from ._typing import FloatArray
 from .bandwidth import bandwidth_by_rule
 from .choice import choose
 from .density import SpectralDensity, density_of
+from .display import Facts, Shown
 from .heat import HeatKernel, build_heat_kernel
 from .inputs import KernelOptions, check_distances
 from .krylov import KrylovSketch, horizon
@@ -58,8 +59,8 @@ _LEFT = 7.0
 _ALIKE = 1e-6
 
 
-@dataclass(frozen=True)
-class ChosenPower:
+@dataclass(frozen=True, repr=False)
+class ChosenPower(Shown):
     """A diffusion time that was chosen, and what it was chosen by.
 
     Attributes
@@ -78,6 +79,26 @@ class ChosenPower:
     powers: FloatArray
     scores: FloatArray
     at_edge: bool
+
+    def __str__(self) -> str:
+        return f"{self.power:g} by {self.rule}, {self._compared}"
+
+    @property
+    def _compared(self) -> str:
+        place = ""
+        if self.at_edge:
+            place = "the shortest " if self.power == self.powers.min() else "the longest "
+        return f"{place}of {len(self.powers)} times from {self.powers.min():.4g} to {self.powers.max():.4g}"
+
+    def _facts(self) -> Facts:
+        score = {"paths": "log distortion against shortest paths", "entropy": "effective dimension"}[self.rule]
+        here = float(self.scores[np.argmin(np.abs(self.powers - self.power))])
+        return [
+            ("power", f"{self.power:g}"),
+            ("rule", self.rule),
+            (score, f"{here:.3g}"),
+            ("chosen", self._compared),
+        ]
 
 
 def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple[HeatKernel, ChosenPower]:

@@ -23,12 +23,14 @@ from ..diffusion import check_power
 from ..distances import check_level
 from ..distortion import distance_errors
 from ..heat import HeatKernel, build_heat_kernel
-from ..inputs import KernelOptions, check_count, explained, from_user, tidy
+from ..inputs import KernelOptions, check_count, check_out, explained, from_user, n_rows, sample_names, tidy
 from ..progress import say, shown
 from ..resources import available_memory, size_in_words
 from ..threads import quiet_blas
 from ..tuning import POWER_RULES, ChosenPower, tuned_kernel
 from ._answers import Answers
+from ._names import Names
+from ._summary import Summary
 
 # Share of the pairs whose distances must be as exact as is asked for.
 _CONFIDENCE = 0.95
@@ -38,7 +40,9 @@ _STALLED = 0.97
 _COPIES = 6
 
 
-class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
+class HeatEmbedding(
+    Names, Summary, Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+):
     """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their kernel rows.
 
     A subclass owes `_check_parameters`, `_embed`, `_at_powers`, `_add` and `_most_components`.
@@ -80,6 +84,7 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         options = self._kernel_options()
         self._check_common()
         self._check_parameters()
+        names = sample_names(X)
         X = self._validate(X, reset=True)
         dtype = X.dtype
         # Powers below 1 reach eigenvalues that float32 does not resolve.
@@ -100,7 +105,7 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             fitted = self._embed(kernel, power)
         self.__dict__.pop("_witness", None)
         self._set_kernel(kernel)
-        self.power_, self.power_choice_ = power, chosen
+        self.power_, self.power_choice_, self._sample_names = power, chosen, names
         for name, value in fitted.items():
             setattr(self, name, value)
         self.embedding_ = self.embedding_.astype(dtype, copy=False)
@@ -122,11 +127,12 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Returns
         -------
         Y : ndarray of shape (n_samples, n_components)
+            After ``set_output(transform="pandas")`` a frame, indexed by the nodes of a graph or as `X` is.
         """
         if out is not None:
             self._check_common()
             self._check_parameters()
-            _check_out(out, _n_rows(X), self._n_embedded(_n_rows(X)))
+            check_out(out, n_rows(X), self._n_embedded(n_rows(X)))
         self.fit(X, y)
         if out is not None:
             out[:] = self.embedding_
@@ -157,7 +163,7 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if out is None:
             out = np.empty((X.shape[0], self.n_components_), dtype=self.embedding_.dtype)
         else:
-            _check_out(out, X.shape[0], self.n_components_)
+            check_out(out, X.shape[0], self.n_components_)
         with shown(self.verbose):
             return self.kernel_.at_new_points(X, self._coefficients, out)
 
@@ -375,18 +381,3 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         tags.input_tags.positive_only = tags.input_tags.pairwise
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _check_out(out: Any, n_samples: int, n_components: int) -> None:
-    """Refuse an array that the embedding cannot be written to, before any work is done."""
-    wanted = (n_samples, n_components)
-    kinds = (np.dtype(np.float32), np.dtype(np.float64))
-    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype not in kinds or not out.flags.writeable:
-        raise ValueError(
-            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
-            f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
-        )
-
-
-def _n_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

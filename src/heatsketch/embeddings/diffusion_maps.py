@@ -94,6 +94,8 @@ class DiffusionMaps(HeatEmbedding):
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         When X has string column names.
+    sample_names_ : ndarray of shape (n_samples,)
+        Nodes of a graph, or the index of a pandas frame; else 0, 1, 2, ...
 
     See Also
     --------

@@ -1,0 +1,342 @@
+"""Pictures of a fitted embedding: the points, its scales, its distortion, how sure it is, and the kernel's spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ._typing import FloatArray, IntArray, RandomState
+from .coloring import read_colors
+from .density import SpectralDensity, spectral_density
+from .distances import check_level, distances_among
+from .drawing import LARGEST, PALETTE, Style, draw_points, new_axes, point_size
+from .embeddings._base import HeatEmbedding
+from .inputs import check_count, is_number
+from .pairs import COINCIDENT
+from .scales import Scales
+from .sketch import resolve_seed, sample
+
+__all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_scales", "plot_spectrum"]
+
+# Entries of kernel rows that are held for distances between some points (256 MB).
+_ROW_ENTRIES = 1 << 25
+# Up to so many pairs are drawn one by one.
+_FEW_PAIRS = 3000
+# Share of the pairs left out at either end of the ratios that are named.
+_TAIL = 0.01
+
+
+def plot_embedding(
+    model_or_Y: Any,
+    color: ArrayLike | Mapping[Any, Any] | None = None,
+    *,
+    dims: Sequence[int] | None = None,
+    categorical: bool | None = None,
+    label: str | None = None,
+    size: float | None = None,
+    cmap: Any = "viridis",
+    vmin: float | None = None,
+    vmax: float | None = None,
+    palette: Sequence[Any] | Mapping[str, Any] | None = None,
+    legend: bool = True,
+    max_points: int = LARGEST,
+    ax: Any = None,
+) -> Any:
+    """Draw an embedding in the plane or in space.
+
+    Beyond `max_points` cells of a grid are drawn instead of points: by the logarithm of how many points are in them, by
+    the mean of their numbers, or by the group that most of them belong to, the paler the fewer they are.
+
+    Parameters
+    ----------
+    model_or_Y : fitted estimator with `embedding_`, or array-like of shape (N, k)
+    color : array-like of shape (N,), or mapping, optional
+        Numbers, drawn along `cmap`, or names of groups, drawn in the colours of Okabe and Ito. Missing values (None,
+        NaN) are grey. Values belong to the rows in their order, whatever index they have; a mapping goes from the names
+        of samples, such as the nodes of a graph, to values. Beyond seven groups shapes and shades differ too; beyond 21
+        the smaller ones are drawn as one.
+    dims : sequence of one to three int, optional
+        Columns to draw. By default three of three, otherwise the first two; a single column is drawn against the row
+        number.
+    categorical : bool, optional
+        Whether colours are names of groups. By default numbers are none, except whole numbers of at most 20 different
+        values.
+    label : str, optional
+        What the colours are; by default the name of a pandas or polars series.
+    size : float, optional
+        Area of a point in points squared; by default the more points, the smaller.
+    cmap : str or matplotlib Colormap
+        For numbers.
+    vmin, vmax : float, optional
+        Numbers at the ends of the scale of colours.
+    palette : sequence of colours, or mapping from names of groups, optional
+    legend : bool
+        Whether to draw the legend or the colour bar.
+    max_points : int
+        The most that are drawn one by one.
+    ax : matplotlib Axes, optional
+        By default that of a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(200, random_state=0)
+    >>> ax = hs.plot_embedding(hs.DiffusionMaps(2).fit(X), color=X[:, 0], label="first feature")
+    >>> ax.get_xlabel()
+    'component 0'
+    """
+    Y = _coordinates(model_or_Y)
+    chosen = _check_dims(dims, Y.shape[1])
+    check_count(max_points, "max_points")
+    _check_axes(ax, deep=len(chosen) == 3)
+    colors = read_colors(color, len(Y), names=_names(model_or_Y), categorical=categorical, label=label)
+    style = Style(size, cmap, (vmin, vmax), palette, legend, max_points, equal=len(chosen) > 1)
+    P = Y[:, chosen] if len(chosen) > 1 else np.column_stack([Y[:, chosen[0]], np.arange(len(Y))])
+    ax = draw_points(ax, P, colors, style)
+    titles = [f"component {d}" for d in chosen] + ["row"]
+    ax.set(**dict(zip(("xlabel", "ylabel", "zlabel")[: P.shape[1]], titles, strict=False)))
+    return ax
+
+
+def plot_scales(model_or_scales: Any, powers: ArrayLike | None = None, *, axes: Sequence[Any] | None = None) -> Any:
+    """Draw dimensions and distortions against the diffusion time.
+
+    Parameters
+    ----------
+    model_or_scales : fitted embedding, or Scales
+        What `scales` of an embedding returns is drawn without being measured again.
+    powers : array-like of float, optional
+        For a fitted embedding.
+    axes : sequence of two matplotlib Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    axes : tuple of two matplotlib Axes
+    """
+    if isinstance(model_or_scales, Scales):
+        if powers is not None:
+            raise ValueError("powers were given with scales that are measured already; give the fitted embedding.")
+        return model_or_scales.plot(axes)
+    return _fitted(model_or_scales, "scales").scales(powers).plot(axes)
+
+
+def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
+    """Draw the ratio of embedded to diffusion distance against the diffusion distance.
+
+    Diffusion distances are exact, between all pairs of some points. A horizontal line would be an embedding without
+    distortion. The ratios between which all but a fiftieth of the pairs lie are marked: their quotient is the
+    distortion ``distortion().central[0.01]``, but for the sample.
+
+    Parameters
+    ----------
+    model : fitted embedding
+    n_points : int
+        Points, taken at random, between all pairs of which distances are drawn; fewer where there are more than
+        130,000 points, for their rows of the kernel are held.
+    ax : matplotlib Axes, optional
+        By default that of a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    model = _fitted(model, "distortion")
+    check_count(n_points, "n_points", "an integer of at least 2", least=2)
+    Y = model.embedding_
+    points = sample(len(Y), min(n_points, max(32, _ROW_ENTRIES // len(Y))))
+    d = distances_among(model.kernel_, points, [model.power_])[0]
+    i, j = np.triu_indices(len(points), 1)
+    embedded = model.diffusion_distances(np.column_stack([points[i], points[j]]))
+    apart = (d > COINCIDENT * d.max()) & (embedded > 0)
+    d, ratio = d[apart], embedded[apart] / d[apart]
+    if not len(d):
+        raise ValueError(f"all of {len(points)} points coincide, so there is no ratio to draw.")
+    ax = new_axes() if ax is None else ax
+    if len(d) <= _FEW_PAIRS:
+        ax.scatter(d, ratio, s=point_size(len(d)), color=PALETTE[0], linewidths=0)
+        ax.set(xscale="log", yscale="log")
+    else:
+        scale = {"xscale": "log", "yscale": "log", "bins": "log"}
+        drawn = ax.hexbin(d, ratio, gridsize=60, mincnt=1, cmap="viridis", linewidths=0.2, **scale)
+        ax.figure.colorbar(drawn, ax=ax, label="pairs")
+    low, high = np.quantile(ratio, [_TAIL, 1.0 - _TAIL])
+    for end, name in ((low, f"98% of pairs within a factor of {high / low:.3g}"), (high, None)):
+        ax.axhline(end, color=PALETTE[1], lw=1, ls="--", label=name)
+    ax.set(xlabel="diffusion distance", ylabel="embedded / diffusion distance")
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
+    return ax
+
+
+def plot_intervals(
+    model: Any,
+    pairs: ArrayLike | None = None,
+    *,
+    interval: float = 0.95,
+    n_pairs: int = 200,
+    random_state: RandomState = 0,
+    ax: Any = None,
+) -> Any:
+    """Draw distances of the embedding, sorted, with the confidence intervals of the diffusion distances.
+
+    Where the embedding has no law of its own, intervals are those of an independent sketch, and a distance outside of
+    its interval is wrong (see `diffusion_distances` of an embedding); such are marked.
+
+    Parameters
+    ----------
+    model : fitted embedding
+    pairs : array-like of int, shape (m, 2), optional
+        By default random ones.
+    interval : float in (0, 1)
+        Level of the intervals.
+    n_pairs : int
+        How many random pairs, if there are as many.
+    random_state : int, RandomState, Generator or None
+        Draws the pairs.
+    ax : matplotlib Axes, optional
+        By default that of a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    model = _fitted(model, "distances")
+    check_count(n_pairs, "n_pairs")
+    level = check_level(interval, "interval")
+    chosen = _random_pairs(len(model.embedding_), n_pairs, random_state) if pairs is None else pairs
+    distance, low, high = model.diffusion_distances(chosen, interval=level)
+    order = np.argsort(distance, kind="stable")
+    distance, low, high = distance[order], low[order], high[order]
+    outside = (distance < low) | (distance > high)
+    at = np.arange(len(order))
+    ax = new_axes() if ax is None else ax
+    ax.vlines(at, low, high, color=PALETTE[4], lw=float(np.clip(400.0 / len(order), 1.0, 5.0)), zorder=1)
+    sizes = {"s": float(np.clip(2000.0 / len(order), 4.0, 20.0)), "linewidths": 0}
+    # Some intervals are too narrow to be seen.
+    ax.scatter(at, 0.5 * (low + high), color=PALETTE[4], label=f"{level:.3g} interval", zorder=2, **sizes)
+    wrong = f"embedding, outside of it ({outside.sum()} of {len(order)})"
+    for those, color, name in ((~outside, PALETTE[0], "embedding"), (outside, PALETTE[1], wrong)):
+        if those.any():
+            ax.scatter(at[those], distance[those], color=color, label=name, zorder=3, **sizes)
+    ax.set(xlabel="pairs, sorted by their distance in the embedding", ylabel="distance")
+    ax.set_ylim(bottom=0.0)
+    ax.legend()
+    return ax
+
+
+def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any = None) -> Any:
+    """Draw the eigenvalues of the heat kernel in decreasing order, and what is left of them at a diffusion time.
+
+    The curve is estimated from the spectral density, without an eigensolver: its first few eigenvalues are rough. Those
+    that diffusion maps have computed are drawn as points.
+
+    Parameters
+    ----------
+    model_or_kernel : fitted embedding, HeatKernel, SpectralDensity, or symmetric matrix of shape (N, N)
+    power : float, optional
+        Diffusion time; by default that of the embedding, or none.
+    ax : matplotlib Axes, optional
+        By default that of a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    exact: FloatArray = np.empty(0)
+    density = model_or_kernel
+    if isinstance(model_or_kernel, BaseEstimator):
+        model = _fitted(model_or_kernel, "spectrum")
+        power = model.power_ if power is None else power
+        density, exact = model.kernel_, getattr(model, "eigenvalues_", exact)
+    if not isinstance(density, SpectralDensity):
+        density = spectral_density(density)
+    order = np.argsort(-np.abs(density.nodes), axis=None, kind="stable")
+    sizes = np.abs(density.nodes).ravel()[order]
+    weights = density.weights.ravel()[order] / len(density.nodes)
+    number = np.cumsum(weights) - 0.5 * weights + 0.5  # so that the middle of the first eigenvalue is at 1
+    ax = new_axes() if ax is None else ax
+    ax.plot(number, sizes, color=PALETTE[0], label="eigenvalues, estimated")
+    if len(exact):
+        at = np.arange(1, len(exact) + 1)
+        ax.scatter(at, np.abs(exact), s=14, color=PALETTE[0], label="eigenvalues of the diffusion maps", zorder=3)
+    if power is not None:
+        ax.plot(number, sizes**power, color=PALETTE[1], ls="--", label=f"to the power of {power:g}")
+    ax.set(xscale="log", xlabel="number of the eigenvalue", ylabel="size", ylim=(0.0, 1.02 * max(1.0, sizes[0])))
+    ax.legend()
+    return ax
+
+
+def _coordinates(model_or_Y: Any) -> FloatArray:
+    """The embedding to draw, (N, k)."""
+    Y = model_or_Y
+    if isinstance(model_or_Y, BaseEstimator):
+        check_is_fitted(model_or_Y)
+        Y = getattr(model_or_Y, "embedding_", None)
+        if Y is None:
+            raise TypeError(
+                f"a {type(model_or_Y).__name__} was given, which has no embedding_; give the embedding itself, as its "
+                "transform returns it."
+            )
+    Y = np.asarray(Y)
+    if Y.ndim != 2 or not Y.size or Y.dtype.kind not in "iuf" or not np.isfinite(Y).all():
+        raise ValueError(
+            f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; it must be a fitted "
+            "embedding, or finite numbers of shape (N, k)."
+        )
+    return Y
+
+
+def _names(model_or_Y: Any) -> Any:
+    return model_or_Y.sample_names_ if isinstance(model_or_Y, HeatEmbedding) else None
+
+
+def _fitted(model: Any, wanted: str) -> Any:
+    """Refuse what is no fitted embedding."""
+    if not isinstance(model, HeatEmbedding):
+        raise TypeError(
+            f"{type(model).__name__} was given to draw its {wanted}; give a fitted GaussianProcessEmbedding, "
+            "DiffusionMaps or HeatSketch."
+        )
+    check_is_fitted(model)
+    return model
+
+
+def _check_dims(dims: Sequence[int] | None, k: int) -> list[int]:
+    """Columns to draw, checked."""
+    if dims is None:
+        return list(range(k if k <= 3 else 2))
+    given: list[Any] = [dims] if isinstance(dims, Integral) else list(dims)
+    chosen = [int(d) for d in given if is_number(d, Integral) and 0 <= d < k]
+    if len(chosen) != len(given) or not 1 <= len(set(chosen)) == len(chosen) <= 3:
+        raise ValueError(f"dims={dims!r} were given; give one to three different columns between 0 and {k - 1}.")
+    return chosen
+
+
+def _check_axes(ax: Any, *, deep: bool) -> None:
+    if ax is None or hasattr(ax, "get_zlim") == deep:
+        return
+    if deep:
+        raise ValueError("flat axes were given for three columns; pass axes made with projection='3d', or two dims.")
+    raise ValueError("axes in space were given for fewer than three columns; pass flat axes, or three dims.")
+
+
+def _random_pairs(n: int, size: int, random_state: RandomState) -> IntArray:
+    """Random pairs of n samples, at most as many as there are, shape (m, 2)."""
+    total = n * (n - 1) // 2
+    rng = np.random.default_rng(resolve_seed(random_state))
+    if total <= 4 * size:
+        pairs = np.column_stack(np.triu_indices(n, 1))
+        return pairs[np.sort(rng.choice(total, min(size, total), replace=False))]
+    i = rng.integers(n, size=size)
+    j = (i + 1 + rng.integers(n - 1, size=size)) % n
+    return np.column_stack([i, j])
