@@ -15,18 +15,22 @@ if TYPE_CHECKING:
     from .distortion import bilipschitz_constant, measure_distortion
     from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
     from .heat import HeatKernel, heat_kernel
+    from .lineup import EmbeddingComparison, compare_embeddings
     from .processes import canonical_metric, gaussian_process, secant_products
+    from .reports import write_report
 
 # Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
 # takes over a second to import.
 _HOMES = {
     "DiffusionMaps": ".embeddings",
+    "EmbeddingComparison": ".lineup",
     "Estimate": ".costs",
     "GaussianProcessEmbedding": ".embeddings",
     "HeatKernel": ".heat",
     "HeatSketch": ".embeddings",
     "bilipschitz_constant": ".distortion",
     "canonical_metric": ".processes",
+    "compare_embeddings": ".lineup",
     "compare_kernels": ".comparison",
     "components_for": ".distances",
     "datasets": ".datasets",
@@ -40,10 +44,12 @@ _HOMES = {
     "measure_distortion": ".distortion",
     "secant_products": ".processes",
     "spectral_density": ".density",
+    "write_report": ".reports",
 }
 
 __all__ = [
     "DiffusionMaps",
+    "EmbeddingComparison",
     "Estimate",
     "GaussianProcessEmbedding",
     "HeatKernel",
@@ -51,6 +57,7 @@ __all__ = [
     "__version__",
     "bilipschitz_constant",
     "canonical_metric",
+    "compare_embeddings",
     "compare_kernels",
     "components_for",
     "datasets",
@@ -64,6 +71,7 @@ __all__ = [
     "measure_distortion",
     "secant_products",
     "spectral_density",
+    "write_report",
 ]
 
 

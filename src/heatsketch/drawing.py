@@ -8,7 +8,7 @@ import numpy as np
 
 from ._typing import FloatArray
 
-__all__ = ["new_axes", "scatter"]
+__all__ = ["new_axes", "row_of_axes", "scatter"]
 
 
 def _pyplot() -> Any:
@@ -37,3 +37,8 @@ def scatter(ax: Any, Y: FloatArray, values: FloatArray, label: str) -> Any:
     ax.figure.colorbar(points, ax=ax, label=label)
     ax.set_aspect("equal", adjustable="datalim")
     return ax
+
+
+def row_of_axes(n: int) -> Any:
+    """Several Axes of a new figure, side by side."""
+    return _pyplot().subplots(1, n, figsize=(4.0 * n, 4.2), layout="constrained", squeeze=False)[1][0]

@@ -24,10 +24,12 @@ __all__ = [
     "KernelOptions",
     "check_count",
     "check_distances",
+    "check_out",
     "check_points",
     "explained",
     "from_user",
     "is_number",
+    "n_rows",
     "tidy",
 ]
 
@@ -214,3 +216,19 @@ def check_distances(D: FloatArray) -> FloatArray:
             "affinities, pass affinity='precomputed' and leave metric at its default."
         )
     return zero_rounding(D, D.max())
+
+
+def check_out(out: Any, n_samples: int, n_components: int) -> None:
+    """Refuse an array that the embedding cannot be written to, before any work is done."""
+    wanted = (n_samples, n_components)
+    kinds = (np.dtype(np.float32), np.dtype(np.float64))
+    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype not in kinds or not out.flags.writeable:
+        raise ValueError(
+            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
+            f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
+        )
+
+
+def n_rows(X: Any) -> int:
+    """Number of samples in what a user gave."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -23,7 +23,7 @@ from ..diffusion import check_power
 from ..distances import check_level
 from ..distortion import distance_errors
 from ..heat import HeatKernel, build_heat_kernel
-from ..inputs import KernelOptions, check_count, explained, from_user, tidy
+from ..inputs import KernelOptions, check_count, check_out, explained, from_user, n_rows, tidy
 from ..progress import say, shown
 from ..resources import available_memory, size_in_words
 from ..threads import quiet_blas
@@ -97,7 +97,11 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             else:
                 kernel, chosen, power = build_heat_kernel(X, options, computed_in), None, float(self.power)
             self._say_kernel(kernel, power, chosen)
-            fitted = self._embed(kernel, power)
+            return self._adopt(kernel, power, chosen, dtype)
+
+    def _adopt(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> Self:
+        """Embed the points of a kernel that is there, at a time that is known."""
+        fitted = self._embed(kernel, power)
         self.__dict__.pop("_witness", None)
         self._set_kernel(kernel)
         self.power_, self.power_choice_ = power, chosen
@@ -126,7 +130,7 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if out is not None:
             self._check_common()
             self._check_parameters()
-            _check_out(out, _n_rows(X), self._n_embedded(_n_rows(X)))
+            check_out(out, n_rows(X), self._n_embedded(n_rows(X)))
         self.fit(X, y)
         if out is not None:
             out[:] = self.embedding_
@@ -157,7 +161,7 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if out is None:
             out = np.empty((X.shape[0], self.n_components_), dtype=self.embedding_.dtype)
         else:
-            _check_out(out, X.shape[0], self.n_components_)
+            check_out(out, X.shape[0], self.n_components_)
         with shown(self.verbose):
             return self.kernel_.at_new_points(X, self._coefficients, out)
 
@@ -375,18 +379,3 @@ class HeatEmbedding(Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         tags.input_tags.positive_only = tags.input_tags.pairwise
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _check_out(out: Any, n_samples: int, n_components: int) -> None:
-    """Refuse an array that the embedding cannot be written to, before any work is done."""
-    wanted = (n_samples, n_components)
-    kinds = (np.dtype(np.float32), np.dtype(np.float64))
-    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype not in kinds or not out.flags.writeable:
-        raise ValueError(
-            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
-            f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
-        )
-
-
-def _n_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
