@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ._typing import FloatArray
+from ._typing import FloatArray, IntArray
 from .distances import diffusion_distances, distances_among, embedded_distances
 from .distortion import ALL_PAIRS, kernel_distortion, measure_distortion
 from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
@@ -158,8 +158,9 @@ class EmbeddingComparison:
         from .drawing import row_of_axes  # noqa: PLC0415
 
         if color is not None and np.shape(color) != (self.n_samples,):
-            raise ValueError(f"color of shape {np.shape(color)} was given; give a number for each sample, "
-                             f"({self.n_samples},).")  # fmt: skip
+            raise ValueError(
+                f"color of shape {np.shape(color)} was given; give a number for each sample, ({self.n_samples},)."
+            )
         axes = row_of_axes(len(self.embeddings)) if axes is None else axes
         size = float(np.clip(4000.0 / self.n_samples, 0.5, 20.0))
         for ax, one in zip(axes, self.embeddings, strict=True):
@@ -229,7 +230,9 @@ def compare_embeddings(
     model = _fitted(X, n_components, random_state, verbose, options)
     k = model.n_components_ if n_components is None else n_components
     with shown(verbose), calm(model.kernel_):
-        timed = [_timed(model, METHODS[name], k, given=model is X) for name in track(methods, "embedding", len(methods))]
+        timed = [
+            _timed(model, METHODS[name], k, given=model is X) for name in track(methods, "embedding", len(methods))
+        ]
         measure, measured = yardstick(model.kernel_, model.power_)
         found = [
             MeasuredEmbedding(type(other).__name__, other, *measure(other.embedding_), seconds)
@@ -297,11 +300,11 @@ def alike(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
 def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
     """Parameters that an estimator's kind alone has, as far as they suit another number of components."""
     kept = {
-        DiffusionMaps: ("solver",),
-        GaussianProcessEmbedding: ("sketch", "trivial"),
-        HeatSketch: ("objective", "init", "n_steps", "n_rounds", "patience", "regularization"),
-    }[type(model)]
-    found = {name: getattr(model, name) for name in kept}
+        "DiffusionMaps": ("solver",),
+        "GaussianProcessEmbedding": ("sketch", "trivial"),
+        "HeatSketch": ("objective", "init", "n_steps", "n_rounds", "patience", "regularization"),
+    }
+    found = {name: getattr(model, name) for name in kept[type(model).__name__]}
     for name, default in (("sketch", "gaussian"), ("init", "auto")):
         if isinstance(found.get(name), np.ndarray):
             found[name] = default  # an array has a column for each component
@@ -311,19 +314,34 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
 
 
 def yardstick(
-    kernel: HeatKernel, power: float
+    kernel: HeatKernel, power: float, *, searched_up_to: int | None = None
 ) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
-    """From embeddings to log L, central log L and the median relative error of distances; and on which pairs."""
+    """How embeddings of a kernel are measured, all alike.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float
+    searched_up_to : int, optional
+        Up to so many points (20,000 by default) the worst pairs are looked for, where not all are measured.
+
+    Returns
+    -------
+    measure : callable
+        From an embedding (N, k) to log L, central log L and the median relative error of distances.
+    measured : str
+        On which pairs, in words.
+    """
     n = kernel.shape[0]
     if n <= ALL_PAIRS:
-        anchors = np.arange(n)
+        anchors: IntArray = np.arange(n)
         d = diffusion_distances(kernel, power)
         measured = f"all {len(d)} pairs"
     else:
         anchors = sample(n, min(_ANCHORS, max(_FEWEST_ANCHORS, _ROW_ENTRIES // n)))
         d = distances_among(kernel, anchors, [power])[0]
         measured = f"all pairs of {len(anchors)} random points"
-    searched = ALL_PAIRS < n <= _SEARCHED
+    searched = ALL_PAIRS < n <= (_SEARCHED if searched_up_to is None else searched_up_to)
     apart = d > COINCIDENT * d.max()
 
     def measure(Y: FloatArray) -> tuple[float, float, float]:

@@ -101,7 +101,8 @@ def _column(name: str, values: Any, n_samples: int) -> Column:
     found = _one_dimension(values, f"column {name!r}", n_samples)
     if found.dtype.kind == "c":
         raise ValueError(f"column {name!r} holds complex numbers; give real numbers or words.")
-    categories = getattr(getattr(values, "cat", None), "categories", None)
+    # A pandas categorical, or a series of one, has an order of its own.
+    categories = getattr(getattr(values, "cat", values), "categories", None)
     if categories is None and found.dtype.kind in "iuf":
         few = found.dtype.kind in "iu" and len(np.unique(found)) <= _FEW_VALUES
         return _groups(name, found, _missing(found)) if few else _numbers(name, found.astype(np.float64))
@@ -112,9 +113,7 @@ def _column(name: str, values: Any, n_samples: int) -> Column:
         numbers = np.full(n_samples, np.nan)
         numbers[~gone] = there.astype(np.float64)
         return _numbers(name, numbers)
-    # A pandas categorical has an order of its own; polars' have none that could be asked for everywhere.
-    order = [str(value) for value in categories] if hasattr(categories, "dtype") else None
-    return _groups(name, found, gone, order)
+    return _groups(name, found, gone, None if categories is None else [str(value) for value in categories])
 
 
 def _numbers(name: str, values: FloatArray) -> Column:

@@ -38,7 +38,8 @@ _ANCHORS, _FEWEST_ANCHORS, _ROW_ENTRIES = 64, 16, 1 << 24
 _LEVEL = 0.95
 # Neighbours in the plane whose intervals are kept.
 _NEIGHBOURS = 5
-# Up to so many points HeatSketch is optimised in full for pictures; up to so many in a few rounds; not at all beyond.
+# Up to so many points HeatSketch is optimised in full for pictures, and the worst pairs are looked for; up to so many
+# HeatSketch is optimised in a few rounds; not at all beyond.
 _FULL_SEARCH, _SHORT_SEARCH = 3000, 100_000
 _SHORT = {"n_rounds": 6, "init": "spectral"}
 # Up to so many points it is asked which neighbours are supported.
@@ -195,9 +196,9 @@ def _gather(model: Any, request: Request) -> Contents:
     powers = _powers(model, density, request.powers)
     columns, support = _columns(model, request)
     ranges = [_range(column) for column in columns]
-    anchors = sample(n, _affordable(n * len(powers)))
+    anchors = sample(n, min(_affordable(n * len(powers)), _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2))
     true = distances_among(kernel, anchors, powers.tolist(), trivial=model._measures_trivial)
-    measure, measured = yardstick(kernel, power)
+    measure, measured = yardstick(kernel, power, searched_up_to=_FULL_SEARCH)
     pictures: list[Shown] = []
     figures: list[MeasuredEmbedding] = []
     at = int(np.flatnonzero(powers == power)[0])

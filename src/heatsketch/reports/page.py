@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Iterable
 from datetime import date
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -88,9 +89,7 @@ def write_report(
     >>> model = hs.DiffusionMaps(power=4).fit(X)
     >>> path = hs.write_report(model, "page.html")  # doctest: +SKIP
     """
-    if not isinstance(model, tuple(METHODS.values())):
-        raise TypeError(f"{type(model).__name__} was given as model; give a fitted {', '.join(METHODS)}.")
-    check_is_fitted(model)
+    _check_model(model)
     target = check_target(path)
     n = model.kernel_.shape[0]
     for value, name in ((title, "title"), (call, "call")):
@@ -114,15 +113,22 @@ def write_report(
     return target
 
 
+def _check_model(model: Any) -> None:
+    if not isinstance(model, tuple(METHODS.values())):
+        raise TypeError(f"{type(model).__name__} was given as model; give one of {', '.join(METHODS)}, fitted.")
+    check_is_fitted(model)
+
+
+@cache
 def _plotly() -> str:
+    """The script of the plotting library, packed."""
     try:
         from plotly.offline import get_plotlyjs  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError(
             "plotly is needed to write a report; install it with: pip install 'heatsketch[report]'", name=missing.name
         ) from missing
-    script: str = get_plotlyjs()
-    return script
+    return compressed(get_plotlyjs().encode())
 
 
 def render(model: Any, contents: Contents, plotly: str) -> str:
@@ -133,7 +139,7 @@ def render(model: Any, contents: Contents, plotly: str) -> str:
     model : fitted estimator
     contents : Contents
     plotly : str
-        The script of the plotting library.
+        The script of the plotting library, packed.
     """
     assets = files(__package__) / "assets"
     shell, style, script = ((assets / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
@@ -150,7 +156,7 @@ def render(model: Any, contents: Contents, plotly: str) -> str:
         call=html.escape(contents.request.call),
         version=__version__,
         date=date.today().isoformat(),
-        plotly=compressed(plotly.encode()),
+        plotly=plotly,
         data=_packed(contents),
         script=script,
     )
@@ -175,7 +181,7 @@ def _findings(contents: Contents) -> str:
     if not parts:
         parts.append('<div class="finding fine"><p>Nothing looks wrong.</p></div>')
     if contents.support is not None:
-        parts.append(f'<div class="finding fine"><p>{html.escape(contents.support)}</p></div>')
+        parts.append(f'<div class="finding"><p>{html.escape(contents.support)}</p></div>')
     return "\n".join(parts)
 
 
@@ -199,9 +205,9 @@ def _pairs_in_words(contents: Contents) -> str:
     pairs = contents.pairs
     outside = (pairs.embedded < pairs.low) | (pairs.embedded > pairs.high)
     return (
-        f"{len(pairs.exact):,} pairs of random points: their exact diffusion distance, and how far apart they are in the "
-        f"embedding. The band is the 95% interval that the sketch, or an independent one, gives the diffusion distance; "
-        f"{outside.mean():.0%} of the distances in the embedding lie outside of theirs."
+        f"{len(pairs.exact):,} pairs of random points: their exact diffusion distance, and how far apart they are in "
+        "the embedding. The band is the 95% interval that the sketch, or an independent one, gives for the diffusion "
+        f"distance; {outside.mean():.0%} of the distances in the embedding lie outside of theirs."
     )
 
 
@@ -220,14 +226,13 @@ def _facts(model: Any, contents: Contents) -> Iterable[tuple[str, str]]:
     yield "precision", str(kernel.dtype)
     if hasattr(model, "seed_"):
         yield "seed", str(model.seed_)
-    for name, version in (
+    yield from (
         ("heatsketch", __version__),
         ("Python", platform.python_version()),
         ("NumPy", np.__version__),
         ("SciPy", scipy.__version__),
         ("scikit-learn", sklearn.__version__),
-    ):
-        yield name, version
+    )
 
 
 def _rows(pairs: Iterable[tuple[str, str]]) -> str:
@@ -268,10 +273,7 @@ def _packed(contents: Contents) -> str:
         "figures": [dict(zip(("log", "central"), row[1:3], strict=True)) for row in contents.comparison.rows()],
         "pairs": {
             "names": [[contents.name(i), contents.name(j)] for i, j in pairs.points.tolist()],
-            **{
-                name: _numbers(getattr(pairs, name))
-                for name in ("exact", "embedded", "flat", "low", "high")
-            },
+            **{name: _numbers(getattr(pairs, name)) for name in ("exact", "embedded", "flat", "low", "high")},
         },
         "curves": {
             name: _numbers(getattr(curves, name))
@@ -292,7 +294,7 @@ def _packed_column(column: Column, span: tuple[float, float], contents: Contents
     if column.labels is not None:
         codes = np.where(there.values < 0, 65535, there.values).astype(np.uint16)
         return {"name": column.name, "labels": list(column.labels), "values": packer.add(codes)}
-    packed = _packed_levels(*in_levels(there.values), packer)
+    packed = _packed_levels(*in_levels(there.values.astype(np.float64)), packer)
     return {"name": column.name, "labels": None, "range": list(span), **packed}
 
 

@@ -92,12 +92,15 @@ def rasterise(Y: FloatArray, columns: Sequence[Column], ranges: Sequence[tuple[f
     first, second = np.clip(places.astype(np.int64), 0, size - 1).T
     cells, n_cells = second * size + first, size * size
     counts = np.bincount(cells, minlength=n_cells)
-    colours = [
-        _means(cells, column.values, span, n_cells) if column.labels is None else _majority(cells, column, n_cells)
-        for column, span in zip(columns, ranges, strict=True)
-    ]
+    colours = [_colours(cells, column, span, n_cells) for column, span in zip(columns, ranges, strict=True)]
     shape = (size, size)
     return Raster(counts.astype(np.uint32).reshape(shape), [colour.reshape(shape) for colour in colours])
+
+
+def _colours(cells: IntArray, column: Column, span: tuple[float, float], n_cells: int) -> NDArray[np.uint8]:
+    if column.labels is None:
+        return _means(cells, column.values.astype(np.float64), span, n_cells)
+    return _majority(cells, column, n_cells)
 
 
 def _means(cells: IntArray, values: FloatArray, span: tuple[float, float], n_cells: int) -> NDArray[np.uint8]:
@@ -121,4 +124,5 @@ def _majority(cells: IntArray, column: Column, n_cells: int) -> NDArray[np.uint8
     winners = votes.argmax(axis=1) + 1
     winners[winners == kinds] = _NO_VALUE
     winners[votes.sum(axis=1) == 0] = 0
-    return winners.astype(np.uint8)
+    found: NDArray[np.uint8] = winners.astype(np.uint8)
+    return found

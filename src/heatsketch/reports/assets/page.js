@@ -1,9 +1,10 @@
 "use strict";
 // Okabe and Ito's colours, which all can tell apart; each group has a shape of its own besides.
 const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442"];
-const SHAPES = ["circle", "square", "diamond", "cross", "x"];
+const SHAPES = { flat: ["circle", "square", "diamond", "cross", "x"], solid: ["circle", "square", "diamond", "circle-open", "square-open"] };
 const ABSENT = 65535, STEPS = 32767, NO_VALUE = 255, LEVELS = 254;
 const MISSING_COLOUR = "#8a8f98";
+const EYE = { x: 0.95, y: 0.95, z: 0.6 };
 const NEAREST = 8, OVER_CELLS = 1500, SVG_POINTS = 3000;
 const $ = id => document.getElementById(id);
 const state = { view: "flat", method: 0, colour: 0, power: 0, draw: "cells", marked: null, space: "embedded" };
@@ -58,7 +59,7 @@ function hoverOf(point) {
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const isDark = () => document.documentElement.dataset.theme === "dark";
 const colourOf = group => [...PALETTE, isDark() ? "#FFFFFF" : "#000000"][group % 8];
-const shapeOf = group => SHAPES[group % SHAPES.length];
+const shapeOf = (group, view = "flat") => SHAPES[view][group % 5];
 const sizeOf = n => n > 10000 ? 3 : n > 3000 ? 4 : n > 600 ? 6 : 8;
 const hasWebgl = (() => { try { return !!document.createElement("canvas").getContext("webgl"); } catch { return false; } })();
 function look(more = {}) {
@@ -70,7 +71,9 @@ function look(more = {}) {
   };
 }
 const axis = more => ({ gridcolor: ink("grid"), linecolor: ink("line"), zerolinecolor: ink("grid"), tickcolor: ink("line"), automargin: true, ...more });
-const blank = more => ({ visible: false, range: [-1.06, 1.06], zeroline: false, showgrid: false, ...more });
+const blank = (more, extent = 1) => ({ visible: false, range: [-1.06 * extent, 1.06 * extent], zeroline: false, showgrid: false, ...more });
+const extents = units => units.map(values => Math.max(0.02, values.reduce((most, value) => Math.max(most, Math.abs(value)), 0)));
+const quiet = { responsive: true, displayModeBar: false };
 const settings = { responsive: true, displaylogo: false, scrollZoom: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "hoverClosestCartesian", "hoverCompareCartesian"] };
 
 // ---- points ----------------------------------------------------------------------------------------------------------
@@ -86,7 +89,7 @@ function points(view, few) {
   const all = view === "solid" ? Array.from(report.solid) : Array.from(report.drawn, (_, at) => at);
   return few ? all.slice(0, OVER_CELLS) : all;
 }
-function groups(column, which) {
+function groups(column, which, view) {
   if (!column) return [{ name: "points", marker: { color: ink("accent"), symbol: "circle" }, at: which.map((_, at) => at) }];
   const at = new Map();
   which.forEach((point, place) => {
@@ -95,13 +98,13 @@ function groups(column, which) {
     if (!at.has(key)) at.set(key, []);
     at.get(key).push(place);
   });
-  const absent = { color: MISSING_COLOUR, symbol: "x" };
+  const absent = { color: MISSING_COLOUR, symbol: view === "solid" ? "diamond-open" : "x" };
   return [...at.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b).map(key => {
     if (key < 0) return { name: report.missing, marker: absent, at: at.get(key) };
     if (!column.labels) return { name: column.name, numbers: true, at: at.get(key) };
     const others = key === report.mostColours && column.labels.length > key + 1;
     return { name: others ? "others" : column.labels[key], at: at.get(key),
-      marker: others ? { color: MISSING_COLOUR, symbol: "circle" } : { color: colourOf(key), symbol: shapeOf(key) } };
+      marker: others ? { color: MISSING_COLOUR, symbol: "circle" } : { color: colourOf(key), symbol: shapeOf(key, view) } };
   });
 }
 function scale(column) {
@@ -113,7 +116,7 @@ function cloud(axes, which, view, more = {}) {
   const column = report.columns[state.colour];
   const type = view === "solid" ? "scatter3d" : which.length > SVG_POINTS && hasWebgl ? "scattergl" : "scatter";
   const size = sizeOf(which.length) * (view === "solid" ? 0.6 : 1);
-  return groups(column, which).map(group => {
+  return groups(column, which, view).map(group => {
     const chosen = group.at.map(place => which[place]);
     const [x, y, z] = pick(axes, group.at);
     const marker = { size, opacity: 0.85, line: { width: 0 }, ...group.marker };
@@ -184,9 +187,9 @@ function drawPicture() {
   const axes = view === "solid" ? units : many ? pick(units, which) : units;
   const over = { showscale: !many, trace: many ? { showlegend: false, marker: { size: 4, color: "rgba(0,0,0,0)", line: { width: 1, color: ink("ink") } }, opacity: 0.35 } : {} };
   const data = [...(many ? [cells(method)] : []), ...cloud(axes, which, view, over), ...marks(...markable(view, units, which, axes), view)];
-  const scene = { xaxis: blank(), yaxis: blank(), zaxis: blank(), aspectmode: "cube", uirevision: "scene", camera: { eye: { x: 1.25, y: 1.25, z: 0.8 } } };
+  const scene = { xaxis: blank(), yaxis: blank(), zaxis: blank(), aspectmode: "cube", uirevision: "scene", camera: { eye: EYE } };
   const shape = view === "solid" ? { scene, uirevision: "solid" }
-    : { xaxis: blank(), yaxis: blank({ scaleanchor: "x" }), dragmode: "pan", uirevision: "flat" };
+    : { xaxis: blank({}, extents(units)[0]), yaxis: blank({ scaleanchor: "x" }, extents(units)[1]), dragmode: "pan", uirevision: "flat" };
   return Plot.react("plot", data, look({ ...shape, legend: { itemsizing: "constant", y: 1, x: 1.01, xanchor: "left", title: { text: plain(report.columns[state.colour]?.name ?? "") } } }), settings);
 }
 // Marks may be on points that are not among the few over cells.
@@ -233,7 +236,7 @@ function listNeighbours() {
     const row = document.createElement("tr"), name = document.createElement("td"), sure = interval(state.marked, one.point);
     name.append(element("button", idOf(one.point), { type: "button", className: "link", onclick: () => mark(one.point) }));
     row.append(name, element("td", digits(one.distance, 3), { className: "number" }),
-      element("td", sure ? `${digits(sure[0], 3)} to ${digits(sure[1], 3)}` : "not kept", { className: "number" }));
+      element("td", sure ? `${digits(sure[0])} to ${digits(sure[1])}` : "not kept", { className: "number" }));
     body.append(row);
   }
   box.append(table);
@@ -267,8 +270,9 @@ function drawLineup() {
     const trace = { xaxis: `x${suffix}`, yaxis: `y${suffix}`, showlegend: false };
     if (many) data.push(cells(at, { ...trace, showscale: false }));
     else data.push(...cloud(frame(at, "flat", state.power).units, all, "flat", { showscale: false, trace }));
-    layout[`xaxis${suffix}`] = blank({ domain: x, anchor: `y${suffix}` });
-    layout[`yaxis${suffix}`] = blank({ domain: y, anchor: `x${suffix}`, scaleanchor: `x${suffix}` });
+    const extent = extents(frame(at, "flat", state.power).units);
+    layout[`xaxis${suffix}`] = blank({ domain: x, anchor: `y${suffix}` }, extent[0]);
+    layout[`yaxis${suffix}`] = blank({ domain: y, anchor: `x${suffix}`, scaleanchor: `x${suffix}` }, extent[1]);
     const figures = report.figures[at];
     const words = state.power === report.chosen ? `log L ${figures.log}, central ${figures.central}` : `central log L ${digits(method.distortion[state.power], 3)}`;
     annotations.push({ text: `<b>${method.name}</b><br>${words}`, showarrow: false, xref: "paper", yref: "paper", x: (x[0] + x[1]) / 2, y: y[1], xanchor: "center", yanchor: "bottom" });
@@ -301,10 +305,10 @@ function drawDistances() {
     dots("outside of its interval", outside, isDark() ? "#E69F00" : "#D55E00", "x"),
   ];
   return Plot.react("distances", data, look({ margin: { l: 60, r: 12, t: 8, b: 48 }, xaxis: axis({ title: { text: "diffusion distance, exact" }, rangemode: "tozero" }),
-    yaxis: axis({ title: { text: state.space === "flat" ? "distance in the plane" : "distance in the embedding" }, rangemode: "tozero" }), legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } }), { ...settings, scrollZoom: false });
+    yaxis: axis({ title: { text: state.space === "flat" ? "distance in the plane" : "distance in the embedding" }, rangemode: "tozero" }), legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } }), quiet);
 }
 function drawCurves() {
-  const { powers, chosen, curves, methods } = report, dashes = ["solid", "dash", "dot"], config = { ...settings, scrollZoom: false };
+  const { powers, chosen, curves, methods } = report, dashes = ["solid", "dash", "dot"], config = quiet;
   const line = (name, y, at, x = powers) => ({ type: "scatter", mode: "lines+markers", name, x, y, line: { dash: dashes[at % 3], color: colourOf(at) }, marker: { symbol: shapeOf(at), size: 7 } });
   const here = { type: "line", x0: powers[chosen], x1: powers[chosen], y0: 0, y1: 1, yref: "paper", line: { color: ink("soft"), dash: "dash", width: 1 } };
   const time = axis({ type: "log", title: { text: "diffusion time" }, tickvals: powers.filter((_, at) => at % 2 === 0), ticktext: powers.filter((_, at) => at % 2 === 0).map(power => digits(power)) });
@@ -312,13 +316,15 @@ function drawCurves() {
   return Promise.all([
     Plot.react("distortion", methods.map((method, at) => line(method.name, method.distortion, at)), look({ ...shape, xaxis: time, yaxis: axis({ title: { text: "central log L" }, rangemode: "tozero" }), shapes: [here] }), config),
     Plot.react("entropy", [line("entropy", curves.entropy, 0), line("effective dimension", curves.effective_dimension, 1), line("spectral dimension", curves.spectral_dimension, 2)],
-      look({ ...shape, xaxis: time, yaxis: axis({ rangemode: "tozero" }), shapes: [here] }), config),
+      look({ ...shape, xaxis: time, yaxis: axis({ type: "log", dtick: 1, range: logRange([...curves.entropy, ...curves.effective_dimension, ...curves.spectral_dimension]) }), shapes: [here] }), config),
     Plot.react("spectrum", [
       { type: "scatter", mode: "lines", name: "all, estimated", x: curves.values, y: curves.counts.map(count => count > 0.5 ? count : null), line: { color: colourOf(0) } },
       { type: "scatter", mode: "markers", name: "leading", x: curves.eigenvalues, y: curves.eigenvalues.map((_, at) => at + 1), marker: { symbol: "x", color: colourOf(3), size: 7 } },
-    ], look({ ...shape, xaxis: axis({ type: "log", title: { text: "eigenvalue λ" }, nticks: 5 }), yaxis: axis({ type: "log", title: { text: "eigenvalues ≥ λ" }, nticks: 5 }) }), config),
+    ], look({ ...shape, xaxis: axis({ type: "log", title: { text: "eigenvalue λ" }, dtick: 1 }), yaxis: axis({ type: "log", title: { text: "eigenvalues ≥ λ" }, dtick: 1 }) }), config),
   ]);
 }
+// From a tenth, below which a dimension says nothing, to the largest.
+const logRange = values => [-1, Math.log10(Math.max(2, ...values)) + 0.1];
 const drawAll = () => Promise.all([drawPicture(), drawLineup(), drawDistances(), drawCurves()]);
 
 // ---- controls --------------------------------------------------------------------------------------------------------
@@ -389,7 +395,8 @@ function steer(event) {
   event.preventDefault();
   const layout = $("plot")._fullLayout;
   if (state.view === "flat") {
-    if (reset) { Plot.relayout("plot", { "xaxis.range": [-1.06, 1.06], "yaxis.range": [-1.06, 1.06] }); return; }
+    const wide = extents(frame(state.method, "flat", state.power).units).map(extent => [-1.06 * extent, 1.06 * extent]);
+    if (reset) { Plot.relayout("plot", { "xaxis.range": wide[0], "yaxis.range": wide[1] }); return; }
     const [x, y] = [layout.xaxis.range, layout.yaxis.range].map((range, at) => {
       const half = (range[1] - range[0]) / 2, centre = (range[0] + range[1]) / 2 + (move ? 0.2 * half * move[at] : 0);
       return [centre - half * (zoom ?? 1), centre + half * (zoom ?? 1)];
@@ -399,7 +406,7 @@ function steer(event) {
   }
   const { x, y, z } = layout.scene.camera.eye, round = Math.hypot(x, y, z) * (zoom ?? 1);
   const turn = Math.atan2(y, x) - (move ? 0.15 * move[0] : 0), rise = Math.max(-1.5, Math.min(1.5, Math.asin(z / Math.hypot(x, y, z)) + (move ? 0.15 * move[1] : 0)));
-  const eye = reset ? { x: 1.25, y: 1.25, z: 0.8 } : { x: round * Math.cos(rise) * Math.cos(turn), y: round * Math.cos(rise) * Math.sin(turn), z: round * Math.sin(rise) };
+  const eye = reset ? EYE : { x: round * Math.cos(rise) * Math.cos(turn), y: round * Math.cos(rise) * Math.sin(turn), z: round * Math.sin(rise) };
   Plot.relayout("plot", { "scene.camera.eye": eye });
 }
 
