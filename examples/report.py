@@ -1,8 +1,8 @@
 """Write a report of the handwritten digits: one HTML file that works offline.
 
-Run ``python examples/report.py --output out``, and open ``out/digits.html`` in a browser. With ``--pictures docs/images`` and
-Chromium (``pip install playwright``; the browser is named by the environment variable CHROMIUM, or found on the path)
-it also takes the pictures of the page that the documentation shows.
+Run ``python examples/report.py --output out``, and open ``out/digits.html`` in a browser. With Chromium and
+``--pictures docs/images`` (``pip install playwright``; the browser is named by the environment variable CHROMIUM, or
+found on the path) it also takes the pictures of the page that the documentation shows.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ def take_pictures(page: Path, folder: Path) -> None:
             tab.goto(page.resolve().as_uri())
             tab.wait_for_selector("body[data-ready=yes]")
             if theme == "dark":
-                tab.locator("#lineup").scroll_into_view_if_needed()
-                tab.evaluate("document.querySelector('[aria-labelledby=lineup-title]').scrollIntoView({behavior: 'instant'})")
+                tab.evaluate("document.getElementById('lineup-title').scrollIntoView({behavior: 'instant'})")
                 tab.wait_for_timeout(500)  # a frame or two, for what scrolled into view
             tab.screenshot(path=folder / f"report_{theme}.png")
         browser.close()

@@ -306,7 +306,7 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
     }
     found = {name: getattr(model, name) for name in kept[type(model).__name__]}
     for name, default in (("sketch", "gaussian"), ("init", "auto")):
-        if isinstance(found.get(name), np.ndarray):
+        if np.ndim(found.get(name, default)) == 2:
             found[name] = default  # an array has a column for each component
     if isinstance(model, GaussianProcessEmbedding) and model.n_exact_ < n_components:
         found["n_exact"] = model.n_exact_

@@ -87,7 +87,8 @@ function pick(axes, which) { return axes.map(values => Float32Array.from(which, 
 // Points that are drawn, as numbers among those of the page, and where each stands in the frame.
 function points(view, few) {
   const all = view === "solid" ? Array.from(report.solid) : Array.from(report.drawn, (_, at) => at);
-  return few ? all.slice(0, OVER_CELLS) : all;
+  const step = Math.ceil(all.length / OVER_CELLS); // rows may be in an order that means something
+  return few ? all.filter((_, at) => at % step === 0) : all;
 }
 function groups(column, which, view) {
   if (!column) return [{ name: "points", marker: { color: ink("accent"), symbol: "circle" }, at: which.map((_, at) => at) }];
@@ -123,7 +124,7 @@ function cloud(axes, which, view, more = {}) {
     if (group.numbers) {
       Object.assign(marker, scale(column), { color: chosen.map(point => numberOf(column, point)), symbol: "circle", showscale: more.showscale ?? true, colorbar: bar(column) });
     }
-    return { type, mode: "markers", x, y, ...(z ? { z } : {}), name: plain(group.name), marker, hoverinfo: "text",
+    return { type, mode: "markers", x, y, ...(z ? { z } : {}), name: plain(group.name) || "(empty)", marker, hoverinfo: "text",
       hovertext: chosen.map(hoverOf), customdata: chosen, showlegend: !group.numbers && !!column, ...more.trace };
   });
 }
