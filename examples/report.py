@@ -48,7 +48,8 @@ def take_pictures(page: Path, folder: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=BROWSER_OPTIONS)
         for theme in ("light", "dark"):
-            tab = browser.new_page(viewport={"width": 1180, "height": 900}, color_scheme=theme)
+            tab = browser.new_page(viewport={"width": 1180, "height": 1020}, color_scheme=theme)
+            tab.set_default_timeout(120_000)
             tab.goto(page.resolve().as_uri())
             tab.wait_for_selector("body[data-ready=yes]")
             if theme == "dark":

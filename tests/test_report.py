@@ -274,6 +274,20 @@ def test_many_points_are_sampled_and_counted(model, contents):
     assert len(manifest["methods"][0]["cells"]) == len(few.curves.powers)
 
 
+@pytest.mark.parametrize("components", [2, 4])
+def test_very_many_points_are_not_embedded_again(monkeypatch, X, components):
+    monkeypatch.setattr("heatsketch.reports.contents._MANY", N - 1)
+    maps = hs.DiffusionMaps(components, power=4, bandwidth=1.0).fit(X)
+    found = gather(maps, _request())
+    assert [one.name for one in found.shown] == ["DiffusionMaps", "GaussianProcessEmbedding"]
+    at = found.chosen
+    own = found.shown[0]
+    assert np.abs(own.flat[at].restored() - maps.embedding_[:, :2]).max() <= own.flat[at].radius / 60000
+    assert (own.solid is None) == (components == 2)
+    assert np.flatnonzero(np.isfinite(own.distortion)).tolist() == [at]
+    assert "first axes" in " ".join(found.notes)
+
+
 def test_twenty_thousand_points_stay_below_ten_megabytes(model, contents):
     n, rng = 20_000, np.random.default_rng(0)
     everyone, some = np.arange(n), np.arange(6000)

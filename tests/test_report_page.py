@@ -63,7 +63,7 @@ class Watched:
     def __init__(self, browser, path, **options):
         self.context = browser.new_context(viewport={"width": 1100, "height": 900}, **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(60_000)
         self.errors, self.requests = [], []
         self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))

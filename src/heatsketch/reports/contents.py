@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..diagnosis import Diagnosis
 from ..directions import leading_directions
 from ..distances import distances_among, embedded_distances
 from ..distortion import measure_distortion
-from ..embeddings import HeatSketch
+from ..embeddings import GaussianProcessEmbedding, HeatSketch
 from ..heat import HeatKernel
 from ..lineup import METHODS, TAIL, EmbeddingComparison, MeasuredEmbedding, alike, calm, yardstick
 from ..neighbors import nearest_neighbors
@@ -39,8 +39,9 @@ _LEVEL = 0.95
 # Neighbours in the plane whose intervals are kept.
 _NEIGHBOURS = 5
 # Up to so many points HeatSketch is optimised in full for pictures, and the worst pairs are looked for; up to so many
-# HeatSketch is optimised in a few rounds; not at all beyond.
-_FULL_SEARCH, _SHORT_SEARCH = 3000, 100_000
+# HeatSketch is optimised in a few rounds. Beyond, nothing is optimised and no eigenvectors are looked for, and
+# distortion is measured at the chosen time only.
+_FULL_SEARCH, _MANY = 3000, 100_000
 _SHORT = {"n_rounds": 6, "init": "spectral"}
 # Up to so many points it is asked which neighbours are supported.
 _SUPPORT = 50_000
@@ -75,7 +76,7 @@ class Shown:
     rasters : list of Raster, or None
         Of all points, where not all are drawn.
     distortion : ndarray of shape (n_powers,)
-        Central log L in the plane against the diffusion distance at each power.
+        Central log L in the plane against the diffusion distance at each power; NaN where it was not measured.
     """
 
     name: str
@@ -196,8 +197,7 @@ def _gather(model: Any, request: Request) -> Contents:
     powers = _powers(model, density, request.powers)
     columns, support = _columns(model, request)
     ranges = [_range(column) for column in columns]
-    anchors = sample(n, min(_affordable(n * len(powers)), _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2))
-    true = distances_among(kernel, anchors, powers.tolist(), trivial=model._measures_trivial)
+    distortions = _distortions(model, powers)
     measure, measured = yardstick(kernel, power, searched_up_to=_FULL_SEARCH)
     pictures: list[Shown] = []
     figures: list[MeasuredEmbedding] = []
@@ -215,7 +215,7 @@ def _gather(model: Any, request: Request) -> Contents:
                 [quantise(Y, drawn, 2) for Y in placed.flat],
                 None if placed.solid is None else [quantise(Y, drawn[solid], 3) for Y in placed.solid],
                 rasters,
-                _distortions([Y[anchors] for Y in placed.flat], true),
+                distortions(placed.flat),
             )
         )
         figures.append(MeasuredEmbedding(placed.name, placed.model, *measure(placed.flat[at]), placed.seconds))
@@ -241,7 +241,7 @@ def _gather(model: Any, request: Request) -> Contents:
         near_high=near_high,
         diagnosis=model.diagnose(),
         support=support,
-        notes=_notes(n, drawn, solid, pictures, kinds),
+        notes=_notes(n, drawn, solid, kinds),
     )
 
 
@@ -282,7 +282,7 @@ def _placed(model: Any, kinds: Sequence[Any], powers: FloatArray) -> Iterator[_P
     for kind in kinds:
         own = type(model) is kind
         search = {} if kind is not HeatSketch or n <= _FULL_SEARCH else _SHORT
-        if kind is HeatSketch and n > _SHORT_SEARCH:
+        if kind is not GaussianProcessEmbedding and n > _MANY:
             if own:
                 Y = model.at_powers(powers)
                 yield _Placed(kind.__name__, model, _plane(Y), Y[:, :, :3] if Y.shape[2] > 2 else None, None)
@@ -300,9 +300,22 @@ def _plane(Y: FloatArray) -> FloatArray:
     return Y[:, :, :2] if Y.shape[2] > 1 else np.concatenate([Y, np.zeros_like(Y)], axis=2)
 
 
-def _distortions(embeddings: Sequence[FloatArray], true: Sequence[FloatArray]) -> FloatArray:
-    found = (measure_distortion(_in_unit(Y), d, quantiles=(TAIL,)) for Y, d in zip(embeddings, true, strict=True))
-    return np.log([one.central[TAIL] for one in found])
+def _distortions(model: Any, powers: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """From an embedding at all powers to its central log L at each; only at the chosen one where points are many."""
+    kernel, n = model.kernel_, model.kernel_.shape[0]
+    measured = powers if n <= _MANY else powers[powers == model.power_]
+    most = _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2
+    anchors = sample(n, min(_affordable(n * len(measured)), most))
+    true = distances_among(kernel, anchors, measured.tolist(), trivial=model._measures_trivial)
+
+    def distortions(embeddings: FloatArray) -> FloatArray:
+        found = np.full(len(powers), np.nan)
+        for at, d in zip(np.flatnonzero(np.isin(powers, measured)), true, strict=True):
+            one = measure_distortion(_in_unit(embeddings[at][anchors]), d, quantiles=(TAIL,))
+            found[at] = np.log(one.central[TAIL])
+        return found
+
+    return distortions
 
 
 def _in_unit(Y: FloatArray) -> FloatArray:
@@ -344,7 +357,7 @@ def _curves(kernel: HeatKernel, power: float, density: SpectralDensity, powers: 
     )
 
 
-def _notes(n: int, drawn: IntArray, solid: IntArray, pictures: Sequence[Shown], kinds: Sequence[Any]) -> list[str]:
+def _notes(n: int, drawn: IntArray, solid: IntArray, kinds: Sequence[Any]) -> list[str]:
     """In words, what is drawn of all there is."""
     notes = []
     if len(drawn) < n:
@@ -355,11 +368,11 @@ def _notes(n: int, drawn: IntArray, solid: IntArray, pictures: Sequence[Shown], 
         )
     if len(solid) < len(drawn):
         notes.append(f"In three dimensions a random sample of {len(solid):,} points is drawn.")
-    if HeatSketch in kinds and n > _SHORT_SEARCH:
-        there = any(one.name == "HeatSketch" for one in pictures)
+    if n > _MANY:
+        again = "" if kinds[0] is GaussianProcessEmbedding else " The first axes of the embedding are drawn as fitted."
         notes.append(
-            f"Beyond {_SHORT_SEARCH:,} points HeatSketch is not optimised again for pictures: "
-            + ("the first axes of the embedding are drawn." if there else "it is not among the methods compared.")
+            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for comparison, and distortion is "
+            f"measured at the chosen diffusion time only.{again}"
         )
     elif HeatSketch in kinds and n > _FULL_SEARCH:
         notes.append(
