@@ -53,7 +53,9 @@ def take_pictures(page: Path, folder: Path) -> None:
             tab.goto(page.resolve().as_uri())
             tab.wait_for_selector("body[data-ready=yes]")
             if theme == "dark":
-                tab.evaluate("document.getElementById('lineup-title').scrollIntoView({behavior: 'instant'})")
+                tab.evaluate(
+                    "document.getElementById('lineup').closest('section').scrollIntoView({behavior: 'instant'})"
+                )
                 tab.wait_for_timeout(500)  # a frame or two, for what scrolled into view
             tab.screenshot(path=folder / f"report_{theme}.png")
         browser.close()

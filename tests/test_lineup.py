@@ -92,7 +92,7 @@ def test_the_search_finds_worse_pairs_than_chance(monkeypatch, X):
 
 def test_table_frame_and_picture(comparison):
     assert (
-        str(comparison).splitlines()[0].startswith("90 points in 3 components at power 3; measured on all 4005 pairs")
+        str(comparison).splitlines()[0].startswith("90 points in 3 components at power 3; measured on all 4,005 pairs")
     )
     assert len(str(comparison).splitlines()) == 5
     assert "<td>HeatSketch</td>" in comparison._repr_html_()

@@ -114,7 +114,7 @@ class EmbeddingComparison:
     @property
     def _heading(self) -> str:
         return (
-            f"{self.n_samples} points in {self.n_components} components at power {self.power:g}; measured on "
+            f"{self.n_samples:,} points in {self.n_components} components at power {self.power:g}; measured on "
             f"{self.measured}"
         )
 
@@ -336,7 +336,7 @@ def yardstick(
     if n <= ALL_PAIRS:
         anchors: IntArray = np.arange(n)
         d = diffusion_distances(kernel, power)
-        measured = f"all {len(d)} pairs"
+        measured = f"all {len(d):,} pairs"
     else:
         anchors = sample(n, min(_ANCHORS, max(_FEWEST_ANCHORS, _ROW_ENTRIES // n)))
         d = distances_among(kernel, anchors, [power])[0]

@@ -87,7 +87,11 @@ def write_report(
     >>> import heatsketch as hs
     >>> X = hs.datasets.circle(200, random_state=0)
     >>> model = hs.DiffusionMaps(power=4).fit(X)
-    >>> path = hs.write_report(model, "page.html")  # doctest: +SKIP
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     page = hs.write_report(model, f"{folder}/page.html", methods=False)
+    ...     print(page.name, page.stat().st_size < 3e6)
+    page.html True
     """
     _check_model(model)
     target = check_target(path)

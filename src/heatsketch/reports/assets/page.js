@@ -72,7 +72,9 @@ function look(more = {}) {
 }
 const axis = more => ({ gridcolor: ink("grid"), linecolor: ink("line"), zerolinecolor: ink("grid"), tickcolor: ink("line"), automargin: true, ...more });
 const blank = (more, extent = 1) => ({ visible: false, range: [-1.06 * extent, 1.06 * extent], zeroline: false, showgrid: false, ...more });
-const extents = units => units.map(values => Math.max(0.02, values.reduce((most, value) => Math.max(most, Math.abs(value)), 0)));
+// Where all points are in cells, the sample may not reach as far as they do.
+const extents = units => units.map(values => report.methods[0].cells ? 1 : furthest(values));
+const furthest = values => Math.max(0.02, values.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
 const quiet = { responsive: true, displayModeBar: false };
 const settings = { responsive: true, displaylogo: false, scrollZoom: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "hoverClosestCartesian", "hoverCompareCartesian"] };
 
