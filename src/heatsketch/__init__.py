@@ -15,20 +15,24 @@ if TYPE_CHECKING:
     from .distortion import bilipschitz_constant, measure_distortion
     from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
     from .heat import HeatKernel, heat_kernel
+    from .lineup import EmbeddingComparison, compare_embeddings
     from .models import load_model, save_model
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_scales, plot_spectrum
     from .processes import canonical_metric, gaussian_process, secant_products
+    from .reports import write_report
 
 # Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
 # takes over a second to import.
 _HOMES = {
     "DiffusionMaps": ".embeddings",
+    "EmbeddingComparison": ".lineup",
     "Estimate": ".costs",
     "GaussianProcessEmbedding": ".embeddings",
     "HeatKernel": ".heat",
     "HeatSketch": ".embeddings",
     "bilipschitz_constant": ".distortion",
     "canonical_metric": ".processes",
+    "compare_embeddings": ".lineup",
     "compare_kernels": ".comparison",
     "components_for": ".distances",
     "datasets": ".datasets",
@@ -49,10 +53,12 @@ _HOMES = {
     "plot_spectrum": ".plotting",
     "secant_products": ".processes",
     "spectral_density": ".density",
+    "write_report": ".reports",
 }
 
 __all__ = [
     "DiffusionMaps",
+    "EmbeddingComparison",
     "Estimate",
     "GaussianProcessEmbedding",
     "HeatKernel",
@@ -60,6 +66,7 @@ __all__ = [
     "__version__",
     "bilipschitz_constant",
     "canonical_metric",
+    "compare_embeddings",
     "compare_kernels",
     "components_for",
     "datasets",
@@ -80,6 +87,7 @@ __all__ = [
     "save_model",
     "secant_products",
     "spectral_density",
+    "write_report",
 ]
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "draw_shares",
     "new_axes",
     "point_size",
+    "row_of_axes",
     "save_picture",
 ]
 
@@ -130,6 +131,11 @@ def draw_points(ax: Any, P: FloatArray, colors: Numbers | Groups | None, style: 
     if style.equal:
         _equalise(ax, deep)
     return ax
+
+
+def row_of_axes(n: int) -> Any:
+    """Several Axes of a new figure, side by side."""
+    return _pyplot().subplots(1, n, figsize=(4.0 * n, 4.2), layout="constrained", squeeze=False)[1][0]
 
 
 def check_picture(path: Path) -> None:

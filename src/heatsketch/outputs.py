@@ -45,6 +45,8 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = final.with_name(f".{os.getpid()}-{secrets.token_hex(4)}-{final.name}")
     try:
         yield temporary
+        if final.exists():
+            temporary.chmod(final.stat().st_mode & 0o777)  # the rights of the file whose place it takes
         temporary.replace(final)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -23,8 +23,11 @@ def shown(show: bool) -> Iterator[None]:
     """Show the progress of all tasks inside, if `show`.
 
     On a terminal, with rich installed, as bars with the time left; elsewhere as a line every ten seconds and one for
-    every task that took a second or more. Both go to standard error.
+    every task that took a second or more. Both go to standard error. Where progress is shown already, tasks join it.
     """
+    if show and _display.get() is not None:
+        yield
+        return
     if not show:
         token = _display.set(None)
         try:

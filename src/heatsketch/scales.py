@@ -19,7 +19,7 @@ from .krylov import KrylovSketch, horizon
 from .paths import shortest_paths
 from .sketch import sample
 
-__all__ = ["Scales", "measure_scales"]
+__all__ = ["Scales", "default_powers", "measure_scales"]
 
 _COLUMNS, _MOST_STEPS = 64, 96
 _LONGEST = 1024.0
@@ -144,7 +144,7 @@ def measure_scales(
     steps = int(np.clip(np.ceil(np.sqrt(longest / horizon(1))), 16, _MOST_STEPS))
     krylov = KrylovSketch(kernel, rows, _COLUMNS, steps)
     if powers is None:
-        powers = _default_powers(krylov.largest, power, kernel.dtype)
+        powers = default_powers(krylov.largest, power, kernel.dtype)
     density = density_of(krylov)
     return Scales(
         powers=powers,
@@ -157,7 +157,7 @@ def measure_scales(
     )
 
 
-def _default_powers(largest: float, power: float, dtype: Any) -> FloatArray:
+def default_powers(largest: float, power: float, dtype: Any) -> FloatArray:
     """1, 2, 4, ... while anything is left, and the power that was chosen."""
     powers = 2.0 ** np.arange(np.log2(_LONGEST) + 1.0)
     left = powers * np.log(largest) > np.log(_LEAST_LEFT[np.dtype(dtype)]) if largest > 0 else powers <= 1

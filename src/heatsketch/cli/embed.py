@@ -196,9 +196,9 @@ def _check_targets(output: str | None, page: Path | None, save: Path | None, voi
 
 def _require_report() -> None:
     """Say which library is missing before any work, rather than after it."""
-    from ..reports import require_plotly  # noqa: PLC0415
+    from ..reports.page import plotly_script  # noqa: PLC0415
 
-    require_plotly()
+    plotly_script()
 
 
 def _read(source: str, reads: InputOptions, voice: VoiceOptions) -> Data:

@@ -102,14 +102,19 @@ class HeatEmbedding(
             else:
                 kernel, chosen, power = build_heat_kernel(X, options, computed_in), None, float(self.power)
             self._say_kernel(kernel, power, chosen)
-            fitted = self._embed(kernel, power)
+            self._adopt(kernel, power, chosen, dtype)
+        self._sample_names = names
+        return self
+
+    def _adopt(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> None:
+        """Embed the points of a kernel that is there, at a time that is known."""
+        fitted = self._embed(kernel, power)
         self.__dict__.pop("_witness", None)
         self._set_kernel(kernel)
-        self.power_, self.power_choice_, self._sample_names = power, chosen, names
+        self.power_, self.power_choice_ = power, chosen
         for name, value in fitted.items():
             setattr(self, name, value)
         self.embedding_ = self.embedding_.astype(dtype, copy=False)
-        return self
 
     def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> FloatArray:
         """Embed the rows of `X` and return the embedding.

@@ -1,0 +1,274 @@
+"""The report in a browser: it draws, listens, stays offline, and shows markup as text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import heatsketch as hs
+
+N = 60
+MARKS = ("neighbours", "marked")
+EVIL = '<b>bold</b><img src=x onerror="window.broken=1"></script><script>window.broken=1</script>'
+
+
+def _missing(reason):
+    if os.environ.get("HEATSKETCH_REQUIRE_BROWSER"):
+        pytest.fail(f"HEATSKETCH_REQUIRE_BROWSER is set, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    try:
+        sync_playwright = import_module("playwright.sync_api").sync_playwright
+    except ModuleNotFoundError:
+        _missing("playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("CHROMIUM") or next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        _missing("there is no Chromium: name one in the environment variable CHROMIUM")
+    # A software renderer, so that pictures in 3-D need no graphics card.
+    options = ["--no-sandbox", "--headless=new", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=options)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    X = hs.datasets.stretched_torus(N, random_state=0)
+    model = hs.HeatSketch(2, power=4, bandwidth=1.0, n_rounds=2, init="spectral", random_state=0).fit(X)
+    columns = {
+        "number": np.where(np.arange(N) % 9 == 0, np.nan, np.arange(N) / 7.0),
+        f"group {EVIL}": [["one", EVIL, None][i % 3] for i in range(N)],
+    }
+    names = [f"id-{i}" for i in range(N)]
+    names[5] = EVIL
+    common = {"names": names, "columns": columns, "title": f"A page {EVIL}", "powers": [1, 2, 4, 8]}
+    hs.write_report(model, folder / "whole.html", **common)
+    hs.write_report(model, folder / "cells.html", **common, max_points=40, methods=False)
+    return folder
+
+
+class Watched:
+    """A page with all that it says and asks for."""
+
+    def __init__(self, browser, path, **options):
+        self.context = browser.new_context(viewport={"width": 1100, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.errors, self.requests = [], []
+        self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("body[data-ready=yes]")
+
+    def data(self, what, plot="plot"):
+        return self.page.evaluate(f"() => document.getElementById('{plot}').data.map(trace => {what})")
+
+    def settle(self):
+        # Two frames: one that draws, and one that shows it.
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+@pytest.fixture(scope="module")
+def watched(browser, written):
+    return Watched(browser, written / "whole.html")
+
+
+@pytest.fixture(scope="module")
+def page(watched):
+    return watched.page
+
+
+def _places(watched):
+    return np.concatenate([list(x.values()) if isinstance(x, dict) else x for x in watched.data("Array.from(trace.x)")])
+
+
+def test_all_parts_are_drawn(watched, page):
+    for plot in ("plot", "lineup", "distances", "distortion", "entropy", "spectrum"):
+        assert page.locator(f"#{plot} .main-svg").count() > 0, plot
+    titles = page.evaluate("() => document.getElementById('lineup').layout.annotations.map(one => one.text)")
+    assert [title.split("</b>")[0].removeprefix("<b>") for title in titles] == [
+        "HeatSketch",
+        "DiffusionMaps",
+        "GaussianProcessEmbedding",
+    ]
+    assert all("log L" in title for title in titles)
+    assert page.locator("#status").inner_text() == ""
+
+
+def test_the_slider_changes_the_picture_by_keyboard(watched, page):
+    before, side = _places(watched), watched.data("trace.x[0]", "lineup")
+    page.focus("#power")
+    assert page.locator("#power-value").inner_text() == "4 (chosen)"
+    page.keyboard.press("ArrowRight")
+    watched.settle()
+    assert page.locator("#power-value").inner_text() == "8"
+    after = _places(watched)
+    assert not np.allclose(before, after)
+    assert watched.data("trace.x[0]", "lineup") != side
+    # No time is drawn smaller than another: the longest side of the box is from -1 to 1.
+    tall = np.concatenate(watched.data("Array.from(trace.y)"))
+    assert max(np.abs(after).max(), np.abs(tall).max()) == pytest.approx(1, abs=1e-3)
+    page.keyboard.press("ArrowLeft")
+    watched.settle()
+    np.testing.assert_array_equal(_places(watched), before)
+
+
+def test_colours_follow_the_column(watched, page):
+    page.select_option("#colour", index=0)
+    watched.settle()
+    names = watched.data("trace.name")
+    assert names == ["number", "missing"]
+    assert watched.data("trace.marker.colorscale")[0] == "Viridis"
+    page.select_option("#colour", index=1)
+    watched.settle()
+    assert len(set(watched.data("trace.marker.color"))) == 3
+    assert len(set(watched.data("trace.marker.symbol"))) == 3
+    assert watched.data("trace.name")[-1] == "missing"
+    page.select_option("#colour", value="-1")
+    watched.settle()
+    assert len(watched.data("trace.name")) == 1
+
+
+def test_hover_shows_the_id_and_markup_as_text(watched, page):
+    page.select_option("#colour", index=1)
+    watched.settle()
+    page.locator("#plot").scroll_into_view_if_needed()
+    curve, at = page.evaluate(
+        """() => { for (const [curve, trace] of document.getElementById('plot').data.entries()) {
+             const at = Array.from(trace.customdata).indexOf(5); if (at >= 0) return [curve, at]; } }"""
+    )
+    page.evaluate(f"() => Plotly.Fx.hover('plot', [{{curveNumber: {curve}, pointNumber: {at}}}])")
+    shown = page.locator("#plot .hoverlayer .hovertext").first.text_content()
+    assert EVIL in shown
+    # The label of the group, in the hover text and in the legend.
+    assert shown.count(EVIL) >= 2
+    assert any(EVIL in text for text in page.locator("#plot .legendtext").all_text_contents())
+
+
+def test_a_real_pointer_finds_a_point(watched, page):
+    page.locator("#plot").scroll_into_view_if_needed()
+    places = page.evaluate(
+        """() => { const plot = document.getElementById('plot'), box = plot.getBoundingClientRect();
+             const { xaxis, yaxis } = plot._fullLayout;
+             return plot.data.flatMap(trace => Array.from(trace.x, (x, at) => [box.x + xaxis._offset + xaxis.d2p(x),
+               box.y + yaxis._offset + yaxis.d2p(trace.y[at]), trace.customdata[at]])); }"""
+    )
+    at = np.array(places)[:, :2]
+    apart = np.linalg.norm(at[:, None] - at[None], axis=2) + 1e9 * np.eye(N)
+    x, y, point = places[int(np.argmax(apart.min(axis=1)))]  # the one that stands most alone
+    page.mouse.move(x - 3, y)
+    page.mouse.move(x, y)
+    # Its label takes the place of any that was there.
+    label = "document.querySelector('#plot .hoverlayer .hovertext')?.textContent"
+    page.wait_for_function(f"() => {label}?.startsWith('id-{point}group')")
+
+
+def test_search_marks_a_point_and_lists_its_neighbours(watched, page):
+    page.fill("#search-id", "id-17")
+    page.keyboard.press("Enter")
+    watched.settle()
+    assert watched.data("trace.name")[-2:] == ["neighbours", "marked"]
+    assert watched.data("Array.from(trace.customdata)")[-1] == [17]
+    rows = page.locator("#found tbody tr")
+    assert rows.count() == 8
+    cells = rows.first.locator("td").all_text_contents()
+    low, high = (float(word) for word in cells[2].split(" to "))
+    assert 0 <= low <= high
+    distances = [float(text) for text in page.locator("#found tbody td:nth-child(2)").all_text_contents()]
+    assert distances == sorted(distances)
+    page.fill("#search-id", "nobody")
+    page.keyboard.press("Enter")
+    assert "No point is called “nobody”" in page.locator("#found").inner_text()
+    page.click("#forget")
+    assert page.locator("#found").inner_text() == ""
+
+
+def test_there_is_a_view_in_space(watched, page):
+    page.check("input[value=solid]")
+    page.wait_for_selector("#plot .gl-container canvas")
+    assert {*watched.data("trace.type")} == {"scatter3d"}
+    assert sum(watched.data(f"{list(MARKS)}.includes(trace.name) ? 0 : trace.z.length")) == N
+    page.focus("#plot")
+    eye = "() => document.getElementById('plot')._fullLayout.scene.camera.eye.x"
+    before = page.evaluate(eye)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function(f"before => ({eye})() !== before", arg=before)
+    page.check("input[value=flat]")
+    watched.settle()
+    assert "scatter" in {*watched.data("trace.type")}
+
+
+def test_light_and_dark(watched, page):
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    ink = "() => document.getElementById('plot').layout.font.color"
+    light = page.evaluate(ground), page.evaluate(ink)
+    page.emulate_media(color_scheme="dark")
+    watched.settle()
+    dark = page.evaluate(ground), page.evaluate(ink)
+    assert dark[0] != light[0]
+    assert dark[1] != light[1]
+    page.select_option("#theme", "light")
+    watched.settle()
+    assert (page.evaluate(ground), page.evaluate(ink)) == light
+
+
+def test_every_control_has_a_name_and_can_be_reached(page):
+    assert (
+        page.evaluate(
+            """() => [...document.querySelectorAll('select, input, button')].filter(one => one.checkVisibility() &&
+             !(one.labels && one.labels.length) && !one.textContent.trim() && !one.ariaLabel).length"""
+        )
+        == 0
+    )
+    page.focus("#theme")
+    reached = set()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("() => document.activeElement.id || document.activeElement.name"))
+    assert {"view", "method", "colour", "power", "plot", "search-id"} <= reached
+
+
+def test_markup_is_text_and_nothing_was_fetched(watched, page):
+    assert page.locator("h1").inner_text() == f"A page {EVIL}"
+    assert page.evaluate("() => window.broken") is None
+    assert page.locator("img[onerror]").count() == 0
+    assert watched.errors == []
+    assert [url.split(":")[0] for url in watched.requests if not url.startswith(("data:", "blob:"))] == ["file"]
+
+
+def test_many_points_are_drawn_in_cells(browser, written):
+    watched = Watched(browser, written / "cells.html", color_scheme="dark")
+    page = watched.page
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert watched.data("trace.type")[0] == "heatmap"
+    assert f"All {N} points are drawn as the cells of a grid" in page.locator(".notice").first.inner_text()
+    filled = "trace.z ? trace.z.flat().filter(value => value !== null).length : 0"
+    assert 0 < watched.data(filled)[0] <= N
+    words = watched.data("trace.text ? trace.text.flat().filter(text => text.includes('mean number')).length : 0")
+    assert words[0] == watched.data(filled)[0]
+    before = watched.data("trace.z ? trace.z.flat() : []")[0]
+    page.focus("#power")
+    page.keyboard.press("ArrowRight")
+    watched.settle()
+    assert watched.data("trace.z ? trace.z.flat() : []")[0] != before
+    page.select_option("#draw", "points")
+    watched.settle()
+    assert "heatmap" not in watched.data("trace.type")
+    assert sum(watched.data("trace.x.length")) == 40
+    page.select_option("#colour", index=1)
+    page.select_option("#draw", "cells")
+    watched.settle()
+    assert any("commonest" in text for text in watched.data("trace.text ? trace.text.flat().join('') : ''"))
+    assert watched.errors == []
+    watched.context.close()
