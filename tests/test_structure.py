@@ -83,6 +83,8 @@ ORDER = [
     "embeddings.diffusion_maps",
     "embeddings.heat_sketch",
     "embeddings",
+    "cells",
+    "scanpy",
     "experiments.errors",
     "experiments.experiment",
     "experiments.methods",
@@ -115,7 +117,19 @@ ORDER = [
 ]
 # Modules that are imported only when the paper is reproduced, and the libraries of the extra that they need.
 REPRODUCTION = ORDER[ORDER.index("experiments.store") : ORDER.index("experiments")]
-OPTIONAL = {"matplotlib", "pandas", "polars", "networkx", "igraph", "torch", "triton", "dask", "plotly", "anndata"}
+OPTIONAL = {
+    "matplotlib",
+    "pandas",
+    "polars",
+    "networkx",
+    "igraph",
+    "torch",
+    "triton",
+    "dask",
+    "plotly",
+    "anndata",
+    "scanpy",
+}
 
 
 def _modules():
@@ -189,7 +203,7 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-@pytest.mark.parametrize("module", ["cli", "embeddings", "experiments", "experiments.figures"])
+@pytest.mark.parametrize("module", ["cli", "embeddings", "scanpy", "experiments", "experiments.figures"])
 def test_optional_libraries_may_be_absent(module):
     subprocess.run([sys.executable, "-c", f"{ABSENT}\nimport heatsketch.{module}"], check=True)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import datasets
+    from . import datasets, scanpy
     from .bandwidth import estimate_bandwidth
     from .comparison import compare_kernels, global_diffusion_distance
     from .costs import Estimate, estimate
@@ -38,6 +38,7 @@ _HOMES = {
     "global_diffusion_distance": ".comparison",
     "heat_kernel": ".heat",
     "measure_distortion": ".distortion",
+    "scanpy": ".scanpy",
     "secant_products": ".processes",
     "spectral_density": ".density",
 }
@@ -62,6 +63,7 @@ __all__ = [
     "global_diffusion_distance",
     "heat_kernel",
     "measure_distortion",
+    "scanpy",
     "secant_products",
     "spectral_density",
 ]
@@ -70,8 +72,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(_HOMES[name], __name__)
-    value = globals()[name] = module if name == "datasets" else getattr(module, name)
+    home = _HOMES[name]
+    module = import_module(home, __name__)
+    value = globals()[name] = module if home == f".{name}" else getattr(module, name)
     return value
 
 
