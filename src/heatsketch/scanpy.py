@@ -139,7 +139,8 @@ def heat_sketch(
         raise ValueError(f"adata has {adata.n_obs} cells; give at least {_FEWEST_CELLS}, and for a map of use dozens.")
     source = source_of(adata, use_rep, n_pcs, neighbors_key)
     _check_options(options, graph=neighbors_key is not None)
-    given = {"n_components": n_components, "power": power, "random_state": random_state} | _FOR_CELLS.get(method, {})
+    given: dict[str, Any] = {"n_components": n_components, "power": power, "random_state": random_state}
+    given |= _FOR_CELLS.get(method, {})
     if neighbors_key is None:
         X = representation(adata, source)
         given |= {"n_neighbors": n_neighbors, "bandwidth": bandwidth}
