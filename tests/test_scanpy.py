@@ -309,6 +309,8 @@ class TestRefusals:
             ({"neighbors_key": "neighbors", "metric": "cosine"}, "metric was given with neighbors_key; it has no eff"),
             ({"metric": max}, "metric was given as a function"),
             ({"n_pcs": -1}, "n_pcs=-1 was given"),
+            ({"n_pcs": 5, "use_rep": "X"}, "n_pcs=5 was given with use_rep='X'"),
+            ({"random_state": np.random.default_rng(0)}, "it must be a whole number, which can be kept"),
             ({"power": -1}, "power"),
         ],
         ids=str,

@@ -66,6 +66,10 @@ def source_of(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key:
     if use_rep is None:
         use_rep = "X" if n_pcs == 0 or (adata.n_vars <= _FEW_GENES and n_pcs is None) else _PCA
     if use_rep == "X":
+        if n_pcs:
+            raise ValueError(
+                f"n_pcs={n_pcs} was given with use_rep='X', whose columns are genes; leave one of the two out."
+            )
         return {"use_rep": "X"}
     if use_rep not in adata.obsm:
         remedy = "Compute it with sc.pp.pca(adata), or " if use_rep == _PCA else "Compute it first, or "

@@ -58,7 +58,7 @@ def heat_sketch(
     bandwidth: float | str = "self-tuning",
     power: float | str = "entropy",
     key_added: str | None = None,
-    random_state: int = 0,
+    random_state: int | None = 0,
     copy: bool = False,
     **options: Any,
 ) -> Any:
@@ -89,8 +89,8 @@ def heat_sketch(
         Diffusion time, or the rule that chooses it.
     key_added : str or None, default=None
         Where to write: ``adata.obsm[key_added]`` and ``adata.uns[key_added]``. None is "X_heatsketch" and "heatsketch".
-    random_state : int, default=0
-        Without effect on diffusion maps, which have no random numbers.
+    random_state : int or None, default=0
+        None is another embedding every time. Without effect on diffusion maps, which have no random numbers.
     copy : bool, default=False
         Return a copy instead of writing to `adata`.
     **options
@@ -120,7 +120,6 @@ def heat_sketch(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from anndata import AnnData
     >>> from heatsketch import datasets
     >>> from heatsketch.scanpy import heat_sketch
@@ -135,6 +134,8 @@ def heat_sketch(
     if copy and adata.isbacked:
         raise ValueError("copy=True was given for an AnnData that is backed by a file; use adata.to_memory() instead.")
     check_count(n_components, "n_components")
+    if random_state is not None:
+        check_count(random_state, "random_state", "a whole number, which can be kept with the cells, or None", least=0)
     if adata.n_obs < _FEWEST_CELLS:
         raise ValueError(f"adata has {adata.n_obs} cells; give at least {_FEWEST_CELLS}, and for a map of use dozens.")
     source = source_of(adata, use_rep, n_pcs, neighbors_key)
@@ -197,7 +198,7 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
     if "neighbors_key" in params:
         raise ValueError(
             f"{basis!r} was made from the graph of neighbours {params['neighbors_key']!r}, in which new cells have no "
-            "place. Embed the reference from a representation (use_rep='X_pca'), on which they do."
+            "place. Embed the reference from a representation (use_rep='X_pca'), in which they have one."
         )
     if len(Z) != adata_ref.n_obs:
         raise ValueError(
