@@ -101,7 +101,9 @@ class TestWhatIsRead:
 
     def test_seeds_decide(self, cells):
         a, b, c = (
-            heat_sketch(cells, method="gaussian-process", random_state=s, copy=True).obsm["X_heatsketch"]
+            heat_sketch(cells, method="gaussian-process", random_state=s, diagnose=False, copy=True).obsm[
+                "X_heatsketch"
+            ]
             for s in (0, 0, 1)
         )
         np.testing.assert_array_equal(a, b)
@@ -153,6 +155,13 @@ class TestWhatIsWritten:
         drawn = axes.collections[0].get_offsets()
         np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(cells.obsm["X_heatsketch"], axis=0))
         plt.close("all")
+
+    def test_what_takes_long_can_be_left_out(self, cells):
+        quick = heat_sketch(cells, method="diffusion-maps", diagnose=False, copy=True)
+        heat_sketch(cells, method="diffusion-maps")
+        np.testing.assert_array_equal(quick.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
+        assert set(cells.uns["heatsketch"]) - set(quick.uns["heatsketch"]) == {"distortion", "diagnosis"}
+        place_cells(cells, quick)
 
     def test_what_is_harmful_is_said(self, myeloid):
         with pytest.warns(UserWarning, match=r"nearly the identity.* Use a larger bandwidth"):

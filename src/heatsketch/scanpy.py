@@ -26,7 +26,7 @@ from .cells import (
     source_of,
     there,
 )
-from .diagnosis import Diagnosis, Finding
+from .diagnosis import Finding
 from .distortion import Distortion
 from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
 from .heat import build_heat_kernel
@@ -59,6 +59,7 @@ def heat_sketch(
     power: float | str = "entropy",
     key_added: str | None = None,
     random_state: int | None = 0,
+    diagnose: bool = True,
     copy: bool = False,
     **options: Any,
 ) -> Any:
@@ -91,6 +92,9 @@ def heat_sketch(
         Where to write: ``adata.obsm[key_added]`` and ``adata.uns[key_added]``. None is "X_heatsketch" and "heatsketch".
     random_state : int or None, default=0
         None is another embedding every time. Without effect on diffusion maps, which have no random numbers.
+    diagnose : bool, default=True
+        Whether to measure the distortion and to look for what commonly goes wrong. For tens of thousands of cells this
+        takes longer than a Gaussian process embedding itself.
     copy : bool, default=False
         Return a copy instead of writing to `adata`.
     **options
@@ -106,8 +110,8 @@ def heat_sketch(
             The embedding.
         ``uns["heatsketch"]`` : dict
             ``params`` that were asked for; ``power``, ``bandwidth`` and ``n_neighbors`` that were chosen (the last two
-            where there are any); ``distortion`` against the diffusion distance; ``diagnosis``, what looks wrong, by
-            name; and what `place_cells` needs. All of it can be written to files.
+            where there are any); what `place_cells` needs; and unless `diagnose` is off ``distortion`` against the
+            diffusion distance and ``diagnosis``, what looks wrong, by name. All of it can be written to files.
 
     Warns
     -----
@@ -150,14 +154,12 @@ def heat_sketch(
         given |= {"affinity": "precomputed"}
     given |= options
     model = _estimator(method, given).fit(X)
-    found = model.diagnose()
-    for finding in found:
-        if finding.harmful:
-            warnings.warn(f"{finding.message} {finding.remedy}", UserWarning, stacklevel=2)
+    record = _record(model, {"method": method} | source | given)
+    if diagnose:
+        record |= _examined(model)
     adata = adata.copy() if copy else adata
-    basis, record = ("X_heatsketch", "heatsketch") if key_added is None else (key_added, key_added)
-    adata.obsm[basis] = model.embedding_
-    adata.uns[record] = _record(model, {"method": method} | source | given, found)
+    basis, name = ("X_heatsketch", "heatsketch") if key_added is None else (key_added, key_added)
+    adata.obsm[basis], adata.uns[name] = model.embedding_, record
     return adata if copy else None
 
 
@@ -268,14 +270,12 @@ def _place(new: Any, reference: Any, record: Mapping[str, Any], embedding: Any) 
     return kernel.at_new_points(new, Z).astype(embedding.dtype, copy=False)
 
 
-def _record(model: Any, params: Mapping[str, Any], found: Diagnosis) -> dict[str, Any]:
-    """All that is known of an embedding, as values that h5ad and zarr files hold."""
+def _record(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for, what was chosen, and what new cells need, as values that h5ad and zarr files hold."""
     record: dict[str, Any] = {
         "params": {name: _plain(value) for name, value in params.items() if value is not None},
         "version": __version__,
         "power": float(model.power_),
-        "distortion": _described(getattr(model, "distortion_", None) or model.distortion()),
-        "diagnosis": {finding.name: _described(finding) for finding in found},
         "coefficients": model._coefficients,
     }
     for name in ("bandwidth", "n_neighbors"):
@@ -283,6 +283,19 @@ def _record(model: Any, params: Mapping[str, Any], found: Diagnosis) -> dict[str
         if value is not None:
             record[name] = _plain(value)
     return record
+
+
+def _examined(model: Any) -> dict[str, Any]:
+    """How well distances are kept, and what looks wrong; if that is harmful, it is said."""
+    found = model.diagnose()
+    for finding in found:
+        if finding.harmful:
+            warnings.warn(f"{finding.message} {finding.remedy}", UserWarning, stacklevel=3)
+    distortion = getattr(model, "distortion_", None) or model.distortion()
+    return {
+        "distortion": _described(distortion),
+        "diagnosis": {finding.name: _described(finding) for finding in found},
+    }
 
 
 def _described(found: Distortion | Finding) -> dict[str, Any]:
