@@ -1,12 +1,22 @@
-"""Estimators inside scikit-learn's machinery: pipelines, searches, unions, frames and caches."""
+"""Estimators inside scikit-learn's machinery, and the study of what they are worth there."""
 
 from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from benchmarks.pipelines.data import DATA
+from benchmarks.pipelines.methods import METHODS, OURS, RAW
+from benchmarks.pipelines.page import write_page
+from benchmarks.pipelines.trials import PIPELINES
+from benchmarks.pipelines.verdicts import LEVEL, differences, judged, scored
+from scipy import stats
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_wine
@@ -18,6 +28,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import heatsketch as hs
+from heatsketch.experiments.store import Store
 
 ESTIMATORS = {
     "GaussianProcessEmbedding": hs.GaussianProcessEmbedding(2, random_state=0),
@@ -152,3 +163,86 @@ class TestFrames:
         pipeline = make_pipeline(chosen, KNeighborsClassifier()).set_output(transform="pandas")
         search = GridSearchCV(pipeline, {"columntransformer__heat__n_components": [2, 4]}, cv=2).fit(X, y)
         assert list(search.best_estimator_[:-1].transform(X[:3]).columns)[-1] == "rest__hue"
+
+
+STUDY = Path(__file__).parents[1] / "docs" / "pipelines"
+QUICK = ("PCA", "DiffusionMaps, 15 neighbours")
+
+
+class TestTrials:
+    def test_labels_help_and_are_told_to_classifiers_alone(self):
+        few = replace(PIPELINES["iris"], n_components=(2,), methods=(*QUICK, "SpectralEmbedding"))
+        table = pd.DataFrame(few.trial(0)).set_index("method")
+        assert list(table.index) == [RAW, *few.methods]
+        columns = [c for c in table if c != "k"]
+        known = table[columns].drop(index="SpectralEmbedding")
+        assert known.to_numpy().min() > -0.1
+        assert known.to_numpy().max() <= 1
+        assert (table.loc[["PCA", RAW], "nearest_10"] > table.loc[["PCA", RAW], "nearest_2"]).all()
+        unseen = [c for c in columns if c.endswith("unseen")]
+        assert table.loc["SpectralEmbedding", unseen].isna().all()  # it cannot place them
+
+    def test_no_label_no_gain(self, monkeypatch):
+        X, y = load_wine(return_X_y=True)
+        shuffled = np.random.default_rng(0).permutation(y)
+        monkeypatch.setitem(DATA, "wine", lambda: (X, shuffled))
+        row = replace(PIPELINES["wine"], n_components=(2,), methods=("PCA",)).trial(0)[1]
+        assert row["nearest_10_unseen"] == pytest.approx(1 / 3, abs=0.15)
+        assert row["kmeans"] == pytest.approx(0, abs=0.05)
+
+
+class TestDifferences:
+    def test_interval_of_paired_differences(self):
+        rng = np.random.default_rng(0)
+        base = rng.normal(size=9)
+        rows = [
+            {"trial": t, "method": method, "k": 2, "kmeans": base[t] + shift + 0.1 * rng.normal(), "hdbscan": 0.0}
+            | {"nearest_2": 0.5, "logistic_2": 0.7, "nearest_2_unseen": 0.2, "logistic_2_unseen": 0.4}
+            for method, shift in ((OURS, 1.0), ("PCA", 0.0))
+            for t in range(9)
+        ]
+        scores = scored(pd.DataFrame(rows))
+        np.testing.assert_allclose(scores[["labels", "unseen"]], [[0.6, 0.3]] * 18)
+        found = differences(scores, "PCA", "kmeans")[2]
+        expected = stats.ttest_rel(scores.loc[(2, OURS), "kmeans"], scores.loc[(2, "PCA"), "kmeans"])
+        low, high = expected.confidence_interval(LEVEL)
+        assert (found.mean - found.half_width, found.mean + found.half_width) == pytest.approx((low, high))
+        assert found.better
+        assert not found.worse
+        assert differences(scores, "UMAP", "kmeans") == {}
+
+
+@pytest.fixture(scope="module")
+def tables():
+    store = Store(STUDY)
+    return {name: store.read(name) for name in store.names}
+
+
+class TestCommitted:
+    def test_everything_is_there(self, tables):
+        assert set(tables) == {experiment.name for experiment in PIPELINES.values()}
+        for experiment in PIPELINES.values():
+            table = tables[experiment.name]
+            assert table["trial"].nunique() == experiment.n_trials
+            assert set(table["method"]) == {RAW, *METHODS}
+
+    def test_a_trial_comes_out_as_committed(self, tables):
+        experiment = replace(PIPELINES["iris"], methods=QUICK, n_components=(2, 10))
+        found = pd.DataFrame(experiment.trial(3)).set_index(["k", "method"])
+        kept = tables[experiment.name].query("trial == 3").set_index(["k", "method"]).loc[found.index, found.columns]
+        np.testing.assert_allclose(found, kept, atol=0.02)  # a point or two on another side of a border
+
+    def test_the_page_is_made_from_the_tables(self, tables, tmp_path):
+        shutil.copytree(STUDY, tmp_path / "study")
+        (tmp_path / "study" / "index.md").unlink()
+        page = write_page(tmp_path / "study").read_text()
+        assert page == (STUDY / "index.md").read_text()
+        for verdict in judged(tables):
+            line = f"| {verdict.promise} | {verdict.measured} | **{'kept' if verdict.kept else 'not kept'}** |"
+            assert line in page
+
+    def test_the_guide_tells_the_differences_of_the_page(self):
+        guide, page = ((STUDY.parent / name).read_text() for name in ("pipelines.md", "pipelines/index.md"))
+        rows = [line for line in guide.splitlines() if line.startswith("|") and "---" not in line]
+        assert len(rows) > 4
+        assert all(row in page for row in rows)
