@@ -105,6 +105,8 @@ ORDER = [
     "reports.packing",
     "reports.page",
     "reports",
+    "cells",
+    "scanpy",
     "experiments.errors",
     "experiments.experiment",
     "experiments.methods",
@@ -230,7 +232,7 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-@pytest.mark.parametrize("module", ["cli", "embeddings", "experiments", "experiments.figures"])
+@pytest.mark.parametrize("module", ["cli", "embeddings", "scanpy", "experiments", "experiments.figures"])
 def test_optional_libraries_may_be_absent(module):
     subprocess.run([sys.executable, "-c", f"{ABSENT}\nimport heatsketch.{module}"], check=True)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import datasets
+    from . import datasets, scanpy
     from .bandwidth import estimate_bandwidth
     from .comparison import compare_kernels, global_diffusion_distance
     from .costs import Estimate, estimate
@@ -45,12 +45,13 @@ _HOMES = {
     "heat_kernel": ".heat",
     "load_model": ".models",
     "measure_distortion": ".distortion",
-    "save_model": ".models",
     "plot_distortion": ".plotting",
     "plot_embedding": ".plotting",
     "plot_intervals": ".plotting",
     "plot_scales": ".plotting",
     "plot_spectrum": ".plotting",
+    "save_model": ".models",
+    "scanpy": ".scanpy",
     "secant_products": ".processes",
     "spectral_density": ".density",
     "write_report": ".reports",
@@ -85,6 +86,7 @@ __all__ = [
     "plot_scales",
     "plot_spectrum",
     "save_model",
+    "scanpy",
     "secant_products",
     "spectral_density",
     "write_report",
@@ -94,8 +96,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(_HOMES[name], __name__)
-    value = globals()[name] = module if name == "datasets" else getattr(module, name)
+    home = _HOMES[name]
+    module = import_module(home, __name__)
+    value = globals()[name] = module if home == f".{name}" else getattr(module, name)
     return value
 
 
