@@ -88,6 +88,7 @@ html_theme_options = {
 }
 
 _EXAMPLE = re.compile(r"(?:\.\./)+examples/gallery/(plot_\w+)\.py")
+_GALLERY = re.compile(r"(?:\.\./)+examples/gallery/README\.rst")
 _PUBLIC = re.compile(
     r"(?:hs\.|heatsketch\.)?(" + "|".join(name for name in heatsketch.__all__ if name[0] != "_") + r")(?:\([^()]*\))?"
 )
@@ -97,7 +98,7 @@ _NOT_INSIDE = (nodes.reference, nodes.title, addnodes.pending_xref)
 
 def link_to_gallery(app: Sphinx, docname: str, source: list[str]) -> None:  # noqa: ARG001
     """Let links to the source of an example, which GitHub can show, lead to its page in the gallery."""
-    source[0] = _EXAMPLE.sub(r"/gallery/\1.rst", source[0])
+    source[0] = _GALLERY.sub("/gallery/index.rst", _EXAMPLE.sub(r"/gallery/\1.rst", source[0]))
 
 
 def link_names(app: Sphinx, doctree: nodes.document) -> None:
