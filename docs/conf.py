@@ -36,6 +36,7 @@ show_warning_types = True
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc says it in words, with shapes
 autodoc_member_order = "bysource"
