@@ -26,10 +26,10 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["Thumbs.db", ".DS_Store", "gallery/*.ipynb", "gallery/*.py.md5"]
+exclude_patterns = ["gallery/*.ipynb"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 default_role = "literal"  # in our docstrings single backticks are code
-nitpicky = False
+smartquotes = False  # quotation marks in docstrings are those of Python
 show_warning_types = True
 
 # Markdown pages read on GitHub as they do here: headings are link targets by the same names.
@@ -64,8 +64,6 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib",),
     "image_srcset": ["2x"],
 }
-# A page that a program wrote (study, benchmarks, reproduction) may link to tables and pictures beside it.
-suppress_warnings = ["config.cache"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "heatsketch"
@@ -90,10 +88,10 @@ html_theme_options = {
 
 _EXAMPLE = re.compile(r"(?:\.\./)+examples/gallery/(plot_\w+)\.py")
 _GALLERY = re.compile(r"(?:\.\./)+examples/gallery/README\.rst")
-_PUBLIC = re.compile(
-    r"(?:hs\.|heatsketch\.)?(" + "|".join(name for name in heatsketch.__all__ if name[0] != "_") + r")(?:\([^()]*\))?"
-)
-
+_CLASSES = "|".join(name for name in heatsketch.__all__ if name[0].isupper())
+_OTHERS = "|".join(name for name in heatsketch.__all__ if name[0].islower())
+# A name, or a class with parameters; what looks like a function with arguments may well be the method of that name.
+_PUBLIC = re.compile(rf"(?:hs\.|heatsketch\.)?(?:({_CLASSES})(?:\([^()]*\))?|({_OTHERS}))")
 _NOT_INSIDE = (nodes.reference, nodes.title, addnodes.pending_xref)
 
 
@@ -112,10 +110,23 @@ def link_names(app: Sphinx, doctree: nodes.document) -> None:
         if found is None or any(isinstance(node, _NOT_INSIDE) for node in _ancestors(literal)):
             continue
         link = addnodes.pending_xref(
-            "", refdomain="py", reftype="obj", reftarget=f"heatsketch.{found[1]}", refdoc=page, refexplicit=True
+            "",
+            refdomain="py",
+            reftype="obj",
+            reftarget=f"heatsketch.{found[1] or found[2]}",
+            refdoc=page,
+            refexplicit=True,
         )
         literal.replace_self(link)
         link += literal
+
+
+def trim_examples(app: Sphinx, doctree: nodes.document) -> None:  # noqa: ARG001
+    """Drop the empty line that ends an example in Markdown, where doctest needs it and readers do not."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.astext() == block.rawsource:
+            block.rawsource = block.rawsource.rstrip("\n")
+            block.children = [nodes.Text(block.rawsource)]
 
 
 def skip_foreign(app: Sphinx, what: str, name: str, member: Any, *rest: Any) -> bool | None:  # noqa: ARG001
@@ -133,4 +144,5 @@ def setup(app: Sphinx) -> None:
     """Connect what this site adds to Sphinx."""
     app.connect("source-read", link_to_gallery)
     app.connect("doctree-read", link_names)
+    app.connect("doctree-read", trim_examples)
     app.connect("autodoc-skip-member", skip_foreign)

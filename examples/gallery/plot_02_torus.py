@@ -14,6 +14,7 @@ import heatsketch as hs
 
 X = hs.datasets.stretched_torus(500, random_state=0)
 options = {"power": 10, "bandwidth": 0.3}
+dimensions = [2, 3, 4, 8]
 
 # %%
 # In three dimensions, coloured by the angle on the small circle. The 500 points that were fitted are joined by 3,000 new
@@ -25,10 +26,11 @@ methods = {
     "Gaussian process": lambda k: hs.GaussianProcessEmbedding(k, random_state=0, **options),
     "HeatSketch": lambda k: hs.HeatSketch(k, random_state=0, **options),
 }
+models = {name: {k: make(k).fit(X) for k in dimensions} for name, make in methods.items()}
 more, parameters = hs.datasets.stretched_torus(3000, random_state=1, return_parameters=True)
 figure = plt.figure(figsize=(11, 3.8), layout="constrained")
-for column, (name, make) in enumerate(methods.items(), start=1):
-    Y = make(3).fit(X).transform(more)
+for column, (name, fitted) in enumerate(models.items(), start=1):
+    Y = fitted[3].transform(more)
     ax = figure.add_subplot(1, 3, column, projection="3d")
     ax.scatter(*Y.T, c=parameters[:, 0], cmap="twilight_shifted", s=4, linewidths=0)
     ax.set(title=name, xticks=[], yticks=[], zticks=[])
@@ -37,10 +39,9 @@ for column, (name, make) in enumerate(methods.items(), start=1):
 # The number that tells them apart is log L, the logarithm of the largest over the smallest ratio of embedded to diffusion
 # distance. Zero is perfect; each unit is a factor of e between the best and the worst pair.
 
-dimensions = [2, 3, 4, 8]
 figure, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
-for name, make in methods.items():
-    distortion = [make(k).fit(X).distortion().log for k in dimensions]
+for name, fitted in models.items():
+    distortion = [fitted[k].distortion().log for k in dimensions]
     ax.plot(dimensions, distortion, marker="o", label=name)
     print(f"{name:17}", "  ".join(f"{value:4.1f}" for value in distortion))
 ax.set(xlabel="components", ylabel="log L", xticks=dimensions, ylim=(0, None))
