@@ -31,7 +31,8 @@ from heatsketch.experiments.page import render_html
 from heatsketch.experiments.pictures import FORMATS, save
 from heatsketch.experiments.pictures_theory import DRAWINGS, draw
 from heatsketch.experiments.runner import _interrupts_held, run
-from heatsketch.experiments.store import Store, write_whole
+from heatsketch.experiments.store import Store
+from heatsketch.outputs import write_whole
 
 
 @dataclass(frozen=True)

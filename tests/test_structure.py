@@ -29,6 +29,7 @@ ORDER = [
     "compiled.trees",
     "compiled.nearest",
     "compiled.pairs",
+    "outputs",
     "drawing",
     "sketch",
     "kernels",
@@ -41,6 +42,7 @@ ORDER = [
     "operators",
     "graphs",
     "files",
+    "storage",
     "kmeans",
     "candidates",
     "clusters",
@@ -83,6 +85,14 @@ ORDER = [
     "embeddings.diffusion_maps",
     "embeddings.heat_sketch",
     "embeddings",
+    "models",
+    "readers.data",
+    "readers.frames",
+    "readers.arrays",
+    "readers.graphs",
+    "readers.cells",
+    "readers",
+    "writers",
     "experiments.errors",
     "experiments.experiment",
     "experiments.methods",
@@ -110,12 +120,31 @@ ORDER = [
     "experiments.page",
     "experiments.reproduction",
     "experiments",
+    "cli.console",
+    "cli.options",
+    "cli.embed",
+    "cli.ask",
+    "cli.datasets",
+    "cli.reproduce",
     "cli",
     "__main__",
 ]
 # Modules that are imported only when the paper is reproduced, and the libraries of the extra that they need.
 REPRODUCTION = ORDER[ORDER.index("experiments.store") : ORDER.index("experiments")]
-OPTIONAL = {"matplotlib", "pandas", "polars", "networkx", "igraph", "torch", "triton", "dask", "plotly", "anndata"}
+OPTIONAL = {
+    "matplotlib",
+    "pandas",
+    "polars",
+    "networkx",
+    "igraph",
+    "torch",
+    "triton",
+    "dask",
+    "plotly",
+    "anndata",
+    "scanpy",
+    "pyarrow",
+}
 
 
 def _modules():

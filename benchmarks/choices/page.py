@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from heatsketch.experiments.pictures import canvas, save
-from heatsketch.experiments.store import Store, write_whole
+from heatsketch.experiments.store import Store
+from heatsketch.outputs import write_whole
 
 from ..pages import Tables, grid, made_by, promises, provenance
 from .against_grid import AGAINST_GRID

@@ -8,7 +8,8 @@ import pandas as pd
 
 from heatsketch.datasets import PAPER
 from heatsketch.experiments.pictures import canvas, save
-from heatsketch.experiments.store import Store, write_whole
+from heatsketch.experiments.store import Store
+from heatsketch.outputs import write_whole
 
 from ..pages import Tables, grid, made_by, promises, provenance
 from .further import FURTHER, METHODS, PEERS

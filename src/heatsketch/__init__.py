@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .distortion import bilipschitz_constant, measure_distortion
     from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
     from .heat import HeatKernel, heat_kernel
+    from .models import load_model, save_model
     from .processes import canonical_metric, gaussian_process, secant_products
 
 # Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
@@ -37,7 +38,9 @@ _HOMES = {
     "gaussian_process": ".processes",
     "global_diffusion_distance": ".comparison",
     "heat_kernel": ".heat",
+    "load_model": ".models",
     "measure_distortion": ".distortion",
+    "save_model": ".models",
     "secant_products": ".processes",
     "spectral_density": ".density",
 }
@@ -61,7 +64,9 @@ __all__ = [
     "gaussian_process",
     "global_diffusion_distance",
     "heat_kernel",
+    "load_model",
     "measure_distortion",
+    "save_model",
     "secant_products",
     "spectral_density",
 ]

@@ -1,3 +1,8 @@
-"""The version, in a file of its own so that the build reads it without importing the package."""
+"""The version, which the build took from the tag."""
 
-__version__ = "0.1.0"
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("heatsketch")
+except PackageNotFoundError:  # run from its source, without having been installed
+    __version__ = "0+unknown"

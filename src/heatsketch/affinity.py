@@ -295,6 +295,13 @@ class PrecomputedAffinity(Affinity):
         """``K``: the matrix given, with its diagonal completed or removed."""
         return self._operator
 
+    @property
+    def given(self) -> Any:
+        """The matrix as it was given."""
+        every = np.arange(self.n_samples)
+        held = self._operator.array if isinstance(self._operator, SparseOperator) else self._operator.toarray()
+        return _with_entries(held, every, every, -self._loops) * self._unit
+
     def is_training_input(self, X: Any) -> bool:
         """Whether `X` is the matrix of the training vertices: then equal rows are told apart by their order."""
         return self._known is not None and self._known.is_the_matrix(X / self._unit)

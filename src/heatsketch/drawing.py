@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ._typing import FloatArray
+from .outputs import whole
 
-__all__ = ["new_axes", "scatter"]
+__all__ = ["check_picture", "new_axes", "save_picture", "scatter"]
 
 
 def _pyplot() -> Any:
@@ -37,3 +39,19 @@ def scatter(ax: Any, Y: FloatArray, values: FloatArray, label: str) -> Any:
     ax.figure.colorbar(points, ax=ax, label=label)
     ax.set_aspect("equal", adjustable="datalim")
     return ax
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture in a format that cannot be drawn, before any work."""
+    known = _pyplot().figure().canvas.get_supported_filetypes()
+    _pyplot().close()
+    if path.suffix.lstrip(".").lower() not in known:
+        raise ValueError(f"the ending of {path} is none of a picture; use one of {', '.join(sorted(known))}.")
+
+
+def save_picture(axes: Any, path: Path) -> None:
+    """Write the figure that some Axes belong to, whole or not at all, and close it."""
+    figure = np.ravel(axes)[0].figure
+    with whole(path) as target:
+        figure.savefig(target, dpi=150)
+    _pyplot().close(figure)

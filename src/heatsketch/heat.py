@@ -24,7 +24,7 @@ from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
 from .progress import track
 from .radius import RadiusAffinity
 
-__all__ = ["HeatKernel", "as_heat_kernel", "build_heat_kernel", "heat_kernel"]
+__all__ = ["HeatKernel", "as_heat_kernel", "build_affinity", "build_heat_kernel", "heat_kernel"]
 
 # A kernel whose points all keep more than this share of their heat to themselves is the identity for every
 # purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.
@@ -312,11 +312,7 @@ def heat_kernel(
 
 def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
     """`heat_kernel` for input that has been checked; computed in `dtype`, by default that of X."""
-    rule: str | None = None
-    if options.affinity == "precomputed":
-        kernel: Affinity = PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype)
-    else:
-        kernel, rule = _gaussian_affinity(X, options, dtype)
+    kernel, rule = build_affinity(X, options, dtype)
     degrees = np.asarray(kernel.operator @ np.ones(X.shape[0]), dtype=np.float64)
     if isinstance(kernel, GaussianAffinity):
         _check_reach(kernel, degrees)
@@ -337,8 +333,10 @@ def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> Heat
     return HeatKernel.from_affinity(kernel, scaling, rule)
 
 
-def _gaussian_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[GaussianAffinity, str]:
-    """The Gaussian affinity of points or distances, and the rule by which its bandwidth was chosen."""
+def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[Affinity, str | None]:
+    """The affinity of input that has been checked, and the rule by which its bandwidth was chosen, if it has one."""
+    if options.affinity == "precomputed":
+        return PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype), None
     metric = options.measure
     if metric.precomputed:
         X = check_distances(X)

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
+from ..outputs import write_whole
 from .figures import Figure
 from .methods import BEYOND, METHODS
-from .store import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..outputs import write_whole
 from .claims import judge_claims
 from .errors import ReproductionError
 from .figures import FIGURES, find_figures, plan
@@ -16,7 +17,7 @@ from .page import Results, markdown_page, render_html
 from .pictures import DEFAULT_FORMATS, FORMATS, save
 from .pictures_theory import draw
 from .runner import Progress, available_cores, run
-from .store import Store, write_whole
+from .store import Store
 
 __all__ = ["Reproduction", "reproduce"]
 

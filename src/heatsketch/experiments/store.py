@@ -16,10 +16,11 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from .._version import __version__
+from ..outputs import write_whole
 from .errors import ReproductionError
 from .experiment import Experiment, Row
 
-__all__ = ["Provenance", "Store", "machine", "write_whole"]
+__all__ = ["Provenance", "Store", "machine"]
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 # Six significant digits: more than a picture or a mean of hundreds of trials can show, and small files.
@@ -50,18 +51,6 @@ def _processor() -> str:
         return platform.processor() or "unknown"
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that nobody ever sees a part of it: to a temporary name, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 @dataclass(frozen=True)
@@ -152,7 +141,7 @@ class Store:
             self._describe(experiment.name, Provenance(wanted, __version__))
             return set()
         known = self.provenance(experiment.name)
-        if known.parameters != wanted or known.version != __version__:
+        if known.parameters != wanted or _series(known.version) != _series(__version__):
             keys = [k for k in {**wanted, **known.parameters} if wanted.get(k) != known.parameters.get(k)]
             differences = ", ".join(f"{k} {known.parameters.get(k)!r} (now {wanted.get(k)!r})" for k in keys)
             differences = differences or f"heatsketch {known.version} (now {__version__})"
@@ -233,3 +222,8 @@ def _plain(parameters: dict[str, Any]) -> Any:
 def _csv(table: pd.DataFrame, *, header: bool) -> str:
     text: str = table.to_csv(index=False, header=header, float_format=_FLOAT_FORMAT, lineterminator="\n")
     return text
+
+
+def _series(version: str) -> list[str]:
+    """Major and minor number: within a series results stay what they are, so that trials may be added."""
+    return version.split("+", maxsplit=1)[0].split(".")[:2]

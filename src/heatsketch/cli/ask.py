@@ -1,0 +1,159 @@
+"""``heatsketch estimate``, ``diagnose`` and ``compare``: questions about one's own data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .console import FINDINGS, note, out, print_json
+from .embed import Input, _read
+from .options import InputOptions, KernelOptions, MethodOptions, VoiceOptions, takes
+
+__all__ = ["compare", "diagnose", "estimate"]
+
+
+@takes(reads=InputOptions, kernel=KernelOptions, voice=VoiceOptions)
+def estimate(
+    *,
+    source: Annotated[
+        str | None, typer.Argument(metavar="[INPUT]", help="File of points; - for standard input.", show_default=False)
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(metavar="ROWS,COLUMNS", help="Instead of a file, such as 1000000,50.")
+    ] = None,
+    n_components: Annotated[int, typer.Option("--components", "-k", min=1, help="Dimensions of the embedding.")] = 2,
+    power: Annotated[float, typer.Option("--power", "-p", help="Diffusion time.")] = 8.0,
+    dtype: Annotated[str | None, typer.Option(help="With --shape: float32 or float64.")] = None,
+    reads: InputOptions,
+    kernel: KernelOptions,
+    voice: VoiceOptions,
+) -> None:
+    """Tell what an embedding will take, in memory and time, before anything is started.
+
+    [bold]Of a file:[/] heatsketch estimate digits.csv --label digit
+
+    [bold]Of data that are not there yet:[/] heatsketch estimate --shape 1000000,50 -k 10 -p 16
+    """
+    from ..costs import estimate as foretell  # noqa: PLC0415
+
+    if (source is None) == (shape is None):
+        raise ValueError("give a file, or --shape ROWS,COLUMNS, and not both.")
+    parameters = {name: kernel.parameters[name] for name in kernel.parameters if name in _FORETOLD}
+    if strange := sorted(kernel.parameters.keys() - _FORETOLD):
+        raise ValueError(f"--{strange[0].replace('_', '-')} does not change the estimate; leave it out.")
+    if shape is not None:
+        what: Any = _shape(shape)
+    else:
+        assert source is not None
+        data = _read(source, reads, voice)
+        what, dtype = data.X, None
+        parameters |= {"affinity": "precomputed"} if data.is_graph else {}
+    found = foretell(what, n_components=n_components, power=power, dtype=dtype, **parameters)
+    if voice.as_json:
+        print_json(vars(found))
+    else:
+        out.print(str(found), markup=False, soft_wrap=True)
+
+
+_FORETOLD = {"bandwidth", "normalization", "affinity", "metric", "metric_params", "n_neighbors", "cutoff"}
+
+
+def _shape(text: str) -> tuple[int, int]:
+    try:
+        rows, columns = (int(part) for part in text.replace("x", ",").split(","))
+    except ValueError as error:
+        raise ValueError(f"--shape {text} is no shape; give ROWS,COLUMNS, such as 1000000,50.") from error
+    return rows, columns
+
+
+@takes(reads=InputOptions, method=MethodOptions, kernel=KernelOptions, voice=VoiceOptions)
+def diagnose(
+    *,
+    source: Annotated[str, typer.Argument(metavar="INPUT|MODEL", help="File of data, or a saved model.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if a finding is harmful.")] = False,
+    reads: InputOptions,
+    method: MethodOptions,
+    kernel: KernelOptions,
+    voice: VoiceOptions,
+) -> None:
+    """Tell what looks wrong with an embedding, in words, with the figure behind each finding and a remedy.
+
+    [bold]Of a file:[/] heatsketch diagnose digits.csv --label digit
+
+    [bold]Of a model, in a script:[/] heatsketch diagnose digits.heatsketch --strict --quiet
+    """
+    model: Any
+    if Path(source).suffix == ".heatsketch":
+        from ..models import load_model  # noqa: PLC0415
+
+        model = load_model(source).set_params(verbose=not voice.quiet)
+    else:
+        data = _read(source, reads, voice)
+        model = method.estimator(kernel, data, verbose=not voice.quiet).fit(data.points)
+    found = model.diagnose()
+    harmful = any(finding.harmful for finding in found)
+    if voice.as_json:
+        print_json({"input": source, "harmful": harmful, "findings": [vars(finding) for finding in found]})
+    elif not voice.quiet:
+        out.print(str(found), markup=False, soft_wrap=True)
+    if strict and harmful:
+        raise typer.Exit(FINDINGS)
+
+
+@takes(reads=InputOptions, kernel=KernelOptions, voice=VoiceOptions)
+def compare(
+    *,
+    source: Input,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="PICTURE", help="Draw the embeddings side by side: png, svg or pdf."),
+    ] = None,
+    n_components: Annotated[int, typer.Option("--components", "-k", min=1, help="Dimensions of the embeddings.")] = 2,
+    power: Annotated[
+        str, typer.Option("--power", "-p", help="Diffusion time, or a rule: auto, paths, entropy.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random sketches.")] = 0,
+    reads: InputOptions,
+    kernel: KernelOptions,
+    voice: VoiceOptions,
+) -> None:
+    """Embed your data by diffusion maps, a Gaussian process and HeatSketch, and measure what each does to distances.
+
+    log L is the logarithm of the largest over the smallest ratio of embedded to diffusion distance, 0 being perfect.
+    The picture is coloured by the first --label.
+
+    [bold]A table:[/] heatsketch compare digits.csv --label digit -k 3
+
+    [bold]A table and a picture:[/] heatsketch compare digits.csv --label digit -o compare.png
+    """
+    from ..drawing import check_picture, save_picture  # noqa: PLC0415
+    from ..lineup import compare_embeddings  # noqa: PLC0415
+    from ..outputs import writable  # noqa: PLC0415
+    from .options import number_or_word  # noqa: PLC0415
+
+    if picture is not None:
+        check_picture(writable(picture))
+    data = _read(source, reads, voice)
+    options = kernel.parameters | ({"affinity": "precomputed"} if data.is_graph else {})
+    found = compare_embeddings(
+        data.points,
+        n_components,
+        power=number_or_word(power),
+        random_state=seed,
+        verbose=not voice.quiet,
+        **options,
+    )
+    if picture is not None:
+        labels = list(reads.label or ())
+        save_picture(found.plot(color=data.columns[labels[0]] if labels else None), picture)
+    if voice.as_json:
+        frame = found.to_frame().astype(object)
+        rows = [{"method": str(name)} | row.to_dict() for name, row in frame.iterrows()]
+        print_json({"input": source, "components": found.n_components, "power": found.power, "methods": rows,
+                    "picture": None if picture is None else str(picture)})  # fmt: skip
+        return
+    out.print(str(found), markup=False, soft_wrap=True)
+    if picture is not None:
+        note(f"Wrote {picture}.", voice.quiet)

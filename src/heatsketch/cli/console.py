@@ -1,0 +1,95 @@
+"""How commands speak: results on standard output; progress, notes and errors on standard error."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+__all__ = [
+    "FAILED",
+    "FINDINGS",
+    "INTERRUPTED",
+    "err",
+    "interruptible",
+    "note",
+    "out",
+    "print_json",
+    "table",
+    "warn_here",
+]
+
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+# Exit codes beside 0: something the user can mend; what `diagnose --strict` found; an interrupt, as shells have it.
+# (2, a command that is not understood, is typer's.)
+FAILED, FINDINGS, INTERRUPTED = 1, 3, 130
+
+
+def note(text: str, quiet: bool) -> None:
+    """Tell something that is worth knowing."""
+    if not quiet:
+        err.print(escape(text), soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """Print a result for programs, on standard output."""
+    sys.stdout.write(json.dumps(document, indent=2, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as JSON has them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """A table without lines, whose cells are shown as they are."""
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for name in columns:
+        made.add_column(escape(name), overflow="fold")
+    for row in rows:
+        made.add_row(*(escape(str(cell)) for cell in row))
+    return made
+
+
+@contextmanager
+def warn_here(quiet: bool) -> Iterator[None]:
+    """Show warnings as sentences rather than as places in the code; none if `quiet`."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        err.print(f"[yellow]Warning:[/] {escape(str(message))}", soft_wrap=True)
+
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
+        else:
+            warnings.simplefilter("default")
+            for chatter in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning):
+                warnings.simplefilter("ignore", chatter)  # nothing that a user of the command can act on
+            warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, so that a job that is ended cleans up too."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,263 @@
+"""Options that several commands share, in groups."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from ..readers import Data, Reading
+
+__all__ = ["METHODS", "InputOptions", "KernelOptions", "MethodOptions", "VoiceOptions", "number_or_word", "takes"]
+
+F = TypeVar("F", bound=Callable[..., None])
+
+METHODS = {
+    "heatsketch": "HeatSketch",
+    "gaussian-process": "GaussianProcessEmbedding",
+    "diffusion-maps": "DiffusionMaps",
+}
+_INPUT, _KERNEL, _METHOD, _VOICE = "Input", "Kernel", "Embedding", "Output"
+
+
+def takes(**groups: type) -> Callable[[F], F]:
+    """Give a command the options of several groups, each of which it receives as one object.
+
+    Parameters
+    ----------
+    **groups : dataclasses
+        By the name of the command's parameter that takes the group. Their fields are annotated as typer has it.
+    """
+
+    def give(command: F) -> F:
+        own = inspect.signature(command, eval_str=True)
+        parameters = [p for p in own.parameters.values() if p.name not in groups]
+        for group in groups.values():
+            hints = get_type_hints(group, include_extras=True)
+            parameters += [
+                inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+                for f in fields(group)
+            ]
+
+        @wraps(command)
+        def called(**given: Any) -> None:
+            made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+            command(**given, **made)
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+        vars(called)["__signature__"] = own.replace(parameters=parameters)
+        called.__annotations__ = {p.name: p.annotation for p in parameters}
+        return called  # type: ignore[return-value]
+
+    return give
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """How INPUT is read."""
+
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="Format, where the ending does not tell: csv, tsv, parquet, npy, npz, mtx, h5ad, edges, graphml.",
+            rich_help_panel=_INPUT,
+        ),
+    ] = None
+    id: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column that names the rows.", rich_help_panel=_INPUT)
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Column to keep aside and colour by; repeatable.", rich_help_panel=_INPUT),
+    ] = None
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Column to leave out; repeatable.", rich_help_panel=_INPUT)
+    ] = None
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Column to embed, all others being kept aside; repeatable.", rich_help_panel=_INPUT
+        ),
+    ] = None
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            help="Between columns of a text file: comma, tab, space, semicolon or a character.", rich_help_panel=_INPUT
+        ),
+    ] = None
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Array of an npz file, or entry of obsm in an h5ad file.", rich_help_panel=_INPUT
+        ),
+    ] = None
+
+    @property
+    def reading(self) -> Reading:
+        """The same for the readers."""
+        from ..readers import Reading  # noqa: PLC0415
+
+        return Reading(
+            self.format, self.id, self.label or (), self.drop or (), self.only or (), self.separator, self.key
+        )
+
+    def reading_of(self, features: list[str]) -> Reading:
+        """The same for points whose features are known by name, if they are."""
+        return replace(self, only=self.only or features).reading
+
+
+def _text(words: str, panel: str, *names: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=words, rich_help_panel=panel, metavar=metavar, show_default=False)
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """How the heat kernel is made; what is None is left to the estimator."""
+
+    bandwidth: Annotated[
+        str | None,
+        _text("Epsilon in exp(-|x - y|^2 / epsilon), or a rule: auto, median, neighbor, slope, self-tuning.", _KERNEL),
+    ] = None
+    normalization: Annotated[
+        str | None, _text("bistochastic (default), symmetric, stochastic or bistochastic-weighted.", _KERNEL)
+    ] = None
+    alpha: Annotated[float | None, _text("Density exponent, 0 to 1.", _KERNEL)] = None
+    affinity: Annotated[
+        str | None, _text("gaussian, or precomputed: INPUT is a matrix of affinities. Graphs need no word.", _KERNEL)
+    ] = None
+    metric: Annotated[
+        str | None,
+        _text("A metric of scikit-learn (default: euclidean), or precomputed: INPUT holds distances.", _KERNEL),
+    ] = None
+    metric_params: Annotated[str | None, _text('Parameters of the metric, as JSON: {"p": 3}.', _KERNEL)] = None
+    bandwidth_neighbor: Annotated[
+        int | None, _text("The neighbour that the rules neighbor and self-tuning go by.", _KERNEL)
+    ] = None
+    n_neighbors: Annotated[
+        str | None, _text("Neighbours kept of each point: auto (default), all, or a number.", _KERNEL)
+    ] = None
+    cutoff: Annotated[float | None, _text("Leave out pairs whose affinity is below this.", _KERNEL)] = None
+    diagonal: Annotated[
+        str | None, _text("Affinity of points with themselves: auto (default), keep or zero.", _KERNEL)
+    ] = None
+    tol: Annotated[float | None, _text("Largest deviation of row sums from 1.", _KERNEL)] = None
+    max_iter: Annotated[int | None, _text("Most products spent on the bistochastic scaling.", _KERNEL)] = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Those that were given, as the estimators take them."""
+        given = _given(self)
+        for name in ("bandwidth", "n_neighbors"):
+            if name in given:
+                given[name] = number_or_word(given[name])
+        if given.get("n_neighbors") == "all":
+            given["n_neighbors"] = None
+        if "metric_params" in given:
+            given["metric_params"] = _json(given["metric_params"], "--metric-params")
+        return given
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """Which estimator, and how it looks at the kernel; what is None is left to the estimator."""
+
+    method: Annotated[
+        str, typer.Option(help="heatsketch, gaussian-process or diffusion-maps.", rich_help_panel=_METHOD)
+    ] = "heatsketch"
+    n_components: Annotated[
+        str | None, _text("Dimensions of the embedding (default: 2), or auto.", _METHOD, "--components", "-k")
+    ] = None
+    power: Annotated[
+        str,
+        typer.Option("--power", "-p", help="Diffusion time, or a rule: auto, paths, entropy.", rich_help_panel=_METHOD),
+    ] = "auto"
+    random_state: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed: the same one gives the same result.", rich_help_panel=_METHOD)
+    ] = 0
+    sketch: Annotated[
+        str | None, _text("gaussian-process: gaussian, rademacher, rademacher-hash or columns.", _METHOD)
+    ] = None
+    n_exact: Annotated[
+        str | None, _text("gaussian-process: directions that are computed rather than sketched, or auto.", _METHOD)
+    ] = None
+    n_init: Annotated[int | None, _text("gaussian-process: sketches drawn, of which the best is kept.", _METHOD)] = None
+    trivial: Annotated[str | None, _text("gaussian-process: auto, keep or drop the trivial mode.", _METHOD)] = None
+    distance_error: Annotated[
+        float | None, _text("gaussian-process: error of distances that --components auto aims at.", _METHOD)
+    ] = None
+    simultaneous: Annotated[
+        bool | None, _text("gaussian-process: let that error hold for all pairs at once.", _METHOD, "--simultaneous")
+    ] = None
+    solver: Annotated[str | None, _text("diffusion-maps: auto, dense, lanczos or randomized.", _METHOD)] = None
+    objective: Annotated[str | None, _text("heatsketch: bilipschitz (worst case) or log-stress.", _METHOD)] = None
+    init: Annotated[list[str] | None, _text("heatsketch: start of the optimisation; repeatable.", _METHOD)] = None
+    width: Annotated[str | None, _text("heatsketch: columns of the wide sketch, or auto.", _METHOD)] = None
+    n_rounds: Annotated[str | None, _text("heatsketch: rounds of the optimisation, or auto.", _METHOD)] = None
+    n_steps: Annotated[int | None, _text("heatsketch: steps of a round.", _METHOD)] = None
+    patience: Annotated[int | None, _text("heatsketch: rounds without progress before it stops.", _METHOD)] = None
+    regularization: Annotated[float | None, _text("heatsketch: weight of the regulariser.", _METHOD)] = None
+    device: Annotated[str | None, _text("Where to compute: auto or cpu.", _METHOD)] = None
+
+    def estimator(self, kernel: KernelOptions, data: Data | None = None, *, verbose: bool = False) -> Any:
+        """The unfitted estimator for some data."""
+        from ..models import ESTIMATORS  # noqa: PLC0415
+
+        if self.method not in METHODS:
+            raise ValueError(f"method {self.method!r} is not known; use one of {', '.join(METHODS)}.")
+        kind = ESTIMATORS[METHODS[self.method]]
+        known = inspect.signature(kind).parameters
+        given = _given(self) | kernel.parameters | {"verbose": verbose}
+        del given["method"]
+        for name in ("n_components", "power", "n_exact", "width", "n_rounds"):
+            if name in given:
+                given[name] = number_or_word(given[name])
+        if "random_state" not in known:
+            given.pop("random_state")
+        strange = next((name for name in given if name not in known), None)
+        if strange is not None:
+            option = f"--{strange.replace('_', '-')}"
+            raise ValueError(
+                f"{option} was given, which --method {self.method} does not have; see heatsketch embed --help."
+            )
+        if data is not None and data.is_graph and given.setdefault("affinity", "precomputed") != "precomputed":
+            raise ValueError(f"--affinity {given['affinity']} was given for a graph; leave it out.")
+        return kind(**given)
+
+
+@dataclass(frozen=True)
+class VoiceOptions:
+    """What a command says."""
+
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.", rich_help_panel=_VOICE)] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the outcome as JSON on standard output.", rich_help_panel=_VOICE)
+    ] = False
+
+
+def _given(options: Any) -> dict[str, Any]:
+    """The options that are not left to the estimator."""
+    values = {f.name: getattr(options, f.name) for f in fields(options)}
+    return {name: value for name, value in values.items() if value not in (None, [])}
+
+
+def number_or_word(text: str) -> int | float | str:
+    """A whole number, a number, or the word as it is, for the estimator to judge."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _json(text: str, option: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{option} {text} is no JSON: {error}.") from error

@@ -1,0 +1,205 @@
+"""Fitted embeddings in files: saved without pickle, so that loading one that nobody vouches for runs nothing of it.
+
+A model file is a document of :mod:`heatsketch.storage` with these entries:
+
+==============  ======================================================================================
+``format``      "heatsketch model"
+``version``     of the format: 1
+``heatsketch``  the version that wrote it
+``estimator``   "GaussianProcessEmbedding", "DiffusionMaps" or "HeatSketch"
+``parameters``  of its constructor
+``kernel``      ``X`` (points, or the given matrix), ``dtype``, ``bandwidth``, ``rule``, ``n_neighbors``,
+                and ``scaling``, what the normalisation found
+``fitted``      its other attributes
+==============  ======================================================================================
+
+The neighbours of a sparse kernel are not in the file: they are found again when it is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
+
+from ._version import __version__
+from .affinity import GaussianAffinity, PrecomputedAffinity
+from .distortion import Distortion
+from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
+from .embeddings._base import HeatEmbedding
+from .heat import HeatKernel, build_affinity
+from .inputs import KernelOptions
+from .normalize import Scaling
+from .optimize import Round
+from .sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
+from .storage import read_document, write_document
+from .tuning import ChosenPower
+
+__all__ = ["ESTIMATORS", "load_model", "save_model"]
+
+ESTIMATORS: dict[str, type[HeatEmbedding]] = {
+    kind.__name__: kind for kind in (GaussianProcessEmbedding, DiffusionMaps, HeatSketch)
+}
+
+_FORMAT, _VERSION = "heatsketch model", 1
+# What a model may consist of, beside numbers, words and arrays.
+_RECORDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        ArraySketch,
+        ChosenPower,
+        ColumnSketch,
+        Distortion,
+        GaussianSketch,
+        HashedRademacherSketch,
+        RademacherSketch,
+        Round,
+        Scaling,
+    )
+}
+# What follows from the kernel, or can be made again.
+_DERIVED = {"kernel_", "_witness", "bandwidth_", "n_neighbors_", "n_iter_", "scaling_residual_"}
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Save a fitted embedding to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
+        A callback is left out, and a random state that is a generator is replaced by the seed that it drew. A metric
+        that is a function is refused.
+    path : path-like
+        By convention it ends in ``.heatsketch``.
+
+    See Also
+    --------
+    load_model : Load it again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.circle(100, random_state=0)
+    >>> model = hs.HeatSketch(bandwidth=0.25, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     hs.save_model(model, Path(folder) / "circle.heatsketch")
+    ...     loaded = hs.load_model(Path(folder) / "circle.heatsketch")
+    >>> bool(np.array_equal(loaded.transform(X[:5]), model.transform(X[:5])))
+    True
+    """
+    name = next((name for name, kind in ESTIMATORS.items() if type(model) is kind), None)
+    if name is None:
+        raise ValueError(f"a {type(model).__name__} was given; what can be saved is a fitted {', '.join(ESTIMATORS)}.")
+    check_is_fitted(model)
+    parameters = model.get_params(deep=False)
+    if callable(model.metric):
+        raise ValueError(
+            f"metric={model.metric!r} is a function, which a model file does not hold; name a metric of scikit-learn, "
+            "give distances (metric='precomputed'), or pickle the estimator where you trust the reader."
+        )
+    if "callback" in parameters:
+        parameters["callback"] = None
+    if not isinstance(parameters.get("random_state"), (int, type(None))):
+        parameters["random_state"] = model.seed_
+    document = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "heatsketch": __version__,
+        "estimator": name,
+        "parameters": parameters,
+        "kernel": _kernel_entries(model.kernel_),
+        "fitted": {key: value for key, value in vars(model).items() if key not in parameters.keys() | _DERIVED},
+    }
+    write_document(Path(path), document, _RECORDS)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Load a fitted embedding that `save_model` wrote.
+
+    The file is data: nothing in it is run, and names of kinds that heatsketch does not store are refused. A kernel that
+    keeps only some neighbours finds them again, which takes as long as in the fit.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    model : GaussianProcessEmbedding, DiffusionMaps or HeatSketch
+        Which embeds new points as the model that was saved, to the last bit in the same version of heatsketch.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, no model, or of a later version.
+    """
+    document = read_document(Path(path), _RECORDS)
+    if document.get("format") != _FORMAT:
+        raise ValueError(f"{path} is not a model of heatsketch; save one with heatsketch.save_model(model, path).")
+    if document.get("version") != _VERSION:
+        raise ValueError(
+            f"{path} has version {document.get('version')!r} of the format, written by heatsketch "
+            f"{document.get('heatsketch')}; this is heatsketch {__version__}, which reads version {_VERSION}. Install "
+            "a later heatsketch."
+        )
+    kind = ESTIMATORS.get(str(document.get("estimator")))
+    try:
+        if kind is None:
+            raise ValueError(f"it holds a {document.get('estimator')!r}")
+        model = kind(**document["parameters"])
+        kernel, fitted = _restored(document["kernel"], model._kernel_options()), document["fitted"]
+        _check_shapes(kernel, fitted)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    model._set_kernel(kernel)
+    for name, value in fitted.items():
+        setattr(model, name, value)
+    return model
+
+
+def _kernel_entries(kernel: HeatKernel) -> dict[str, Any]:
+    affinity = kernel.affinity
+    given = affinity.given if isinstance(affinity, PrecomputedAffinity) else getattr(affinity, "X", None)
+    local = isinstance(affinity, GaussianAffinity) and bool(np.ndim(affinity.epsilon))
+    return {
+        "X": given,
+        "dtype": kernel.dtype.name,
+        "bandwidth": kernel.bandwidth_rule if local else kernel.bandwidth,
+        "rule": kernel.bandwidth_rule,
+        "n_neighbors": getattr(affinity, "n_neighbors", None),
+        "scaling": kernel.scaling,
+    }
+
+
+def _restored(entries: dict[str, Any], options: KernelOptions) -> HeatKernel:
+    """The kernel from its entries in a file: its scaling as it was found, its affinity made again."""
+    X, scaling = entries["X"], entries["scaling"]
+    if not isinstance(scaling, Scaling) or not (isinstance(X, np.ndarray) or issparse(X)) or X.ndim != 2:
+        raise ValueError("the kernel has no points or no scaling")
+    found: dict[str, Any] = {"n_neighbors": entries["n_neighbors"]}
+    if options.affinity != "precomputed":
+        found["bandwidth"] = entries["bandwidth"]
+    kept = {field.name: getattr(options, field.name) for field in fields(options)}
+    affinity, _ = build_affinity(X, KernelOptions(**kept | found), np.dtype(entries["dtype"]))
+    return HeatKernel.from_affinity(affinity, scaling, entries["rule"])
+
+
+def _check_shapes(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
+    """Refuse arrays that do not belong together: compiled code does not look again."""
+    n, scaling = kernel.shape[0], kernel.scaling
+    assert scaling is not None
+    for name in ("scale", "trivial", "left", "reference"):
+        if np.shape(getattr(scaling, name)) != (n,):
+            raise ValueError(f"{name} has shape {np.shape(getattr(scaling, name))} for {n} samples")
+    columns = int(fitted["n_components_"])
+    for name in ("embedding_", "_coefficients"):
+        if np.shape(fitted[name]) != (n, columns) or fitted[name].dtype.kind != "f":
+            raise ValueError(f"{name} has shape {np.shape(fitted[name])} for {n} samples and {columns} components")

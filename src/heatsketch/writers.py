@@ -1,0 +1,137 @@
+"""Embeddings into files: each row with its id and the columns that were kept aside."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._typing import FloatArray
+from .outputs import whole, writable
+
+__all__ = ["OUTPUTS", "check_output", "write"]
+
+# Formats of output by their ending.
+OUTPUTS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".npy": "npy", ".npz": "npz", ".h5ad": "h5ad"}
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+def check_output(path: str | os.PathLike[str], *, cells: bool = False) -> str:
+    """The format that a file will have, asked before any work.
+
+    Parameters
+    ----------
+    path : path-like
+        "-" for standard output, as csv.
+    cells : bool
+        Whether the input is an AnnData, into which the embedding can be put.
+
+    Raises
+    ------
+    ValueError
+        If the ending is not known, or does not suit the input.
+    OSError
+        If nothing can be written there.
+    """
+    if str(path) == "-":
+        return "csv"
+    target = writable(path)
+    name = target.name.lower()
+    kind = OUTPUTS.get(Path(name.removesuffix(".gz")).suffix)
+    if not target.exists() or target.is_file():  # a device has no ending
+        if kind is None or (name.endswith(".gz") and kind not in _SEPARATORS):
+            raise ValueError(
+                f"the ending of {path} is not known; an embedding is written to {' '.join(OUTPUTS)}, .csv.gz, .tsv.gz, "
+                "or to - for csv on standard output."
+            )
+        if kind == "h5ad" and not cells:
+            raise ValueError(
+                f"{path} is an h5ad file, which takes an h5ad file as input; write csv or parquet instead."
+            )
+    if kind == "parquet":
+        _require_pyarrow()
+    return kind or "csv"
+
+
+def _require_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401, PLC0415
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(
+            "pyarrow is needed to write parquet; install it with: pip install 'heatsketch[parquet]'", name=missing.name
+        ) from missing
+
+
+def write(
+    path: str | os.PathLike[str],
+    Y: FloatArray,
+    components: Sequence[str],
+    *,
+    names: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    cells: Any = None,
+) -> None:
+    """Write an embedding, whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        As for `check_output`.
+    Y : ndarray of shape (n, k)
+    components : sequence of str
+        Names of the columns of Y.
+    names : array-like of str, shape (n,), optional
+        Ids; by default the numbers of the rows, from 0, in a table.
+    columns : mapping of str to array-like of shape (n,), optional
+        Written beside the embedding in tables and .npz files.
+    cells : AnnData, optional
+        Written with the embedding in its ``obsm["X_heatsketch"]``, for .h5ad.
+    """
+    kind = check_output(path, cells=cells is not None)
+    if str(path) == "-":
+        _frame(Y, components, names, columns or {}).to_csv(sys.stdout, index=False, lineterminator="\n")
+        return
+    with whole(path) as target:
+        if kind == "npy":
+            with target.open("wb") as file:
+                np.save(file, Y)
+        elif kind == "npz":
+            _write_npz(target, Y, names, columns or {})
+        elif kind == "h5ad":
+            cells.obsm["X_heatsketch"] = np.asarray(Y)
+            cells.write_h5ad(target)
+        elif kind == "parquet":
+            _frame(Y, components, names, columns or {}).to_parquet(target, index=False)
+        else:
+            opened = gzip.open if target.name.lower().endswith(".gz") else open
+            with opened(target, "wt", encoding="utf-8", newline="") as text:
+                table = _frame(Y, components, names, columns or {})
+                table.to_csv(text, sep=_SEPARATORS[kind], index=False, lineterminator="\n")
+
+
+def _frame(Y: FloatArray, components: Sequence[str], names: Any, columns: Mapping[str, Any]) -> Any:
+    import pandas as pd  # noqa: PLC0415
+
+    ids = np.arange(len(Y)) if names is None else names
+    clash = {"id", *components} & set(columns)
+    aside = {f"{name} (input)" if name in clash else name: values for name, values in columns.items()}
+    return pd.DataFrame({"id": ids} | aside | {name: Y[:, j] for j, name in enumerate(components)})
+
+
+def _write_npz(target: Path, Y: FloatArray, names: Any, columns: Mapping[str, Any]) -> None:
+    """Y, ids and columns as plain arrays: words as NumPy's own strings, so that reading needs no pickle."""
+    arrays: dict[str, Any] = {name: _plain(values) for name, values in columns.items()}
+    if names is not None:
+        arrays["id"] = _plain(names)
+    with target.open("wb") as file:
+        np.savez(file, **arrays | {"Y": Y})
+
+
+def _plain(values: Any) -> Any:
+    array = np.asarray(values)
+    return array if array.dtype.kind in "biuf" else np.array(["" if v is None else str(v) for v in array.tolist()])
