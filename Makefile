@@ -3,6 +3,8 @@
 #   make test   lint, types, tests and every example in the README, the docs and the docstrings
 # And for those who want to see the paper's figures and claims:
 #   make reproduce   all of them, under out/reproduction (some five minutes on two cores)
+# And for those who want to read it all:
+#   make docs        the documentation as a site, under out/docs (open out/docs/index.html)
 # And for those who want to see how good HeatSketch is (PHATE and UMAP are installed):
 #   make study        the trials that docs/study lacks; all of them take hours on two cores
 # And for those who want to see how good the automatic choices are:
@@ -14,7 +16,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce study choices test lint types format bench bench-full clean
+.PHONY: demo docs reproduce study choices test lint types format bench bench-full clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -27,6 +29,11 @@ demo: .venv/stamp-plot
 
 reproduce: .venv/stamp-reproduce
 	$(BIN)/heatsketch reproduce --output out/reproduction
+
+# What Sphinx wrote before may be of names that are gone; only the gallery, which takes a minute, is kept while it is unchanged.
+docs: .venv/stamp-docs
+	rm -rf docs/api/generated docs/sg_execution_times.rst
+	$(BIN)/python -m sphinx -W --keep-going docs out/docs
 
 study: .venv/stamp-study
 	$(BIN)/python -m benchmarks.study $(STUDY_ARGS)
@@ -55,4 +62,5 @@ format: .venv/stamp-dev
 	$(BIN)/ruff format .
 
 clean:
+	rm -rf docs/gallery docs/api/generated docs/sg_execution_times.rst
 	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

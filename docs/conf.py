@@ -1,0 +1,148 @@
+"""How the documentation is built: ``make docs``. Nothing is fetched from the network, and every warning is an error."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+import heatsketch
+
+project = "heatsketch"
+author = "The heatsketch developers"
+copyright = "the heatsketch developers"  # noqa: A001
+version = release = heatsketch.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["gallery/*.ipynb"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+default_role = "literal"  # in our docstrings single backticks are code
+smartquotes = False  # quotation marks in docstrings are those of Python
+show_warning_types = True
+
+# Markdown pages read on GitHub as they do here: headings are link targets by the same names.
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+
+toc_object_entries_show_parents = "hide"
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc says it in words, with shapes
+autodoc_member_order = "bysource"
+# `Estimate` and `estimate` would be one file where names of files do not know capitals.
+autosummary_filename_map = {"heatsketch.Estimate": "heatsketch.Estimate-class"}
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+# Figures are drawn without a screen, whatever backend the user has set.
+os.environ["MPLBACKEND"] = "agg"
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_\w+\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+    "matplotlib_animations": False,
+    "backreferences_dir": "api/generated/backreferences",
+    "doc_module": ("heatsketch",),
+    "image_scrapers": ("matplotlib",),
+    "image_srcset": ["2x"],
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "heatsketch"
+html_static_path = ["_static"]
+html_css_files = ["heatsketch.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "heatsketch"},
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "navbar_persistent": ["search-button"],
+    "header_links_before_dropdown": 7,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+    "pygments_light_style": "friendly",
+    "pygments_dark_style": "github-dark",
+}
+
+_EXAMPLE = re.compile(r"(?:\.\./)+examples/gallery/(plot_\w+)\.py")
+_GALLERY = re.compile(r"(?:\.\./)+examples/gallery/README\.rst")
+_CLASSES = "|".join(name for name in heatsketch.__all__ if name[0].isupper())
+_OTHERS = "|".join(name for name in heatsketch.__all__ if name[0].islower())
+# A name, or a class with parameters; what looks like a function with arguments may well be the method of that name.
+_PUBLIC = re.compile(rf"(?:hs\.|heatsketch\.)?(?:({_CLASSES})(?:\([^()]*\))?|({_OTHERS}))")
+_NOT_INSIDE = (nodes.reference, nodes.title, addnodes.pending_xref)
+
+
+def link_to_gallery(app: Sphinx, docname: str, source: list[str]) -> None:  # noqa: ARG001
+    """Let links to the source of an example, which GitHub can show, lead to its page in the gallery."""
+    source[0] = _GALLERY.sub("/gallery/index.rst", _EXAMPLE.sub(r"/gallery/\1.rst", source[0]))
+
+
+def link_names(app: Sphinx, doctree: nodes.document) -> None:
+    """Let public names in running text lead to their page in the reference."""
+    page = app.env.docname
+    if page.startswith("api/generated"):
+        return
+    for literal in list(doctree.findall(nodes.literal)):
+        found = _PUBLIC.fullmatch(literal.astext())
+        if found is None or any(isinstance(node, _NOT_INSIDE) for node in _ancestors(literal)):
+            continue
+        link = addnodes.pending_xref(
+            "",
+            refdomain="py",
+            reftype="obj",
+            reftarget=f"heatsketch.{found[1] or found[2]}",
+            refdoc=page,
+            refexplicit=True,
+        )
+        literal.replace_self(link)
+        link += literal
+
+
+def trim_examples(app: Sphinx, doctree: nodes.document) -> None:  # noqa: ARG001
+    """Drop the empty line that ends an example in Markdown, where doctest needs it and readers do not."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.astext() == block.rawsource:
+            block.rawsource = block.rawsource.rstrip("\n")
+            block.children = [nodes.Text(block.rawsource)]
+
+
+def skip_foreign(app: Sphinx, what: str, name: str, member: Any, *rest: Any) -> bool | None:  # noqa: ARG001
+    """Leave out what scikit-learn documents itself: its pages link to other pages of its own."""
+    return True if str(getattr(member, "__module__", "")).startswith("sklearn.") else None
+
+
+def _ancestors(node: nodes.Node) -> Any:
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what this site adds to Sphinx."""
+    app.connect("source-read", link_to_gallery)
+    app.connect("doctree-read", link_names)
+    app.connect("doctree-read", trim_examples)
+    app.connect("autodoc-skip-member", skip_foreign)
