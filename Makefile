@@ -9,6 +9,8 @@
 #   make study        the trials that docs/study lacks; all of them take hours on two cores
 # And for those who want to see how good the automatic choices are:
 #   make choices      the trials that docs/choices lacks; all of them take half an hour on two cores
+# And for those who want to see what it does for classifiers and clusterings (UMAP and scanpy are installed):
+#   make pipelines    the trials that docs/pipelines lacks; all of them take some 35 minutes on two cores
 # And for those who want to see how fast it is, beside others (which are installed, some gigabytes):
 #   make bench        some ten minutes; results under out/benchmarks
 #   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
@@ -16,7 +18,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs reproduce study choices test lint types format bench bench-full clean
+.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -40,6 +42,9 @@ study: .venv/stamp-study
 
 choices: .venv/stamp-reproduce
 	$(BIN)/python -m benchmarks.choices $(CHOICES_ARGS)
+
+pipelines: .venv/stamp-pipelines
+	$(BIN)/python -m benchmarks.pipelines $(PIPELINES_ARGS)
 
 test: lint types
 	$(BIN)/python -m pytest

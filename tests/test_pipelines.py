@@ -242,7 +242,7 @@ class TestCommitted:
             assert line in page
 
     def test_the_guide_tells_the_differences_of_the_page(self):
-        guide, page = ((STUDY.parent / name).read_text() for name in ("pipelines.md", "pipelines/index.md"))
+        guide, page = ((STUDY.parent / name).read_text() for name in ("guide/pipelines.md", "pipelines/index.md"))
         rows = [line for line in guide.splitlines() if line.startswith("|") and "---" not in line]
         assert len(rows) > 4
         assert all(row in page for row in rows)
