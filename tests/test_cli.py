@@ -39,12 +39,13 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def heatsketch(folder, capsys):
+def heatsketch(folder, capsys, monkeypatch):
     """Run the command; gives the exit code, standard output and standard error."""
 
     def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["heatsketch", *map(str, arguments)])
         with pytest.raises(SystemExit) as stop:
-            main([str(a) for a in arguments])
+            main()
         said = capsys.readouterr()
         return stop.value.code or 0, said.out, " ".join(said.err.split())
 
@@ -297,3 +298,45 @@ def test_the_command_starts_soon(folder):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
     assert time.perf_counter() - start < 5
+
+
+def test_a_page_in_one_command(heatsketch, folder):
+    code, _, err = heatsketch("embed", "points.csv", "--report", "page.html", "--title", "A <b>circle</b>", *FAST)
+    assert code == 0
+    assert "Wrote page.html" in err
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "A &lt;b&gt;circle" in page
+    assert "A <b>circle" not in page
+    assert "heatsketch embed points.csv" in page  # the call that repeats it
+    assert "https://" not in re.sub(r"<script.*?</script>", "", page, flags=re.S)
+
+
+def test_the_page_of_a_saved_model(heatsketch, folder):
+    assert heatsketch("embed", "points.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
+    code, out, _ = heatsketch("report", "m.heatsketch", "--data", "points.csv", "-o", "page.html", "--json")
+    assert code == 0
+    assert json.loads(out) == {"model": "m.heatsketch", "report": "page.html"}
+    assert "colour" in (folder / "page.html").read_text(encoding="utf-8")
+    FRAME[:9].to_csv("few.csv", index=False)
+    code, _, err = heatsketch("report", "m.heatsketch", "--data", "few.csv", "-o", "other.html")
+    assert code == 1
+    assert "few.csv has 9 rows, and m.heatsketch was fitted to 60" in err
+    assert not (folder / "other.html").exists()
+
+
+def test_methods_are_compared(heatsketch, folder):
+    given = ("compare", "points.csv", "-k", 2, "-p", 4, "--bandwidth", 0.25, "--label", "colour")
+    code, out, err = heatsketch(*given, "-o", "three.png")
+    assert code == 0
+    assert "Wrote three.png" in err
+    assert (folder / "three.png").read_bytes().startswith(b"\x89PNG")
+    for name in ESTIMATORS:
+        assert name in out
+    code, out, _ = heatsketch(*given, "--json", "-q")
+    said = json.loads(out)
+    assert code == 0
+    wanted = hs.compare_embeddings(X, 2, power=4, bandwidth=0.25, random_state=0)
+    for one in said["methods"]:
+        assert one["log_distortion"] == pytest.approx(wanted[one["method"]].log_distortion)
+    assert heatsketch(*given, "-o", "three.doc")[0] == 1
+    assert "none of a picture" in heatsketch(*given, "-o", "three.doc")[2]
