@@ -22,8 +22,8 @@ import pytest
 
 import heatsketch as hs
 from heatsketch.cli import app, main
-from heatsketch.cli.options import METHODS, KernelOptions, MethodOptions
-from heatsketch.models import ESTIMATORS
+from heatsketch.cli.options import KernelOptions, MethodOptions
+from heatsketch.embeddings import ESTIMATORS, METHODS
 
 X = hs.datasets.circle(60, random_state=0)
 FRAME = pd.DataFrame(X, columns=["east", "north"]).assign(colour=np.where(X[:, 0] > 0, "red", "blue"))
@@ -69,7 +69,7 @@ def test_a_table_is_embedded(heatsketch):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_with_its_defaults(heatsketch, method):
     assert heatsketch("embed", "points.csv", "-o", "y.npy", "--method", method, "-q") == (0, "", "")
-    kind = ESTIMATORS[METHODS[method]]
+    kind = METHODS[method]
     seeded = {} if method == "diffusion-maps" else {"random_state": 0}
     np.testing.assert_array_equal(np.load("y.npy"), kind(power="auto", **seeded).fit_transform(X))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import heatsketch as hs
 from heatsketch.cli import main
 from heatsketch.experiments.catalogue import EXPERIMENTS
 from heatsketch.experiments.figures import FIGURES
@@ -89,3 +90,14 @@ def test_commands_are_found():
     for page in PAGES:
         rest = BLOCK.sub("", page.read_text(encoding="utf-8"))
         assert not re.findall(r"^ *\$ heatsketch|^    heatsketch [a-z]+ ", rest, re.M), page
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/report.md"])
+def test_three_lines_of_python_make_a_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"^```python\n(import heatsketch.*?)^```$", (ROOT / page).read_text("utf-8"), re.M | re.S)
+    assert len(block.split("\n\n")[-1].splitlines()) == 2  # and the import
+    images, digits = hs.datasets.digits()
+    known = {"X": images[:80], "images": images[:80], "digits": digits[:80], "labels": digits[:80]}
+    exec(compile(block, page, "exec"), known)
+    assert (tmp_path / "page.html").stat().st_size > 1e6

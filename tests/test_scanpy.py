@@ -15,7 +15,8 @@ from scipy import sparse
 from sklearn.neighbors import kneighbors_graph
 
 import heatsketch as hs
-from heatsketch.scanpy import METHODS, heat_sketch, place_cells
+from heatsketch.embeddings import METHODS
+from heatsketch.scanpy import heat_sketch, place_cells
 
 # HeatSketch in two rounds: what is tested here is what surrounds it.
 FAST = {"n_rounds": 2, "n_steps": 3}

@@ -17,6 +17,7 @@ ROOT = Path(heatsketch.__file__).parent
 ORDER = [
     "_version",
     "_typing",
+    "extras",
     "display",
     "chunks",
     "threads",

@@ -61,8 +61,9 @@ Means over the trials; the best of each column is bold.
 # What people use now: a setting in which all three are beaten is one in which ours is the choice.
 _USUAL = ("PCA", "DiffusionMaps, 15 neighbours", "UMAP")
 _OUTRIGHT = """
-Settings in which ours is better than PCA, diffusion maps and UMAP at once, or worse than all three, each beyond its 95% interval over the trials. The trials of a
-setting share their data set, and there are many settings: a single row is a lead, several of a kind are more.
+Settings in which ours is better than PCA, diffusion maps and UMAP at once, or worse than all three, each beyond its 95%
+interval over the trials. The trials of a setting share their data set, and there are many settings: a single row is a
+lead, several of a kind are more.
 """
 _COLOURS = {
     "PCA": "#009E73",

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._typing import FloatArray, IntArray
 from .coloring import Groups, Numbers
+from .extras import optional
 from .outputs import whole
 
 __all__ = [
@@ -76,13 +77,7 @@ class Style:
 
 
 def _pyplot() -> Any:
-    try:
-        from matplotlib import pyplot  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(
-            "matplotlib is needed to draw; install it with: pip install 'heatsketch[plot]'", name=missing.name
-        ) from missing
-    return pyplot
+    return optional("matplotlib.pyplot", "draw", "plot")
 
 
 def new_axes(n: int = 1) -> Any:

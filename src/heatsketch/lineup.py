@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from ._typing import FloatArray, IntArray
 from .distances import diffusion_distances, distances_among, embedded_distances
 from .distortion import ALL_PAIRS, kernel_distortion, measure_distortion
-from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
+from .embeddings import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
+from .extras import optional
 from .heat import HeatKernel
 from .inputs import KernelOptions, check_count
 from .operators import SparseOperator
@@ -26,9 +27,8 @@ from .progress import shown, track
 from .sketch import resolve_seed, sample
 from .threads import quiet_blas
 
-__all__ = ["METHODS", "EmbeddingComparison", "MeasuredEmbedding", "alike", "calm", "compare_embeddings", "yardstick"]
+__all__ = ["EmbeddingComparison", "MeasuredEmbedding", "alike", "calm", "compare_embeddings", "yardstick"]
 
-METHODS = {kind.__name__: kind for kind in (DiffusionMaps, GaussianProcessEmbedding, HeatSketch)}
 # Pairs left out at either end of the central log L: the hundredth that chance decides.
 TAIL = 0.01
 # Up to this many points the worst pairs are looked for; beyond, random points speak for all.
@@ -133,12 +133,7 @@ class EmbeddingComparison:
 
     def to_frame(self) -> Any:
         """The figures as a pandas frame, indexed by method."""
-        try:
-            import pandas as pd  # noqa: PLC0415
-        except ModuleNotFoundError as missing:
-            raise ModuleNotFoundError(
-                "pandas is needed to make a frame; install it with: pip install pandas", name=missing.name
-            ) from missing
+        pd = optional("pandas", "make a frame")
         records = [{key: getattr(one, key) for key in _TITLES} for one in self.embeddings]
         return pd.DataFrame(records, index=pd.Index([one.name for one in self.embeddings], name="method"), dtype=float)
 
@@ -170,7 +165,7 @@ def compare_embeddings(
     X: Any,
     n_components: int | None = None,
     *,
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] = tuple(ESTIMATORS),
     random_state: Any = None,
     verbose: bool = False,
     **options: Any,
@@ -217,15 +212,15 @@ def compare_embeddings(
     >>> comparison["HeatSketch"].log_distortion < comparison["DiffusionMaps"].log_distortion
     True
     """
-    if isinstance(methods, str) or not len(methods) or any(name not in METHODS for name in methods):
-        raise ValueError(f"methods={methods!r} were given; give one or more of {tuple(METHODS)}, as a list.")
+    if isinstance(methods, str) or not len(methods) or any(name not in ESTIMATORS for name in methods):
+        raise ValueError(f"methods={methods!r} were given; give one or more of {tuple(ESTIMATORS)}, as a list.")
     if n_components is not None:
         check_count(n_components, "n_components")
     model = _fitted(X, n_components, random_state, verbose, options)
     k = model.n_components_ if n_components is None else n_components
     with shown(verbose), calm(model.kernel_):
         timed = [
-            _timed(model, METHODS[name], k, given=model is X) for name in track(methods, "embedding", len(methods))
+            _timed(model, ESTIMATORS[name], k, given=model is X) for name in track(methods, "embedding", len(methods))
         ]
         measure, measured = yardstick(model.kernel_, model.power_)
         found = [
@@ -237,7 +232,7 @@ def compare_embeddings(
 
 def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, options: dict[str, Any]) -> Any:
     """The embedding whose kernel, time and seed are shared."""
-    if isinstance(X, tuple(METHODS.values())):
+    if isinstance(X, tuple(ESTIMATORS.values())):
         check_is_fitted(X)
         given = {"random_state": random_state} if random_state is not None else {}
         if options or given:

@@ -30,8 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._version import __version__
 from .affinity import GaussianAffinity, PrecomputedAffinity
 from .distortion import Distortion
-from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
-from .embeddings._base import HeatEmbedding
+from .embeddings import ESTIMATORS
 from .heat import HeatKernel, build_affinity
 from .inputs import KernelOptions
 from .normalize import Scaling
@@ -40,11 +39,7 @@ from .sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherS
 from .storage import read_document, write_document
 from .tuning import ChosenPower
 
-__all__ = ["ESTIMATORS", "load_model", "save_model"]
-
-ESTIMATORS: dict[str, type[HeatEmbedding]] = {
-    kind.__name__: kind for kind in (GaussianProcessEmbedding, DiffusionMaps, HeatSketch)
-}
+__all__ = ["load_model", "save_model"]
 
 _FORMAT, _VERSION = "heatsketch model", 1
 # What a model may consist of, beside numbers, words and arrays.

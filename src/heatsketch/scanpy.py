@@ -28,17 +28,12 @@ from .cells import (
 )
 from .diagnosis import Finding
 from .distortion import Distortion
-from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
+from .embeddings import METHODS
 from .heat import build_heat_kernel
 from .inputs import KernelOptions, check_count, check_points, explained
 
-__all__ = ["METHODS", "heat_sketch", "place_cells"]
+__all__ = ["heat_sketch", "place_cells"]
 
-METHODS = {
-    "heatsketch": HeatSketch,
-    "gaussian-process": GaussianProcessEmbedding,
-    "diffusion-maps": DiffusionMaps,
-}
 # Where the defaults for cells are not those of the estimators, beside what the signature says.
 _FOR_CELLS = {"heatsketch": {"objective": "log-stress"}}
 _FEWEST_CELLS = 3

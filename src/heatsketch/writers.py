@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._typing import FloatArray
+from .extras import optional
 from .outputs import whole, writable
 
 __all__ = ["OUTPUTS", "check_output", "write"]
@@ -54,17 +55,8 @@ def check_output(path: str | os.PathLike[str], *, cells: bool = False) -> str:
                 f"{path} is an h5ad file, which takes an h5ad file as input; write csv or parquet instead."
             )
     if kind == "parquet":
-        _require_pyarrow()
+        optional("pyarrow", "write parquet", "parquet")
     return kind or "csv"
-
-
-def _require_pyarrow() -> None:
-    try:
-        import pyarrow  # noqa: F401, PLC0415
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(
-            "pyarrow is needed to write parquet; install it with: pip install 'heatsketch[parquet]'", name=missing.name
-        ) from missing
 
 
 def write(

@@ -14,15 +14,10 @@ import typer
 if TYPE_CHECKING:
     from ..readers import Data, Reading
 
-__all__ = ["METHODS", "InputOptions", "KernelOptions", "MethodOptions", "VoiceOptions", "number_or_word", "takes"]
+__all__ = ["InputOptions", "KernelOptions", "MethodOptions", "VoiceOptions", "number_or_word", "takes"]
 
 F = TypeVar("F", bound=Callable[..., None])
 
-METHODS = {
-    "heatsketch": "HeatSketch",
-    "gaussian-process": "GaussianProcessEmbedding",
-    "diffusion-maps": "DiffusionMaps",
-}
 _INPUT, _KERNEL, _METHOD, _VOICE = "Input", "Kernel", "Embedding", "Output"
 
 
@@ -206,11 +201,11 @@ class MethodOptions:
 
     def estimator(self, kernel: KernelOptions, data: Data | None = None, *, verbose: bool = False) -> Any:
         """The unfitted estimator for some data."""
-        from ..models import ESTIMATORS  # noqa: PLC0415
+        from ..embeddings import METHODS  # noqa: PLC0415
 
         if self.method not in METHODS:
             raise ValueError(f"method {self.method!r} is not known; use one of {', '.join(METHODS)}.")
-        kind = ESTIMATORS[METHODS[self.method]]
+        kind = METHODS[self.method]
         known = inspect.signature(kind).parameters
         given = _given(self) | kernel.parameters | {"verbose": verbose}
         del given["method"]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray
+from ..extras import optional
 from ..graphs import is_graph, node_names
 
 
@@ -81,19 +82,9 @@ class Names:
             Its index holds the names of the samples, its columns are called as `get_feature_names_out` says.
         """
         check_is_fitted(self)
-        pandas = _pandas()
+        pandas = optional("pandas", "make a frame")
         index = _as_index(pandas, self._sample_names)
         return pandas.DataFrame(self.embedding_, index=index, columns=self.get_feature_names_out(), copy=True)
-
-
-def _pandas() -> Any:
-    try:
-        import pandas  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(
-            "pandas is needed for a frame; install it with: pip install pandas", name=missing.name
-        ) from missing
-    return pandas
 
 
 def _as_index(pandas: Any, names: Any) -> Any:

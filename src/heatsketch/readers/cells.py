@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..extras import optional
 from .data import Data, Reading, check_known, refuse_missing
 
 __all__ = ["read_h5ad"]
@@ -14,12 +15,7 @@ __all__ = ["read_h5ad"]
 
 def read_h5ad(path: Any, reading: Reading) -> Data:
     """Read an AnnData: its principal components if there are, else its matrix; columns of ``obs`` are kept aside."""
-    try:
-        import anndata  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(
-            "anndata is needed to read h5ad; install it with: pip install 'heatsketch[scanpy]'", name=missing.name
-        ) from missing
+    anndata = optional("anndata", "read h5ad", "scanpy")
     try:
         cells = anndata.read_h5ad(path)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..extras import optional
 from .data import Data, Reading, check_known, refuse_missing
 
 __all__ = ["from_frame", "read_parquet", "read_text"]
@@ -53,12 +54,9 @@ def read_parquet(file: Any, reading: Reading) -> Data:
     """Read a parquet file."""
     import pandas as pd  # noqa: PLC0415
 
+    optional("pyarrow", "read parquet", "parquet")
     try:
         frame = pd.read_parquet(file)
-    except ImportError as missing:
-        raise ModuleNotFoundError(
-            "pyarrow is needed to read parquet; install it with: pip install 'heatsketch[parquet]'"
-        ) from missing
     except (OSError, ValueError) as error:  # pyarrow's own errors are kinds of these
         raise ValueError(f"it cannot be read as parquet: {error}.") from error
     if not isinstance(frame.index, pd.RangeIndex):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..extras import optional
 from ..graphs import adjacency
 from .data import Data, Reading
 
@@ -82,12 +83,7 @@ def _undirected(directed: Any, names: Any) -> Any:
 def read_graphml(file: Any, reading: Reading) -> Data:
     """Read GraphML through networkx: vertices by id, their attributes as columns, weights by the edge attribute."""
     _refuse_columns(reading)
-    try:
-        import networkx  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(
-            "networkx is needed to read GraphML; install it with: pip install 'heatsketch[graph]'", name=missing.name
-        ) from missing
+    networkx = optional("networkx", "read GraphML", "graph")
     try:
         graph = networkx.read_graphml(file)
     except (SyntaxError, networkx.NetworkXError, KeyError, ValueError) as error:  # of XML: a kind of SyntaxError

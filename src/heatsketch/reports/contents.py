@@ -16,9 +16,9 @@ from ..diagnosis import Diagnosis
 from ..directions import leading_directions
 from ..distances import distances_among, embedded_distances
 from ..distortion import measure_distortion
-from ..embeddings import GaussianProcessEmbedding, HeatSketch
+from ..embeddings import ESTIMATORS, GaussianProcessEmbedding, HeatSketch
 from ..heat import HeatKernel
-from ..lineup import METHODS, TAIL, EmbeddingComparison, MeasuredEmbedding, alike, calm, yardstick
+from ..lineup import TAIL, EmbeddingComparison, MeasuredEmbedding, alike, calm, yardstick
 from ..neighbors import nearest_neighbors
 from ..progress import shown, track
 from ..scales import default_powers
@@ -202,7 +202,7 @@ def _gather(model: Any, request: Request) -> Contents:
     pictures: list[Shown] = []
     figures: list[MeasuredEmbedding] = []
     at = int(np.flatnonzero(powers == power)[0])
-    kinds = [type(model), *(kind for kind in METHODS.values() if request.methods and kind is not type(model))]
+    kinds = [type(model), *(kind for kind in ESTIMATORS.values() if request.methods and kind is not type(model))]
     own_plane = model.embedding_
     for placed in track(_placed(model, kinds, powers), "embedding for the pictures", len(kinds)):
         rasters = None

@@ -23,8 +23,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import FloatArray
 from .._version import __version__
 from ..affinity import GaussianAffinity
+from ..embeddings import ESTIMATORS
+from ..extras import optional
 from ..inputs import check_count
-from ..lineup import METHODS
 from ..outputs import whole, writable
 from .columns import MISSING, MOST_COLOURS, Column, read_columns, read_names
 from .contents import Contents, Request, Shown, gather
@@ -118,21 +119,16 @@ def write_report(
 
 
 def _check_model(model: Any) -> None:
-    if not isinstance(model, tuple(METHODS.values())):
-        raise TypeError(f"{type(model).__name__} was given as model; give one of {', '.join(METHODS)}, fitted.")
+    if not isinstance(model, tuple(ESTIMATORS.values())):
+        raise TypeError(f"{type(model).__name__} was given as model; give one of {', '.join(ESTIMATORS)}, fitted.")
     check_is_fitted(model)
 
 
 @cache
 def plotly_script() -> str:
     """The script of the plotting library, packed."""
-    try:
-        from plotly.offline import get_plotlyjs  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(
-            "plotly is needed to write a report; install it with: pip install 'heatsketch[plot]'", name=missing.name
-        ) from missing
-    return compressed(get_plotlyjs().encode())
+    script: str = optional("plotly.offline", "write a report", "plot").get_plotlyjs()
+    return compressed(script.encode())
 
 
 def render(model: Any, contents: Contents, plotly: str) -> str:
