@@ -110,8 +110,8 @@ def test_options_reach_the_estimators(heatsketch):
 def test_formats_of_output(heatsketch, name):
     assert heatsketch("embed", "points.csv", "-o", name, "-q", *FAST)[0] == 0
     if name.endswith("npz"):
-        held = np.load(name)
-        assert set(held.files) == {"Y", "colour"}
+        with np.load(name) as held:
+            assert set(held.files) == {"Y", "colour"}
         return
     table = pd.read_parquet(name) if "parquet" in name else pd.read_csv(name, sep="\t" if "tsv" in name else ",")
     assert table.shape == (60, 4)

@@ -31,11 +31,17 @@ COMMANDS = {page.relative_to(ROOT).as_posix(): found for page in PAGES if (found
 
 @pytest.fixture
 def small(monkeypatch, toy):
-    """Two of the paper's figures, so small that they take seconds; tests/test_reproduce.py has all of them."""
-    for name in set(FIGURES) - {"circle", "stretched_torus"}:
-        monkeypatch.delitem(FIGURES, name)
+    """A fifth of the digits, and two of the paper's figures in small samples; tests/test_reproduce.py has all."""
+    images, digits = hs.datasets.digits()
+    monkeypatch.setattr(hs.datasets, "digits", lambda: (images[::5], digits[::5]))
     for name, experiment in EXPERIMENTS.items():
         monkeypatch.setitem(EXPERIMENTS, name, toy(experiment, 2))
+    all_figures = dict(FIGURES)
+    for name in set(FIGURES) - {"circle", "stretched_torus"}:
+        del FIGURES[name]
+    yield
+    FIGURES.clear()
+    FIGURES.update(all_figures)  # in their order
 
 
 def _run(words):

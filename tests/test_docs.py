@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import heatsketch as hs
 from heatsketch.experiments.page import summary
 
 ROOT = Path(__file__).parent.parent
@@ -30,7 +31,12 @@ def demo():
     return module
 
 
-def test_demo_prints_a_table_and_draws_pictures(demo, tmp_path, capsys):
+def test_demo_prints_a_table_and_draws_pictures(demo, tmp_path, capsys, monkeypatch):
+    images, labels = hs.datasets.digits()
+    torus = hs.datasets.stretched_torus
+    # Fewer points than people see: all of them take a minute.
+    monkeypatch.setattr(hs.datasets, "digits", lambda: (images[::4], labels[::4]))
+    monkeypatch.setattr(hs.datasets, "stretched_torus", lambda n, **given: torus(min(n, 500), **given))
     rows = demo.main(["--output", str(tmp_path / "out"), "--trials", "1"])
     printed = _table(capsys.readouterr().out)
     assert {data for data, _, _ in printed} == {"stretched torus", "circle + outliers", "digits"}

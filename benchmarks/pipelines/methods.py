@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,9 @@ _GRAPH: dict[str, Any] = {"n_neighbors": 15, "bandwidth": "self-tuning", "power"
 
 
 def _umap(k: int, seed: int, **settings: Any) -> Any:
-    from umap import UMAP  # noqa: PLC0415
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImportWarning)  # that TensorFlow is not there
+        from umap import UMAP  # noqa: PLC0415
 
     return UMAP(n_components=k, random_state=seed, n_jobs=1, **settings)
 

@@ -25,7 +25,9 @@ __all__ = ["FURTHER", "METHODS", "PEERS"]
 
 
 def _umap(k: int, seed: int) -> Any:
-    from umap import UMAP  # noqa: PLC0415
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImportWarning)  # that TensorFlow is not there
+        from umap import UMAP  # noqa: PLC0415
 
     return UMAP(n_components=k, random_state=seed, n_jobs=1)
 
