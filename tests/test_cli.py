@@ -131,7 +131,7 @@ def test_graphs_keep_their_names(heatsketch, folder):
     assert set(pd.read_csv("e.csv")["id"]) == {f"v{node}" for node in graph}
     code, _, err = heatsketch("embed", "club.graphml", "-o", "y.csv", "--affinity", "gaussian")
     assert code == 1
-    assert "was given for a graph; leave it out" in err
+    assert "--affinity was given for a graph, whose weights are its affinities; leave it out" in err
 
 
 def test_new_points_are_placed_by_a_saved_model(heatsketch):
@@ -340,3 +340,87 @@ def test_methods_are_compared(heatsketch, folder):
         assert one["log_distortion"] == pytest.approx(wanted[one["method"]].log_distortion)
     assert heatsketch(*given, "-o", "three.doc")[0] == 1
     assert "none of a picture" in heatsketch(*given, "-o", "three.doc")[2]
+
+
+def test_vertices_are_known_by_their_names(heatsketch, folder):
+    graph = nx.karate_club_graph()
+    lines = [f"v{a} v{b} {w}\n" for a, b, w in graph.edges(data="weight")]
+    (folder / "club.edges").write_text("".join(lines))
+    (folder / "turned.edges").write_text("".join(reversed(lines)))
+    given = ("--method", "diffusion-maps", "-p", 3, "-q")
+    assert heatsketch("embed", "club.edges", "-o", "y.csv", "--save", "m.heatsketch", *given)[0] == 0
+    assert heatsketch("transform", "m.heatsketch", "turned.edges", "-o", "z.csv", "-q") == (0, "", "")
+    first, second = (pd.read_csv(name).set_index("id") for name in ("y.csv", "z.csv"))
+    np.testing.assert_allclose(second.loc[first.index], first, atol=1e-12)
+    (folder / "new.edges").write_text("guest v0 3\nguest v1 2\n")
+    assert heatsketch("transform", "m.heatsketch", "new.edges", "-o", "n.csv", "-q")[0] == 0
+    placed = pd.read_csv("n.csv").set_index("id")
+    np.testing.assert_allclose(placed.loc[["v0", "v1"]], first.loc[["v0", "v1"]], atol=1e-12)
+    apart = np.linalg.norm(first - placed.loc["guest"], axis=1)
+    assert first.index[apart.argmin()] in {f"v{n}" for n in (0, 1, *graph[0], *graph[1])}
+    (folder / "lost.edges").write_text("guest v0 3\nother guest 1\n")
+    code, _, err = heatsketch("transform", "m.heatsketch", "lost.edges", "-o", "n.csv", "-q")
+    assert code == 1
+    assert "vertex 'other' has no edge to one that the model was fitted to" in err
+    (folder / "strangers.edges").write_text("w0 w1\nw1 w2\n")
+    code, _, err = heatsketch("transform", "m.heatsketch", "strangers.edges", "-o", "n.csv", "-q")
+    assert code == 1
+    assert "no vertex is one that the model was fitted to" in err
+
+
+def test_new_points_without_names_come_in_order(heatsketch):
+    assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
+    np.save("new.npy", X[:5])
+    code, _, err = heatsketch("transform", "m.heatsketch", "new.npy", "-o", "z.npy")
+    assert code == 0
+    assert "taken in the order of the model's" in err
+    np.testing.assert_allclose(np.load("z.npy"), pd.read_csv("y.csv").iloc[:5, -2:], rtol=1e-9)
+    np.save("wide.npy", np.ones((4, 3)))
+    assert (
+        "has 3 columns, and the model was fitted to 2"
+        in heatsketch("transform", "m.heatsketch", "wide.npy", "-o", "z.npy")[2]
+    )
+
+
+def test_the_input_is_not_overwritten(heatsketch, folder):
+    before = (folder / "points.csv").read_bytes()
+    for given in (("-o", "points.csv"), ("-o", "y.csv", "--save", "points.csv"), ("--report", "./points.csv")):
+        code, _, err = heatsketch("embed", "points.csv", *given, *FAST)
+        assert code == 1
+        assert "points.csv is the input, which would be lost" in err
+    assert (folder / "points.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["embed", "points.csv", "-o", "y.csv", "--title", "T"], "--title was given without --report"),
+        (["embed", "points.csv", "-o", "y.csv", "--key", "X"], "--key was given, which means nothing for csv files"),
+        (["embed", "g.edges", "-o", "y.csv", "--metric", "cosine"], "--metric was given for a graph"),
+        (["estimate", "points.csv", "--dtype", "float32"], "--dtype was given with a file"),
+        (["report", "m.heatsketch", "-o", "p.html", "--label", "x"], "--label was given without --data"),
+        (["diagnose", "m.heatsketch", "--method", "diffusion-maps"], "--method was given with a saved model"),
+        (["diagnose", "m.heatsketch", "--label", "x"], "--label was given with a saved model"),
+        (["datasets", "circle", "-o", "-", "--json"], "both write to standard output"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(heatsketch, folder, arguments, words):
+    (folder / "g.edges").write_text("a b\nb c\n")
+    code, _, err = heatsketch(*arguments)
+    assert code == 1
+    assert words in err
+
+
+def test_a_square_matrix_is_taken_as_points_unless_said_otherwise(heatsketch, folder):
+    np.save("square.npy", np.exp(-np.abs(np.subtract.outer(X[:, 0], X[:, 0]))))
+    assert "its rows are taken as points" in heatsketch("embed", "square.npy", "-o", "y.npy", *FAST)[2]
+    given = ("--affinity", "precomputed", "--method", "diffusion-maps", "-p", 2)
+    assert "taken as points" not in heatsketch("embed", "square.npy", "-o", "y.npy", *given)[2]
+
+
+def test_quiet_in_any_form(heatsketch):
+    few = ("embed", "points.csv", "-o", "y.csv", *FAST[:2], "--bandwidth", 0.25, "--max-iter", 2)
+    assert heatsketch(*few, "-qp4") == (0, "", "")
+    code, out, err = heatsketch("estimate", "points.csv", "-q")
+    assert (code, err) == (0, "")
+    assert "60 samples" in out

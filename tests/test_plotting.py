@@ -85,10 +85,16 @@ class TestColors:
         with pytest.raises(ValueError, match="the samples have no names"):
             read_colors({0: 1}, 1)
 
-    @pytest.mark.parametrize("color", ["red", [1, 2], np.ones((3, 2)), np.array(["2020-01-01"] * 3, dtype="M8[D]")])
+    @pytest.mark.parametrize("color", ["red", [1, 2], np.ones((3, 2)), [(1,), (1, 2)]])
     def test_refusals(self, color):
-        with pytest.raises(ValueError, match="it must have one value for each of the 3 points"):
+        with pytest.raises(ValueError, match=r"color was given as .* value for each of the 3 points"):
             read_colors(color, 3)
+
+    def test_dates_are_names(self):
+        days = np.array(["2020-01-02", "NaT", "2020-01-01"], dtype="M8[ns]")
+        colors = read_colors(days, 3)
+        assert colors.codes.tolist() == [1, -1, 0]
+        assert all(name.startswith("2020-01-0") for name in colors.names)
 
     def test_words_have_no_scale(self):
         with pytest.raises(ValueError, match="colours such as 'a'; a scale of colours needs numbers"):

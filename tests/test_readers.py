@@ -99,7 +99,7 @@ def test_separators(tmp_path):
     [
         ("1,,3,u,4", r"row 5, column 'b' holds a missing value; every value must be a finite number"),
         ("1,inf,3,u,4", r"row 5, column 'b' holds the value inf"),
-        ("1,2,?,u,4", r"row 5, column 'c' holds '\?' among numbers; .* --label 'c', .* --drop 'c'"),
+        ("1,2,?,u,4", r"row 5, column 'c' holds '\?', which is no number; .* --label 'c', .* --drop 'c'"),
         ("nan,,3,u,4", r"row 5, column 'a' holds a missing value, the first of 2 such values"),
     ],
 )
@@ -117,7 +117,7 @@ def test_missing_values_are_named_by_row_and_column(tmp_path, line, words):
     ("reading", "words"),
     [
         (Reading(id="ag"), "no column 'ag'; there are: 'a', 'b', 'c', 'kind', 'age'. Did you mean 'age'?"),
-        (Reading(only=["kind"]), "holds 'u' among numbers"),
+        (Reading(only=["kind"]), "column 'kind' holds 'u', which is no number"),
         (Reading(drop=["a", "b", "c", "age"]), "no column holds numbers"),
         (Reading(format="xls"), "format 'xls' is not known; use one of csv"),
     ],
@@ -192,7 +192,7 @@ def test_edges(tmp_path, lines, weights):
     [
         ("a b 2\nb a 3\n", "weight from 'a' to 'b' is 2 and back 3; the heat kernel needs an undirected graph"),
         ("a b 2\nb c\n", "edge 2 is 'b c'; each line must hold two vertices"),
-        ("a b 2\nb c x\n", "edge 2 has the weight 'x'"),
+        ("a b 2\nb c x\n", "edge 2, from 'b' to 'c', has the weight 'x'"),
         ("# nothing\n", "holds no edges"),
     ],
 )
@@ -209,7 +209,7 @@ def test_graphml(tmp_path, ending):
     data = read(tmp_path / f"g.{ending}")
     assert data.names.tolist() == [str(node) for node in graph]
     np.testing.assert_array_equal(data.X.toarray(), nx.to_numpy_array(graph))
-    assert data.columns["club"].tolist() == [graph.nodes[node]["club"] for node in graph]
+    assert list(data.columns["club"]) == [graph.nodes[node]["club"] for node in graph]
     nx.write_graphml(graph.to_directed(), tmp_path / "d.graphml")
     with pytest.raises(ValueError, match="DiGraph was given; the heat kernel needs an undirected graph"):
         read(tmp_path / "d.graphml")
@@ -226,10 +226,11 @@ def test_what_is_not_of_its_format_is_refused_in_words(tmp_path, name):
 
 def test_no_pickles_are_read(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[None]], dtype=object), allow_pickle=True)
-    np.savez(tmp_path / "x.npz", X=np.array([[None]], dtype=object))
-    for name in ("x.npy", "x.npz"):
+    np.savez(tmp_path / "x.npz", X=np.array([[None]], dtype=object), Z=X)
+    np.testing.assert_array_equal(read(tmp_path / "x.npz").X, X)
+    for name, key in (("x.npy", None), ("x.npz", "X")):
         with pytest.raises(ValueError, match=r"allow_pickle=False|Python objects"):
-            read(tmp_path / name)
+            read(tmp_path / name, Reading(key=key))
 
 
 def test_standard_input_and_unknown_endings(tmp_path, monkeypatch):
@@ -312,3 +313,178 @@ def test_cells_take_their_embedding(cells):
         read(cells, Reading(labels=["age"]))
     cells.with_suffix(".h5ad.gz").write_bytes(gzip.compress(cells.read_bytes()))
     assert read(cells.with_suffix(".h5ad.gz")).X.shape == (4, 2)
+
+
+def _text(path, content):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize("first", ["0.0,0.0,1.0", "1.5,,1.0"])
+def test_no_line_of_data_is_lost(tmp_path, first):
+    path = _text(tmp_path / "t.csv", first + "\n1,2,3\n4,5,6\n")
+    if ",," in first:
+        with pytest.raises(ValueError, match="row 1, column 'x1' holds a missing value"):
+            read(path)
+    else:
+        assert read(path).X.shape == (3, 3)
+
+
+def test_whether_a_line_names_the_columns_can_be_said(tmp_path):
+    path = _text(tmp_path / "t.csv", "2019,2020,2021\n1,2,3\n4,5,6\n")
+    assert read(path).X.shape == (3, 3)
+    data = read(path, Reading(header=True))
+    assert data.features == ["2019", "2020", "2021"]
+    assert data.X.shape == (2, 3)
+
+
+def test_rows_longer_than_the_line_of_names(tmp_path):
+    with pytest.raises(ValueError, match="rows hold 3 values, and the first line names 2 columns"):
+        read(_text(tmp_path / "t.csv", "a,b\n1,2,3\n4,5,6\n"))
+    data = read(_text(tmp_path / "r.tsv", "a\tb\nr1\t2\t3\nr2\t5\t6\n"))  # as R writes its row names
+    assert data.names.tolist() == ["r1", "r2"]
+    np.testing.assert_array_equal(data.X, [[2, 3], [5, 6]])
+
+
+def test_other_separators_and_decimal_commas(tmp_path):
+    content = "a;b\n0,5;1,5\n2,5;3,5\n"
+    for text in (content, content.partition("\n")[2]):
+        with pytest.raises(ValueError, match="looks like several"):
+            read(_text(tmp_path / "t.csv", text))
+    with pytest.raises(ValueError, match=r"no column holds numbers.* --decimal ,"):
+        read(_text(tmp_path / "t.csv", content), Reading(separator="semicolon"))
+    data = read(tmp_path / "t.csv", Reading(separator="semicolon", decimal=","))
+    np.testing.assert_array_equal(data.X, [[0.5, 1.5], [2.5, 3.5]])
+    with pytest.raises(ValueError, match="--separator 'ab' is not known"):
+        Reading(separator="ab")
+
+
+def test_encodings(tmp_path):
+    path = _text(tmp_path / "t.csv", "größe,b\n1,2\n3,4\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"it is not text in utf-8.* name its --encoding"):
+        read(path)
+    assert read(path, Reading(encoding="latin-1")).features == ["größe", "b"]
+    assert read(_text(path, "\ufeffa,b\n1,2\n3,4\n")).features == ["a", "b"]
+    with pytest.raises(ValueError, match="--encoding klingon is not known"):
+        read(path, Reading(encoding="klingon"))
+
+
+def test_ids_and_labels_stay_as_they_are_written(tmp_path):
+    path = _text(tmp_path / "t.csv", "code,grp,n,x\n007,01,1,5\nNA,02,,6\n008,None,3,7\n")
+    data = read(path, Reading(id="code", labels=["grp", "n"]))
+    assert data.names.tolist() == ["007", "NA", "008"]
+    assert list(data.columns["grp"]) == ["01", "02", "None"]
+    assert data.columns["n"].tolist()[0] == 1
+    write(tmp_path / "o.csv", data.X, ["y"], names=data.names, columns=data.columns)
+    assert (tmp_path / "o.csv").read_text().splitlines()[1:3] == ["007,01,1,5.0", "NA,02,,6.0"]
+
+
+def test_columns_do_not_change_their_role(tmp_path):
+    huge = "12345678901234567890123456"
+    data = read(_text(tmp_path / "t.csv", f"a,big,flag\n1,{huge},True\n2,{huge},False\n"))
+    assert data.features == ["a", "big", "flag"]
+    assert data.X[0, 1] == float(huge)
+    with pytest.raises(ValueError, match="row 2, column 'flag' holds a missing value"):
+        read(_text(tmp_path / "t.csv", "a,flag\n1,True\n2,\n3,False\n"))
+    dates = _text(tmp_path / "t.csv", "a,d\n1,2020-01-01\n2,2020-01-02\n")
+    assert read(dates).features == ["a"]
+    with pytest.raises(ValueError, match="column 'd' holds '2020-01-01', which is no number"):
+        read(dates, Reading(only=["d"]))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [pd.Index([0, 1000, 2000, 3000], name="sample"), pd.MultiIndex.from_product([list("ab"), [1, 2]]), list("wxyz")],
+)
+def test_an_index_in_parquet_holds_ids(tmp_path, index):
+    FRAME.assign(id=1).set_axis(index).to_parquet(tmp_path / "t.parquet")
+    data = read(tmp_path / "t.parquet", Reading(drop=["id", "age"]))
+    assert data.features == ["a", "b", "c"]
+    assert len(set(data.names)) == 4
+    assert "the index holds ids" in data.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("source,target\na,b\nb,c\n", "abc"),
+        ("\ufeffa b\nb c\n", "abc"),
+        ("% one\n# two\na b 1\n# three\nb c 1\n", "abc"),
+        ("Smith, J\tb\nb\tc\n", ["Smith, J", "b", "c"]),
+    ],
+)
+def test_layouts_of_edges(tmp_path, content, names):
+    assert read(_text(tmp_path / "g.edges", content)).names.tolist() == list(names)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a b 1\nb c -1\n", "edge 2, from 'b' to 'c', has the weight '-1'; weights must be finite and not negative"),
+        ("a b l\nb c 1\n", "edge 1, from 'a' to 'b', has the weight 'l'"),
+        ("s t w\na b 1\nb c\n", "edge 2 is 'b c'"),
+        ("a b 1 2\n", "its lines have 4 parts"),
+    ],
+)
+def test_edges_that_are_none(tmp_path, content, words):
+    with pytest.raises(ValueError, match=words):
+        read(_text(tmp_path / "g.edges", content))
+
+
+def test_attributes_of_vertices_have_roles(tmp_path):
+    graph = nx.karate_club_graph()
+    nx.set_node_attributes(graph, {n: f"member {n}" for n in graph}, "who")
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    data = read(tmp_path / "g.graphml", Reading(id="who", labels=["club"]))
+    assert data.names[3] == "member 3"
+    assert list(data.columns) == ["club"]
+    with pytest.raises(ValueError, match="no attribute 'age'; there are: 'club', 'who'"):
+        read(tmp_path / "g.graphml", Reading(labels=["age"]))
+    graph.edges[0, 1]["weight"] = "heavy"
+    nx.write_graphml(graph, tmp_path / "g.graphml", infer_numeric_types=False)
+    with pytest.raises(ValueError, match=r"the edge from '0' to '1' has the weight 'heavy'|cannot be read as GraphML"):
+        read(tmp_path / "g.graphml")
+
+
+def test_damaged_archives(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", X=X)
+    whole = (tmp_path / "x.npz").read_bytes()
+    packed = gzip.compress(FRAME.to_csv().encode())
+    for name, content in {
+        "cut.npz": whole[:100],
+        "flip.npz": whole[:60] + bytes([whole[60] ^ 255]) + whole[61:],
+        "flip.csv.gz": packed[:30] + bytes([packed[30] ^ 255]) + packed[31:],
+    }.items():
+        with pytest.raises(ValueError, match=name):
+            read(_text(tmp_path / name, content))
+
+
+@pytest.mark.parametrize(
+    ("name", "reading", "option"),
+    [
+        ("x.npy", Reading(key="z"), "--key"),
+        ("x.npy", Reading(labels=["a"]), "--label"),
+        ("g.edges", Reading(only=["a"]), "--only"),
+        ("t.parquet", Reading(separator=";"), "--separator"),
+    ],
+)
+def test_what_means_nothing_to_a_format_is_refused(tmp_path, name, reading, option):
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f"{option} was given, which means nothing for"):
+        read(tmp_path / name, reading)
+
+
+def test_archives_keep_columns_whatever_they_are_called(tmp_path):
+    days = np.array(["2020-01-01", "NaT", "2020-01-03", "2020-01-04"], dtype="M8[D]")
+    columns = {
+        "Y": np.arange(4),
+        "id": np.arange(4),
+        "file": [1.5, 2, 3, 4],
+        "day": days,
+        "kind": ["u", None, np.nan, "v"],
+    }
+    write(tmp_path / "y.npz", Y, ["y0", "y1"], names=NAMES, columns=columns)
+    with np.load(tmp_path / "y.npz") as held:
+        assert set(held.files) == {"Y", "id", "Y (input)", "id (input)", "file (input)", "day", "kind"}
+        assert held["day"].tolist() == ["2020-01-01", "", "2020-01-03", "2020-01-04"]
+        assert held["kind"].tolist() == ["u", "", "", "v"]

@@ -257,9 +257,10 @@ def toy_tables(toy, tmp_path_factory):
 def test_every_figure_is_drawn_from_its_tables_alone(name, toy_tables, tmp_path):
     figure = FIGURES[name]
     tables = {needed: toy_tables[needed] for needed in figure.experiments}
-    written = save(draw(figure, tables), tmp_path / name, FORMATS)
-    assert [p.suffix for p in written] == [".svg", ".png", ".pdf"]
-    image = imread(written[1])
+    formats = FORMATS if name in ("circle", "karhunen_loeve") else ("png",)  # the others differ in what is drawn alone
+    written = save(draw(figure, tables), tmp_path / name, formats)
+    assert [p.suffix for p in written] == [f".{one}" for one in formats]
+    image = imread(tmp_path / f"{name}.png")
     assert min(image.shape[:2]) > 300
     assert len(np.unique(image.reshape(-1, image.shape[2]), axis=0)) > 10
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._typing import FloatArray, IntArray
 
-__all__ = ["Groups", "Numbers", "read_colors"]
+__all__ = ["Groups", "Numbers", "as_vector", "is_missing", "read_colors"]
 
 # Whole numbers of at most so many different values are taken for labels.
 _FEW_VALUES = 20
@@ -74,13 +74,16 @@ def read_colors(
     names: Any = None,
     categorical: bool | None = None,
     label: str | None = None,
+    most_groups: int = _MOST_GROUPS,
+    what: str = "color",
 ) -> Numbers | Groups | None:
     """Find out what is to be shown by colour.
 
     Parameters
     ----------
     color : array-like of shape (n,), mapping, or None
-        Numbers, or names of groups; None and NaN are missing. A mapping goes from the names of samples to values.
+        Numbers, or names of groups; dates are names. None and NaN are missing. A mapping goes from the names of samples
+        to values.
     n : int
         Number of points.
     names : sequence of length n, optional
@@ -90,6 +93,10 @@ def read_colors(
         values.
     label : str, optional
         By default the name of a pandas or polars series.
+    most_groups : int
+        Smaller groups beyond so many are joined.
+    what : str
+        What errors call the values.
 
     Returns
     -------
@@ -97,14 +104,16 @@ def read_colors(
     """
     if color is None:
         return None
-    values, order = _values(color, n, names)
+    values, order = _values(color, n, names, what)
     label = str(label if label is not None else (getattr(color, "name", None) or ""))
-    missing = np.zeros(n, dtype=bool) if values.dtype.kind in "biuU" else _missing(values)
+    missing = is_missing(values)
+    if values.dtype.kind in "mM":
+        values = np.datetime_as_string(values) if values.dtype.kind == "M" else values.astype(str)
     numeric, whole = (_all_are(kind, values, missing) for kind in (Real, Integral))
     few = whole and len(set(values[~missing].tolist())) <= _FEW_VALUES
     grouped = order is not None or few or not numeric
     if categorical if categorical is not None else grouped:
-        return _groups(values, missing, order, label)
+        return _groups(values, missing, order, label, most_groups)
     if not numeric:
         raise ValueError(
             f"categorical=False was given with colours such as {values[~missing].tolist()[0]!r}; a scale of colours "
@@ -116,7 +125,23 @@ def read_colors(
     return Numbers(numbers, label)
 
 
-def _values(color: Any, n: int, names: Any) -> tuple[NDArray[Any], list[Any] | None]:
+def as_vector(values: Any, n: int, what: str) -> NDArray[Any]:
+    """Values of any kind as an array (n,): of a mixture, each as it is."""
+    if isinstance(values, (str, bytes)):
+        raise ValueError(f"{what} was given as {values!r}; give a value for each of the {n} points.")
+    if isinstance(values, (list, tuple)) and not all(isinstance(one, (Real, np.generic)) for one in values):
+        found: NDArray[Any] = np.fromiter(values, dtype=object, count=len(values))
+    else:
+        found = np.asarray(values)
+    if found.shape != (n,):
+        raise ValueError(
+            f"{what} was given as {type(values).__name__} of shape {found.shape}; it must have one value for each of "
+            f"the {n} points."
+        )
+    return found
+
+
+def _values(color: Any, n: int, names: Any, what: str) -> tuple[NDArray[Any], list[Any] | None]:
     """Colours as an array (n,), and the order of categories where pandas knows one."""
     if isinstance(color, Mapping):
         if names is None:
@@ -132,12 +157,9 @@ def _values(color: Any, n: int, names: Any) -> tuple[NDArray[Any], list[Any] | N
         color = np.fromiter((color[name] for name in names), dtype=object, count=n)
     categories: Any = getattr(getattr(color, "dtype", None), "categories", None)
     order = categories.tolist() if hasattr(categories, "tolist") else None  # polars has categories without an order
-    values = np.asarray(color, dtype=None if order is None else object)
-    if values.shape != (n,) or values.dtype.kind not in "biufUO":
-        raise ValueError(
-            f"color was given as {type(color).__name__} of shape {values.shape} and dtype {values.dtype}; it must have "
-            f"one value for each of the {n} points: a number, or the name of a group."
-        )
+    values = as_vector(color if order is None else np.asarray(color, dtype=object), n, what)
+    if values.dtype.kind not in "biufUOmM":
+        raise ValueError(f"{what} holds {values.dtype}; values must be numbers, or the names of groups.")
     return values, order
 
 
@@ -148,11 +170,13 @@ def _all_are(kind: type, values: NDArray[Any], missing: NDArray[np.bool_]) -> bo
     return values.dtype.kind in ("iu" if kind is Integral else "iuf")
 
 
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where an array of numbers or objects holds nothing."""
-    if values.dtype.kind == "f":
-        missing: NDArray[np.bool_] = np.isnan(values)
+def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where an array holds nothing: None, NaN, NaT or the NA of pandas."""
+    if values.dtype.kind in "fmM":
+        missing: NDArray[np.bool_] = np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
         return missing
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
     return np.fromiter((_is_nothing(x) for x in values), dtype=bool, count=len(values))
 
 
@@ -162,13 +186,13 @@ def _is_nothing(x: Any) -> bool:
     )
 
 
-def _groups(values: NDArray[Any], missing: NDArray[np.bool_], order: list[Any] | None, label: str) -> Groups:
+def _groups(values: NDArray[Any], missing: NDArray[np.bool_], order: list[Any] | None, label: str, most: int) -> Groups:
     counts = Counter(values[~missing].tolist())
     order = sorted(counts, key=_rank) if order is None else [one for one in order if one in counts]
     n_joined = 0
-    if len(order) > _MOST_GROUPS:
-        largest = {one for one, _ in counts.most_common(_MOST_GROUPS)}
-        n_joined = len(order) - _MOST_GROUPS
+    if len(order) > most:
+        largest = {one for one, _ in counts.most_common(most)}
+        n_joined = len(order) - most
         order = [one for one in order if one in largest]
     number = {one: code for code, one in enumerate(order)}
     codes = np.full(len(values), -1)

@@ -275,7 +275,7 @@ def alike(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
     other : fitted estimator
     """
     shared = {field.name: getattr(model, field.name) for field in fields(KernelOptions)}
-    seeded = {} if method is DiffusionMaps else {"random_state": getattr(model, "seed_", 0)}
+    seeded = {} if issubclass(method, DiffusionMaps) else {"random_state": getattr(model, "seed_", 0)}
     if type(model) is method:
         parameters = _own_parameters(model, n_components) | parameters
     other = method(n_components, power=model.power_, **shared | seeded | parameters)
@@ -293,7 +293,8 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
         "GaussianProcessEmbedding": ("sketch", "trivial"),
         "HeatSketch": ("objective", "init", "n_steps", "n_rounds", "patience", "regularization"),
     }
-    found = {name: getattr(model, name) for name in kept[type(model).__name__]}
+    kind = next(name for name, kind in ESTIMATORS.items() if isinstance(model, kind))  # a subclass has the same ones
+    found = {name: getattr(model, name) for name in kept[kind]}
     for name, default in (("sketch", "gaussian"), ("init", "auto")):
         if np.ndim(found.get(name, default)) == 2:
             found[name] = default  # an array has a column for each component

@@ -146,15 +146,19 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             f"{document.get('heatsketch')}; this is heatsketch {__version__}, which reads version {_VERSION}. Install "
             "a later heatsketch."
         )
-    kind = ESTIMATORS.get(str(document.get("estimator")))
     try:
-        if kind is None:
-            raise ValueError(f"it holds a {document.get('estimator')!r}")
-        model = kind(**document["parameters"])
-        kernel, fitted = _restored(document["kernel"], model._kernel_options()), document["fitted"]
-        _check_shapes(kernel, fitted)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        return _restored(document)
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError, NotImplementedError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _restored(document: dict[str, Any]) -> Any:
+    kind = ESTIMATORS.get(str(document.get("estimator")))
+    if kind is None:
+        raise ValueError(f"it holds a {document.get('estimator')!r}")
+    model = kind(**document["parameters"])
+    kernel, fitted = _restored_kernel(document["kernel"], model._kernel_options()), document["fitted"]
+    _check_fitted(kind, kernel, fitted)
     model._set_kernel(kernel)
     for name, value in fitted.items():
         setattr(model, name, value)
@@ -184,27 +188,41 @@ def _kernel_entries(kernel: HeatKernel) -> dict[str, Any]:
     }
 
 
-def _restored(entries: dict[str, Any], options: KernelOptions) -> HeatKernel:
+def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKernel:
     """The kernel from its entries in a file: its scaling as it was found, its affinity made again."""
     X, scaling = entries["X"], entries["scaling"]
     if not isinstance(scaling, Scaling) or not (isinstance(X, np.ndarray) or issparse(X)) or X.ndim != 2:
         raise ValueError("the kernel has no points or no scaling")
+    dtype = np.dtype(entries["dtype"])
+    if dtype not in (np.float32, np.float64) or not np.isfinite(X.data if issparse(X) else X).all():
+        raise ValueError(f"the kernel is in {dtype}, or its points are not finite")
     found: dict[str, Any] = {"n_neighbors": entries["n_neighbors"]}
     if options.affinity != "precomputed":
         found["bandwidth"] = entries["bandwidth"]
     kept = {field.name: getattr(options, field.name) for field in fields(options)}
-    affinity, _ = build_affinity(X, KernelOptions(**kept | found), np.dtype(entries["dtype"]))
+    affinity, _ = build_affinity(X, KernelOptions(**kept | found), dtype)
     return HeatKernel.from_affinity(affinity, scaling, entries["rule"])
 
 
-def _check_shapes(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
-    """Refuse arrays that do not belong together: compiled code does not look again."""
+def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> None:
+    """Refuse what does not belong together: compiled code does not look again, and methods must stay what they are."""
     n, scaling = kernel.shape[0], kernel.scaling
     assert scaling is not None
-    for name in ("scale", "trivial", "left", "reference"):
-        if np.shape(getattr(scaling, name)) != (n,):
-            raise ValueError(f"{name} has shape {np.shape(getattr(scaling, name))} for {n} samples")
+    for name in ("scale", "trivial", "left", "reference", "row_weight"):
+        values = getattr(scaling, name)
+        if name == "row_weight" and values is None:
+            continue
+        if np.shape(values) != (n,) or not np.isfinite(values).all():
+            raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
     columns = int(fitted["n_components_"])
     for name in ("embedding_", "_coefficients"):
         if np.shape(fitted[name]) != (n, columns) or fitted[name].dtype.kind != "f":
             raise ValueError(f"{name} has shape {np.shape(fitted[name])} for {n} samples and {columns} components")
+    for name in fitted:
+        if name.startswith("__") or (hasattr(kind, name) and name != "_sample_names") or name in _DERIVED:
+            raise ValueError(f"it holds a {name!r}, which is no attribute of a fit")
+    if not isinstance(fitted.get("power_choice_"), (ChosenPower, type(None))):
+        raise ValueError("power_choice_ is of another kind")
+    names = fitted.get("_sample_names")
+    if names is not None and (not isinstance(names, list) or len(names) != n):
+        raise ValueError(f"there are not {n} names of samples")

@@ -17,7 +17,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     OSError
-        If its folder is not there or not writable, or if it names a folder.
+        If its folder is not there, if it or its folder may not be written to, or if it names a folder.
     """
     path = Path(path)
     if path.is_dir():
@@ -25,6 +25,8 @@ def writable(path: str | os.PathLike[str]) -> Path:
     folder = path.resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}; make it first.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: it is there, and may only be read.")
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{path} cannot be written: the folder {folder} is not writable.")
     return path

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._typing import FloatArray
+from .coloring import is_missing
 from .extras import optional
 from .outputs import whole, writable
 
@@ -107,17 +108,25 @@ def write(
 
 
 def _frame(Y: FloatArray, components: Sequence[str], names: Any, columns: Mapping[str, Any]) -> Any:
-    import pandas as pd  # noqa: PLC0415
-
+    pd = optional("pandas", "write tables")
     ids = np.arange(len(Y)) if names is None else names
-    clash = {"id", *components} & set(columns)
-    aside = {f"{name} (input)" if name in clash else name: values for name, values in columns.items()}
-    return pd.DataFrame({"id": ids} | aside | {name: Y[:, j] for j, name in enumerate(components)})
+    aside = _renamed(columns, {"id", *components})
+    return pd.DataFrame(
+        {"id": ids}
+        | {name: np.asarray(values) for name, values in aside.items()}
+        | {name: Y[:, j] for j, name in enumerate(components)}
+    )
+
+
+def _renamed(columns: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
+    """Columns of the input, with other names where ours are taken."""
+    return {f"{name} (input)" if name in taken else name: values for name, values in columns.items()}
 
 
 def _write_npz(target: Path, Y: FloatArray, names: Any, columns: Mapping[str, Any]) -> None:
     """Y, ids and columns as plain arrays: words as NumPy's own strings, so that reading needs no pickle."""
-    arrays: dict[str, Any] = {name: _plain(values) for name, values in columns.items()}
+    # "file" is what the function that writes calls its first argument.
+    arrays = {name: _plain(values) for name, values in _renamed(columns, {"Y", "id", "file"}).items()}
     if names is not None:
         arrays["id"] = _plain(names)
     with target.open("wb") as file:
@@ -125,5 +134,10 @@ def _write_npz(target: Path, Y: FloatArray, names: Any, columns: Mapping[str, An
 
 
 def _plain(values: Any) -> Any:
+    """Numbers as they are; anything else as words, empty where nothing is."""
     array = np.asarray(values)
-    return array if array.dtype.kind in "biuf" else np.array(["" if v is None else str(v) for v in array.tolist()])
+    if array.dtype.kind in "biuf":
+        return array
+    missing = is_missing(array)
+    words = np.datetime_as_string(array) if array.dtype.kind == "M" else array.tolist()
+    return np.array(["" if gone else str(word) for word, gone in zip(words, missing, strict=True)])

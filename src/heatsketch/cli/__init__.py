@@ -14,7 +14,7 @@ from rich.markup import escape
 from .._version import __version__
 from ..experiments.errors import ReproductionError
 from .ask import compare, diagnose, estimate
-from .console import FAILED, err, interruptible, out, warn_here
+from .console import FAILED, err, interruptible, notes, out, warnings_as_notes
 from .datasets import datasets
 from .embed import embed, report, transform
 from .reproduce import reproduce
@@ -56,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # rather a question mark than no report
     try:
-        with interruptible(), warn_here(quiet=bool({"-q", "--quiet"} & set(arguments))):
+        notes.quiet = False
+        with interruptible(), warnings_as_notes():
             app(list(arguments))
     except (ReproductionError, OSError, ImportError, ValueError, TypeError, MemoryError) as failure:
         if os.environ.get("HEATSKETCH_TRACEBACK"):

@@ -9,7 +9,7 @@ import typer
 
 from .console import FINDINGS, note, out, print_json
 from .embed import Input, _read
-from .options import InputOptions, KernelOptions, MethodOptions, VoiceOptions, takes
+from .options import InputOptions, KernelOptions, MethodOptions, VoiceOptions, graph_options, number_or_word, takes
 
 __all__ = ["compare", "diagnose", "estimate"]
 
@@ -40,6 +40,8 @@ def estimate(
 
     if (source is None) == (shape is None):
         raise ValueError("give a file, or --shape ROWS,COLUMNS, and not both.")
+    if dtype is not None and shape is None:
+        raise ValueError("--dtype was given with a file, which has its own; it goes with --shape.")
     parameters = {name: kernel.parameters[name] for name in kernel.parameters if name in _FORETOLD}
     if strange := sorted(kernel.parameters.keys() - _FORETOLD):
         raise ValueError(f"--{strange[0].replace('_', '-')} does not change the estimate; leave it out.")
@@ -47,9 +49,9 @@ def estimate(
         what: Any = _shape(shape)
     else:
         assert source is not None
-        data = _read(source, reads, voice)
-        what, dtype = data.X, None
-        parameters |= {"affinity": "precomputed"} if data.is_graph else {}
+        data = _read(source, reads)
+        what = data.X
+        parameters |= graph_options(parameters) if data.is_graph else {}
     found = foretell(what, n_components=n_components, power=power, dtype=dtype, **parameters)
     if voice.as_json:
         print_json(vars(found))
@@ -82,21 +84,25 @@ def diagnose(
 
     [bold]Of a file:[/] heatsketch diagnose digits.csv --label digit
 
-    [bold]Of a model, in a script:[/] heatsketch diagnose digits.heatsketch --strict --quiet
+    [bold]Of a model, in a script:[/] heatsketch diagnose digits.heatsketch --strict --json
     """
     model: Any
     if Path(source).suffix == ".heatsketch":
         from ..models import load_model  # noqa: PLC0415
 
+        idle = [*reads.given, *kernel.parameters, *(["method"] if method != MethodOptions() else [])]
+        if idle:
+            option = idle[0].replace("_", "-")
+            raise ValueError(f"--{option} was given with a saved model, which has its own; leave it out.")
         model = load_model(source).set_params(verbose=not voice.quiet)
     else:
-        data = _read(source, reads, voice)
+        data = _read(source, reads)
         model = method.estimator(kernel, data, verbose=not voice.quiet).fit(data.points)
     found = model.diagnose()
     harmful = any(finding.harmful for finding in found)
     if voice.as_json:
         print_json({"input": source, "harmful": harmful, "findings": [vars(finding) for finding in found]})
-    elif not voice.quiet:
+    else:
         out.print(str(found), markup=False, soft_wrap=True)
     if strict and harmful:
         raise typer.Exit(FINDINGS)
@@ -131,12 +137,11 @@ def compare(
     from ..drawing import check_picture, save_picture  # noqa: PLC0415
     from ..lineup import compare_embeddings  # noqa: PLC0415
     from ..outputs import writable  # noqa: PLC0415
-    from .options import number_or_word  # noqa: PLC0415
 
     if picture is not None:
         check_picture(writable(picture))
-    data = _read(source, reads, voice)
-    options = kernel.parameters | ({"affinity": "precomputed"} if data.is_graph else {})
+    data = _read(source, reads)
+    options = kernel.parameters | (graph_options(kernel.parameters) if data.is_graph else {})
     found = compare_embeddings(
         data.points,
         n_components,
@@ -156,4 +161,4 @@ def compare(
         return
     out.print(str(found), markup=False, soft_wrap=True)
     if picture is not None:
-        note(f"Wrote {picture}.", voice.quiet)
+        note(f"Wrote {picture}.")

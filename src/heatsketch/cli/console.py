@@ -22,23 +22,25 @@ __all__ = [
     "err",
     "interruptible",
     "note",
+    "notes",
     "out",
     "print_json",
     "table",
-    "warn_here",
+    "warnings_as_notes",
 ]
 
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+# Notes and warnings, which --quiet leaves out.
+notes = Console(stderr=True, highlight=False)
 
 # Exit codes beside 0: something the user can mend; what `diagnose --strict` found; an interrupt, as shells have it.
 # (2, a command that is not understood, is typer's.)
 FAILED, FINDINGS, INTERRUPTED = 1, 3, 130
 
 
-def note(text: str, quiet: bool) -> None:
+def note(text: str) -> None:
     """Tell something that is worth knowing."""
-    if not quiet:
-        err.print(escape(text), soft_wrap=True)
+    notes.print(escape(text), soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -64,20 +66,17 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 @contextmanager
-def warn_here(quiet: bool) -> Iterator[None]:
-    """Show warnings as sentences rather than as places in the code; none if `quiet`."""
+def warnings_as_notes() -> Iterator[None]:
+    """Show warnings as sentences rather than as places in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        err.print(f"[yellow]Warning:[/] {escape(str(message))}", soft_wrap=True)
+        notes.print(f"[yellow]Warning:[/] {escape(str(message))}", soft_wrap=True)
 
     with warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore")
-        else:
-            warnings.simplefilter("default")
-            for chatter in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning):
-                warnings.simplefilter("ignore", chatter)  # nothing that a user of the command can act on
-            warnings.showwarning = show
+        warnings.simplefilter("default")
+        for chatter in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning):
+            warnings.simplefilter("ignore", chatter)  # nothing that a user of the command can act on
+        warnings.showwarning = show
         yield
 
 

@@ -54,6 +54,8 @@ def datasets(
     check_known([name], list(_SETS), "data set")
     if output is None:
         raise ValueError(f"no output was named; use -o {name}.csv, or -o - for standard output.")
+    if output == "-" and voice.as_json:
+        raise ValueError("-o - and --json both write to standard output; choose one.")
     check_output(output)
     X, features, columns = _made(name, samples, seed)
     write(output, X, features, columns=columns)
@@ -61,7 +63,7 @@ def datasets(
         print_json({"name": name, "rows": len(X), "columns": X.shape[1], "output": output})
     else:
         beside = f", and {', '.join(columns)}" if columns else ""
-        note(f"Wrote {output}: {len(X)} rows, {X.shape[1]} columns{beside}.", voice.quiet)
+        note(f"Wrote {output}: {len(X)} rows, {X.shape[1]} columns{beside}.")
 
 
 def _made(name: str, samples: int | None, seed: int) -> tuple[Any, list[str], dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,8 +74,11 @@ def embed(
     """
     from ..writers import check_output, write  # noqa: PLC0415
 
-    _check_targets(output, page, save, voice)
-    data = _read(source, reads, voice)
+    _check_targets(source, output, page, save, voice)
+    if title is not None and page is None:
+        raise ValueError("--title was given without --report; it is the title of the page.")
+    data = _read(source, reads)
+    _note_square(data, kernel)
     if output is not None:
         check_output(output, cells=data.source is not None)
     model = method.estimator(kernel, data, verbose=not voice.quiet)
@@ -83,6 +87,7 @@ def embed(
     start = time.perf_counter()
     model.fit(data.points)
     seconds = time.perf_counter() - start
+    model._call_samples(data.names)
     if output is not None:
         names = list(model.get_feature_names_out())
         write(output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
@@ -97,7 +102,7 @@ def embed(
     if voice.as_json:
         print_json(outcome)
     else:
-        note(_in_words(outcome), voice.quiet)
+        note(_in_words(outcome))
 
 
 @takes(reads=InputOptions, voice=VoiceOptions)
@@ -116,27 +121,22 @@ def transform(
     [bold]Place new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
     from ..models import load_model  # noqa: PLC0415
-    from ..readers import read  # noqa: PLC0415
-    from ..readers.data import check_known  # noqa: PLC0415
     from ..writers import check_output, write  # noqa: PLC0415
 
     if output is None:
         raise ValueError("no output was named; use -o FILE, or -o - for standard output.")
-    _check_targets(output, None, None, voice)
+    _check_targets(source, output, None, None, voice)
     model = load_model(stored)
-    data = read(source, reads.reading_of(list(getattr(model, "feature_names_in_", ()))))
-    if data.features is not None and hasattr(model, "feature_names_in_"):
-        check_known(model.feature_names_in_, data.features)
+    data, points = _new_points(model, source, reads)
     check_output(output, cells=data.source is not None)
-    points = data.points if hasattr(model, "feature_names_in_") else data.X
     model.set_params(verbose=not voice.quiet).set_output(transform="default")
-    Y = model.transform(points)
+    Y = _placed(model, data, source) if data.is_graph else model.transform(points)
     names = list(model.get_feature_names_out())
     write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
     if voice.as_json:
         print_json({"model": str(stored), "input": source, "rows": len(Y), "components": Y.shape[1], "output": output})
     else:
-        note(f"Wrote {output}: {len(Y)} rows, {Y.shape[1]} components.", voice.quiet)
+        note(f"Wrote {output}: {len(Y)} rows, {Y.shape[1]} components.")
 
 
 @takes(reads=InputOptions, voice=VoiceOptions)
@@ -158,10 +158,12 @@ def report(
     """
     from ..models import load_model  # noqa: PLC0415
 
-    _check_targets(None, page, None, voice)
+    _check_targets(source, None, page, None, voice)
+    if source is None and reads.given:
+        raise ValueError(f"--{reads.given[0]} was given without --data; name the file that was embedded.")
     _require_report()
     model = load_model(stored)
-    data = None if source is None else _read(source, reads, voice)
+    data = None if source is None else _read(source, reads)
     if data is not None and data.X.shape[0] != model.embedding_.shape[0]:
         raise ValueError(
             f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; give the "
@@ -172,11 +174,13 @@ def report(
     if voice.as_json:
         print_json({"model": str(stored), "report": str(page)})
     else:
-        note(f"Wrote {page}.", voice.quiet)
+        note(f"Wrote {page}.")
 
 
-def _check_targets(output: str | None, page: Path | None, save: Path | None, voice: VoiceOptions) -> None:
-    """Refuse outputs that cannot be written, before any work."""
+def _check_targets(
+    source: str | None, output: str | None, page: Path | None, save: Path | None, voice: VoiceOptions
+) -> None:
+    """Refuse outputs that cannot be written, or would take the place of the input, before any work."""
     from ..outputs import writable  # noqa: PLC0415
     from ..writers import check_output  # noqa: PLC0415
 
@@ -189,9 +193,63 @@ def _check_targets(output: str | None, page: Path | None, save: Path | None, voi
     for path in (page, save):
         if path is not None:
             writable(path)
-    named = [str(Path(path).resolve()) for path in (output, page, save) if path is not None and path != "-"]
+    named = [Path(path).resolve() for path in (output, page, save) if path is not None and path != "-"]
     if len(set(named)) < len(named):
         raise ValueError(f"{named[0]} was named for two outputs; each needs a file of its own.")
+    # Cells keep all that they have when an embedding is added to them.
+    if source is not None and Path(source).resolve() in named and not str(source).endswith(".h5ad"):
+        raise ValueError(f"{source} is the input, which would be lost; name another file for the output.")
+
+
+def _note_square(data: Data, kernel: KernelOptions) -> None:
+    """Say how a square matrix is taken, which may be a graph or distances."""
+    given = kernel.parameters
+    if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & given.keys():
+        note(
+            "the input is square, and its rows are taken as points; say --affinity precomputed or --metric precomputed "
+            "if it holds affinities or distances."
+        )
+
+
+def _new_points(model: Any, source: str, reads: InputOptions) -> tuple[Data, Any]:
+    """Points for a model: columns by name where both have names, else in their order."""
+    from ..readers import FORMATS, format_of  # noqa: PLC0415
+
+    features = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    named = "only" in FORMATS[format_of(source, reads.format)].options
+    data = _read(source, replace(reads, only=reads.only or features) if named and features else reads)
+    if not features or data.features is not None:
+        return data, data.points if features else data.X
+    if data.X.shape[1] != len(features):
+        raise ValueError(f"{source} has {data.X.shape[1]} columns, and the model was fitted to {len(features)}.")
+    import pandas as pd  # noqa: PLC0415
+
+    note(f"{source} has no names of columns; they are taken in the order of the model's")
+    return data, pd.DataFrame(data.X.toarray() if hasattr(data.X, "toarray") else data.X, columns=features)
+
+
+def _placed(model: Any, data: Data, source: str) -> Any:
+    """Vertices of a graph, by their names: where the model has them, or else by their edges to those that it has."""
+    import numpy as np  # noqa: PLC0415
+
+    place = {str(name): column for column, name in enumerate(model.sample_names_)}
+    columns = np.array([place.get(str(name), -1) for name in data.names])
+    known = columns >= 0
+    if model.affinity != "precomputed" or not known.any():
+        raise ValueError(f"{source} is a graph of which no vertex is one that the model was fitted to.")
+    Y = model.embedding_[columns]
+    if not known.all():
+        rows = data.X[~known][:, known].tocoo()
+        shape = (rows.shape[0], len(place))
+        weights = type(rows)((rows.data, (rows.row, columns[known][rows.col])), shape=shape).tocsr()
+        alone = np.flatnonzero(np.diff(weights.indptr) == 0)
+        if len(alone):
+            name = np.asarray(data.names)[~known][alone[0]]
+            raise ValueError(
+                f"{source}: vertex {name!r} has no edge to one that the model was fitted to; leave it out."
+            )
+        Y[~known] = model.transform(weights)
+    return Y
 
 
 def _require_report() -> None:
@@ -201,12 +259,12 @@ def _require_report() -> None:
     plotly_script()
 
 
-def _read(source: str, reads: InputOptions, voice: VoiceOptions) -> Data:
+def _read(source: str, reads: InputOptions) -> Data:
     from ..readers import read  # noqa: PLC0415
 
     data = read(source, reads.reading)
     for remark in data.notes:
-        note(remark, voice.quiet)
+        note(remark)
     return data
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from .console import notes
+
 if TYPE_CHECKING:
     from ..readers import Data, Reading
 
-__all__ = ["InputOptions", "KernelOptions", "MethodOptions", "VoiceOptions", "number_or_word", "takes"]
+__all__ = ["InputOptions", "KernelOptions", "MethodOptions", "VoiceOptions", "graph_options", "number_or_word", "takes"]
 
 F = TypeVar("F", bound=Callable[..., None])
 
+# Options of a kernel that say how affinities are made from points.
+_OF_POINTS = ("bandwidth", "bandwidth_neighbor", "n_neighbors", "cutoff", "metric", "metric_params")
 _INPUT, _KERNEL, _METHOD, _VOICE = "Input", "Kernel", "Embedding", "Output"
 
 
@@ -86,6 +90,21 @@ class InputOptions:
             help="Between columns of a text file: comma, tab, space, semicolon or a character.", rich_help_panel=_INPUT
         ),
     ] = None
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal point of a text file, such as a comma.", rich_help_panel=_INPUT)
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of a text file; UTF-8 by default.", rich_help_panel=_INPUT)
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line of a text file names its columns; by default it does unless it holds numbers.",
+            rich_help_panel=_INPUT,
+            show_default=False,
+        ),
+    ] = None
     key: Annotated[
         str | None,
         typer.Option(
@@ -98,13 +117,13 @@ class InputOptions:
         """The same for the readers."""
         from ..readers import Reading  # noqa: PLC0415
 
-        return Reading(
-            self.format, self.id, self.label or (), self.drop or (), self.only or (), self.separator, self.key
-        )
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "label"}
+        return Reading(labels=self.label or (), **given | {"drop": self.drop or (), "only": self.only or ()})
 
-    def reading_of(self, features: list[str]) -> Reading:
-        """The same for points whose features are known by name, if they are."""
-        return replace(self, only=self.only or features).reading
+    @property
+    def given(self) -> list[str]:
+        """Names of the options that were given."""
+        return list(_given(self))
 
 
 def _text(words: str, panel: str, *names: str, metavar: str | None = None) -> Any:
@@ -220,25 +239,40 @@ class MethodOptions:
             raise ValueError(
                 f"{option} was given, which --method {self.method} does not have; see heatsketch embed --help."
             )
-        if data is not None and data.is_graph and given.setdefault("affinity", "precomputed") != "precomputed":
-            raise ValueError(f"--affinity {given['affinity']} was given for a graph; leave it out.")
+        if data is not None and data.is_graph:
+            given |= graph_options(given)
         return kind(**given)
+
+
+def graph_options(given: dict[str, Any]) -> dict[str, Any]:
+    """What a graph needs; options that mean nothing to one are refused."""
+    idle = [name for name in _OF_POINTS if name in given]
+    if idle or given.get("affinity", "precomputed") != "precomputed":
+        option = (idle or ["affinity"])[0].replace("_", "-")
+        raise ValueError(f"--{option} was given for a graph, whose weights are its affinities; leave it out.")
+    return {"affinity": "precomputed"}
 
 
 @dataclass(frozen=True)
 class VoiceOptions:
     """What a command says."""
 
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.", rich_help_panel=_VOICE)] = False
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Show no progress, notes or warnings.", rich_help_panel=_VOICE),
+    ] = False
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as JSON on standard output.", rich_help_panel=_VOICE)
     ] = False
+
+    def __post_init__(self) -> None:
+        notes.quiet = self.quiet
 
 
 def _given(options: Any) -> dict[str, Any]:
     """The options that are not left to the estimator."""
     values = {f.name: getattr(options, f.name) for f in fields(options)}
-    return {name: value for name, value in values.items() if value not in (None, [])}
+    return {name: value for name, value in values.items() if value is not None and value != []}
 
 
 def number_or_word(text: str) -> int | float | str:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .console import INTERRUPTED, err, out
+from .console import INTERRUPTED, err, notes, out
 
 if TYPE_CHECKING:
     from ..experiments.experiment import Experiment
@@ -60,6 +60,7 @@ def reproduce(
     """
     from ..experiments.figures import find_figures, plan  # noqa: PLC0415
 
+    notes.quiet = quiet
     chosen = find_figures(figures or ())
     if list_figures:
         _list_figures(chosen)

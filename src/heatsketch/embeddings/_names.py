@@ -47,6 +47,10 @@ class Names:
         # One by one, for names may be tuples, of which NumPy would make a table.
         return np.fromiter(names, dtype=object, count=len(names)) if isinstance(names, list) else names.to_numpy()
 
+    def _call_samples(self, names: Any) -> None:
+        """Remember names that did not come with X."""
+        self._sample_names = None if names is None else [str(name) for name in names]
+
     def to_dict(self) -> dict[Hashable, FloatArray]:
         """The embedding as a dictionary from the name of a sample to its coordinates.
 

@@ -7,9 +7,10 @@ import io
 import os
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,23 +26,38 @@ __all__ = ["FORMATS", "Data", "Reading", "format_of", "read"]
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: its endings, its reader, and whether that wants the name of a file rather than an open one."""
+    """A kind of file.
+
+    Attributes
+    ----------
+    endings : tuple of str
+    read : callable
+    options : set of str
+        Fields of `Reading` that mean something to it.
+    by_name : bool
+        Whether its reader wants the name of a file rather than an open one.
+    """
 
     endings: tuple[str, ...]
     read: Callable[[Any, Reading], Data]
+    options: frozenset[str] = frozenset()
     by_name: bool = False
 
 
+_ROLES = frozenset({"id", "labels", "drop"})
+_TABLE = _ROLES | {"only"}
+_TEXT = frozenset({"separator", "encoding"})
 FORMATS = {
-    "csv": Format((".csv",), partial(read_text, separator=",")),
-    "tsv": Format((".tsv", ".tab"), partial(read_text, separator="\t")),
-    "parquet": Format((".parquet", ".pq"), read_parquet),
+    "csv": Format((".csv",), partial(read_text, separator=","), _TABLE | _TEXT | {"decimal", "header"}),
+    "tsv": Format((".tsv", ".tab"), partial(read_text, separator="\t"), _TABLE | _TEXT | {"decimal", "header"}),
+    "parquet": Format((".parquet", ".pq"), read_parquet, _TABLE),
     "npy": Format((".npy",), read_npy, by_name=True),
-    "npz": Format((".npz",), read_npz),
-    "mtx": Format((".mtx",), read_mtx, by_name=True),  # from an open file, SciPy ends the process on some noise
-    "h5ad": Format((".h5ad",), read_h5ad, by_name=True),
-    "edges": Format((".edges", ".edgelist"), read_edges),
-    "graphml": Format((".graphml",), read_graphml),
+    "npz": Format((".npz",), read_npz, _ROLES | {"key"}),
+    # From an open file SciPy ends the process on some noise.
+    "mtx": Format((".mtx",), read_mtx, by_name=True),
+    "h5ad": Format((".h5ad",), read_h5ad, _ROLES | {"key"}, by_name=True),
+    "edges": Format((".edges", ".edgelist"), read_edges, _TEXT),
+    "graphml": Format((".graphml",), read_graphml, _ROLES),
 }
 _GZIP = b"\x1f\x8b"
 
@@ -101,16 +117,27 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     (['width', 'height'], (2, 2), ['kind'])
     """
     reading = reading or Reading()
-    kind = FORMATS[format_of(path, reading.format)]
+    name = format_of(path, reading.format)
+    kind = FORMATS[name]
+    _refuse_idle(reading, name)
     shown = "standard input" if str(path) == "-" else str(path)
     with _opened(path, kind) as file:
         try:
             data = kind.read(file, reading)
-        except (ValueError, MemoryError, EOFError, gzip.BadGzipFile) as error:
+        except (ValueError, MemoryError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{shown}: {error}") from error
     if data.names is not None and len(set(data.names.tolist())) < len(data.names):
         data.notes.append("some ids occur more than once")
     return replace(data, notes=[f"{shown}: {note}" for note in data.notes])
+
+
+def _refuse_idle(reading: Reading, name: str) -> None:
+    """Refuse what means nothing to the format, rather than to ignore it."""
+    for field in fields(Reading):
+        if field.name in FORMATS[name].options | {"format"} or getattr(reading, field.name) in (None, (), []):
+            continue
+        option = {"labels": "label"}.get(field.name, field.name)
+        raise ValueError(f"--{option} was given, which means nothing for {name} files; leave it out.")
 
 
 @contextmanager
@@ -131,12 +158,12 @@ def _opened(path: str | os.PathLike[str], kind: Format) -> Iterator[Any]:
             content = raw.read()
     try:
         content = gzip.decompress(content) if content[:2] == _GZIP else content
-    except (EOFError, OSError) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be decompressed: {error}.") from error
     if not kind.by_name:
         yield io.BytesIO(content)
         return
-    with tempfile.NamedTemporaryFile(suffix=kind.endings[0]) as unpacked:
-        unpacked.write(content)
-        unpacked.flush()
-        yield unpacked.name
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        unpacked = Path(folder) / f"unpacked{kind.endings[0]}"
+        unpacked.write_bytes(content)
+        yield str(unpacked)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from scipy import io, sparse
@@ -14,9 +16,8 @@ __all__ = ["read_mtx", "read_npy", "read_npz"]
 _SPARSE_MEMBERS = {"data", "indices", "indptr", "shape", "format"}
 
 
-def read_npy(file: Any, reading: Reading) -> Data:
+def read_npy(file: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read one array; a plain file is mapped into memory rather than read."""
-    _refuse_names(reading, "an .npy file")
     try:
         X = np.load(file, mmap_mode="r" if isinstance(file, str) else None, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
@@ -30,18 +31,30 @@ def read_npz(file: Any, reading: Reading) -> Data:
         with np.load(file, allow_pickle=False) as archive:
             if set(archive.files) >= _SPARSE_MEMBERS:
                 file.seek(0)
+                if reading.named or reading.key:
+                    raise ValueError("it holds one sparse matrix and nothing else, so no names can be given")
                 return _points(sparse.csr_array(sparse.load_npz(file)), "the matrix")
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, OSError, KeyError) as error:
+            arrays = {name: archive[name] for name in archive.files if _is_plain(archive, name, reading)}
+    except (ValueError, EOFError, OSError, KeyError, BadZipFile, zlib.error) as error:
         raise ValueError(f"it cannot be read as an archive of arrays: {error}.") from error
     key = _matrix_key(arrays, reading)
     data = _points(arrays.pop(key), f"the array {key!r}")
     n = data.X.shape[0]
-    columns = {name: a for name, a in arrays.items() if a.ndim == 1 and len(a) == n and name not in reading.drop}
-    check_known([*([reading.id] if reading.id else []), *reading.labels], list(columns), "vector of as many rows")
+    columns = {name: a for name, a in arrays.items() if a.ndim == 1 and len(a) == n}
+    check_known(reading.named, list(columns), "vector of as many rows")
     names = None if reading.id is None else columns.pop(reading.id).astype(str).astype(object)
+    columns = {name: a for name, a in columns.items() if name not in reading.drop}
     note = [f"array {key!r} is embedded"] + ([f"kept aside: {', '.join(columns)}"] if columns else [])
     return Data(data.X, names, None, columns, notes=note)
+
+
+def _is_plain(archive: Any, name: str, reading: Reading) -> bool:
+    """Whether a member holds numbers or words; one of Python objects is passed over unless it was asked for."""
+    with archive.zip.open(f"{name}.npy") as member:
+        version = np.lib.format.read_magic(member)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        kind = read_header(member)[2]
+    return not kind.hasobject or name in {reading.key, *reading.named}
 
 
 def _matrix_key(arrays: dict[str, Any], reading: Reading) -> str:
@@ -57,28 +70,20 @@ def _matrix_key(arrays: dict[str, Any], reading: Reading) -> str:
     raise ValueError(f"it holds {len(matrices)} matrices ({', '.join(matrices)}); name the one to embed with --key.")
 
 
-def read_mtx(path: Any, reading: Reading) -> Data:
+def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read a Matrix Market file, dense or sparse, by its name."""
-    _refuse_names(reading, "a Matrix Market file")
     try:
         X = io.mmread(path)
     except (ValueError, TypeError, OverflowError, StopIteration) as error:
         raise ValueError(f"it cannot be read as Matrix Market: {error}.") from error
-    data = _points(sparse.csr_array(X) if sparse.issparse(X) else X, "the matrix")
-    if data.X.shape[0] == data.X.shape[1]:
-        data.notes.append(
-            "the matrix is square and its rows are taken as points; say --affinity precomputed if it is a graph"
-        )
-    return data
+    return _points(sparse.csr_array(X) if sparse.issparse(X) else X, "the matrix")
 
 
 def _points(X: Any, what: str) -> Data:
     if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
-        raise ValueError(f"{what} has shape {X.shape} and holds {X.dtype}; it must be a matrix of real numbers.")
+        raise ValueError(
+            f"{what} has shape {X.shape} and holds {X.dtype}; it must be a matrix of real numbers, with a row for each "
+            "point: of a vector v, v[:, None] makes one."
+        )
     refuse_missing(X)
     return Data(X)
-
-
-def _refuse_names(reading: Reading, what: str) -> None:
-    if reading.named:
-        raise ValueError(f"{what} has no column names, so {reading.named[0]!r} is not known; use csv, parquet or npz.")

@@ -12,7 +12,9 @@ from scipy.sparse import issparse
 
 from ..chunks import chunks
 
-__all__ = ["Data", "Reading", "check_known", "refuse_missing"]
+__all__ = ["SEPARATORS", "Data", "Reading", "check_known", "place", "refuse_missing"]
+
+SEPARATORS = {"comma": ",", "tab": "\t", "space": r"\s+", "semicolon": ";"}
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,15 @@ class Reading:
     only : sequence of str
         The columns to embed; all others are kept aside. By default all that hold numbers.
     separator : str or None
-        Between the columns of a text file; by its ending if None.
+        Between the columns of a text file: "comma", "tab", "space", "semicolon" or one character; by default by its
+        ending.
+    decimal : str or None
+        The decimal point of a text file, "." by default.
+    encoding : str or None
+        Of a text file, UTF-8 by default.
+    header : bool or None
+        Whether the first line of a text file holds the names of its columns; by default it does unless all of it are
+        numbers.
     key : str or None
         Which array of an .npz file, or which entry of ``obsm`` in an .h5ad file ("X" for the matrix itself).
     """
@@ -43,6 +53,9 @@ class Reading:
     drop: Sequence[str] = ()
     only: Sequence[str] = ()
     separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    header: bool | None = None
     key: str | None = None
 
     def __post_init__(self) -> None:
@@ -52,6 +65,10 @@ class Reading:
             for name in names:
                 if taken.setdefault(name, role) != role:
                     raise ValueError(f"column {name!r} was given to {taken[name]} and to {role}; it can only be one.")
+        if self.separator is not None and self.separator not in SEPARATORS and len(self.separator) != 1:
+            raise ValueError(
+                f"--separator {self.separator!r} is not known; use one of {', '.join(SEPARATORS)}, or one character."
+            )
 
     @property
     def named(self) -> list[str]:
@@ -108,6 +125,11 @@ def check_known(names: Iterable[str], known: Sequence[str], what: str = "column"
             raise ValueError(f"there is no {what} {name!r}; there are: {listed or 'none'}.{hint}")
 
 
+def place(row: int, names: Any = None) -> str:
+    """A row in words, counted from 1, with its id."""
+    return f"row {row + 1}" + ("" if names is None else f" ({names[row]})")
+
+
 def refuse_missing(X: Any, features: Sequence[str] | None = None, names: Any = None) -> None:
     """Refuse missing and infinite values; the error names the row and the column of the first.
 
@@ -132,11 +154,10 @@ def refuse_missing(X: Any, features: Sequence[str] | None = None, names: Any = N
         return
     i, j = first
     value = X[i, j]
-    row = f"row {i + 1}" + ("" if names is None else f" ({names[i]})")
     column = f"column {j + 1}" if features is None else f"column {features[j]!r}"
     what = "a missing value" if np.isnan(value) else f"the value {value}"
     more = "" if count == 1 else f", the first of {count} such values"
     raise ValueError(
-        f"{row}, {column} holds {what}{more}; every value must be a finite number. Fill it in or leave the row out, or "
-        "leave the column out with --drop."
+        f"{place(i, names)}, {column} holds {what}{more}; every value must be a finite number. Fill it in or leave the "
+        "row out, or leave the column out with --drop."
     )

@@ -1,4 +1,4 @@
-"""Tables with named columns: csv, tsv and parquet, read and made by pandas."""
+"""Tables with named columns: csv, tsv and parquet, read by pandas."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..extras import optional
-from .data import Data, Reading, check_known, refuse_missing
+from .data import SEPARATORS, Data, Reading, check_known, place, refuse_missing
 
-__all__ = ["from_frame", "read_parquet", "read_text"]
+__all__ = ["read_parquet", "read_text"]
 
 # A column of words of which more than this share are numbers is one of numbers with something wrong in it.
 _MOSTLY_NUMBERS = 0.5
-_SEPARATORS = {"comma": ",", "tab": "\t", "space": r"\s+", "semicolon": ";"}
 
 
 def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
@@ -22,82 +21,133 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
 
     Parameters
     ----------
-    file : binary file
+    file : binary file that can be read twice
     reading : Reading
     separator : str
         That of the format, where `reading` names none.
     """
-    import pandas as pd  # noqa: PLC0415
-
-    chosen = separator if reading.separator is None else _SEPARATORS.get(reading.separator, reading.separator)
+    pd = optional("pandas", "read tables")
+    given = reading.separator
+    options: dict[str, Any] = {
+        "sep": separator if given is None else SEPARATORS.get(given, given),
+        "encoding": reading.encoding or "utf-8-sig",
+    }
     try:
-        frame = pd.read_csv(file, sep=chosen, low_memory=False, float_precision="round_trip")
-        headless = _is_data(list(frame.columns))
-        if headless:  # the first line is data
-            file.seek(0)
-            frame = pd.read_csv(file, sep=chosen, low_memory=False, float_precision="round_trip", header=None)
-            frame.columns = [f"x{j}" for j in range(frame.shape[1])]
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
+        cells = [str(cell) for cell in first.iloc[0]]
+        _refuse_other_separators(cells, given, options["sep"])
+        headless = not reading.header if reading.header is not None else _is_data(cells)
+        words = [] if headless else [name for name in (reading.id, *reading.labels) if name in cells]
+        file.seek(0)
+        frame = pd.read_csv(
+            file,
+            header=None if headless else 0,
+            converters=dict.fromkeys(words, str),  # as they are written: 007 is not 7, and NA may be a name
+            low_memory=False,
+            decimal=reading.decimal or ".",
+            float_precision=None if reading.decimal else "round_trip",
+            **options,
+        )
+    except UnicodeError as error:
+        raise ValueError(f"it is not text in {options['encoding']} ({error}); name its --encoding.") from error
+    except LookupError as error:
+        raise ValueError(f"--encoding {reading.encoding} is not known: {error}.") from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"it cannot be read as a table: {str(error).strip()}.") from error
-    if frame.shape[1] == 1 and reading.separator is None and any(c in str(frame.columns[0]) for c in ";\t,"):
+    if headless:
+        frame.columns = [f"x{j}" for j in range(frame.shape[1])]
+    for name in words:
+        frame[name] = _as_written(frame[name])
+    notes = ["no column names: the first line holds numbers, so it is taken as data"] if headless else []
+    return _told_apart(frame, reading, notes, index_is_left_over=not headless)
+
+
+def _refuse_other_separators(cells: Sequence[str], given: str | None, separator: str) -> None:
+    strange = next((cell for cell in cells if any(c in cell for c in ";\t" if c != separator)), None)
+    if given is None and strange is not None:
         raise ValueError(
-            f"the only column is {frame.columns[0]!r}, which looks like several; name what is between the columns "
+            f"the first line has {strange!r} in one column, which looks like several; name what is between the columns "
             "with --separator comma, tab, space or semicolon."
         )
-    data = from_frame(frame, reading)
-    if headless:
-        data.notes.insert(0, "no column names: the first line holds numbers, so it is taken as data")
-    return data
+
+
+def _is_data(cells: Sequence[str]) -> bool:
+    """Whether a first line holds values rather than names; 0, 1, 2, ... are the names that pandas gives."""
+    numbers = [cell for cell in cells if cell.strip()]
+    return len(numbers) > 0 and all(map(_is_number, numbers)) and list(cells) != [str(j) for j in range(len(cells))]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_written(column: Any) -> Any:
+    """A column that was read as words: whole numbers as such if all are, words otherwise, nothing where it is empty."""
+    words = column.str.strip()
+    there = words[words != ""]
+    plain = len(there) > 0 and all(word.lstrip("-").isdecimal() and str(int(word)) == word for word in there)
+    values = [None if word == "" else int(word) if plain else word for word in words]
+    return np.array(values) if plain and None not in values else np.array(values, dtype=object)
 
 
 def read_parquet(file: Any, reading: Reading) -> Data:
-    """Read a parquet file."""
-    import pandas as pd  # noqa: PLC0415
-
+    """Read a parquet file; an index that it has holds ids."""
+    pd = optional("pandas", "read tables")
     optional("pyarrow", "read parquet", "parquet")
     try:
         frame = pd.read_parquet(file)
     except (OSError, ValueError) as error:  # pyarrow's own errors are kinds of these
         raise ValueError(f"it cannot be read as parquet: {error}.") from error
-    if not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index(names=frame.index.name or "id")
-    return from_frame(frame, reading)
+    return _told_apart(frame, reading, [])
 
 
-def from_frame(frame: Any, reading: Reading) -> Data:
+def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left_over: bool = False) -> Data:
     """Tell the columns of a frame apart: ids, features, and what is kept aside.
 
     Columns of words that have no role are kept aside. So is an unnamed first column, or one called "id", as ids.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    reading : Reading
     """
     frame = frame.rename(columns=str)
     known = list(frame.columns)
-    check_known(reading.named, known)
+    named = [name for name in reading.named if name != frame.index.name]
+    check_known(named, known)
     if not len(frame):
         raise ValueError("it has no rows; there is nothing to embed.")
-    notes: list[str] = []
-    identity = reading.id or _identity(known, reading, notes)
-    names = None if identity is None else frame[identity].astype(str).to_numpy(dtype=object)
-    given = {*reading.labels, *reading.drop, identity}
+    index = _index_names(frame, notes, left_over=index_is_left_over)
+    column = reading.id if reading.id in known else None if index is not None else _identity(known, reading, notes)
+    names = index if column is None else frame[column].astype(str).to_numpy(dtype=object)
+    given = {*reading.labels, *reading.drop, column}
     candidates = list(reading.only) or [name for name in known if name not in given]
-    words = [name for name in candidates if not _holds_numbers(frame[name])]
-    for name in words:
-        _refuse_stray_words(frame[name], name, names, wanted=name in reading.only)
-    features = [name for name in candidates if name not in words]
+    numbers = {name: _numbers(frame[name], name, names, wanted=name in reading.only) for name in candidates}
+    features = [name for name in candidates if numbers[name] is not None]
+    words = [name for name in candidates if numbers[name] is None]
     if not features:
-        raise ValueError("no column holds numbers, so there is nothing to embed.")
+        hint = "" if reading.decimal else "; where numbers are written 0,5 say --decimal ,"
+        raise ValueError(f"no column holds numbers, so there is nothing to embed{hint}.")
     if words:
         notes.append(f"columns of words are kept aside: {_listed(words)}")
-    rest = [name for name in known if name not in {*features, *words, *given}]
-    aside = [name for name in known if name in {*reading.labels, *words, *rest}]
-    X = frame[features].to_numpy(dtype=np.float64, na_value=np.nan)
+    aside = [name for name in known if name not in {*features, *reading.drop, column}]
+    X = np.column_stack([numbers[name] for name in features])
     refuse_missing(X, features, names)
-    columns = {name: frame[name].to_numpy() for name in aside}
-    return Data(X, names, features, columns, notes=notes)
+    return Data(X, names, features, {name: frame[name] for name in aside}, notes=notes)
+
+
+def _index_names(frame: Any, notes: list[str], *, left_over: bool) -> Any:
+    """Ids in the index of a frame; in text it is what rows have beyond the column names, as R writes row names."""
+    pd = optional("pandas", "read tables")
+    if isinstance(frame.index, pd.RangeIndex):
+        return None
+    if left_over and (frame.index.nlevels > 1 or frame.index.dtype.kind in "biuf"):
+        raise ValueError(
+            f"rows hold {frame.shape[1] + frame.index.nlevels} values, and the first line names {frame.shape[1]} "
+            "columns; give each column a name, or say --no-header."
+        )
+    notes.append("the first value of each row, which has no name, is its id" if left_over else "the index holds ids")
+    levels = frame.index.to_flat_index()
+    return np.array([", ".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in levels], dtype=object)
 
 
 def _identity(known: Sequence[str], reading: Reading, notes: list[str]) -> str | None:
@@ -112,37 +162,31 @@ def _identity(known: Sequence[str], reading: Reading, notes: list[str]) -> str |
     return None
 
 
-def _holds_numbers(column: Any) -> bool:
-    return column.dtype.kind in "biuf"
+def _numbers(column: Any, name: str, names: Any, *, wanted: bool) -> Any:
+    """A column as float64, NaN where nothing is; None for a column of words.
 
-
-def _refuse_stray_words(column: Any, name: str, names: Any, *, wanted: bool) -> None:
-    """Refuse words among numbers: a column must not change its role because of one cell."""
-    import pandas as pd  # noqa: PLC0415
-
-    numbers = pd.to_numeric(column, errors="coerce")
-    strays = np.flatnonzero((numbers.isna() & column.notna()).to_numpy())
-    if not len(strays) or not (wanted or numbers.notna().mean() > _MOSTLY_NUMBERS):
-        return
+    Raises
+    ------
+    ValueError
+        If there are words among numbers, or in a column that was asked for: a column must not change its role
+        because of one cell.
+    """
+    pd = optional("pandas", "read tables")
+    if column.dtype.kind in "biuf":
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    # Dates would become numbers, which nobody means by them.
+    readable = column.astype(str if column.dtype.kind in "mM" else object)
+    found = pd.to_numeric(readable, errors="coerce")
+    strays = np.flatnonzero(found.isna() & column.notna())
+    if not len(strays):
+        return found.to_numpy(dtype=np.float64, na_value=np.nan)
+    if not wanted and float(found.notna().mean()) <= _MOSTLY_NUMBERS:
+        return None
     at = int(strays[0])
-    row = f"row {at + 1}" + ("" if names is None else f" ({names[at]})")
     raise ValueError(
-        f"{row}, column {name!r} holds {str(column.iloc[at])!r} among numbers; mend it, keep the column aside with "
-        f"--label {name!r}, or leave it out with --drop {name!r}."
+        f"{place(at, names)}, column {name!r} holds {str(column.iloc[at])!r}, which is no number; mend it, keep the "
+        f"column aside with --label {name!r}, or leave it out with --drop {name!r}."
     )
-
-
-def _is_data(line: Sequence[str]) -> bool:
-    """Whether a first line holds values rather than names; 0, 1, 2, ... are the names that pandas gives."""
-    return len(line) > 0 and all(map(_is_number, line)) and list(line) != [str(j) for j in range(len(line))]
-
-
-def _is_number(name: Any) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _listed(names: Sequence[str]) -> str:

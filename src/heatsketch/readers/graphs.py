@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,60 +10,80 @@ from scipy import sparse
 
 from ..extras import optional
 from ..graphs import adjacency
-from .data import Data, Reading
+from .data import SEPARATORS, Data, Reading, check_known
 
 __all__ = ["read_edges", "read_graphml"]
 
 _COMMENTS = ("#", "%")
+# Words that name the columns of a list of edges.
+_ENDS = {"source", "target", "from", "to", "src", "dst", "u", "v", "node1", "node2", "vertex1", "vertex2"}
+_WEIGHTS = {"weight", "w", "value", "score", "affinity", "similarity"}
 
 
 def read_edges(file: Any, reading: Reading) -> Data:
-    """Read lines ``vertex vertex [weight]``, separated by commas, tabs or spaces.
+    """Read lines ``vertex vertex [weight]``, separated by tabs, commas, semicolons or spaces.
 
     An edge may be listed once or in both directions. Lines that repeat an edge in one direction add up.
     """
-    _refuse_columns(reading)
-    import pandas as pd  # noqa: PLC0415
-
-    text = file.read().decode("utf-8")
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(_COMMENTS)]
-    if not lines:
-        raise ValueError("it holds no edges.")
-    cells = [_cells(line, reading.separator) for line in lines]
-    if len(cells) > 1 and len(cells[0]) == 3 and not _is_weight(cells[0][2]):  # a line of column names
-        cells = cells[1:]
-    wrong = next((at for at, cell in enumerate(cells) if len(cell) not in (2, 3) or len(cell) != len(cells[0])), None)
-    if wrong is not None:
+    pd = optional("pandas", "read edges")
+    notes: list[str] = []
+    options = _layout(file, reading, notes)
+    try:
+        frame = pd.read_csv(file, header=None, dtype=str, keep_default_na=False, **options)
+    except (pd.errors.ParserError, UnicodeError) as error:
+        raise ValueError(f"it cannot be read as edges: {str(error).strip()}.") from error
+    frame = frame[~frame[0].str.startswith(_COMMENTS)].reset_index(drop=True)
+    if frame.shape[1] not in (2, 3):
         raise ValueError(
-            f"edge {wrong + 1} is {lines[wrong]!r}; each line must hold two vertices, and a weight in all or in none."
+            f"its lines have {frame.shape[1]} parts; each must hold two vertices, and a weight in all or in none. Name "
+            "what is between them with --separator."
         )
-    frame = pd.DataFrame(cells)
-    weights = _weights(frame[2]) if frame.shape[1] == 3 else np.ones(len(frame))
+    short = np.flatnonzero((frame.isna() | (frame == "")).any(axis=1))
+    if len(short):
+        line = " ".join(map(str, frame.iloc[short[0]].dropna())).strip()
+        raise ValueError(
+            f"edge {short[0] + 1} is {line!r}; each line must hold two vertices, and a weight in all or in none."
+        )
     codes, names = pd.factorize(pd.concat([frame[0], frame[1]], ignore_index=True))
     i, j = codes[: len(frame)], codes[len(frame) :]
+    weights = _weights(frame) if frame.shape[1] == 3 else np.ones(len(frame))
     directed = sparse.csr_array((weights, (i, j)), shape=(len(names), len(names)))
-    return Data(_undirected(directed, names), names.to_numpy(dtype=object), is_graph=True)
+    return Data(_undirected(directed, names), names.to_numpy(dtype=object), is_graph=True, notes=notes)
 
 
-def _cells(line: str, separator: str | None) -> list[str]:
-    between = {"comma": ",", "tab": "\t", "semicolon": ";", "space": None}.get(separator or "", separator)
-    if separator is None:
-        between = next((c for c in (",", "\t", ";") if c in line), None)
-    return [cell.strip() for cell in line.split(between)]
-
-
-def _is_weight(cell: str) -> bool:
+def _layout(file: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
+    """What is between the parts of a line, and how many lines come before the first edge."""
+    encoding = reading.encoding or "utf-8-sig"
     try:
-        return bool(np.isfinite(float(cell)))
-    except ValueError:
-        return False
+        lines = [line.decode(encoding) for line in islice(file, 1000)]
+    except (UnicodeError, LookupError) as error:
+        raise ValueError(f"it is not text in {encoding} ({error}); name its --encoding.") from error
+    file.seek(0)
+    skipped = next(
+        (n for n, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(_COMMENTS)), None
+    )
+    if skipped is None:
+        raise ValueError("it holds no edges.")
+    first, given = lines[skipped], reading.separator
+    between = next((c for c in "\t,;" if c in first), r"\s+") if given is None else SEPARATORS.get(given, given)
+    cells = [cell.strip().lower() for cell in (first.split() if between == r"\s+" else first.split(between))]
+    if set(cells[:2]) <= _ENDS or (len(cells) == 3 and cells[2] in _WEIGHTS):
+        notes.append(f"the line {first.strip()!r} names the columns")
+        skipped += 1
+    return {"sep": between, "skiprows": skipped, "encoding": encoding, "skipinitialspace": True}
 
 
-def _weights(column: Any) -> Any:
-    bad = next((at for at, cell in enumerate(column) if not _is_weight(cell)), None)
-    if bad is not None:
-        raise ValueError(f"edge {bad + 1} has the weight {column[bad]!r}; weights must be finite numbers.")
-    return column.astype(np.float64).to_numpy()
+def _weights(frame: Any) -> Any:
+    pd = optional("pandas", "read edges")
+    weights = pd.to_numeric(frame[2], errors="coerce").to_numpy(dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
+    if len(bad):
+        one = frame.iloc[bad[0]]
+        raise ValueError(
+            f"edge {bad[0] + 1}, from {one[0]!r} to {one[1]!r}, has the weight {one[2]!r}; weights must be "
+            "finite and not negative."
+        )
+    return weights
 
 
 def _undirected(directed: Any, names: Any) -> Any:
@@ -82,19 +103,17 @@ def _undirected(directed: Any, names: Any) -> Any:
 
 def read_graphml(file: Any, reading: Reading) -> Data:
     """Read GraphML through networkx: vertices by id, their attributes as columns, weights by the edge attribute."""
-    _refuse_columns(reading)
     networkx = optional("networkx", "read GraphML", "graph")
     try:
         graph = networkx.read_graphml(file)
     except (SyntaxError, networkx.NetworkXError, KeyError, ValueError) as error:  # of XML: a kind of SyntaxError
         raise ValueError(f"it cannot be read as GraphML: {error}.") from error
+    for a, b, weight in graph.edges(data="weight", default=1.0):
+        if not isinstance(weight, (int, float)):
+            raise ValueError(f"the edge from {a!r} to {b!r} has the weight {weight!r}; weights must be numbers.")
     nodes = list(graph.nodes(data=True))
     attributes = sorted({name for _, values in nodes for name in values})
-    columns = {name: np.array([values.get(name) for _, values in nodes], dtype=object) for name in attributes}
-    names = np.array([str(node) for node, _ in nodes], dtype=object)
-    return Data(adjacency(graph), names, None, columns, is_graph=True)
-
-
-def _refuse_columns(reading: Reading) -> None:
-    if reading.named:
-        raise ValueError(f"a graph has no columns, so {reading.named[0]!r} is not known.")
+    check_known(reading.named, attributes, "attribute")
+    columns = {name: [values.get(name) for _, values in nodes] for name in attributes if name not in reading.drop}
+    names = [str(node) for node, _ in nodes] if reading.id is None else [str(name) for name in columns.pop(reading.id)]
+    return Data(adjacency(graph), np.array(names, dtype=object), None, columns, is_graph=True)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from .._typing import FloatArray, IntArray
+from ..coloring import Groups, Numbers, as_vector, is_missing, read_colors
 
 __all__ = ["MISSING", "MOST_COLOURS", "Column", "feature_columns", "read_columns", "read_names"]
 
 MISSING = "missing"
-# Whole numbers with at most this many values are names of groups, as labels of clusters are.
-_FEW_VALUES = 20
 # Groups that have a colour of their own, and groups that keep their label; the others, the smallest ones, are one.
 MOST_COLOURS = 23
 _MOST_GROUPS = 500
-_OTHERS = "(others)"
 # Features are offered for colouring up to this many.
 _MOST_FEATURES = 36
 
@@ -51,8 +47,8 @@ def read_names(names: Any, n_samples: int) -> list[str] | None:
     """Names of the samples as words; None where there are none, and they are called by their numbers."""
     if names is None:
         return None
-    values = _one_dimension(names, "names", n_samples)
-    return [MISSING if gone else str(value) for value, gone in zip(values, _missing(values), strict=True)]
+    values = as_vector(names, n_samples, "names")
+    return [MISSING if gone else _text(value) for value, gone in zip(values, is_missing(values), strict=True)]
 
 
 def read_columns(columns: Any, n_samples: int) -> list[Column]:
@@ -65,7 +61,7 @@ def read_columns(columns: Any, n_samples: int) -> list[Column]:
     TypeError
         If it is none of these.
     """
-    return [_column(str(name), values, n_samples) for name, values in _named(columns)]
+    return [_column(_text(name), values, n_samples) for name, values in _named(columns)]
 
 
 def feature_columns(X: FloatArray, names: Any = None) -> list[Column]:
@@ -98,84 +94,26 @@ def _named(columns: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _column(name: str, values: Any, n_samples: int) -> Column:
-    found = _one_dimension(values, f"column {name!r}", n_samples)
-    if found.dtype.kind == "c":
-        raise ValueError(f"column {name!r} holds complex numbers; give real numbers or words.")
-    # A pandas categorical, or a series of one, has an order of its own.
-    categories = getattr(getattr(values, "cat", values), "categories", None)
-    if categories is None and found.dtype.kind in "iuf":
-        few = found.dtype.kind in "iu" and len(np.unique(found)) <= _FEW_VALUES
-        return _groups(name, found, _missing(found)) if few else _numbers(name, found.astype(np.float64))
-    gone = _missing(found)
-    there = found[~gone]
-    numeric = categories is None and len(there) and all(_is_number(value) for value in there)
-    if numeric:
-        numbers = np.full(n_samples, np.nan)
-        numbers[~gone] = there.astype(np.float64)
-        return _numbers(name, numbers)
-    return _groups(name, found, gone, None if categories is None else [str(value) for value in categories])
+    found = read_colors(values, n_samples, label=name, most_groups=_MOST_GROUPS - 1, what=f"column {name!r}")
+    if isinstance(found, Numbers):
+        return Column(name, found.values)
+    assert isinstance(found, Groups)
+    codes, labels = found.codes, list(found.names)
+    if len(labels) > MOST_COLOURS:  # the largest come first: they get the colours; those that were joined stay last
+        sizes = np.bincount(codes[codes >= 0], minlength=len(labels))
+        if found.n_joined:
+            sizes[-1] = -1
+        rank = np.argsort(-sizes, kind="stable")
+        renamed = np.full(len(labels) + 1, -1, dtype=np.int64)  # -1 stays -1
+        renamed[rank] = np.arange(len(labels))
+        codes, labels = renamed[codes], [labels[at] for at in rank]
+    return Column(name, codes, tuple(map(_text, labels)))
 
 
 def _numbers(name: str, values: FloatArray) -> Column:
     return Column(name, np.where(np.isfinite(values), values, np.nan))
 
 
-def _groups(name: str, values: Any, gone: Any, order: list[str] | None = None) -> Column:
-    """Groups in the order given, or that of their values; by size where there are more than colours."""
-    codes = np.full(len(values), -1, dtype=np.int64)
-    there = values[~gone]
-    try:
-        distinct = sorted(set(there.tolist()))
-    except TypeError:  # values of several kinds have no order
-        distinct = sorted(set(there.tolist()), key=str)
-    labels = list(dict.fromkeys(str(value) for value in distinct))
-    if order is not None:
-        labels = [label for label in order if label in set(labels)]
-    number = {label: at for at, label in enumerate(labels)}
-    codes[~gone] = [number[str(value)] for value in there.tolist()]
-    if len(labels) > MOST_COLOURS:  # the largest come first: they get the colours
-        rank = np.argsort(-np.bincount(codes[codes >= 0], minlength=len(labels)), kind="stable")
-        renamed = np.full(len(labels) + 1, -1, dtype=np.int64)
-        renamed[rank] = np.minimum(np.arange(len(labels)), _MOST_GROUPS - 1)
-        codes, labels = renamed[codes], [labels[at] for at in rank]
-    if len(labels) > _MOST_GROUPS:
-        labels = [*labels[: _MOST_GROUPS - 1], _OTHERS]
-    return Column(name, codes, tuple(labels))
-
-
-def _one_dimension(values: Any, what: str, n_samples: int) -> Any:
-    """`values` as an array of shape (n_samples,)."""
-    if isinstance(values, (str, bytes)):
-        raise ValueError(f"{what} was given as {values!r}; give a value for each of the {n_samples} samples.")
-    found = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
-    if found.dtype.kind in "OUS" and isinstance(values, (list, tuple)):
-        found = np.empty(len(values), dtype=object)  # not strings made of numbers, as NumPy makes them of a mixture
-        found[:] = values
-    if found.shape != (n_samples,):
-        raise ValueError(
-            f"{what} has shape {found.shape}; give one value for each of the {n_samples} samples, in their order."
-        )
-    return found
-
-
-def _missing(values: Any) -> Any:
-    """Where there is no value: None, NaN, NaT or pandas' NA, (n,)."""
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind != "O":
-        return np.zeros(len(values), dtype=bool)
-    pandas = sys.modules.get("pandas")
-    absent = () if pandas is None else (pandas.NA, pandas.NaT)
-    return np.array(
-        [
-            value is None or any(value is one for one in absent) or (isinstance(value, float) and value != value)  # noqa: PLR0124
-            for value in values
-        ],
-        dtype=bool,
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+def _text(value: Any) -> str:
+    """A value as words that a file can hold."""
+    return str(value).encode("utf-8", "replace").decode()

@@ -244,10 +244,23 @@ def _call(model: Any, target: Path) -> str:
     again = clone(model)
     if hasattr(model, "seed_"):
         again.set_params(random_state=model.seed_)
+    arrays = [name for name, value in again.get_params(deep=False).items() if np.ndim(value) == 2]
+    again.set_params(**{name: _Name(name) for name in arrays})
     return (
-        f"import heatsketch as hs\n\nmodel = hs.{again.__repr__(N_CHAR_MAX=1_000_000)}.fit(X)\n"
-        f"hs.write_report(model, {target.name!r})"
+        "import heatsketch as hs\n\n"
+        + "".join(f"{name} = ...  # the array that was given\n" for name in arrays)
+        + f"model = hs.{again.__repr__(N_CHAR_MAX=1_000_000)}.fit(X)\nhs.write_report(model, {target.name!r})"
     )
+
+
+class _Name:
+    """Stands for an array in the lines that repeat an embedding."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
 
 
 def _packed(contents: Contents) -> str:
