@@ -197,7 +197,8 @@ def _check_targets(
     if len(set(named)) < len(named):
         raise ValueError(f"{named[0]} was named for two outputs; each needs a file of its own.")
     # Cells keep all that they have when an embedding is added to them.
-    if source is not None and Path(source).resolve() in named and not str(source).endswith(".h5ad"):
+    added_to = source is not None and source == output and source.endswith(".h5ad")
+    if source is not None and Path(source).resolve() in named and not added_to:
         raise ValueError(f"{source} is the input, which would be lost; name another file for the output.")
 
 
