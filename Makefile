@@ -47,7 +47,7 @@ pipelines: .venv/stamp-pipelines
 	$(BIN)/python -m benchmarks.pipelines $(PIPELINES_ARGS)
 
 test: lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 bench: .venv/stamp-bench
 	$(BIN)/python -m benchmarks.scale --quick --output out/benchmarks
