@@ -323,7 +323,6 @@ class TestRefusals:
             ({"random_state": np.random.default_rng(0)}, "it must be a whole number, which can be kept"),
             ({"power": -1}, "power"),
         ],
-        ids=str,
     )
     def test_options(self, blood, given, said):
         with pytest.raises((ValueError, TypeError), match=said):
