@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -34,7 +35,8 @@ def demo():
 def test_demo_prints_a_table_and_draws_pictures(demo, tmp_path, capsys, monkeypatch):
     images, labels = hs.datasets.digits()
     torus = hs.datasets.stretched_torus
-    # Fewer points than people see: all of them take a minute.
+    # Fewer points than people see, and a shorter search: as it is, the demonstration takes a minute.
+    monkeypatch.setattr(hs, "HeatSketch", partial(hs.HeatSketch, n_rounds=2))
     monkeypatch.setattr(hs.datasets, "digits", lambda: (images[::4], labels[::4]))
     monkeypatch.setattr(hs.datasets, "stretched_torus", lambda n, **given: torus(min(n, 500), **given))
     rows = demo.main(["--output", str(tmp_path / "out"), "--trials", "1"])
