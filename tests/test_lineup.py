@@ -95,7 +95,7 @@ def test_table_frame_and_picture(comparison):
         str(comparison).splitlines()[0].startswith("90 points in 3 components at power 3; measured on all 4,005 pairs")
     )
     assert len(str(comparison).splitlines()) == 5
-    assert "<td>HeatSketch</td>" in comparison._repr_html_()
+    assert comparison._repr_html_().count(">HeatSketch</th>") == 1
     frame = comparison.to_frame()
     assert frame.loc["HeatSketch", "log_distortion"] == comparison["HeatSketch"].log_distortion
     axes = comparison.plot(color=np.arange(90))

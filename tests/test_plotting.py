@@ -180,6 +180,8 @@ class TestPoints:
         for ax in axes:
             hs.plot_embedding(points(10), ax=ax)
         axes[0].figure.canvas.draw()
+        assert axes[0].get_xlim() == axes[1].get_xlim()
+        assert axes[0].get_aspect() == 1.0  # a unit is as long along both axes
 
     def test_refusals(self, model, maps):
         with pytest.raises(ValueError, match=r"dims=\(0, 7\) were given; .* between 0 and 4"):
@@ -245,7 +247,11 @@ class TestCells:
 
     @pytest.mark.parametrize("k", [1, 2, 3])
     def test_points_that_coincide(self, k):
-        hs.plot_embedding(np.ones((20, k)), max_points=5).figure.canvas.draw()
+        ax = hs.plot_embedding(np.ones((20, k)), max_points=5)
+        ax.figure.canvas.draw()
+        low, high = ax.get_xlim()
+        assert low < 1 < high
+        assert ax.images or ax.collections
 
     def test_a_million_points(self):
         Y = points(1_000_000)

@@ -238,11 +238,12 @@ class _Cells:
     """
 
     def __init__(self, P: FloatArray, *, equal: bool) -> None:
-        self.low = P.min(axis=0)
-        extent = P.max(axis=0) - self.low
+        low = P.min(axis=0)
+        extent = P.max(axis=0) - low
         along = _CELLS if P.shape[1] == 2 else _VOXELS
         sides = (np.full_like(extent, extent.max()) if equal else extent) / along
         self.side = np.where(sides > 0, sides, 1.0)
+        self.low = np.where(extent > 0, low, low - self.side / 2.0)  # around points that have no extent
         self.shape = np.maximum(1, np.ceil(extent / self.side - 1e-9)).astype(int)
         at = np.minimum(((P - self.low) / self.side).astype(int), self.shape - 1)
         self.which: IntArray = np.ravel_multi_index(tuple(at.T), self.shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ._typing import FloatArray, IntArray
+from .display import html_table
 from .distances import diffusion_distances, distances_among, embedded_distances
 from .distortion import ALL_PAIRS, kernel_distortion, measure_distortion
 from .embeddings import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
@@ -125,11 +125,7 @@ class EmbeddingComparison:
         return "\n".join([self._heading, *lines])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{title}</th>" for title in ("", *_TITLES.values()))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in self.rows()
-        )
-        return f"<table><caption>{html.escape(self._heading)}</caption><tr>{head}</tr>{body}</table>"
+        return html_table(self.rows(), header=("", *_TITLES.values()), title=self._heading)
 
     def to_frame(self) -> Any:
         """The figures as a pandas frame, indexed by method."""
