@@ -23,6 +23,7 @@ ORDER = [
     "threads",
     "progress",
     "resources",
+    "devices",
     "compiled",
     "compiled.vectors",
     "compiled.loops",
