@@ -25,6 +25,7 @@ __all__ = [
     "gaussian_affinity",
     "magnitude",
     "no_distance",
+    "products_in",
     "refuse_overflow",
     "row_distances",
     "squared_distances",
@@ -41,6 +42,8 @@ _FEW = 64
 _NEARLY_EQUAL = 1e-6
 _ANGULAR_ROUNDING = 1e-13
 _MOSTLY_CLOSE = 0.2
+# Inner products are trusted while their rounding moves exponents of the kernel by no more than this.
+EXPONENT_ERROR = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 _METRICS_OF_THE_SAMPLE = frozenset({"seuclidean", "mahalanobis"})
 
 
@@ -105,6 +108,15 @@ def central_point(Y: FloatArray) -> FloatArray:
     It is the median of a few rows, not the mean, which one outlier moves so far that all others lose their digits.
     """
     return np.asarray(np.median(Y[:: max(1, len(Y) // _FEW)], axis=0), dtype=np.float64)
+
+
+def products_in(spread: float, dtype: np.dtype[Any]) -> Any:
+    """The dtype in which ``|x|^2 + |y|^2 - 2 x.y`` is accurate enough for a kernel; None where only differences are.
+
+    `spread` is the largest that the squared distance can be, in units of the smallest epsilon.
+    """
+    accurate = (t for t in (np.float32, np.float64) if float(np.finfo(t).eps) * spread <= EXPONENT_ERROR[dtype])
+    return next(accurate, None)
 
 
 def refuse_overflow(X: FloatArray) -> None:

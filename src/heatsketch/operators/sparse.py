@@ -46,6 +46,11 @@ class SparseOperator(Operator):
         self.shape, self.dtype = (held.shape[0], held.shape[1]), held.dtype
 
     @property
+    def held(self) -> Any:
+        """The matrix as a csr_array, rows and columns in `order`."""
+        return self._held
+
+    @property
     def array(self) -> Any:
         """The matrix as a csr_array, rows and columns as given."""
         return self._held if self.order is None else permuted(self._held, np.argsort(self.order))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..kernels import central_point
+from ..kernels import EXPONENT_ERROR, central_point, products_in
 from ..threads import Scratch, n_threads, workers
 from .base import Operator
 
@@ -21,8 +21,6 @@ _STRIP = 32
 _COLUMNS = 8
 # Up to this many features differences are formed one by one, which no cancellation can harm and no product beats.
 _DIRECT_FEATURES = 6
-# Inner products are trusted while their rounding moves exponents by no more than this.
-_EXPONENT_ERROR = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 
 
 class TiledGaussianOperator(Operator):
@@ -78,13 +76,11 @@ class TiledGaussianOperator(Operator):
         n, d = centred.shape
         norms = np.einsum("ij,ij->i", centred, centred)
         spread = 4.0 * float(norms.max(initial=0.0)) * steepest
-        allowed = _EXPONENT_ERROR[self.dtype]
-        accurate = [t for t in (np.float32, np.float64) if float(np.finfo(t).eps) * spread <= allowed]
-        differences = d <= _DIRECT_FEATURES or not accurate
+        kind = products_in(spread, self.dtype)
+        differences = d <= _DIRECT_FEATURES or kind is None
         if differences:  # relative to a difference, rounding is that of the coordinates
-            kind = self.dtype.type if float(np.finfo(self.dtype).eps) * spread**0.5 <= allowed else np.float64
-        else:
-            kind = accurate[0]
+            close = float(np.finfo(self.dtype).eps) * spread**0.5 <= EXPONENT_ERROR[self.dtype]
+            kind = self.dtype.type if close else np.float64
         self._columns = np.zeros((d, n + _COLUMNS), dtype=kind)  # a tile at the edge may read a little further
         self._columns[:, :n] = centred.T
         self._points = centred[: 0 if differences else n].astype(kind)

@@ -1,0 +1,208 @@
+"""The Gaussian kernel of all pairs on a GPU: points prepared once, products by the fused kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .chunked import ChunkedGaussian
+from .halves import as_halves, choose_arithmetic, far_away
+from .locality import active_lists, locality_order
+from .products import COLUMNS, GROUP, ROWS, SHIFT, Task, by_differences, by_halves
+
+__all__ = ["FusedGaussian"]
+
+# Points far away are left to differences in float64, while they are no larger a share than this.
+_MOST_FAR = 0.005
+# |x - y|^2 a b in natural logarithms is |x - y|^2 a b / 2 in powers of two, for coordinates multiplied by this.
+_UNIT = 1.6986436005760381  # sqrt(2 log2(e))
+_LN2 = 0.6931471805599453
+# The largest entry of a column, as a power of two, when it is made of halves.
+_TOP = 14
+
+
+class FusedGaussian:
+    """``exp(-a_i a_j |x_i - x_j|^2)`` for all pairs, in float32.
+
+    Parameters
+    ----------
+    X : tensor of shape (n, d)
+        The points as they were given: of these differences are taken where nothing else is accurate enough.
+    centre : tensor of float64, shape (d,)
+    unit : float
+        The points are x = (X - centre) / unit.
+    scale : tensor of float64, shape (n,)
+        a.
+    zero_diagonal : bool
+        Whether points have no affinity with themselves. No two may coincide then.
+    precision : {"auto", "halves", "mixed", "split", "float32"}
+        The arithmetic of exponents; "auto" takes the cheapest that is accurate enough for the data.
+
+    Attributes
+    ----------
+    arithmetic : str
+        What was chosen.
+    share : float
+        Share of the kernel's tiles that products look at.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        centre: Any,
+        unit: float,
+        scale: Any,
+        *,
+        zero_diagonal: bool = False,
+        precision: str = "auto",
+    ) -> None:
+        self._centre, self._unit, self._zero, self._n = centre, unit, zero_diagonal, len(X)
+        x = self._centred(X)
+        self._order = locality_order(x)
+        self._x, self._scale = x[self._order], scale[self._order]
+        del x  # on the device memory is scarce
+        self._uniform = bool((scale == 1.0).all())
+        far = far_away(self._x, self._scale)
+        share = float(far.double().mean())
+        near = self._x if share == 0.0 else self._x.masked_fill(far[:, None], 0.0)
+        if precision != "auto":
+            self.arithmetic = precision
+        elif share > _MOST_FAR:
+            self.arithmetic = "float32"
+        else:
+            self.arithmetic = choose_arithmetic(near, self._scale, eight_bits=has_eight_bits(X.device))
+        if self.arithmetic == "float32":
+            near, far = X[self._order], torch.zeros_like(far)
+        self._far = far.nonzero()[:, 0]
+        none = torch.zeros(self._n, dtype=torch.float64, device=X.device)
+        self._right = self._factor(near, self._scale, none, left=False)
+        self._shift = self._lift(near, self._scale, zero=True) if zero_diagonal else none
+        self._left = self._factor(near, self._scale, self._shift)
+        self._lists = active_lists(self._x, self._scale, self._shift)
+        blocks, groups = -(-self._n // ROWS), -(-self._n // GROUP)
+        self.share = 1.0 if self._lists is None else len(self._lists.groups) / (blocks * groups)
+
+    def product(self, V: Any, *, columns: int = COLUMNS) -> Any:
+        """K V, (n, k) -> (n, k), tensors of float32; at most so many columns at a time."""
+        inside = V[self._order]
+        far = self._far
+        core = inside.index_fill(0, far, 0.0) if len(far) else inside
+        out = self._multiply(self._left, self._n, core, self._zero, self._lists, columns)
+        out *= torch.exp2(-self._shift).float()[:, None]
+        if len(far):
+            every = torch.arange(self._n, device=V.device)
+            out += self._by_differences(every, far, inside)
+            out[far] = self._by_differences(far, every, inside)
+        placed = torch.empty_like(out)
+        placed[self._order] = out
+        return placed
+
+    def _by_differences(self, rows: Any, columns: Any, inside: Any) -> Any:
+        """Rows of the product, of some columns of the kernel, in float64."""
+        some = self._chunked(columns)
+        found, logs = some.rows(self._x[rows], self._scale[rows], inside[columns])
+        return found * torch.exp(logs).float()[:, None]
+
+    def _chunked(self, columns: Any) -> ChunkedGaussian:
+        points = self._x[columns], torch.zeros_like(self._centre), _UNIT, self._scale[columns]
+        return ChunkedGaussian(*points, torch.float32, zero_diagonal=self._zero)
+
+    def rows(self, X: Any, scale: Any, V: Any) -> tuple[Any, Any]:
+        """Rows of other points times V, each in units of its largest entry, and the logarithms of these, (m, k), (m,).
+
+        Without a diagonal, points at no distance have no affinity.
+        """
+        inside, x = V[self._order], self._centred(X)
+        steepest = torch.cat([scale, self._scale.max()[None]])
+        far = far_away(torch.cat([x, x[:1]]), steepest)[:-1]
+        if self._zero or len(self._far) or self.arithmetic == "float32":
+            far = torch.ones_like(far)
+        out = torch.empty((len(x), V.shape[1]), dtype=torch.float32, device=V.device)
+        logs = torch.empty(len(x), dtype=torch.float64, device=V.device)
+        here = (~far).nonzero()[:, 0]
+        if len(here):
+            shift = self._lift(x[here], scale[here], zero=False)
+            left = self._factor(x[here], scale[here], shift)
+            out[here], logs[here] = self._multiply(left, len(here), inside, False, None, COLUMNS), -_LN2 * shift
+        if len(here) < len(x):
+            whole = self._chunked(slice(None))  # which takes points wherever they are
+            out[far], logs[far] = whole.rows(x[far], scale[far], inside)
+        return out, logs
+
+    def _centred(self, X: Any) -> Any:
+        """Points in the unit in which exponents are powers of two."""
+        return (X.double() - self._centre) * (_UNIT / self._unit)
+
+    def _lift(self, x: Any, scale: Any, *, zero: bool) -> Any:
+        """What brings the largest exponent of each row to 0: rows of small entries keep their digits then."""
+        none = torch.zeros(len(x), dtype=torch.float64, device=x.device)
+        largest = self._run(self._factor(x, scale, none), Task(len(x), self._n, None, zero))
+        return SHIFT - largest[:, 0].double()
+
+    def _multiply(self, left: Any, n_rows: int, V: Any, zero: bool, lists: Any, columns: int) -> Any:
+        """2^e V for a factor, a few columns at a time."""
+        out = torch.empty((n_rows, V.shape[1]), dtype=torch.float32, device=V.device)
+        # Powers of two, so that nothing is rounded.
+        top = V.abs().amax(0)
+        unit = torch.where(top > 0, torch.exp2(_TOP - torch.ceil(torch.log2(top.double()))), torch.ones_like(top).double())
+        start = 0
+        while start < V.shape[1]:
+            some = slice(start, min(V.shape[1], start + columns))
+            scaled = (V[:, some].double() * unit[some]).float()
+            task = Task(n_rows, self._n, _values(scaled), zero, lists)
+            found = self._run(left, task)[:, : some.stop - some.start]
+            out[:, some] = (found.double() / (unit[some] * 2.0**SHIFT)).float()
+            start = some.stop
+        return out
+
+    def _run(self, left: Any, task: Task) -> Any:
+        if self.arithmetic == "float32":
+            x, scale, shift = left
+            y, y_scale, _ = self._right
+            return by_differences(x, y, (scale, y_scale, shift), task)
+        return by_halves(left, self._right, task)
+
+    def _factor(self, x: Any, scale: Any, shift: Any, *, left: bool = True) -> Any:
+        """Rows as the arithmetic wants them, for the left or the right side."""
+        pad = ROWS if left else GROUP
+        if self.arithmetic == "float32":
+            return self._features(x, scale, shift + SHIFT, pad)
+        own = None if self._uniform else scale
+        return as_halves(x, own, shift + SHIFT, arithmetic=self.arithmetic, left=left, pad=pad)
+
+    def _features(self, X: Any, scale: Any, shift: Any, pad: int) -> tuple[Any, Any, Any]:
+        """Coordinates feature by feature, scales and shifts, filled up.
+
+        Coordinates are those that were given, times a power of two: then only their differences are rounded.
+        """
+        n, d = X.shape
+        power = 2.0 ** -round(math.log2(self._unit))
+        held = torch.zeros((d + 2, -(-n // pad) * pad), dtype=torch.float32, device=X.device)
+        held[:d, :n] = X.T * power
+        held[d, :n] = scale * (_UNIT * 2.0**-0.5 / (self._unit * power))
+        held[d + 1, :n] = shift
+        return held[:d], held[d], held[d + 1]
+
+
+def has_eight_bits(device: Any) -> bool:
+    """Whether the matrix units of a chip multiply numbers of eight bits: NVIDIA's since Ada and Hopper."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return False
+    return bool(torch.cuda.get_device_capability(device) >= (8, 9))
+
+
+def _values(V: Any) -> Any:
+    """Columns as the fused kernels multiply them: one in float32, several as first and second halves side by side."""
+    n, k = V.shape
+    full = -(-n // GROUP) * GROUP
+    if k == 1:
+        single = torch.zeros(full, dtype=torch.float32, device=V.device)
+        single[:n] = V[:, 0]
+        return single
+    width = max(16, 1 << (k - 1).bit_length())
+    held = torch.zeros((full, 2 * width), dtype=torch.float16, device=V.device)
+    held[:n, :k] = V
+    held[:n, width : width + k] = V - held[:n, :k].float()
+    return held
