@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from heatsketch import costs
 from heatsketch.devices import Device, find_device, has_cuda
+from heatsketch.inputs import KernelOptions
 from heatsketch.kernels import Metric
 from heatsketch.neighborhoods import Neighborhoods
 from heatsketch.neighbors import DeviceIndex, index_kind, make_index, nearest_neighbors
@@ -265,6 +267,19 @@ def test_neighborhoods_are_those_of_the_cpu(repeated, device):
     np.testing.assert_array_equal(rows.twin, expected.twin)
     for part, same in zip(on_device.graph(), on_cpu.graph(), strict=True):
         np.testing.assert_allclose(part, same, rtol=1e-12)
+
+
+def test_costs_of_a_search_on_a_device():
+    """A search on a GPU takes none of the machine's memory, and time that grows with all pairs and features."""
+    options = KernelOptions(n_neighbors=32)
+    gpu, here = Device("cuda:0"), Device("cpu")
+    known = [costs.predict((100_000, 50), np.float32, options, n_components=4, device=where) for where in (gpu, here)]
+    assert known[0].memory < known[1].memory < 2 * known[0].memory
+    assert known[0].memory <= costs.predict((100_000, 50), np.float32, options, n_components=4).memory
+    seconds = [costs._search_seconds((n, d), None, options, gpu) for n, d in ((1000, 50), (2000, 50), (2000, 100))]
+    assert seconds[1] == pytest.approx(4 * seconds[0])
+    assert seconds[1] < seconds[2] < 2 * seconds[1]
+    assert costs._search_seconds((1000, 50), None, options, here) > seconds[0]
 
 
 def test_examples():
