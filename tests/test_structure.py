@@ -37,6 +37,9 @@ ORDER = [
     "drawing",
     "sketch",
     "kernels",
+    "fused",
+    "fused.precision",
+    "fused.nearest",
     "datasets",
     "operators.base",
     "operators.dense",
@@ -209,6 +212,7 @@ def test_optional_libraries_are_not_imported_at_the_top(name):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
         allowed = {"matplotlib", "pandas"} if name in REPRODUCTION else set()
+        allowed |= {"torch", "triton"} if name.startswith("fused") else set()
         assert not (OPTIONAL - allowed) & {n.split(".")[0] for n in names}
 
 

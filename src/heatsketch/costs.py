@@ -17,6 +17,7 @@ from .bandwidth import bandwidth_by_rule
 from .choice import Choice, choose, tiled_seconds
 from .chunks import CHUNK_ENTRIES
 from .clusters import ClusterIndex
+from .devices import Device
 from .display import Facts, Shown
 from .inputs import KernelOptions, check_count, check_points, is_number
 from .neighbors import index_kind
@@ -33,6 +34,10 @@ _TREE_POINT = (1e-6, 2e-6, 2.5e-6, 1.2e-5, 3e-5, 6e-5)  # a point's neighbours b
 _CLUSTER_POINT = 1.4e-5  # a point's clustering, calibration and exact distances
 _CLUSTER_PAIR = (1.0e-9, 2.5e-11)  # a pair that is compared, and for each feature
 _BLOCK_PAIR = 1.2e-8  # a pair in an exact search by blocks
+_TORCH_PAIR = (3e-9, 8e-12)  # a pair in an exact search by PyTorch on the CPU, and for each feature
+# The same on a GPU of a server, not measured but reckoned: a distance is written once and read twice in 2.5 TB/s of
+# memory, and a feature takes a multiplication and an addition at 20 TFLOPS.
+_GPU_PAIR = (5e-12, 1e-13)
 _GRAPH_POINT = 2e-6  # a point's part in the graph
 _SPARSE_ENTRY = 3e-10  # an entry of the graph times a number
 _ENTRY_SECONDS = 1e-7  # an entry that a cutoff keeps
@@ -207,8 +212,12 @@ def predict(
     n_components: int,
     sparse_points: bool = False,
     entries: int | None = None,
+    device: Device | None = None,
 ) -> Estimate:
-    """The memory that a fit will take, for options that have been checked; `entries` are those of a sparse X."""
+    """The memory that a fit will take, for options that have been checked; `entries` are those of a sparse X.
+
+    With a device, neighbours are looked for there; counted is memory of the machine itself, not of a GPU.
+    """
     n, item = int(shape[0]), np.dtype(dtype).itemsize
     # A block of columns: the sketch in float64, what it becomes, and what a product makes of it.
     blocks = n * n_components * (8 + 5 * item)
@@ -216,14 +225,20 @@ def predict(
         given = _COPIES * (entries * (item + 4.0) if entries is not None else float(n) * n * item)
         return Estimate(n, "the given affinity", None, int(blocks + given + 16 * n), available_memory())
     choice = choose(shape, dtype, options, sparse_points)
-    held = _held_memory(shape, item, options, choice, sparse_points)
+    held = _held_memory(shape, item, options, choice, sparse_points=sparse_points, device=device)
     if options.measure.precomputed:
         held += 2.0 * n * n * item  # distances that are made symmetric
     return Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
 
 
 def _held_memory(
-    shape: tuple[int, ...], item: int, options: KernelOptions, choice: Choice, sparse_points: bool
+    shape: tuple[int, ...],
+    item: int,
+    options: KernelOptions,
+    choice: Choice,
+    *,
+    sparse_points: bool,
+    device: Device | None = None,
 ) -> float:
     """Peak of what the kernel itself takes."""
     n, d = int(shape[0]), int(shape[1])
@@ -237,18 +252,27 @@ def _held_memory(
         return max(choosing, n * d * (8.0 + 2 * item)) + vectors
     if choice.n_neighbors is None:
         return max(choosing, n * n * item + temporary) + vectors
-    kind = index_kind(shape, options.measure, sparse_points)
+    kind = index_kind(shape, options.measure, sparse_points, device)
+    here = device is not None and not device.is_cuda  # PyTorch on the CPU takes the memory that is counted
     listed = choice.n_neighbors + 4
-    points = {"tree": 3 * 8.0, "clusters": float(item), "blocks": 0.0}[kind] * n * d
+    points = {"tree": 3 * 8.0, "clusters": float(item), "blocks": 0.0, "device": 8.0 * here}[kind] * n * d
     lists = n * listed * 12.0
     search = {
         "tree": 24.0 * min(n * listed, CHUNK_ENTRIES // 4),
         "clusters": n * listed * 16.0,
         "blocks": min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * temporary,
+        "device": float(_tile_bytes(device)) if here else 0.0,
     }[kind]
     entries = n * (1 + _UNION * choice.n_neighbors)
     graph = entries * (12.0 + item) + n * listed
     return points + lists + max(search, graph) + vectors
+
+
+def _tile_bytes(device: Device | None) -> int:
+    from .fused.nearest import tile_bytes  # noqa: PLC0415
+
+    assert device is not None
+    return tile_bytes(device)
 
 
 def _with_cutoff(X: Any, options: KernelOptions, known: Estimate, n_components: int, power: float) -> Estimate:
@@ -262,7 +286,7 @@ def _with_cutoff(X: Any, options: KernelOptions, known: Estimate, n_components: 
     entries = RadiusAffinity(X, epsilon, options.cutoff, metric=options.measure).expected_entries()
     _, columns = _products(options, n_components, power)
     search = _search_seconds(X.shape, X, options)
-    seconds = _FIXED + _slowness() * (search + entries * (_ENTRY_SECONDS + columns * _SPARSE_ENTRY))
+    seconds = _FIXED + search + _slowness() * entries * (_ENTRY_SECONDS + columns * _SPARSE_ENTRY)
     return replace(known, memory=known.memory + int(ENTRY * entries), seconds=seconds)
 
 
@@ -273,33 +297,47 @@ def _products(options: KernelOptions, n_components: int, power: float) -> tuple[
     return steps + balancing, steps * max(n_components, _NARROWEST) + balancing * _NARROWEST
 
 
-def _seconds(shape: tuple[int, ...], X: Any, options: KernelOptions, n_components: int, power: float) -> float:
-    """Time of a fit on this machine."""
+def _seconds(
+    shape: tuple[int, ...],
+    X: Any,
+    options: KernelOptions,
+    n_components: int,
+    power: float,
+    *,
+    device: Device | None = None,
+) -> float:
+    """Time of a fit on this machine, with neighbours looked for on a device if there is one."""
     n, d = int(shape[0]), int(shape[1])
     products, columns = _products(options, n_components, power)
     if options.affinity == "precomputed":
         entries = float(X.nnz) if sparse.issparse(X) else float(n) * n
         return _FIXED + entries * columns * _SPARSE_ENTRY * _slowness()
     choice = choose(shape, np.float64 if X is None else X.dtype, options, sparse.issparse(X))
+    search = 0.0
     if choice.tiled:
         work = products * tiled_seconds(n, d, n_components) / 2.0  # the reference has two cores
     elif choice.n_neighbors is None:
         work = n * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT)
     else:
-        work = _search_seconds(shape, X, options) + n * _GRAPH_POINT
-        work += n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
-    return _FIXED + work * _slowness()
+        search = _search_seconds(shape, X, options, device)
+        work = n * _GRAPH_POINT + n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
+    return _FIXED + search + work * _slowness()
 
 
-def _search_seconds(shape: tuple[int, ...], X: Any, options: KernelOptions) -> float:
+def _search_seconds(shape: tuple[int, ...], X: Any, options: KernelOptions, device: Device | None = None) -> float:
+    """Time of a search for neighbours, on this machine or on its device."""
     n, d = int(shape[0]), int(shape[1])
-    kind = index_kind(shape, options.measure, sparse.issparse(X))
+    kind = index_kind(shape, options.measure, sparse.issparse(X), device)
+    if device is not None and kind == "device":
+        pair = _GPU_PAIR if device.is_cuda else _TORCH_PAIR
+        return n * float(n) * (pair[0] + pair[1] * d) * (1.0 if device.is_cuda else _slowness())
     if kind == "tree":
-        return n * _TREE_POINT[d - 1]
+        return n * _TREE_POINT[d - 1] * _slowness()
     if kind == "blocks":
-        return n * float(n) * _BLOCK_PAIR
+        return n * float(n) * _BLOCK_PAIR * _slowness()
     share = _TYPICAL_SHARE if X is None else compared_share(X)
-    return n * _CLUSTER_POINT + share * n * n / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
+    pairs = share * n * n / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
+    return (n * _CLUSTER_POINT + pairs) * _slowness()
 
 
 def compared_share(X: FloatArray) -> float:

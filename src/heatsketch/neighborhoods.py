@@ -16,6 +16,7 @@ from scipy import sparse
 
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
+from .devices import Device
 from .files import arranged
 from .kernels import Metric, no_distance, squared_distances
 from .neighbors import NeighborIndex, make_index
@@ -121,6 +122,8 @@ class Neighborhoods:
     metric : Metric
     at_least : int
         Neighbours that `scales` will be asked for.
+    device : Device, optional
+        Where neighbours are looked for, if it can search what is given.
 
     Attributes
     ----------
@@ -132,12 +135,14 @@ class Neighborhoods:
         Squared distance of each vertex, in the order of the index, to its k-th neighbour.
     """
 
-    def __init__(self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0) -> None:
+    def __init__(
+        self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0, device: Device | None = None
+    ) -> None:
         self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
         same = None if metric.precomputed else distinct(X)
         self._X = X if same is None else arranged(X, same[0])
         self.places = None if same is None else same[1]
-        self.index: NeighborIndex = make_index(self._X, metric)
+        self.index: NeighborIndex = make_index(self._X, metric, device)
         counts = np.ones(self._X.shape[0]) if same is None else np.bincount(same[1])
         self._multiplicity = counts[self.index.order].astype(np.float32)
         self._search()

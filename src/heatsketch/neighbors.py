@@ -1,11 +1,14 @@
 """Nearest neighbours by the best tool for the case: a tree in few dimensions, clusters in many, blocks for the rest.
 
+On a device all distances are computed, which is exact, and fast enough for millions of points.
+
 Every index numbers the points in an order of its own (`order`), in which neighbours have numbers that are close.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,11 +17,20 @@ from scipy import sparse
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
 from .clusters import ClusterIndex, Progress
-from .kernels import Metric, squared_distances
+from .devices import Device
+from .kernels import Metric, refuse_overflow, squared_distances
 from .threads import each
 from .trees import TreeIndex
 
-__all__ = ["BlockedIndex", "NeighborIndex", "Neighbors", "index_kind", "make_index", "nearest_neighbors"]
+__all__ = [
+    "BlockedIndex",
+    "DeviceIndex",
+    "NeighborIndex",
+    "Neighbors",
+    "index_kind",
+    "make_index",
+    "nearest_neighbors",
+]
 
 # A tree looks at few points while the dimension is small; its cost grows fast with it, and from here on clusters are
 # as fast. Metrics that these do not know are left to the tree a little longer.
@@ -104,19 +116,66 @@ class BlockedIndex:
         return ids, squared
 
 
-def index_kind(shape: tuple[int, ...], metric: Metric, sparse_points: bool) -> str:
-    """The search that suits the data: "tree", "clusters" or "blocks"."""
+class DeviceIndex:
+    """Exact search by computing all distances on a device, for the Euclidean distance.
+
+    Points keep the numbers they have: a device gathers rows from anywhere about as fast.
+
+    Parameters
+    ----------
+    X : ndarray of float32 or float64, shape (N, d)
+    device : Device
+    """
+
+    method = "device"
+
+    def __init__(self, X: FloatArray, device: Device) -> None:
+        refuse_overflow(X)
+        self._X, self._device = X, device
+        self.recall: float | None = 1.0
+        self.order: IntArray = np.arange(X.shape[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The copy on the device is made anew where it is needed.
+        return {name: value for name, value in self.__dict__.items() if name != "_there"}
+
+    @cached_property
+    def _there(self) -> Any:
+        """The points on the device."""
+        return self._device.tensor(self._X)
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point."""
+        from .fused.nearest import nearest  # noqa: PLC0415
+
+        return nearest(self._device, self._there, self._there, k, itself=True, progress=progress)
+
+    def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query."""
+        from .fused.nearest import nearest  # noqa: PLC0415
+
+        Q = np.asarray(Q)
+        refuse_overflow(Q)
+        return nearest(self._device, Q, self._there, k)
+
+
+def index_kind(shape: tuple[int, ...], metric: Metric, sparse_points: bool, device: Device | None = None) -> str:
+    """The search that suits the data: "tree", "clusters" or "blocks"; "device" for what a device can search."""
+    clusters = metric.euclidean and metric.name != "sqeuclidean"
+    if device is not None and clusters and not sparse_points:
+        return "device"
     if sparse_points or metric.precomputed or metric.params or shape[0] <= _BLOCKED_LIMIT:
         return "blocks"
-    clusters = metric.euclidean and metric.name != "sqeuclidean"
     if shape[1] <= (_TREE_FEATURES if clusters else _MOST_TREE_FEATURES) and metric.name in _MINKOWSKI:
         return "tree"
     return "clusters" if clusters else "blocks"
 
 
-def make_index(X: Any, metric: Metric) -> NeighborIndex:
+def make_index(X: Any, metric: Metric, device: Device | None = None) -> NeighborIndex:
     """An index of the points, of the kind that suits them."""
-    kind = index_kind(X.shape, metric, sparse.issparse(X))
+    kind = index_kind(X.shape, metric, sparse.issparse(X), device)
+    if device is not None and kind == "device":
+        return DeviceIndex(X, device)
     if kind == "tree":
         return TreeIndex(X, _MINKOWSKI[str(metric.name)])
     if kind == "clusters":
@@ -137,7 +196,7 @@ class Neighbors:
     recall : float
         Share of the true neighbours found: 1 for exact methods, measured on a sample for others.
     method : str
-        "tree", "clusters" or "blocks".
+        "tree", "clusters", "blocks" or "device".
     """
 
     indices: IntArray
@@ -146,7 +205,7 @@ class Neighbors:
     method: str
 
 
-def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean") -> Neighbors:
+def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device: Device | None = None) -> Neighbors:
     """Nearest neighbours of every point among the others.
 
     Parameters
@@ -155,6 +214,8 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean") -> Nei
     k : int
         At most N - 1.
     metric : Metric or str
+    device : Device, optional
+        Where dense points are searched by the Euclidean distance; other cases are searched on the CPU.
 
     Returns
     -------
@@ -167,7 +228,7 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean") -> Nei
     >>> nearest_neighbors(np.array([[0.0], [1.0], [3.0]]), 1).indices.ravel()
     array([1, 0, 1], dtype=int32)
     """
-    index = make_index(X, metric if isinstance(metric, Metric) else Metric(metric))
+    index = make_index(X, metric if isinstance(metric, Metric) else Metric(metric), device)
     ids, squared = index.neighbors(k)
     numbers = index.order[ids].astype(np.int32)
     inverse = np.argsort(index.order)
