@@ -10,12 +10,21 @@ import numpy as np
 from scipy import sparse
 
 from ._typing import FloatArray, IntArray
-from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor
+from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
 from .chunks import CHUNK_ENTRIES, chunks
+from .devices import Device
 from .graphs import KnownRows, check_affinity, row_maximum
 from .kernels import Metric, gaussian_affinity, squared_distances
 from .neighborhoods import SMALL, Neighborhoods, distinct
-from .operators import DenseOperator, FoldedOperator, Operator, SparseOperator, TiledGaussianOperator
+from .operators import (
+    DenseOperator,
+    DeviceGaussianOperator,
+    FoldedOperator,
+    Operator,
+    SparseOperator,
+    TiledGaussianOperator,
+    placed,
+)
 from .threads import each, n_threads, shares
 
 __all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "PrecomputedAffinity", "zero_rounding"]
@@ -41,6 +50,8 @@ class Affinity(ABC):
     row_entries: int
     # How the kernel is held, in words.
     description: str
+    # Where products are computed; None for NumPy on the CPU.
+    device: Device | None = None
 
     @property
     @abstractmethod
@@ -57,6 +68,10 @@ class Affinity(ABC):
         log_scale : ndarray of shape (m,)
             The kernel is ``exp(log_scale) * rows``: a point far from all others keeps a row that does not underflow.
         """
+
+    def _placed(self, operator: Operator) -> Operator:
+        """A matrix that is held, on the device if there is one."""
+        return operator if self.device is None else placed(operator, self.device)
 
     def is_training_input(self, X: Any) -> bool:  # noqa: ARG002
         """Whether `X` is known to be the training input itself, row for row."""
@@ -84,6 +99,10 @@ class GaussianAffinity(Affinity):
     dtype : dtype of ``K``
     tiled : bool
         Whether products form the kernel tile by tile, instead of holding it. Only for points and the Euclidean metric.
+    device : Device, optional
+        Where to compute; by default with NumPy on the CPU.
+    precision : str
+        Of the exponents on a device (:class:`heatsketch.operators.DeviceGaussianOperator`).
     """
 
     n_neighbors: int | None = None
@@ -98,13 +117,17 @@ class GaussianAffinity(Affinity):
         zero_diagonal: bool = False,
         dtype: Any = np.float64,
         tiled: bool = False,
+        device: Device | None = None,
+        precision: str = "auto",
     ) -> None:
         self.X, self.epsilon, self.metric = X, epsilon, metric or Metric()
-        self.scale_neighbor, self.tiled = scale_neighbor, tiled
+        self.scale_neighbor, self.tiled, self.device, self.precision = scale_neighbor, tiled, device, precision
         self.zero_diagonal, self.dtype = zero_diagonal, np.dtype(dtype)
         self.n_samples = self.row_entries = X.shape[0]
         self.definite = self.metric.euclidean and np.ndim(epsilon) == 0 and not zero_diagonal
         self.description = "every pair, formed on the fly" if tiled else "every pair"
+        if device is not None:
+            self.description += f" on {device.chip}"
 
     def __getstate__(self) -> dict[str, Any]:
         # The matrix can be remade from X, so it is not pickled.
@@ -122,14 +145,19 @@ class GaussianAffinity(Affinity):
             K[rows] = self._kernel(self._squared(self.X[rows]), shift=False)[0]
 
         each(fill, chunks(n, n, CHUNK_ENTRIES // n_threads()))
-        return DenseOperator(K)
+        return self._placed(DenseOperator(K))
 
     def _tiles(self) -> Operator:
         same = distinct(self.X) if self.zero_diagonal else None
         X, epsilon = self.X, self.epsilon
         if same is not None:  # points that coincide have no affinity with each other either
             X, epsilon = X[same[0]], epsilon[same[0]] if isinstance(epsilon, np.ndarray) else epsilon
-        tiles = TiledGaussianOperator(X, epsilon, zero_diagonal=self.zero_diagonal, dtype=self.dtype)
+        options: dict[str, Any] = {"zero_diagonal": self.zero_diagonal, "dtype": self.dtype}
+        tiles: Operator
+        if self.device is None:
+            tiles = TiledGaussianOperator(X, epsilon, **options)
+        else:
+            tiles = DeviceGaussianOperator(X, epsilon, self.device, precision=self.precision, **options)
         return tiles if same is None else FoldedOperator(tiles, same[1])
 
     def _squared(self, X: Any) -> FloatArray:
@@ -155,6 +183,19 @@ class GaussianAffinity(Affinity):
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
         return self._kernel(self._squared(X), shift=True)
+
+    @property
+    def multiplies_rows(self) -> bool:
+        """Whether a device multiplies rows of new points without forming them; not where points were folded."""
+        return self.device is not None and self.tiled and isinstance(self.operator, DeviceGaussianOperator)
+
+    def row_products(self, X: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``rows(X)[0] @ V`` and the same logarithms of the rows' scale, on the device."""
+        assert isinstance(self.operator, DeviceGaussianOperator)
+        epsilon: Any = self.epsilon
+        if np.ndim(epsilon):
+            epsilon = local_scales(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor, device=self.device)
+        return self.operator.rows(X, epsilon, V)
 
 
 class NeighborAffinity(GaussianAffinity):
@@ -217,7 +258,7 @@ class NeighborAffinity(GaussianAffinity):
     @cached_property
     def operator(self) -> Operator:
         """``K``, sparse."""
-        vertices = SparseOperator(self._graph, order=self.neighborhoods.index.order)
+        vertices = self._placed(SparseOperator(self._graph, order=self.neighborhoods.index.order))
         places = self.neighborhoods.places
         return vertices if places is None else FoldedOperator(vertices, places)
 
@@ -270,8 +311,9 @@ class PrecomputedAffinity(Affinity):
     and only the whole training matrix, given again, tells them apart by their order.
     """
 
-    def __init__(self, W: Any, *, diagonal: str = "auto", dtype: Any = None) -> None:
+    def __init__(self, W: Any, *, diagonal: str = "auto", dtype: Any = None, device: Device | None = None) -> None:
         W = check_affinity(W)
+        self.device = device
         W = W if dtype is None else W.astype(dtype)
         # In units of about its largest entry, a power of two so that nothing is rounded; the heat kernel is the same.
         self._unit = W.dtype.type(2.0 ** np.floor(np.log2(W.max()))) if W.max() > 0 else W.dtype.type(1)
@@ -288,18 +330,21 @@ class PrecomputedAffinity(Affinity):
             self._loops = np.where(own == 0, np.where(degrees > 0, degrees, 1.0), 0.0)
         self._known = KnownRows(W) if self._loops.any() else None
         W = _with_entries(W, np.arange(self.n_samples), np.arange(self.n_samples), self._loops)
-        self._operator = SparseOperator(W) if sparse.issparse(W) else DenseOperator(W)
+        self._held = SparseOperator(W) if sparse.issparse(W) else DenseOperator(W)
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "operator"}
+
+    @cached_property
     def operator(self) -> Operator:
         """``K``: the matrix given, with its diagonal completed or removed."""
-        return self._operator
+        return self._placed(self._held)
 
     @property
     def given(self) -> Any:
         """The matrix as it was given."""
         every = np.arange(self.n_samples)
-        held = self._operator.array if isinstance(self._operator, SparseOperator) else self._operator.toarray()
+        held = self._held.array if isinstance(self._held, SparseOperator) else self._held.toarray()
         return _with_entries(held, every, every, -self._loops) * self._unit
 
     def is_training_input(self, X: Any) -> bool:

@@ -23,11 +23,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .chunks import chunks
+from .devices import Device
 from .kernels import Metric, no_distance, squared_distances
+from .neighbors import index_kind, make_index
 from .sketch import sample
 
 __all__ = [
@@ -53,6 +56,8 @@ _SAMPLE = 1000
 # ... those of its distribution, "median" and "slope", to a sample of at most so many.
 _COLUMNS = 20_000
 _HISTOGRAM_BINS = 2048
+# Neighbours looked for beyond the k-th on a device, in place of those that coincide with a point.
+_COINCIDENT = 4
 
 
 @dataclass(frozen=True)
@@ -122,15 +127,16 @@ def estimate_bandwidth(
 
 
 def bandwidth_by_rule(
-    X: Any, rule: str, metric: Metric, n_neighbors: int | None = None
+    X: Any, rule: str, metric: Metric, n_neighbors: int | None = None, *, device: Device | None = None
 ) -> tuple[float | FloatArray, str]:
     """Epsilon by a rule, for input that has been checked, and the rule that "auto" stands for."""
     rule = "neighbor" if rule == "auto" else rule
     if rule == "self-tuning":
-        return local_scales(X, X, metric=metric, n_neighbors=n_neighbors or SELF_TUNING_NEIGHBOR), rule
+        k = n_neighbors or SELF_TUNING_NEIGHBOR
+        return local_scales(X, X, metric=metric, n_neighbors=k, device=device), rule
     if rule == "neighbor":
         some = X[sample(X.shape[0], _SAMPLE)]
-        scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR)
+        scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR, device=device)
         if not scales.any():
             raise no_distance(X.shape[0])
         return median_scale(scales), rule
@@ -161,12 +167,17 @@ def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
     return np.where(np.isfinite(kth), kth, farthest)
 
 
-def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> FloatArray:
+def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, device: Device | None = None) -> FloatArray:
     """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, shape (m,)."""
     m, n = X.shape[0], Y.shape[0]
-    scales = np.empty(m)
-    for rows in chunks(m, n):
-        scales[rows] = kth_neighbor(squared_distances(X[rows], Y, metric), n_neighbors)
+    scales = np.full(m, np.nan)
+    if device is not None and index_kind(Y.shape, metric, sparse.issparse(Y), device) == "device":
+        _, listed = make_index(Y, metric, device).query(X, min(n, n_neighbors + _COINCIDENT))
+        enough = np.count_nonzero(listed > 0, axis=1) >= n_neighbors
+        scales[enough] = kth_neighbor(listed[enough], n_neighbors)
+    left = np.flatnonzero(np.isnan(scales))  # all, or those whose neighbours coincide with them
+    for rows in chunks(len(left), n):
+        scales[left[rows]] = kth_neighbor(squared_distances(X[left[rows]], Y, metric), n_neighbors)
     return scales
 
 

@@ -14,10 +14,10 @@ from scipy import sparse
 
 from ._typing import FloatArray
 from .bandwidth import bandwidth_by_rule
-from .choice import Choice, choose, tiled_seconds
+from .choice import Choice, choose, fused_seconds, tiled_seconds
 from .chunks import CHUNK_ENTRIES
 from .clusters import ClusterIndex
-from .devices import Device
+from .devices import Device, device_of
 from .display import Facts, Shown
 from .inputs import KernelOptions, check_count, check_points, is_number
 from .neighbors import index_kind
@@ -38,6 +38,7 @@ _TORCH_PAIR = (3e-9, 8e-12)  # a pair in an exact search by PyTorch on the CPU, 
 # The same on a GPU of a server, not measured but reckoned: a distance is written once and read twice in 2.5 TB/s of
 # memory, and a feature takes a multiplication and an addition at 20 TFLOPS.
 _GPU_PAIR = (5e-12, 1e-13)
+_FUSED_COLUMNS = 32  # that a GPU multiplies in one pass over the kernel
 _GRAPH_POINT = 2e-6  # a point's part in the graph
 _SPARSE_ENTRY = 3e-10  # an entry of the graph times a number
 _ENTRY_SECONDS = 1e-7  # an entry that a cutoff keeps
@@ -132,6 +133,7 @@ def estimate(
     n_neighbors: int | str | None = "auto",
     cutoff: float | None = None,
     dtype: Any = None,
+    device: str = "auto",
 ) -> Estimate:
     """Memory and time of an embedding, before anything is started.
 
@@ -140,7 +142,7 @@ def estimate(
     X_or_shape : array-like or sparse matrix, or tuple (n_samples, n_features)
         With the data, a small sample tells how many pairs a search for neighbours must compare; with a shape, what is
         typical is assumed.
-    n_components, power, bandwidth, normalization, affinity, metric, metric_params, n_neighbors, cutoff
+    n_components, power, bandwidth, normalization, affinity, metric, metric_params, n_neighbors, cutoff, device
         As for :class:`GaussianProcessEmbedding`.
     dtype : dtype, optional
         For a shape; float64 by default.
@@ -173,6 +175,7 @@ def estimate(
         metric_params=metric_params,
         n_neighbors=n_neighbors,
         cutoff=cutoff,
+        device=device_of(X_or_shape, device),
     )
     check_count(n_components, "n_components")
     if not is_number(power) or not 0 < power < np.inf:
@@ -212,11 +215,10 @@ def predict(
     n_components: int,
     sparse_points: bool = False,
     entries: int | None = None,
-    device: Device | None = None,
 ) -> Estimate:
     """The memory that a fit will take, for options that have been checked; `entries` are those of a sparse X.
 
-    With a device, neighbours are looked for there; counted is memory of the machine itself, not of a GPU.
+    On a GPU it is the GPU's that is counted.
     """
     n, item = int(shape[0]), np.dtype(dtype).itemsize
     # A block of columns: the sketch in float64, what it becomes, and what a product makes of it.
@@ -225,7 +227,10 @@ def predict(
         given = _COPIES * (entries * (item + 4.0) if entries is not None else float(n) * n * item)
         return Estimate(n, "the given affinity", None, int(blocks + given + 16 * n), available_memory())
     choice = choose(shape, dtype, options, sparse_points)
-    held = _held_memory(shape, item, options, choice, sparse_points=sparse_points, device=device)
+    if choice.device is not None and choice.device.is_cuda:
+        there = _device_memory(shape, item, choice, n_components)
+        return Estimate(n, choice.reason, choice.n_neighbors, there, choice.device.free_memory())
+    held = _held_memory(shape, item, options, choice, sparse_points=sparse_points)
     if options.measure.precomputed:
         held += 2.0 * n * n * item  # distances that are made symmetric
     return Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
@@ -238,9 +243,9 @@ def _held_memory(
     choice: Choice,
     *,
     sparse_points: bool,
-    device: Device | None = None,
 ) -> float:
     """Peak of what the kernel itself takes."""
+    device = choice.device
     n, d = int(shape[0]), int(shape[1])
     chunk = 8.0 * min(CHUNK_ENTRIES, n * n)
     vectors = 8.0 * n * 16  # scalings and the history of their acceleration
@@ -266,6 +271,20 @@ def _held_memory(
     entries = n * (1 + _UNION * choice.n_neighbors)
     graph = entries * (12.0 + item) + n * listed
     return points + lists + max(search, graph) + vectors
+
+
+def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_components: int) -> int:
+    """Peak of what a fit takes on a GPU."""
+    n, d = int(shape[0]), int(shape[1])
+    blocks = 6.0 * n * n_components * item + n * n_components * 8.0
+    if choice.n_neighbors is not None:
+        assert choice.device is not None
+        graph = n * (1 + _UNION * choice.n_neighbors) * (4.0 + item)
+        return int(blocks + max(graph, _tile_bytes(choice.device) + 2.0 * n * d * item))
+    if not choice.tiled:
+        return int(blocks + float(n) * n * item)
+    # Points in float64 twice, while they are put in order, and both factors in halves and eighths of them.
+    return int(blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n)
 
 
 def _tile_bytes(device: Device | None) -> int:
@@ -303,10 +322,8 @@ def _seconds(
     options: KernelOptions,
     n_components: int,
     power: float,
-    *,
-    device: Device | None = None,
 ) -> float:
-    """Time of a fit on this machine, with neighbours looked for on a device if there is one."""
+    """Time of a fit on this machine, or on its GPU."""
     n, d = int(shape[0]), int(shape[1])
     products, columns = _products(options, n_components, power)
     if options.affinity == "precomputed":
@@ -314,12 +331,15 @@ def _seconds(
         return _FIXED + entries * columns * _SPARSE_ENTRY * _slowness()
     choice = choose(shape, np.float64 if X is None else X.dtype, options, sparse.issparse(X))
     search = 0.0
+    if choice.tiled and choice.device is not None and choice.device.is_cuda:
+        passes = products if n_components <= _FUSED_COLUMNS else products * n_components / _FUSED_COLUMNS
+        return _FIXED + passes * fused_seconds(n, d, np.float64 if X is None else X.dtype, choice.device)
     if choice.tiled:
         work = products * tiled_seconds(n, d, n_components) / 2.0  # the reference has two cores
     elif choice.n_neighbors is None:
         work = n * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT)
     else:
-        search = _search_seconds(shape, X, options, device)
+        search = _search_seconds(shape, X, options, choice.device)
         work = n * _GRAPH_POINT + n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
     return _FIXED + search + work * _slowness()
 

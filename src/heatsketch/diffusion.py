@@ -13,6 +13,7 @@ from scipy.fft import dct
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
+from .devices import as_numpy, cast, in_order, is_tensor, like, weighted
 from .heat import HeatKernel
 from .operators import Operator
 from .progress import track
@@ -127,7 +128,7 @@ def _apply_powers(
     """S^e M for exponents e; with ``weight=1`` its error counts after one more product by S."""
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
-    M = kernel.symmetric.asblock(M)
+    given, M = M, kernel.symmetric.asblock(M)
     rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
     mode = _trivial_part(kernel, M)
     rest = M if mode is None else M - mode
@@ -142,11 +143,11 @@ def _apply_powers(
         blocks = _in_order(lambda S, V: _steps(S, V, [int(e) for e in exponents]), deflated(kernel), rest)
     else:
         blocks = _real_powers(kernel, rest, exponents, method=method, rtol=rtol, weight=weight)
-    if mode is None:
-        return blocks
-    # Rounding may bring the trivial mode back, and S^(t-1) with t < 1 enlarges it: only what is meant may be there.
-    blocks = [block - _trivial_part(kernel, block) for block in blocks]
-    return [block + mode for block in blocks] if trivial else blocks
+    if mode is not None:
+        # Rounding may bring the trivial mode back, and S^(t-1) with t < 1 enlarges it: only what is meant may be there.
+        blocks = [block - _trivial_part(kernel, block) for block in blocks]
+        blocks = [block + mode for block in blocks] if trivial else blocks
+    return [like(block, given) for block in blocks]
 
 
 def _trivial_part(kernel: HeatKernel, V: FloatArray) -> Any:
@@ -166,11 +167,7 @@ def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Opera
     order = S.order
     if order is None:
         return work(S, V)
-    blocks = work(S.reordered(), V[order])
-    for i, block in enumerate(blocks):
-        blocks[i] = np.empty_like(block)
-        blocks[i][order] = block
-    return blocks
+    return [in_order(block, order) for block in work(S.reordered(), V[order])]
 
 
 def _steps(S: Operator, V: FloatArray, exponents: list[int]) -> list[FloatArray]:
@@ -194,7 +191,7 @@ def _real_powers(
     ritz = extreme_ritz(S, 0.1 * margin)
     room = margin * ritz.size
     if room == 0.0:
-        return [np.zeros_like(V) for _ in exponents]
+        return [V - V for _ in exponents]
     # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
     low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
     if kernel.definite or not _whole(exponents):
@@ -207,7 +204,9 @@ def _real_powers(
     if error > rtol:
         _warn_inexact(error, rtol)
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
-    return [max(abs(low), abs(high)) ** e * block for e, block in zip(exponents, blocks, strict=True)]
+    size = max(abs(low), abs(high))
+    size = float(size) if is_tensor(V) else size
+    return [size**e * block for e, block in zip(exponents, blocks, strict=True)]
 
 
 def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
@@ -236,8 +235,10 @@ def _by_eigenvectors(S: Operator, V: FloatArray, exponents: Sequence[float], wei
     lost = (ROUNDING_ULPS * epsilon) ** (min(exponents) + weight)
     if (values == 0).sum() > 1 and lost > _LOST:
         _warn_inexact(lost, _LOST)
+    given, V = V, as_numpy(V)
     projected = vectors.T @ V
-    return [(vectors @ (_power(values, e)[:, None] * projected)).astype(V.dtype) for e in exponents]
+    blocks = [(vectors @ (_power(values, e)[:, None] * projected)).astype(V.dtype) for e in exponents]
+    return [like(block, given) for block in blocks]
 
 
 def _power(values: FloatArray, exponent: float) -> FloatArray:
@@ -300,13 +301,13 @@ def _evaluate_series(
     S: Operator, V: FloatArray, interval: tuple[float, float], series: list[FloatArray]
 ) -> list[FloatArray]:
     """Sums of c_n T_n(L) V with L = S mapped from [low, high] to [-1, 1], by the three-term recurrence."""
-    low, high = interval
+    low, high = (float(end) for end in interval) if is_tensor(V) else interval
     half, centre = (high - low) / 2.0, (high + low) / 2.0
     previous: FloatArray = V
     current: FloatArray = (S.matmat(V) - centre * V) / half
-    totals = [c[0] * previous + c[1] * current for c in series]
+    totals = [weighted(c[0], previous) + weighted(c[1], current) for c in series]
     for n in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):
         previous, current = current, chebyshev_step(S, previous, current, centre, half)
         for i, c in enumerate(series):
-            totals[i] += c[n] * current
-    return [total.astype(V.dtype, copy=False) for total in totals]
+            totals[i] += weighted(c[n], current)
+    return [cast(total, S.dtype) for total in totals]

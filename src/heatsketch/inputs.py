@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +17,11 @@ from sklearn.utils import check_array
 from ._typing import FloatArray
 from .affinity import ROUNDING, zero_rounding
 from .bandwidth import BANDWIDTH_RULES
+from .devices import DEVICES, as_numpy
 from .graphs import adjacency, check_affinity, is_graph, node_names
 from .kernels import Metric
 from .normalize import NORMALIZATIONS
+from .operators.device import PRECISIONS
 
 __all__ = [
     "KernelOptions",
@@ -51,12 +54,15 @@ class KernelOptions:
     diagonal: str = "auto"
     tol: float = 1e-8
     max_iter: int = 1000
+    device: str = "auto"
+    precision: str = "auto"
 
     def __post_init__(self) -> None:
         for name, known in (
             ("affinity", ("gaussian", "precomputed")),
             ("diagonal", ("auto", "keep", "zero")),
             ("normalization", tuple(NORMALIZATIONS)),
+            ("precision", PRECISIONS),
         ):
             value = getattr(self, name)
             if value not in known:
@@ -79,6 +85,10 @@ class KernelOptions:
             check_count(self.n_neighbors, "n_neighbors", "None for every pair, a positive integer, or 'auto'")
         self._check_cutoff()
         self._check_bandwidth()
+        if not isinstance(self.device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?|torch-cpu", self.device):
+            raise ValueError(
+                f"device={self.device!r} was given; it must be one of {DEVICES}, or the number of a GPU as in 'cuda:1'."
+            )
 
     def _check_cutoff(self) -> None:
         if self.cutoff is None:
@@ -153,7 +163,7 @@ def from_user(X: Any, options: KernelOptions) -> Any:
             f"columns {columns} of X are not numeric; encode categories (for example with "
             "sklearn.preprocessing.OneHotEncoder) or leave these columns out."
         )
-    return X
+    return as_numpy(X)
 
 
 def sample_names(X: Any) -> Any:

@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
 from .affinity import GaussianAffinity, PrecomputedAffinity
+from .devices import as_numpy, find_device
 from .distortion import Distortion
 from .embeddings import ESTIMATORS
 from .heat import HeatKernel, build_affinity
@@ -111,7 +112,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "estimator": name,
         "parameters": parameters,
         "kernel": _kernel_entries(model.kernel_),
-        "fitted": {key: value for key, value in vars(model).items() if key not in parameters.keys() | _DERIVED},
+        "fitted": {
+            key: as_numpy(value) for key, value in vars(model).items() if key not in parameters.keys() | _DERIVED
+        },
     }
     document["fitted"]["_sample_names"] = _as_stored(model._sample_names)
     write_document(Path(path), document, _RECORDS)
@@ -200,6 +203,10 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
     if options.affinity != "precomputed":
         found["bandwidth"] = entries["bandwidth"]
     kept = {field.name: getattr(options, field.name) for field in fields(options)}
+    try:
+        find_device("cpu" if options.device == "auto" else options.device)
+    except (ModuleNotFoundError, ValueError):
+        kept["device"] = "auto"  # fitted on a machine with a device that this one lacks
     affinity, _ = build_affinity(X, KernelOptions(**kept | found), dtype)
     return HeatKernel.from_affinity(affinity, scaling, entries["rule"])
 

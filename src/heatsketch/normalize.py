@@ -28,7 +28,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -99,20 +98,20 @@ class Scaling:
             reference=back(self.reference),
         )
 
-    def extend(self, rows: Any, log_scale: FloatArray) -> FloatArray:
+    def extend(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray) -> FloatArray:
         """Left factor of the kernel rows of new points, row weight included, shape (m,).
 
         Parameters
         ----------
-        rows : ndarray or sparse array of shape (m, N)
+        degrees, sums : ndarrays of shape (m,)
+            Of the rows k(x, .): ``sum_j k_j`` and ``sum_j k_j reference_j``.
         log_scale : ndarray of shape (m,)
-            The kernel is ``exp(log_scale) * rows``.
+            The kernel is ``exp(log_scale)`` times the rows that were summed.
         """
-        degrees = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
-        sums = np.asarray(rows @ self.reference, dtype=np.float64).ravel()
         homogeneity = 1.0 - self.degree_exponent - self.reference_exponent
         factor: FloatArray = self.constant * np.exp(homogeneity * log_scale)
-        return factor * degrees**-self.degree_exponent * sums**-self.reference_exponent
+        left: FloatArray = factor * degrees**-self.degree_exponent * sums**-self.reference_exponent
+        return left
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._typing import FloatArray, IntArray, RandomState
 from .coloring import read_colors
 from .density import SpectralDensity, spectral_density
+from .devices import as_numpy
 from .distances import check_level, distances_among
 from .drawing import LARGEST, PALETTE, Style, draw_points, new_axes, point_size
 from .embeddings._base import HeatEmbedding
@@ -153,7 +154,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     """
     model = _fitted(model, "distortion")
     check_count(n_points, "n_points", "an integer of at least 2", least=2)
-    Y = model.embedding_
+    Y = as_numpy(model.embedding_)
     points = sample(len(Y), min(n_points, max(32, _ROW_ENTRIES // len(Y))))
     d = distances_among(model.kernel_, points, [model.power_])[0]
     i, j = np.triu_indices(len(points), 1)
@@ -281,7 +282,7 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
     Y = model_or_Y
     if isinstance(model_or_Y, BaseEstimator):
         check_is_fitted(model_or_Y)
-        Y = getattr(model_or_Y, "embedding_", None)
+        Y = as_numpy(getattr(model_or_Y, "embedding_", None))
         if Y is None:
             raise TypeError(
                 f"a {type(model_or_Y).__name__} was given, which has no embedding_; give the embedding itself, as its "

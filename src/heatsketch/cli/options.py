@@ -216,7 +216,7 @@ class MethodOptions:
     n_steps: Annotated[int | None, _text("heatsketch: steps of a round.", _METHOD)] = None
     patience: Annotated[int | None, _text("heatsketch: rounds without progress before it stops.", _METHOD)] = None
     regularization: Annotated[float | None, _text("heatsketch: weight of the regulariser.", _METHOD)] = None
-    device: Annotated[str | None, _text("Where to compute: auto or cpu.", _METHOD)] = None
+    device: Annotated[str | None, _text("Where to compute: auto, cpu or cuda.", _METHOD)] = None
 
     def estimator(self, kernel: KernelOptions, data: Data | None = None, *, verbose: bool = False) -> Any:
         """The unfitted estimator for some data."""

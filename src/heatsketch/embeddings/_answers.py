@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
 from ..bandwidth import intrinsic_dimension
+from ..devices import as_numpy
 from ..diagnosis import Diagnosis, diagnose
 from ..distances import check_level, embedded_distances
 from ..distortion import ALL_PAIRS, QUANTILES, Distortion, kernel_distortion, unseen_distortion
@@ -35,7 +36,14 @@ class Answers:
     """Questions that every fitted embedding answers, from its kernel, its time and its coordinates."""
 
     # What every fitted embedding has.
-    embedding_: FloatArray
+    embedding_: Any
+
+    @property
+    def _Y(self) -> FloatArray:
+        """The embedding as an array, wherever it lies."""
+        Y: FloatArray = as_numpy(self.embedding_)
+        return Y
+
     kernel_: HeatKernel
     n_components_: int
     power_: float
@@ -71,9 +79,9 @@ class Answers:
         """
         check_is_fitted(self)
         if interval is None:
-            return embedded_distances(self.embedding_, pairs)
+            return embedded_distances(self._Y, pairs)
         level = check_level(interval, "interval")
-        return embedded_distances(self.embedding_, pairs), *self._interval(pairs, level)
+        return embedded_distances(self._Y, pairs), *self._interval(pairs, level)
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         return self._call_witness().interval(pairs, level)
@@ -115,7 +123,7 @@ class Answers:
         check_is_fitted(self)
         level = check_level(interval, "interval")
         check_count(n_neighbors, "n_neighbors")
-        return neighbor_support(self.embedding_, self._call_witness(), n_neighbors, level)
+        return neighbor_support(self._Y, self._call_witness(), n_neighbors, level)
 
     def stability(
         self,
@@ -155,14 +163,14 @@ class Answers:
         again = self._on_a_part if under == "data" else self._drawn_again
         others = (again(np.random.default_rng(seed), share) for seed in seeds)
         with shown(self.verbose):
-            return stability_map(self.embedding_, track(others, "repeating", n_repeats), under, n_neighbors)
+            return stability_map(self._Y, track(others, "repeating", n_repeats), under, n_neighbors)
 
     def _drawn_again(self, rng: np.random.Generator, share: float) -> FloatArray:  # noqa: ARG002
         """The embedding of the same kernel with another seed."""
         if not hasattr(self, "random_state") or not isinstance(getattr(self, "sketch", "named"), str):
             raise ValueError(f"this {type(self).__name__} has no random numbers to draw again; use under='data'.")
         other = self._repeated(random_state=int(rng.integers(2**31)))
-        embedding: FloatArray = other._embed(self.kernel_, self.power_)["embedding_"]
+        embedding: FloatArray = as_numpy(other._embed(self.kernel_, self.power_)["embedding_"])
         return embedding
 
     def _on_a_part(self, rng: np.random.Generator, share: float) -> FloatArray:
@@ -257,7 +265,7 @@ class Answers:
         if X is not None:
             return self._distortion_of(X, quantiles, random_state)
         return kernel_distortion(
-            self.embedding_,
+            self._Y,
             self.kernel_,
             self.power_,
             quantiles=quantiles,
@@ -267,7 +275,7 @@ class Answers:
 
     def _distortion_of(self, X: Any, quantiles: tuple[float, ...], random_state: int | None) -> Distortion:
         X = self._validate(X, reset=False)
-        m, n = X.shape[0], self.embedding_.shape[0]
+        m, n = X.shape[0], self._Y.shape[0]
         if m < 2:
             raise ValueError(f"{m} new point was given; the distortion is a ratio of distances, so give at least 2.")
         size = max(2, min(ALL_PAIRS, _ROW_ENTRIES // n))

@@ -6,7 +6,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
 from ..costs import predict
+from ..devices import as_numpy, cast, collapsed, device_of, find_device, like
 from ..diffusion import check_power
 from ..distances import check_level
 from ..distortion import distance_errors
@@ -62,6 +63,7 @@ class HeatEmbedding(
     cutoff: float | None
     diagonal: str
     device: str
+    precision: str
     tol: float
     max_iter: int
     verbose: bool
@@ -71,9 +73,10 @@ class HeatEmbedding(
 
         Parameters
         ----------
-        X : array-like, sparse matrix, or networkx or igraph graph
+        X : array-like, tensor, sparse matrix, or networkx or igraph graph
             Points of shape (n_samples, n_features); a square matrix or a graph if affinity is "precomputed", square
-            distances if metric is "precomputed".
+            distances if metric is "precomputed". For a tensor of PyTorch the embedding is one too, and lies where X
+            does.
         y : None
             Ignored.
 
@@ -81,10 +84,12 @@ class HeatEmbedding(
         -------
         self
         """
-        options = self._kernel_options()
+        options = replace(self._kernel_options(), device=device_of(X, self.device))
         self._check_common()
         self._check_parameters()
-        names = sample_names(X)
+        if options.device != "auto":
+            find_device(options.device)  # refuses one that is not there
+        names, given = sample_names(X), X
         X = self._validate(X, reset=True)
         dtype = X.dtype
         # Powers below 1 reach eigenvalues that float32 does not resolve.
@@ -103,6 +108,7 @@ class HeatEmbedding(
                 kernel, chosen, power = build_heat_kernel(X, options, computed_in), None, float(self.power)
             self._say_kernel(kernel, power, chosen)
             self._adopt(kernel, power, chosen, dtype)
+        self.embedding_ = like(self.embedding_, given)
         self._sample_names = names
         return self
 
@@ -113,8 +119,8 @@ class HeatEmbedding(
         self._set_kernel(kernel)
         self.power_, self.power_choice_ = power, chosen
         for name, value in fitted.items():
-            setattr(self, name, value)
-        self.embedding_ = self.embedding_.astype(dtype, copy=False)
+            setattr(self, name, value if name == "embedding_" else as_numpy(value))
+        self.embedding_ = cast(self.embedding_, dtype)
 
     def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> FloatArray:
         """Embed the rows of `X` and return the embedding.
@@ -140,7 +146,7 @@ class HeatEmbedding(
             check_out(out, n_rows(X), self._n_embedded(n_rows(X)))
         self.fit(X, y)
         if out is not None:
-            out[:] = self.embedding_
+            out[:] = as_numpy(self.embedding_)
             self.embedding_ = out
         return self.embedding_
 
@@ -164,13 +170,14 @@ class HeatEmbedding(
         Y : ndarray of shape (m, n_components)
         """
         check_is_fitted(self)
-        X = self._validate(X, reset=False)
+        given, X = X, self._validate(X, reset=False)
         if out is None:
-            out = np.empty((X.shape[0], self.n_components_), dtype=self.embedding_.dtype)
+            out = np.empty((X.shape[0], self.n_components_), dtype=self._Y.dtype)
         else:
             check_out(out, X.shape[0], self.n_components_)
         with shown(self.verbose):
-            return self.kernel_.at_new_points(X, self._coefficients, out)
+            placed: FloatArray = like(self.kernel_.at_new_points(X, self._coefficients, out), given)
+        return placed
 
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
@@ -185,10 +192,11 @@ class HeatEmbedding(
         """
         check_is_fitted(self)
         times = self._times(powers)
-        scales = [Y.astype(self.embedding_.dtype, copy=False) for Y in self._at_powers(times.tolist())]
+        scales = [as_numpy(Y).astype(self._Y.dtype, copy=False) for Y in self._at_powers(times.tolist())]
         for t, Y in zip(times, scales, strict=True):
             self._refuse_collapse(Y, t)
-        return np.stack(scales)
+        stacked: FloatArray = like(np.stack(scales), self.embedding_)
+        return stacked
 
     def _times(self, powers: ArrayLike) -> FloatArray:
         """Diffusion times, checked."""
@@ -224,6 +232,7 @@ class HeatEmbedding(
                 f"n={n!r} and distance_error={distance_error!r} were given; give one of the two: a number of "
                 "components, or the error to be reached."
             )
+        given, self.embedding_ = self.embedding_, self._Y
         with shown(self.verbose):
             if distance_error is None:
                 self._add(check_count(n, "n"))
@@ -233,6 +242,7 @@ class HeatEmbedding(
                     f"[{type(self).__name__}] {self.n_components_} components: distances within "
                     f"{self.distance_error_:.3g} of themselves"
                 )
+        self.embedding_ = like(self.embedding_, given)
         return self
 
     def _add_until(self, wanted: float) -> float:
@@ -240,7 +250,7 @@ class HeatEmbedding(
         errors = distance_errors(self.kernel_, self.power_, trivial=self._measures_trivial)
         before = np.inf
         while True:
-            reached = float(np.quantile(errors(self.embedding_), _CONFIDENCE))
+            reached = float(np.quantile(errors(self._Y), _CONFIDENCE))
             if reached <= wanted:
                 return reached
             more = min((self.n_components_ + 1) // 2, self._most_components() - self.n_components_)
@@ -308,7 +318,7 @@ class HeatEmbedding(
         return Y
 
     def _refuse_collapse(self, Y: FloatArray, power: float) -> None:
-        if not np.isfinite(Y).all() or not np.ptp(Y, axis=0).any():
+        if collapsed(Y):
             raise ValueError(
                 f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
                 "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
@@ -322,8 +332,6 @@ class HeatEmbedding(
         self._check_power()
         if self.n_components != "auto":
             check_count(self.n_components, "n_components", "a positive integer or 'auto'")
-        if self.device not in ("auto", "cpu"):
-            raise ValueError(f"device={self.device!r} was given; this version computes on 'cpu' ('auto' is the same).")
 
     def _check_power(self) -> None:
         if not isinstance(self.power, str):

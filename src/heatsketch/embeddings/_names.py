@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray
+from ..devices import as_numpy
 from ..extras import optional
 from ..graphs import is_graph, node_names
 
@@ -75,7 +76,7 @@ class Names:
                 f"{times} samples are called {name!r}, and a dictionary would keep one of them; use to_frame(), or "
                 "make the names unique."
             )
-        return dict(zip(names, self.embedding_.copy(), strict=True))
+        return dict(zip(names, as_numpy(self.embedding_).copy(), strict=True))
 
     def to_frame(self) -> Any:
         """The embedding as a pandas frame.
@@ -88,7 +89,7 @@ class Names:
         check_is_fitted(self)
         pandas = optional("pandas", "make a frame")
         index = _as_index(pandas, self._sample_names)
-        return pandas.DataFrame(self.embedding_, index=index, columns=self.get_feature_names_out(), copy=True)
+        return pandas.DataFrame(as_numpy(self.embedding_), index=index, columns=self.get_feature_names_out(), copy=True)
 
 
 def _as_index(pandas: Any, names: Any) -> Any:

@@ -56,7 +56,13 @@ class DiffusionMaps(HeatEmbedding):
         "dense" diagonalises the matrix; "randomized" is subspace iteration with a Chebyshev filter; "lanczos" is
         ARPACK. "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and
         "randomized" otherwise.
-    device : {"auto", "cpu"}, default="auto"
+    device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
+        Where to compute: with NumPy on the CPU, or with PyTorch on a GPU, on which every pair of a million points is
+        affordable ("torch-cpu": with PyTorch on the CPU). "auto" takes a GPU where there is one and the work is worth
+        it, or where X is a tensor on it.
+    precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
+        How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.fused.halves`); "auto" takes
+        the cheapest way that is accurate enough for the data. Other kernels are computed in the dtype of X.
     tol : float, default=1e-8
         Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32), and residual
         wanted of eigenvectors.
@@ -132,6 +138,7 @@ class DiffusionMaps(HeatEmbedding):
         diagonal: str = "auto",
         solver: str = "auto",
         device: str = "auto",
+        precision: str = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,
         verbose: bool = False,
@@ -150,6 +157,7 @@ class DiffusionMaps(HeatEmbedding):
         self.diagonal = diagonal
         self.solver = solver
         self.device = device
+        self.precision = precision
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -194,7 +202,7 @@ class DiffusionMaps(HeatEmbedding):
     def _add(self, n: int) -> None:
         # The next eigenvectors; those that are there stay. (Within the space of a repeated eigenvalue, they may differ
         # from those of a fit with so many from the start.)
-        dtype = self.embedding_.dtype
+        dtype = self._Y.dtype
         more = eigenpairs(self.kernel_, n, after=self._pairs, **self._solver_options())
         for name, value in self._fitted(self.kernel_, self._pairs.join(more), self.power_).items():
             setattr(self, name, value)

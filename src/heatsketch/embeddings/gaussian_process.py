@@ -100,7 +100,13 @@ class GaussianProcessEmbedding(HeatEmbedding):
         Relative error of distances that ``n_components="auto"`` aims at.
     simultaneous : bool, default=False
         Whether that error shall hold for all pairs at once, with probability .95, or for each single pair.
-    device : {"auto", "cpu"}, default="auto"
+    device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
+        Where to compute: with NumPy on the CPU, or with PyTorch on a GPU, on which every pair of a million points is
+        affordable ("torch-cpu": with PyTorch on the CPU). "auto" takes a GPU where there is one and the work is worth
+        it, or where X is a tensor on it.
+    precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
+        How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.fused.halves`); "auto" takes
+        the cheapest way that is accurate enough for the data. Other kernels are computed in the dtype of X.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the sketch. An integer gives the same embedding whatever the number of threads, and the first k columns
         of the sketch do not depend on how many are asked for.
@@ -188,6 +194,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         distance_error: float = 0.1,
         simultaneous: bool = False,
         device: str = "auto",
+        precision: str = "auto",
         random_state: RandomState = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
@@ -212,6 +219,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self.distance_error = distance_error
         self.simultaneous = simultaneous
         self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.tol = tol
         self.max_iter = max_iter

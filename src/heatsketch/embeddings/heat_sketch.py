@@ -95,7 +95,13 @@ class HeatSketch(HeatEmbedding):
     callback : callable or None, default=None
         Called after each round with a :class:`heatsketch.optimize.Round`; returning true ends the optimisation, and the
         best embedding so far is kept.
-    device : {"auto", "cpu"}, default="auto"
+    device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
+        Where to compute: with NumPy on the CPU, or with PyTorch on a GPU, on which every pair of a million points is
+        affordable ("torch-cpu": with PyTorch on the CPU). "auto" takes a GPU where there is one and the work is worth
+        it, or where X is a tensor on it.
+    precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
+        How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.fused.halves`); "auto" takes
+        the cheapest way that is accurate enough for the data. Other kernels are computed in the dtype of X.
     random_state : int, RandomState, Generator or None, default=None
         An integer gives the same embedding on every call. (Where BLAS runs on another number of threads, the rounding
         of the kernel may lead the optimisation to another embedding, about as good.)
@@ -188,6 +194,7 @@ class HeatSketch(HeatEmbedding):
         regularization: float = 0.1,
         callback: Callable[[Round], Any] | None = None,
         device: str = "auto",
+        precision: str = "auto",
         random_state: RandomState = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
@@ -214,6 +221,7 @@ class HeatSketch(HeatEmbedding):
         self.regularization = regularization
         self.callback = callback
         self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.tol = tol
         self.max_iter = max_iter

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..kernels import products_in
+from .precision import full_precision
 
-__all__ = ["ChunkedGaussian", "full_precision"]
+__all__ = ["ChunkedGaussian"]
 
 # Entries of the kernel that are held at a time.
 _ENTRIES = 1 << 26
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Matrix products of float32 in float32, whatever the user has allowed: an exponent forgives nothing."""
-    allowed = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
 class ChunkedGaussian:

@@ -10,7 +10,7 @@ import torch
 from .chunked import ChunkedGaussian
 from .halves import as_halves, choose_arithmetic, far_away
 from .locality import active_lists, locality_order
-from .products import COLUMNS, GROUP, ROWS, SHIFT, Task, by_differences, by_halves
+from .products import COLUMNS, GROUP, ROWS, SHIFT, Lists, Task, by_differences, by_halves
 
 __all__ = ["FusedGaussian"]
 
@@ -19,6 +19,8 @@ _MOST_FAR = 0.005
 # |x - y|^2 a b in natural logarithms is |x - y|^2 a b / 2 in powers of two, for coordinates multiplied by this.
 _UNIT = 1.6986436005760381  # sqrt(2 log2(e))
 _LN2 = 0.6931471805599453
+# Where points that only fill up a tile are: so far away that their entries are zero.
+_ELSEWHERE = 1e18
 # The largest entry of a column, as a power of two, when it is made of halves.
 _TOP = 14
 
@@ -89,7 +91,7 @@ class FusedGaussian:
         inside = V[self._order]
         far = self._far
         core = inside.index_fill(0, far, 0.0) if len(far) else inside
-        out = self._multiply(self._left, self._n, core, self._zero, self._lists, columns)
+        out = self._multiply(self._left, self._n, core, zero=self._zero, lists=self._lists, columns=columns)
         out *= torch.exp2(-self._shift).float()[:, None]
         if len(far):
             every = torch.arange(self._n, device=V.device)
@@ -125,7 +127,7 @@ class FusedGaussian:
         if len(here):
             shift = self._lift(x[here], scale[here], zero=False)
             left = self._factor(x[here], scale[here], shift)
-            out[here], logs[here] = self._multiply(left, len(here), inside, False, None, COLUMNS), -_LN2 * shift
+            out[here], logs[here] = self._multiply(left, len(here), inside), -_LN2 * shift
         if len(here) < len(x):
             whole = self._chunked(slice(None))  # which takes points wherever they are
             out[far], logs[far] = whole.rows(x[far], scale[far], inside)
@@ -141,12 +143,14 @@ class FusedGaussian:
         largest = self._run(self._factor(x, scale, none), Task(len(x), self._n, None, zero))
         return SHIFT - largest[:, 0].double()
 
-    def _multiply(self, left: Any, n_rows: int, V: Any, zero: bool, lists: Any, columns: int) -> Any:
+    def _multiply(
+        self, left: Any, n_rows: int, V: Any, *, zero: bool = False, lists: Lists | None = None, columns: int = COLUMNS
+    ) -> Any:
         """2^e V for a factor, a few columns at a time."""
         out = torch.empty((n_rows, V.shape[1]), dtype=torch.float32, device=V.device)
-        # Powers of two, so that nothing is rounded.
-        top = V.abs().amax(0)
-        unit = torch.where(top > 0, torch.exp2(_TOP - torch.ceil(torch.log2(top.double()))), torch.ones_like(top).double())
+        top = V.abs().amax(0).double()
+        top = torch.where(top > 0, top, torch.ones_like(top))
+        unit = torch.exp2(_TOP - torch.ceil(torch.log2(top)))  # powers of two, so that nothing is rounded
         start = 0
         while start < V.shape[1]:
             some = slice(start, min(V.shape[1], start + columns))
@@ -180,7 +184,9 @@ class FusedGaussian:
         n, d = X.shape
         power = 2.0 ** -round(math.log2(self._unit))
         held = torch.zeros((d + 2, -(-n // pad) * pad), dtype=torch.float32, device=X.device)
+        held[0, n:] = _ELSEWHERE
         held[:d, :n] = X.T * power
+        held[d] = 1.0
         held[d, :n] = scale * (_UNIT * 2.0**-0.5 / (self._unit * power))
         held[d + 1, :n] = shift
         return held[:d], held[d], held[d + 1]

@@ -32,7 +32,7 @@ import torch
 __all__ = ["ARITHMETICS", "EIGHTH", "Halves", "as_halves", "choose_arithmetic", "far_away"]
 
 ARITHMETICS = ("halves", "mixed", "split", "float32")
-# Root mean square of the relative rounding error of a number as a half, and of a product of two in eight bits beside it.
+# Root mean square of the relative rounding error of a number as a half, and of a product in eight bits in units of it.
 _HALF = 2.07e-4
 _EIGHT_BITS = 0.12
 # Errors of exponents (natural logarithms) up to which an arithmetic is taken; a product inherits them.

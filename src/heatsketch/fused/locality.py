@@ -73,7 +73,7 @@ def active_lists(x: Any, scale: Any, shift: Any) -> Lists | None:
 
 def _boxes(x: Any, scale: Any, shift: Any, size: int) -> tuple[Any, Any, Any, Any]:
     """Of each run of `size` points: lower and upper corner, smallest scale, largest shift."""
-    n, d = x.shape
+    n = len(x)
     runs = -(-n // size)
 
     def reduced(values: Any, fill: float, how: str) -> Any:

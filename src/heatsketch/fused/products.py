@@ -20,23 +20,16 @@ from functools import cache
 from typing import Any
 
 import torch
-import triton
-import triton.language as tl
 
-from .halves import EIGHTH, Halves
+from .halves import Halves
+from .programs import GROUP, LARGEST, ROWS, SINGLE, VALUES, differences_kernel, halves_kernel
 
 __all__ = ["COLUMNS", "GROUP", "ROWS", "SHIFT", "Lists", "Task", "Tile", "by_differences", "by_halves"]
 
-# Columns of the kernel that are summed up by matrix units before they are added outside, and skipped together.
-GROUP = 1024
-# Rows are filled up to a multiple of this, the most that a program takes.
-ROWS = 256
 # Kernel entries are multiplied by two to this power, just within the range of a half.
 SHIFT = 15.0
 # Programs to a multiprocessor below which the columns are shared out as well.
 _PROGRAMS = 8
-_EIGHTH = tl.constexpr(EIGHTH)
-_GROUP, _ROWS = tl.constexpr(GROUP), tl.constexpr(ROWS)
 # Deeper factors than this do not stay on the chip: they are read again for every tile, in pieces of this depth.
 _DEEP, _PIECE = 256, 64
 # Most columns that are multiplied at a time.
@@ -58,176 +51,6 @@ class Tile:
     columns: int
     warps: int
     stages: int
-
-
-# What a program makes of its tiles.
-_VALUES, _SINGLE, _LARGEST = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-
-
-@triton.jit
-def _begin(BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
-    """What a group of tiles starts from."""
-    if MODE == _VALUES:
-        return tl.zeros([BM, C], dtype=tl.float32)
-    elif MODE == _SINGLE:
-        return tl.zeros([BM, BN], dtype=tl.float32)
-    else:
-        return tl.full([BM, BN], float("-inf"), dtype=tl.float32)
-
-
-@triton.jit
-def _take_in(part, s, V, i, j, offset, n_columns, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr):
-    """A tile of exponents, taken into the part of its group; `j` counts from the group's `offset`, and so does `V`."""
-    if MODE == _LARGEST:
-        kept = offset + j[None, :] < n_columns
-        if ZERO:
-            kept = kept & (i[:, None] != offset + j[None, :])
-        return tl.maximum(part, tl.where(kept, s, float("-inf")))
-    else:
-        p = tl.exp2(s)
-        if ZERO:
-            p = tl.where(i[:, None] == offset + j[None, :], 0.0, p)
-        if MODE == _SINGLE:
-            return part + p * tl.load(V + j)[None, :]
-        else:
-            c = tl.arange(0, C)
-            first = tl.load(V + j[:, None] * (2 * C) + c[None, :])
-            second = tl.load(V + j[:, None] * (2 * C) + C + c[None, :])
-            p_first = p.to(tl.float16)
-            p_second = (p - p_first.to(tl.float32)).to(tl.float16)
-            part = tl.dot(p_first, first, part)
-            part = tl.dot(p_first, second, part)
-            return tl.dot(p_second, first, part)
-
-
-@triton.jit
-def _add_up(total, part, MODE: tl.constexpr):
-    """The total with one more group, added outside of the matrix units."""
-    if MODE == _VALUES:
-        return total + part
-    elif MODE == _SINGLE:
-        return total + tl.sum(part, 1)
-    else:
-        return tl.maximum(total, tl.max(part, 1))
-
-
-@triton.jit
-def _finish(Out, total, i, n_rows, BM: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
-    """Write the rows that are there; each of the shares of the columns has a sheet of its own."""
-    sheet = Out + tl.program_id(1).to(tl.int64) * n_rows * C
-    if MODE == _VALUES:
-        c = tl.arange(0, C)
-        tl.store(sheet + i.to(tl.int64)[:, None] * C + c[None, :], total, mask=i[:, None] < n_rows)
-    else:
-        tl.store(sheet + i, total, mask=i < n_rows)
-
-
-@triton.jit
-def _halves_kernel(
-    L, R, L8, R8, V, Out, starts, groups, n_rows, n_columns, n_groups,
-    K: tl.constexpr, K1: tl.constexpr, E: tl.constexpr, E1: tl.constexpr, PIECE: tl.constexpr,
-    C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    """Rows of ``2^(L R^T) V``; see `by_halves`."""
-    K2: tl.constexpr = K - K1
-    E2: tl.constexpr = E - E1
-    WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
-    base = tl.program_id(0).to(tl.int64) * BM
-    rows = tl.arange(0, BM)
-    i = tl.program_id(0) * BM + rows
-    L += base * K
-    if PIECE == 0:
-        k1 = tl.arange(0, K1)
-        l1 = tl.load(L + rows[:, None] * K + k1[None, :])
-        if K2 > 0:
-            k2 = K1 + tl.arange(0, K2)
-            l2 = tl.load(L + rows[:, None] * K + k2[None, :])
-    if E > 0:
-        L8 += base * E
-        e1 = tl.arange(0, E1)
-        l3 = tl.load(L8 + rows[:, None] * E + e1[None, :])
-        if E2 > 0:
-            e2 = E1 + tl.arange(0, E2)
-            l4 = tl.load(L8 + rows[:, None] * E + e2[None, :])
-    if MODE == _VALUES:
-        total = tl.zeros([BM, C], dtype=tl.float32)
-    elif MODE == _SINGLE:
-        total = tl.zeros([BM], dtype=tl.float32)
-    else:
-        total = tl.full([BM], float("-inf"), dtype=tl.float32)
-    begin, end = 0, n_groups
-    if SKIP:
-        block = tl.program_id(0) * BM // _ROWS
-        begin, end = tl.load(starts + block), tl.load(starts + block + 1)
-    for q in range(begin + tl.program_id(1), end, tl.num_programs(1)):
-        g = q
-        if SKIP:
-            g = tl.load(groups + q)
-        first = g.to(tl.int64) * _GROUP
-        Rg, Vg = R + first * K, V + first * WIDTH
-        part = _begin(BM, BN, C, MODE)
-        for t in tl.range(0, _GROUP // BN, num_stages=STAGES):
-            j = t * BN + tl.arange(0, BN)
-            s = tl.zeros([BM, BN], dtype=tl.float32)
-            if PIECE > 0:
-                for start in range(0, K, PIECE):
-                    k = start + tl.arange(0, PIECE)
-                    a = tl.load(L + rows[:, None] * K + k[None, :])
-                    s = tl.dot(a, tl.trans(tl.load(Rg + j[:, None] * K + k[None, :])), s)
-            else:
-                s = tl.dot(l1, tl.trans(tl.load(Rg + j[:, None] * K + k1[None, :])), s)
-                if K2 > 0:
-                    s = tl.dot(l2, tl.trans(tl.load(Rg + j[:, None] * K + k2[None, :])), s)
-            if E > 0:
-                R8g = R8 + first * E
-                fine = tl.dot(l3, tl.trans(tl.load(R8g + j[:, None] * E + e1[None, :])))
-                if E2 > 0:
-                    fine = tl.dot(l4, tl.trans(tl.load(R8g + j[:, None] * E + e2[None, :])), fine)
-                s += fine * _EIGHTH
-            part = _take_in(part, s, Vg, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
-        total = _add_up(total, part, MODE)
-    _finish(Out, total, i, n_rows, BM, C, MODE)
-
-
-@triton.jit
-def _differences_kernel(
-    X, Y, x_scale, y_scale, shift, V, Out, starts, groups, n_rows, n_columns, n_groups, x_stride, y_stride,
-    D: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    """Rows of the same product, from coordinates that lie feature by feature; see `by_differences`."""
-    WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
-    i = tl.program_id(0) * BM + tl.arange(0, BM)
-    a, e = tl.load(x_scale + i), tl.load(shift + i)
-    if MODE == _VALUES:
-        total = tl.zeros([BM, C], dtype=tl.float32)
-    elif MODE == _SINGLE:
-        total = tl.zeros([BM], dtype=tl.float32)
-    else:
-        total = tl.full([BM], float("-inf"), dtype=tl.float32)
-    begin, end = 0, n_groups
-    if SKIP:
-        block = tl.program_id(0) * BM // _ROWS
-        begin, end = tl.load(starts + block), tl.load(starts + block + 1)
-    for q in range(begin + tl.program_id(1), end, tl.num_programs(1)):
-        g = q
-        if SKIP:
-            g = tl.load(groups + q)
-        first = g.to(tl.int64) * _GROUP
-        part = _begin(BM, BN, C, MODE)
-        for t in tl.range(0, _GROUP // BN, num_stages=STAGES):
-            j = t * BN + tl.arange(0, BN)
-            squared = tl.zeros([BM, BN], dtype=tl.float32)
-            for f in range(0, D):
-                x = tl.load(X + f * x_stride + i)
-                y = tl.load(Y + f * y_stride + first + j)
-                apart = x[:, None] - y[None, :]
-                squared += apart * apart
-            s = e[:, None] - squared * a[:, None] * tl.load(y_scale + first + j)[None, :]
-            part = _take_in(part, s, V + first * WIDTH, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
-        total = _add_up(total, part, MODE)
-    _finish(Out, total, i, n_rows, BM, C, MODE)
 
 
 @dataclass(frozen=True)
@@ -267,16 +90,16 @@ class Task:
     lists: Lists | None = None
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> int:
         """What a program makes of its tiles."""
         if self.values is None:
-            return _LARGEST.value
-        return _SINGLE.value if self.values.ndim == 1 else _VALUES.value
+            return LARGEST
+        return SINGLE if self.values.ndim == 1 else VALUES
 
     @property
     def width(self) -> int:
         """Columns of the result."""
-        return self.values.shape[1] // 2 if self.mode == _VALUES.value else 1
+        return self.values.shape[1] // 2 if self.mode == VALUES else 1
 
     def launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
         """Run a kernel over all rows; where these are few, the columns are shared out too.
@@ -319,9 +142,14 @@ def by_halves(left: Halves, right: Halves, task: Task, tile: Tile | None = None)
     """
     K, E = left.columns.shape[1], 0 if left.eighths is None else left.eighths.shape[1]
     deep = K > _DEEP
-    head = left.columns, right.columns, left.columns if E == 0 else left.eighths, right.columns if E == 0 else right.eighths
+    head = (
+        left.columns,
+        right.columns,
+        left.columns if E == 0 else left.eighths,
+        right.columns if E == 0 else right.eighths,
+    )
     depths = {"K": K, "K1": _leading(K), "E": E, "E1": _leading(E), "PIECE": _PIECE if deep else 0}
-    return task.launch(_halves_kernel, tile or tile_for(task.mode, 2 * K + E, task.width), head, **depths)
+    return task.launch(halves_kernel, tile or tile_for(task.mode, 2 * K + E, task.width), head, **depths)
 
 
 def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task, tile: Tile | None = None) -> Any:
@@ -342,7 +170,7 @@ def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task, til
     """
     a, b, shift = scales
     strides = x.stride(0), y.stride(0)
-    return task.launch(_differences_kernel, tile or _DIFFERENCES, (x, y, a, b, shift), *strides, D=x.shape[0])
+    return task.launch(differences_kernel, tile or _DIFFERENCES, (x, y, a, b, shift), *strides, D=x.shape[0])
 
 
 _DIFFERENCES = Tile(64, 64, 4, 3)
@@ -352,7 +180,7 @@ def tile_for(mode: int, size: int, width: int) -> Tile:
     """The tile that suits a product whose factors take `size` bytes a row; found by `benchmarks/gpu`."""
     if size > 2 * _DEEP:
         return Tile(128, 64, 4, 3)
-    if mode == _VALUES.value:
+    if mode == VALUES:
         return Tile(64, 64, 4, 3) if width > COLUMNS else Tile(128, 64, 4, 3)
     return Tile(64, 128, 4, 3) if size <= 64 else Tile(256, 64, 8, 3)
 

@@ -3,6 +3,7 @@
 from .base import Operator
 from .composed import ComposedOperator, DeflatedOperator, FoldedOperator, ScaledOperator
 from .dense import DenseOperator
+from .device import DeviceGaussianOperator, DeviceOperator, placed
 from .sparse import SparseOperator
 from .tiled import TiledGaussianOperator
 
@@ -10,9 +11,12 @@ __all__ = [
     "ComposedOperator",
     "DeflatedOperator",
     "DenseOperator",
+    "DeviceGaussianOperator",
+    "DeviceOperator",
     "FoldedOperator",
     "Operator",
     "ScaledOperator",
     "SparseOperator",
     "TiledGaussianOperator",
+    "placed",
 ]

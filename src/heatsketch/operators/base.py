@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._typing import FloatArray, IntArray
+from ..devices import like
 
 # Columns of the identity that the generic `toarray` multiplies at a time.
 _IDENTITY_BLOCK = 256
@@ -49,16 +50,18 @@ class Operator(ABC):
 
     def matvec(self, v: FloatArray) -> FloatArray:
         """Product with one column, (N,) or (N, 1) -> (N,)."""
-        return self.matmat(self.asblock(v).reshape(-1, 1))[:, 0]
+        product: FloatArray = like(self.matmat(self.asblock(v).reshape(-1, 1))[:, 0], v)
+        return product
 
     def __matmul__(self, V: ArrayLike) -> FloatArray:
-        V = self.asblock(V)
-        if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
+        block = self.asblock(V)
+        if block.ndim not in (1, 2) or block.shape[0] != self.shape[1]:
             raise ValueError(
-                f"an operator of shape {self.shape} cannot multiply an array of shape {V.shape}; give one with "
-                f"{self.shape[1]} rows."
+                f"an operator of shape {self.shape} cannot multiply an array of shape {tuple(block.shape)}; give one "
+                f"with {self.shape[1]} rows."
             )
-        return self.matvec(V) if V.ndim == 1 else self.matmat(V)
+        product: FloatArray = like(self.matvec(block) if block.ndim == 1 else self.matmat(block), V)
+        return product
 
     def toarray(self) -> FloatArray:
         """The matrix itself, (N, N); for small N."""

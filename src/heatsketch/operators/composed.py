@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._typing import FloatArray, IntArray
+from ..devices import Device, as_numpy, column_norms, is_tensor, like
 from .base import Operator
+from .device import DeviceSparseOperator
 from .sparse import SparseOperator
 
 # A column whose part along a vector is below so many units in the last place of its norm has none.
@@ -47,21 +51,22 @@ class ScaledOperator(ComposedOperator):
         if self.order is None:
             return self
         inside, left, right = self.operator.reordered(), self.left[self.order], self.right[self.order]
-        if isinstance(inside, SparseOperator):  # scaled entries save every product a pass
+        if isinstance(inside, (SparseOperator, DeviceSparseOperator)):  # scaled entries save every product a pass
             return inside.scaled(left, right)
         return ScaledOperator(inside, left, right)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """diag(left) (K (diag(right) V))."""
-        out = self.operator.matmat(self.right[:, None] * V)
+        out = self.operator.matmat(self.right[:, None] * self.asblock(V))
         out *= self.left[:, None]
-        return out
+        product: FloatArray = like(out, V)
+        return product
 
     def toarray(self) -> FloatArray:
         """The scaled matrix."""
         out = self.operator.toarray()
-        out *= self.left[:, None]
-        out *= self.right[None, :]
+        out *= as_numpy(self.left)[:, None]
+        out *= as_numpy(self.right)[None, :]
         return out
 
 
@@ -94,17 +99,21 @@ class DeflatedOperator(ComposedOperator):
 
     def _settled(self, V: FloatArray) -> FloatArray:
         """`V` itself where it has no part along u but for rounding, which is cheaper to see than to take out."""
-        part, whole = np.abs(self.vector @ V), np.sqrt(np.einsum("ij,ij->j", V, V))  # of each column
+        part, whole = as_numpy(abs(self.vector @ V)), column_norms(V)  # of each column
         clean = part <= _PROJECTED_ULPS * np.finfo(self.dtype).eps * whole
         return V if (clean & (whole > _SQUARABLE) & (whole < 1.0 / _SQUARABLE)).all() else self.project(V)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) S (I - u u^T) V."""
-        return self._settled(self.operator.matmat(self._settled(V)))
+        product: FloatArray = like(self._settled(self.operator.matmat(self._settled(self.asblock(V)))), V)
+        return product
 
     def toarray(self) -> FloatArray:
         """The deflated matrix."""
-        return self.project(self.project(self.operator.toarray()).T).T
+        S, u = self.operator.toarray(), as_numpy(self.vector)
+        S = u[:, None] * -(u @ S)[None, :] + S
+        deflated: FloatArray = (u[:, None] * -(u @ S.T)[None, :] + S.T).T
+        return deflated
 
 
 class FoldedOperator(Operator):
@@ -123,10 +132,25 @@ class FoldedOperator(Operator):
         self.shape, self.dtype = (n, n), operator.dtype
         ones = np.ones(n, dtype=operator.dtype)
         self._gather = sparse.csr_array((ones, (places, np.arange(n))), shape=(operator.shape[0], n))
+        self._gather_there: DeviceSparseOperator | None = None
+
+    def asblock(self, V: ArrayLike) -> FloatArray:
+        """`V` as the operator inside wants it."""
+        return self.operator.asblock(V)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """E (K (E^T V))."""
-        return self.operator.matmat(np.asarray(self._gather @ V))[self.places]
+        block = self.asblock(V)
+        product: FloatArray = like(self.operator.matmat(self._gathered(block))[self.places], V)
+        return product
+
+    def _gathered(self, V: Any) -> Any:
+        """E^T V, where V lies."""
+        if not is_tensor(V):
+            return np.asarray(self._gather @ V)
+        if self._gather_there is None:
+            self._gather_there = DeviceSparseOperator(self._gather, Device(str(V.device)))
+        return self._gather_there.matmat(V)
 
     def toarray(self) -> FloatArray:
         """The matrix between all points."""

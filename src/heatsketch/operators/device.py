@@ -53,7 +53,7 @@ class DeviceDenseOperator(DeviceOperator):
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
 
     def _product(self, V: Any) -> Any:
-        from ..fused.chunked import full_precision  # noqa: PLC0415
+        from ..fused.precision import full_precision  # noqa: PLC0415
 
         with full_precision():
             return self._held @ V
@@ -148,8 +148,9 @@ class DeviceGaussianOperator(DeviceOperator):
         if self.dtype == np.float32 and fused_kernels(device):
             from ..fused.gaussian import FusedGaussian  # noqa: PLC0415
 
-            options = {"zero_diagonal": zero_diagonal, "precision": precision}
-            self._kernel: Any = FusedGaussian(points, self._centre, self._unit, scale, **options)
+            self._kernel: Any = FusedGaussian(
+                points, self._centre, self._unit, scale, zero_diagonal=zero_diagonal, precision=precision
+            )
         else:
             from ..fused.chunked import ChunkedGaussian  # noqa: PLC0415
 
@@ -185,11 +186,11 @@ def fused_kernels(device: Device) -> bool:
     try:
         from triton.runtime.interpreter import InterpretedFunction  # noqa: PLC0415
 
-        from ..fused import products  # noqa: PLC0415
+        from ..fused.programs import halves_kernel  # noqa: PLC0415
     except ImportError:
         return False
     if not device.is_cuda:
-        return isinstance(products._halves_kernel, InterpretedFunction)
+        return isinstance(halves_kernel, InterpretedFunction)
     return bool(device.torch.cuda.get_device_capability(device.name) >= (7, 0))
 
 

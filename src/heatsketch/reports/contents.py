@@ -12,6 +12,7 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..affinity import GaussianAffinity
 from ..density import SpectralDensity, spectral_density
+from ..devices import as_numpy
 from ..diagnosis import Diagnosis
 from ..directions import leading_directions
 from ..distances import distances_among, embedded_distances
@@ -203,7 +204,7 @@ def _gather(model: Any, request: Request) -> Contents:
     figures: list[MeasuredEmbedding] = []
     at = int(np.flatnonzero(powers == power)[0])
     kinds = [type(model), *(kind for kind in ESTIMATORS.values() if request.methods and kind is not type(model))]
-    own_plane = model.embedding_
+    own_plane = as_numpy(model.embedding_)
     for placed in track(_placed(model, kinds, powers), "embedding for the pictures", len(kinds)):
         rasters = None
         if len(drawn) < n:
