@@ -32,6 +32,8 @@ ORDER = [
     "compiled.trees",
     "compiled.nearest",
     "compiled.pairs",
+    "fused",
+    "fused.words",
     "outputs",
     "coloring",
     "drawing",
@@ -209,6 +211,7 @@ def test_optional_libraries_are_not_imported_at_the_top(name):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
         allowed = {"matplotlib", "pandas"} if name in REPRODUCTION else set()
+        allowed |= {"torch", "triton"} if name.startswith("fused") else set()
         assert not (OPTIONAL - allowed) & {n.split(".")[0] for n in names}
 
 

@@ -17,7 +17,24 @@ import numpy as np
 from ._typing import FloatArray
 from .extras import optional
 
-__all__ = ["DEVICES", "Device", "as_numpy", "column_norms", "find_device", "has_cuda", "is_tensor", "like"]
+__all__ = [
+    "DEVICES",
+    "Device",
+    "all_finite",
+    "as_numpy",
+    "beside",
+    "column_norms",
+    "column_products",
+    "column_ranges",
+    "device_of",
+    "empty",
+    "find_device",
+    "has_cuda",
+    "is_tensor",
+    "like",
+    "matching",
+    "orthonormal",
+]
 
 # What `device` may be, beside the number of a GPU as in "cuda:1".
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
@@ -137,4 +154,56 @@ def column_norms(V: Any) -> FloatArray:
     """Euclidean norm of each column of a block, (N, k) -> (k,), as an array."""
     if is_tensor(V):
         return np.asarray(as_numpy((V * V).sum(0).sqrt()))
-    return np.sqrt(np.einsum("ij,ij->j", V, V))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->j", V, V)))
+
+
+def device_of(values: Any) -> Device | None:
+    """The device that a tensor lies on; None for an array."""
+    return Device(str(values.device)) if is_tensor(values) else None
+
+
+def empty(shape: tuple[int, ...], dtype: Any, device: Device | None) -> Any:
+    """An array of a dtype of NumPy that is yet to be filled, or a tensor on a device."""
+    if device is None:
+        return np.empty(shape, dtype=dtype)
+    return device.torch.empty(shape, dtype=device.dtype(dtype), device=device.name)
+
+
+def matching(values: Any, given: Any) -> Any:
+    """Values as `like` gives them, and in the dtype of `given`, so that both can be multiplied as they are."""
+    if is_tensor(given):
+        return like(values, given).to(given.dtype)
+    return np.asarray(as_numpy(values)).astype(given.dtype, copy=False)
+
+
+def beside(*blocks: Any) -> Any:
+    """Blocks of columns side by side; as the last one is: an array, or a tensor of its dtype."""
+    last = blocks[-1]
+    if not is_tensor(last):
+        return np.column_stack([as_numpy(block) for block in blocks])
+    return _torch().cat([matching(block, last) for block in blocks], 1)
+
+
+def orthonormal(V: Any) -> Any:
+    """Orthonormal columns that span those of a block, (N, k) -> (N, k)."""
+    return _torch().linalg.qr(V)[0] if is_tensor(V) else np.linalg.qr(V)[0]
+
+
+def column_products(V: Any, W: Any) -> FloatArray:
+    """Inner products of the columns of two blocks, (N, k) -> (k,), in float64, as an array."""
+    if is_tensor(V):
+        return np.asarray(as_numpy((V.double() * W.double()).sum(0)))
+    return np.asarray(np.einsum("ij,ij->j", V, W, dtype=np.float64))
+
+
+def column_ranges(V: Any) -> FloatArray:
+    """Largest minus smallest entry of each column, (N, k) -> (k,), as an array."""
+    if is_tensor(V):
+        low, high = _torch().aminmax(V, dim=0)
+        return np.asarray(as_numpy(high - low))
+    return np.asarray(np.ptp(V, axis=0))
+
+
+def all_finite(V: Any) -> bool:
+    """Whether all entries are numbers, and finite."""
+    return bool((_torch() if is_tensor(V) else np).isfinite(V).all())

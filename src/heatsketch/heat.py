@@ -17,6 +17,7 @@ from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedA
 from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from .choice import choose
 from .chunks import chunks
+from .devices import Device, matching
 from .inputs import KernelOptions, check_distances, check_points
 from .neighborhoods import Neighborhoods
 from .normalize import Scaling, normalize
@@ -110,6 +111,11 @@ class HeatKernel(Operator):
         return self.symmetric.asblock(V)
 
     @property
+    def device(self) -> Device | None:
+        """Where products are computed; None for NumPy on the CPU."""
+        return getattr(self.affinity, "device", None)
+
+    @property
     def bandwidth(self) -> float | FloatArray | None:
         """Epsilon, or each point's squared local scale; None where the affinity was given."""
         return self.affinity.epsilon if isinstance(self.affinity, GaussianAffinity) else None
@@ -121,9 +127,9 @@ class HeatKernel(Operator):
             return False
         return self.row_weight is not None or bool(np.ptp(self.trivial) <= 1e-12 * np.abs(self.trivial).max())
 
-    def weigh_rows(self, Y: FloatArray) -> FloatArray:
-        """``diag(w) Y`` in the kernel's dtype."""
-        return Y if self.row_weight is None else self.row_weight[:, None].astype(Y.dtype) * Y
+    def weigh_rows(self, Y: Any) -> Any:
+        """``diag(w) Y`` in the dtype of Y, (N, k), an array or a tensor."""
+        return Y if self.row_weight is None else matching(self.row_weight[:, None], Y) * Y
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """A V."""
@@ -141,7 +147,7 @@ class HeatKernel(Operator):
             A /= w[None, :]
         return A
 
-    def place(self, Z: FloatArray) -> FloatArray:
+    def place(self, Z: Any) -> Any:
         """``diag(w) S Z`` for the training points, computed as `at_new_points` does, (N, k) -> (N, k)."""
         if self.affinity is None or self.scaling is None:
             return self.weigh_rows(self.symmetric.matmat(Z))
@@ -181,7 +187,7 @@ class HeatKernel(Operator):
         self._require_data()
         assert self.affinity is not None
         if self.affinity.is_training_input(X):
-            return self.place(np.eye(self.shape[0], dtype=self.dtype))
+            return np.asarray(self.place(np.eye(self.shape[0], dtype=self.dtype)))
         left, rows = self._scaled_rows(X, 0)
         dense = rows.toarray() if sparse.issparse(rows) else rows
         return self._weighted((left[:, None] * dense).T).T

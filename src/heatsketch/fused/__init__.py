@@ -1,0 +1,1 @@
+"""Code for devices, in PyTorch and Triton; imported only when a device is used."""
