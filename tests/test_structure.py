@@ -34,6 +34,7 @@ ORDER = [
     "compiled.pairs",
     "fused",
     "fused.words",
+    "fused.points",
     "outputs",
     "coloring",
     "drawing",
