@@ -138,7 +138,9 @@ def test_helpers_do_the_same_to_tensors_and_arrays(device):
     expected = row_distances(V, i, j)
     np.testing.assert_allclose(row_distances(v, i, j), expected, rtol=1e-14)
     assert is_tensor(row_distances(v, device.tensor(i), device.tensor(j)))
-    assert set(distinct_points(v)) == set(range(30))
+    Z = np.vstack([V, V[3:9]])[rng.permutation(36)]
+    np.testing.assert_array_equal(as_numpy(distinct_points(device.tensor(Z))), distinct_points(Z))
+    np.testing.assert_array_equal(as_numpy(distinct_points(0 * v)), [0])
     for here, there in zip(neighbor_pairs(v, 3), neighbor_pairs(V, 3), strict=True):
         np.testing.assert_array_equal(as_numpy(here), there)
 
@@ -338,3 +340,23 @@ def test_pairs_are_measured_in_float64_whatever_the_dtype(device):
     i, j = np.triu_indices(3, 1)
     pairs = Pairs(i, j, np.zeros(3))
     np.testing.assert_allclose(pairs.ratios(device.tensor(Z)), np.log(pdist(Z.astype(np.float64))), atol=1e-12)
+
+
+class TestEstimators:
+    """What estimators make of a kernel on a device: arrays, and those of the CPU or as good."""
+
+    @pytest.mark.parametrize("options", [{}, {"n_exact": 2}, {"sketch": "rademacher"}], ids=str)
+    def test_gaussian_process(self, kernels, options):
+        model = hs.GaussianProcessEmbedding(6, random_state=0, **options)
+        here, there = (model._embed(kernel, POWER) for kernel in kernels)
+        for name in ("embedding_", "_coefficients"):
+            assert isinstance(there[name], np.ndarray)
+            np.testing.assert_allclose(there[name], here[name], atol=1e-6)
+
+    def test_heat_sketch(self, kernels):
+        model = hs.HeatSketch(3, width=12, n_rounds=1, init="spectral", random_state=0)
+        here, there = (model._embed(kernel, POWER) for kernel in kernels)
+        assert isinstance(there["embedding_"], np.ndarray)
+        assert isinstance(there["_M"], np.ndarray)
+        assert there["history_"][0].distortion == pytest.approx(here["history_"][0].distortion, rel=1e-3)
+        assert there["distortion_"].log < 1.05 * here["distortion_"].log

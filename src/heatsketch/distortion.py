@@ -301,7 +301,7 @@ def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> 
     G = GaussianSketch(seed ^ _OTHER_SEED).matrix(len(Y), _WIDTH, device=kernel.device) / np.sqrt(_WIDTH)
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
     wide = wide / magnitude(wide)
-    distinct = distinct_points(wide)
+    distinct = as_numpy(distinct_points(wide))
     found = []
     Y = like(Y, wide)
     for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other

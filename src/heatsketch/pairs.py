@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from ._typing import FloatArray, IntArray
+from ._typing import FloatArray
 from .chunks import chunks
 from .devices import Device, as_numpy, device_of, is_tensor, matching
 from .kernels import row_distances, squared_distances
@@ -141,8 +141,7 @@ class FoundPairs(PairSource):
         mean, norm = features.mean(axis=0), (np if device is None else device.torch).linalg.norm
         radius = max(float(norm(features[s] - mean, axis=1).max()) for s in chunks(*features.shape))
         self._least = COINCIDENT * 2.0 * radius  # the largest distance is between one and two radii
-        distinct = distinct_points(features)
-        self._distinct = distinct if device is None else device.tensor(distinct)
+        self._distinct = distinct_points(features)
         self._near = self._measured(*self._neighbors(features))
 
     def _neighbors(self, Z: Any) -> tuple[Any, Any]:
@@ -180,9 +179,16 @@ class FoundPairs(PairSource):
         return self._measured(*(ends[i != j] for ends in (i, j)))
 
 
-def distinct_points(Z: Any) -> IntArray:
-    """One point of those that coincide in Z, (N, d): neighbours at no distance would crowd out the others."""
-    seen = as_numpy(Z @ matching(GaussianSketch(0).matrix(Z.shape[1], _PROJECTED), Z))
+def distinct_points(Z: Any) -> Any:
+    """One point of those that coincide in Z, (N, d): neighbours at no distance would crowd out the others.
+
+    Their numbers are an array, or a tensor if Z is one.
+    """
+    seen = Z @ matching(GaussianSketch(0).matrix(Z.shape[1], _PROJECTED), Z)
+    if is_tensor(seen):
+        from .fused.points import distinct_rows  # noqa: PLC0415
+
+        return distinct_rows((seen / (seen.abs().max() or 1.0)).round(decimals=_DIGITS))
     rounded = np.round(seen / (np.abs(seen).max() or 1.0), _DIGITS)
     return np.sort(np.unique(rounded, axis=0, return_index=True)[1])
 

@@ -14,7 +14,7 @@ from .._typing import FloatArray, IntArray
 from ..chunks import chunks
 from ..devices import Device, as_numpy, empty, is_tensor
 
-__all__ = ["PairDifferences", "combined", "condensed_distances", "normal_equations", "row_distances"]
+__all__ = ["PairDifferences", "combined", "condensed_distances", "distinct_rows", "normal_equations", "row_distances"]
 
 # Entries of rows that are gathered at a time: some 200 MB with the temporaries.
 _ENTRIES = 1 << 23
@@ -52,6 +52,14 @@ def condensed_distances(Z: Any) -> Any:
     return torch.pdist(Z.double())
 
 
+def distinct_rows(Z: Any) -> Any:
+    """Numbers of the rows of Z, (N, d), that equal none before them, in increasing order."""
+    kinds, kind = torch.unique(Z, dim=0, return_inverse=True)
+    numbers = torch.arange(len(Z), device=Z.device)
+    first = torch.full((len(kinds),), len(Z), device=Z.device)
+    return first.scatter_reduce_(0, kind, numbers, "amin").sort().values  # the least of integers, in whatever order
+
+
 def combined(M: Any, W: FloatArray, dtype: Any) -> Any:
     """``M W``, (N, m) times (m, k), computed in float64 and given in a dtype of NumPy."""
     here = Device(str(M.device))
@@ -84,17 +92,17 @@ class PairDifferences:
     """
 
     def __init__(self, features: Any, i: IntArray, j: IntArray) -> None:
-        here = Device(str(features.device))
+        self._here = here = Device(str(features.device))
         self._D = _differences(features, here.tensor(i), here.tensor(j))  # [p, m]
 
     def squares(self, W: FloatArray) -> FloatArray:
         """Squared distances of the pairs in the embedding by W, (m, k), shape (p,)."""
-        self._Z = self._D @ torch.from_numpy(W).to(self._D.device)  # [p, k]
+        self._Z = self._D @ self._here.tensor(W)  # [p, k]
         squares: FloatArray = as_numpy(self._Z.square().sum(1).add_(_LEAST))
         return squares
 
     def gradient(self, weights: FloatArray) -> FloatArray:
         """Half the gradient, by W, of the weighted sum of the squares that were asked for last, shape (m, k)."""
-        by_pair = torch.from_numpy(weights).to(self._D.device)[:, None] * self._Z
+        by_pair = self._here.tensor(weights)[:, None] * self._Z
         gradient: FloatArray = as_numpy(self._D.T @ by_pair)
         return gradient
