@@ -17,7 +17,7 @@ from .bandwidth import bandwidth_by_rule
 from .choice import Choice, choose, fused_seconds, tiled_seconds
 from .chunks import CHUNK_ENTRIES
 from .clusters import ClusterIndex
-from .devices import Device, device_of
+from .devices import Device, device_for
 from .display import Facts, Shown
 from .inputs import KernelOptions, check_count, check_points, is_number
 from .neighbors import index_kind
@@ -175,7 +175,7 @@ def estimate(
         metric_params=metric_params,
         n_neighbors=n_neighbors,
         cutoff=cutoff,
-        device=device_of(X_or_shape, device),
+        device=device_for(X_or_shape, device),
     )
     check_count(n_components, "n_components")
     if not is_number(power) or not 0 < power < np.inf:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._typing import FloatArray
+from .blocks import as_numpy
 from .directions import leading_directions
 from .heat import HeatKernel
 from .kernels import magnitude, row_distances
@@ -64,10 +65,13 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
         return Split(np.empty((n, 0), dtype=kernel.dtype), np.array([np.sqrt(2.0 / k)]))
     measured = min(most + _FURTHER, others)
     Q = leading_directions(kernel, measured, power)
-    F = deflated_sketch(kernel, Q, _PILOT, power, seed ^ _STREAM)[1].astype(np.float64)
-    F /= magnitude(F)
+    wide = deflated_sketch(kernel, Q, _PILOT, power, seed ^ _STREAM)[1]
     i, j = np.random.default_rng([seed, _STREAM]).integers(0, n, (2, _PAIRS))
-    i, j = i[i != j], j[i != j]
+    # Only rows of these pairs are looked at, so that no more than they leave a device.
+    seen, where = np.unique([ends[i != j] for ends in (i, j)], return_inverse=True)
+    i, j = where.reshape(2, -1)
+    F = as_numpy(wide[seen]).astype(np.float64)
+    F /= magnitude(wide)
     beyond = np.square(row_distances(np.ascontiguousarray(F[:, measured:]), i, j))
     along = np.square(F[i, :measured] - F[j, :measured])  # [pairs, measured]
     # Remainders of r = measured, measured - 1, ..., 0 directions, turned round.

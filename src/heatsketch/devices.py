@@ -14,24 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ._typing import FloatArray
 from .extras import optional
 
-__all__ = [
-    "DEVICES",
-    "Device",
-    "as_numpy",
-    "cast",
-    "collapsed",
-    "column_norms",
-    "device_of",
-    "find_device",
-    "has_cuda",
-    "in_order",
-    "is_tensor",
-    "like",
-    "weighted",
-]
+__all__ = ["DEVICES", "Device", "device_for", "device_of", "find_device", "has_cuda", "is_tensor"]
 
 # What `device` may be, beside the number of a GPU as in "cuda:1".
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
@@ -134,56 +119,17 @@ def find_device(name: str) -> Device | None:
     return Device(f"cuda:{number}")
 
 
-def device_of(X: Any, wanted: str) -> str:
+def device_for(X: Any, wanted: str) -> str:
     """Where to compute on input that has not been checked: where a tensor lies, unless something else is wanted."""
     return str(X.device) if wanted == "auto" and is_tensor(X) and X.device.type == "cuda" else wanted
+
+
+def device_of(values: Any) -> Device | None:
+    """The device that a tensor lies on; None for an array."""
+    return Device(str(values.device)) if is_tensor(values) else None
 
 
 def is_tensor(values: Any) -> bool:
     """Whether something is a tensor of PyTorch; who has one has imported the library."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, torch.Tensor)
-
-
-def as_numpy(values: Any) -> Any:
-    """A tensor from wherever it lies as an array; anything else as it is."""
-    return values.detach().cpu().numpy() if is_tensor(values) else values
-
-
-def like(values: Any, given: Any) -> Any:
-    """Values as an array or as a tensor, whichever `given` is, and where it is."""
-    if not is_tensor(given):
-        return as_numpy(values)
-    return values.to(given.device) if is_tensor(values) else Device(str(given.device)).tensor(values)
-
-
-def in_order(V: Any, order: Any) -> Any:
-    """A block from one whose rows are in an order: row i goes to ``order[i]``."""
-    out = V.clone() if is_tensor(V) else np.empty_like(V)
-    out[order] = V
-    return out
-
-
-def weighted(c: Any, V: Any) -> Any:
-    """A number times a block, in float64."""
-    return float(c) * V.double() if is_tensor(V) else np.float64(c) * V
-
-
-def cast(V: Any, dtype: Any) -> Any:
-    """A block in a dtype of NumPy's."""
-    return V.to(getattr(sys.modules["torch"], np.dtype(dtype).name)) if is_tensor(V) else V.astype(dtype, copy=False)
-
-
-def collapsed(Y: Any) -> bool:
-    """Whether a block holds numbers that are not finite, or equal rows and nothing else."""
-    if is_tensor(Y):
-        return not (bool(Y.isfinite().all()) and bool((Y.amax(0) > Y.amin(0)).any()))
-    return not np.isfinite(Y).all() or not np.ptp(Y, axis=0).any()
-
-
-def column_norms(V: Any) -> FloatArray:
-    """Euclidean norm of each column of a block, (N, k) -> (k,), as an array."""
-    if is_tensor(V):
-        return np.asarray(as_numpy((V * V).sum(0).sqrt()))
-    norms: FloatArray = np.sqrt(np.einsum("ij,ij->j", V, V))
-    return norms

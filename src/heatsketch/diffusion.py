@@ -13,7 +13,8 @@ from scipy.fft import dct
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
-from .devices import as_numpy, cast, in_order, is_tensor, like, weighted
+from .blocks import as_numpy, cast, in_order, like, weighted
+from .devices import is_tensor
 from .heat import HeatKernel
 from .operators import Operator
 from .progress import track

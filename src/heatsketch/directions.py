@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._typing import FloatArray
+from .blocks import as_numpy, empty, matching, orthonormal
 from .heat import HeatKernel
 from .progress import track
 from .sketch import RademacherSketch
@@ -48,19 +49,20 @@ def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     S = deflated(kernel)
     order = S.order if S.order is not None else slice(None)
     S = S.reordered()
-    Q = S.asblock(RademacherSketch(_SEED).matrix(n, width)[order])
+    Q = S.asblock(RademacherSketch(_SEED).matrix(n, width, device=kernel.device, dtype=kernel.dtype)[order])
     products = int(np.clip(np.ceil(power), *_RANGE_PRODUCTS))
     for done in track(range(products), "finding leading directions", products):
         Q = S.matmat(Q)
         # Where the spectrum decays fast, what is small would drown in the rounding of what is large.
-        if done % _CHECKED == 0 and np.linalg.cond(Q.T @ Q) > _MOST_CONDITION:
-            Q = np.linalg.qr(Q)[0]
-    Q = np.linalg.qr(Q)[0]
-    ritz, W = np.linalg.eigh(Q.T @ S.matmat(Q))
+        if done % _CHECKED == 0 and np.linalg.cond(as_numpy(Q.T @ Q)) > _MOST_CONDITION:
+            Q = orthonormal(Q)
+    Q = orthonormal(Q)
+    ritz, W = np.linalg.eigh(as_numpy(Q.T @ S.matmat(Q)))
     leading = np.argsort(-np.abs(ritz), kind="stable")[:r]
-    vectors = np.empty((n, r), dtype=Q.dtype)
-    vectors[order] = Q @ W[:, leading]
-    return canonical(ritz[leading], vectors, float(np.finfo(kernel.dtype).eps))
+    vectors = empty((n, r), W.dtype, kernel.device)
+    vectors[order] = Q @ matching(W[:, leading], Q)
+    directions: FloatArray = as_numpy(canonical(ritz[leading], vectors, float(np.finfo(kernel.dtype).eps)))
+    return directions
 
 
 def _largest(kernel: HeatKernel, r: int) -> FloatArray:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 
 from ._typing import FloatArray, IntArray, RandomState
+from .blocks import as_numpy, like
 from .diffusion import coefficients, diffuse
 from .display import Facts, Shown
 from .distances import diffusion_distances, distances_among, embedded_distances
@@ -297,13 +298,14 @@ def _random_pairs(n: int, seed: int) -> IntArray:
 def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> IntArray:
     """Pairs that look most contracted and most expanded, judged by a wide sketch, shape (m, 2)."""
     # Another seed than the caller's, which may be that of the embedding: its own columns would find nothing.
-    G = GaussianSketch(seed ^ _OTHER_SEED).matrix(len(Y), _WIDTH) / np.sqrt(_WIDTH)
+    G = GaussianSketch(seed ^ _OTHER_SEED).matrix(len(Y), _WIDTH, device=kernel.device) / np.sqrt(_WIDTH)
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
     wide = wide / magnitude(wide)
-    distinct = distinct_points(wide)
+    distinct = as_numpy(distinct_points(wide))
     found = []
+    Y = like(Y, wide)
     for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
-        pairs = distinct[np.column_stack(neighbor_pairs(here[distinct]))]
+        pairs = distinct[np.column_stack([as_numpy(ends) for ends in neighbor_pairs(here[distinct])])]
         near, far = (row_distances(Z, *pairs.T) for Z in (here, there))
         order = np.argsort(near / np.maximum(far, np.finfo(np.float64).tiny), kind="stable")
         found.append(pairs[order[:_MINED_PAIRS]])

@@ -12,7 +12,7 @@ from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedAffinity
 from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from .choice import choose, choose_device
-from .devices import device_of
+from .devices import device_for
 from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import KernelOptions, check_distances, check_points
 from .neighborhoods import Neighborhoods
@@ -113,7 +113,7 @@ def heat_kernel(
         diagonal=diagonal,
         tol=tol,
         max_iter=max_iter,
-        device=device_of(X, device),
+        device=device_for(X, device),
         precision=precision,
     )
     return build_heat_kernel(check_points(X, options), options)

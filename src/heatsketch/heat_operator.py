@@ -13,8 +13,9 @@ from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity
+from .blocks import as_numpy
 from .chunks import chunks
-from .devices import Device, as_numpy, is_tensor
+from .devices import Device, is_tensor
 from .normalize import Scaling
 from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
 from .progress import track

@@ -17,7 +17,8 @@ from sklearn.utils import check_array
 from ._typing import FloatArray
 from .affinity import ROUNDING, zero_rounding
 from .bandwidth import BANDWIDTH_RULES
-from .devices import DEVICES, as_numpy
+from .blocks import as_numpy
+from .devices import DEVICES
 from .graphs import adjacency, check_affinity, is_graph, node_names
 from .kernels import Metric
 from .normalize import NORMALIZATIONS

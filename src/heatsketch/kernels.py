@@ -17,6 +17,7 @@ from sklearn.utils.extmath import row_norms
 
 from ._typing import FloatArray, IntArray
 from .chunks import chunks
+from .devices import is_tensor
 from .threads import each, shares
 
 __all__ = [
@@ -203,8 +204,10 @@ def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[Int
         yield i[chunk], j[chunk]
 
 
-def magnitude(Z: FloatArray) -> float:
+def magnitude(Z: Any) -> float:
     """Largest absolute entry, or 1 if there is none: points divided by it have squares that do not underflow."""
+    if is_tensor(Z):
+        return (max(0.0, float(Z.max()), -float(Z.min())) if Z.numel() else 0.0) or 1.0
     return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) or 1.0
 
 
@@ -223,8 +226,22 @@ def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float, dtype: Any) -
     return K
 
 
-def row_distances(Z: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
-    """Distances between rows of Z, for given pairs, shape (m,)."""
+def row_distances(Z: Any, i: Any, j: Any) -> Any:
+    """Distances between rows of Z, for given pairs, in float64.
+
+    Parameters
+    ----------
+    Z : ndarray or tensor of shape (N, d)
+    i, j : ndarrays of int, shape (m,); or tensors, if Z is one
+
+    Returns
+    -------
+    distances : ndarray or tensor of shape (m,), as `i` is
+    """
+    if is_tensor(Z):
+        from .fused.points import row_distances as on_device  # noqa: PLC0415
+
+        return on_device(Z, i, j)
     from .compiled.pairs import distances  # noqa: PLC0415
 
     out = np.empty(len(i))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ._typing import FloatArray, IntArray
+from .blocks import as_numpy, column_norms, column_products, matching
+from .devices import is_tensor
 from .heat import HeatKernel
 from .progress import track
 from .sketch import RademacherSketch
@@ -53,14 +57,15 @@ class KrylovSketch:
         order = np.arange(n) if S.order is None else S.order
         self._S = S.reordered()
         self._rows = np.argsort(order)[rows]
-        G = RademacherSketch(_SEED).matrix(n, n_columns)
+        G = RademacherSketch(_SEED).matrix(n, n_columns, device=kernel.device)
         if kernel.trivial is not None:
-            G -= np.outer(kernel.trivial, kernel.trivial @ G)
+            u = matching(kernel.trivial, G)
+            G -= u[:, None] * (u @ G)[None, :]
         weight = np.ones(n) if kernel.row_weight is None else kernel.row_weight
         self._weight = weight[rows][:, None]
-        self._norms = np.linalg.norm(G, axis=0)  # [q]
-        self._v = self._S.asblock(G[order] / np.maximum(self._norms, np.finfo(float).tiny))
-        self._previous = np.zeros_like(self._v)
+        self._norms = _sizes(G)  # [q]
+        self._v = self._S.asblock(G[order] / matching(np.maximum(self._norms, np.finfo(float).tiny), G))
+        self._previous = self._v  # not looked at in the first step
         self._diagonal: list[FloatArray] = []
         self._off: list[FloatArray] = []
         self._kept: list[FloatArray] = []
@@ -76,19 +81,19 @@ class KrylovSketch:
         wanted = min(n_steps, self._v.shape[0])
         for _ in track(range(self.n_steps, wanted), "looking at the kernel's scales", max(0, wanted - self.n_steps)):
             v = self._v
-            self._kept.append(v[self._rows].astype(np.float64))
+            self._kept.append(as_numpy(v[self._rows]).astype(np.float64))
             w = self._S.matmat(v)
             if self._off:
-                w -= self._off[-1].astype(w.dtype) * self._previous
-            along = np.einsum("ij,ij->j", v, w, dtype=np.float64)
-            w -= along.astype(w.dtype) * v
-            size = np.linalg.norm(w.astype(np.float64, copy=False), axis=0)
+                w -= matching(self._off[-1], w) * self._previous
+            along = column_products(v, w)
+            w -= matching(along, w) * v
+            size = _sizes(w)
             self._diagonal.append(along)
             first = self._off[0] if self._off else size
             size = np.where(size > _EXHAUSTED * (first + np.abs(self._diagonal[0])), size, 0.0)
             self._off.append(size)
             inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-            self._previous, self._v = v, w * inverse.astype(w.dtype)
+            self._previous, self._v = v, w * matching(inverse, w)
         if not self.n_steps:
             return
         self._nodes, self._vectors = self._eigensystem()
@@ -121,3 +126,11 @@ class KrylovSketch:
         sizes = (self._norms / np.sqrt(len(self._norms)))[:, None] * self._vectors[:, 0, :] * relative**power  # [q, s]
         found: FloatArray = self._at_rows @ (self._vectors @ sizes[:, :, None])  # [q, m, 1]
         return self._weight * found[:, :, 0].T
+
+
+def _sizes(V: Any) -> FloatArray:
+    """Norm of each column of a block, in float64, shape (k,)."""
+    if is_tensor(V):
+        return column_norms(V.double())
+    sizes: FloatArray = np.linalg.norm(V.astype(np.float64, copy=False), axis=0)
+    return sizes

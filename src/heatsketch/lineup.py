@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ._typing import FloatArray, IntArray
-from .devices import as_numpy
+from .blocks import as_numpy
 from .display import html_table
 from .distances import diffusion_distances, distances_among, embedded_distances
 from .distortion import ALL_PAIRS, kernel_distortion, measure_distortion

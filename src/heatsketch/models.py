@@ -29,7 +29,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
 from .affinity import GaussianAffinity, PrecomputedAffinity
-from .devices import as_numpy, find_device
+from .blocks import as_numpy
+from .devices import find_device
 from .distortion import Distortion
 from .embeddings import ESTIMATORS
 from .heat import HeatKernel, build_affinity

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ._typing import FloatArray
+from .blocks import as_numpy, matching
+from .devices import device_of, is_tensor
 from .objectives import Objective
 from .pairs import Pairs, PairSource
 from .progress import task
@@ -117,7 +119,7 @@ class Plan:
 
 
 def optimize(
-    features: FloatArray,
+    features: Any,
     source: PairSource,
     starts: Sequence[Start],
     plan: Plan,
@@ -129,9 +131,10 @@ def optimize(
 
     Parameters
     ----------
-    features : ndarray of shape (N, m)
+    features : ndarray of shape (N, m), or a tensor on a device
+        Embeddings are made and measured where it lies; what is random, and the steps, are NumPy's.
     source : PairSource
-        Of the same points.
+        Of the same points, on the same device.
     starts : sequence of Start
     plan : Plan
     seed : int
@@ -163,9 +166,9 @@ def optimize(
     return Found(W, best.name, clock.history)
 
 
-def _oriented(features: FloatArray, W: FloatArray, pairs: Pairs) -> FloatArray:
+def _oriented(features: Any, W: FloatArray, pairs: Pairs) -> FloatArray:
     """W turned to the principal axes of its embedding and scaled so that the median pair has its distance."""
-    Y = features @ W.astype(features.dtype)
+    Y = as_numpy(features @ matching(W, features))
     scale = np.exp(-np.median(pairs.ratios(Y)))
     centred = Y - Y.mean(axis=0)
     axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))[1][:, ::-1]
@@ -196,7 +199,7 @@ class _Search:
 
     def __init__(
         self,
-        features: FloatArray,
+        features: Any,
         source: PairSource,
         start: Start,
         rng: np.random.Generator,
@@ -232,9 +235,10 @@ class _Search:
         """Measure the embedding, keep it if it is the best, and choose the pairs of the next round."""
         self._rounds += 1
         objective = self._plan.objective
-        Y = self._features @ self._W.astype(self._features.dtype)
+        Y = self._features @ matching(self._W, self._features)
         pairs, ratios = self._judged(Y)
-        distortion = objective.measure(ratios)
+        distortion = objective.measure(as_numpy(ratios))
+        ends = float(ratios.min()), float(ratios.max())
         self._since += 1
         if distortion < self.best[0]:
             self.best, self._since = (distortion, self._W.copy()), 0
@@ -242,14 +246,14 @@ class _Search:
         way = min(1.0, self._rounds / max(1, self._plan.n_rounds - 1))
         self._sharpness = _SHARPNESS[0] ** (1.0 - way) * _SHARPNESS[1] ** way / max(distortion, _NONE)
         if objective.extreme:
-            self._in_play = self._weighty(Y, ratios).joined(_extremes(pairs, ratios), self._source.n_samples)
+            self._in_play = self._weighty(Y, *ends).joined(_extremes(pairs, ratios), self._source.n_samples)
         else:
             self._in_play = self._source.sample(_DRAWN, self._rng)
         clock.record(self.name, self._rounds, distortion, len(self._in_play))
         # All is free of scale; in the middle of the dilations numbers are neither large nor small.
-        self._W *= np.exp(-0.5 * (ratios.max() + ratios.min()))
+        self._W *= np.exp(-0.5 * (ends[1] + ends[0]))
 
-    def _judged(self, Y: FloatArray) -> tuple[Pairs, FloatArray]:
+    def _judged(self, Y: Any) -> tuple[Pairs, Any]:
         """The pairs that tell how good an embedding is, and their log dilations."""
         if self._plan.objective.extreme:
             return self._source.candidates(Y, self._rng)
@@ -257,10 +261,10 @@ class _Search:
         pairs = self._source.sample(_MEASURED, np.random.default_rng(_MEASURED))
         return pairs, pairs.ratios(Y)
 
-    def _weighty(self, Y: FloatArray, ratios: FloatArray) -> Pairs:
-        """The pairs in play that will have some weight."""
+    def _weighty(self, Y: Any, lowest: float, highest: float) -> Pairs:
+        """The pairs in play that will have some weight, with log dilations in this range."""
         now = self._in_play.ratios(Y)
-        from_end = np.minimum(ratios.max() - now, now - ratios.min())
+        from_end = np.minimum(highest - now, now - lowest)
         return self._in_play.take(np.flatnonzero(self._sharpness * from_end < _NEGLIGIBLE))
 
     def _smooth(self, ratios: FloatArray) -> tuple[float, FloatArray]:
@@ -274,39 +278,88 @@ class _Search:
         self._W = found.x.reshape(self._W.shape)
 
 
-def _extremes(pairs: Pairs, ratios: FloatArray) -> Pairs:
-    """The pairs that are contracted and expanded most."""
+def _extremes(pairs: Pairs, ratios: Any) -> Pairs:
+    """The pairs that are contracted and expanded most, in arrays."""
     if len(ratios) <= 2 * _WORST:
-        return pairs
+        return pairs.as_arrays()
+    device = device_of(ratios)
+    if device is not None:
+        ends = [ratios.topk(_WORST, largest=largest).indices for largest in (False, True)]
+        return pairs.take(device.torch.cat(ends)).as_arrays()
     contracted = np.argpartition(ratios, _WORST)[:_WORST]
     expanded = np.argpartition(-ratios, _WORST)[:_WORST]
     return pairs.take(np.concatenate([contracted, expanded]))
 
 
-class _Descent:
-    """The smooth objective over the pairs in play and its gradient, as functions of W, flat."""
+class _Play(Protocol):
+    """Log dilations of the pairs in play as functions of W, with the features in float64."""
 
-    def __init__(self, features: FloatArray, pairs: Pairs, smooth: Smooth, penalty: float, weights: FloatArray) -> None:
+    def ratios(self, W: FloatArray) -> FloatArray:
+        """``log(|y_i - y_j| / d_ij)`` with ``Y = F W``, shape (p,)."""
+
+    def gradient(self, slope: FloatArray) -> FloatArray:
+        """Gradient by W, (m, k), of a function of the last ratios whose derivatives by these are given, (p,)."""
+
+
+class _PlayOnCPU:
+    """The points of the pairs are embedded once each, and forces gathered at them, by compiled loops."""
+
+    def __init__(self, features: FloatArray, pairs: Pairs) -> None:
         points, where = np.unique(np.concatenate([pairs.i, pairs.j]), return_inverse=True)
         self._F = np.ascontiguousarray(features[points], dtype=np.float64)
         self._i, self._j = np.ascontiguousarray(where.reshape(2, -1))
-        self._log_d, self._smooth = pairs.log_d, smooth
-        self._penalty, self._weights = penalty, weights[:, None]
+        self._log_d = pairs.log_d
         self._ratios, self._inverse = np.empty((2, len(pairs)))
 
-    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        from .compiled.pairs import log_ratios, pull  # noqa: PLC0415
+    def ratios(self, W: FloatArray) -> FloatArray:
+        from .compiled.pairs import log_ratios  # noqa: PLC0415
 
-        W = flat.reshape(self._F.shape[1], -1)
-        Y = self._F @ W
-        log_ratios(Y, self._i, self._j, self._log_d, self._ratios, self._inverse)
-        value, slope = self._smooth(self._ratios)
+        self._Y = self._F @ W
+        log_ratios(self._Y, self._i, self._j, self._log_d, self._ratios, self._inverse)
+        return self._ratios
+
+    def gradient(self, slope: FloatArray) -> FloatArray:
+        from .compiled.pairs import pull  # noqa: PLC0415
+
+        forces = np.zeros_like(self._Y)
+        # The slope of log |y_i - y_j| is its inverse square.
+        pull(self._Y, self._i, self._j, slope * self._inverse, forces)
+        gradient: FloatArray = self._F.T @ forces
+        return gradient
+
+
+class _PlayOnDevice:
+    """The differences of the pairs' features are embedded: no force must be scattered, and sums have one order."""
+
+    def __init__(self, features: Any, pairs: Pairs) -> None:
+        from .fused.points import PairDifferences  # noqa: PLC0415
+
+        self._differences, self._log_d = PairDifferences(features, pairs.i, pairs.j), pairs.log_d
+
+    def ratios(self, W: FloatArray) -> FloatArray:
+        self._squares = self._differences.squares(W)
+        ratios: FloatArray = 0.5 * np.log(self._squares) - self._log_d
+        return ratios
+
+    def gradient(self, slope: FloatArray) -> FloatArray:
+        return self._differences.gradient(slope / self._squares)
+
+
+class _Descent:
+    """The smooth objective over the pairs in play and its gradient, as functions of W, flat."""
+
+    def __init__(self, features: Any, pairs: Pairs, smooth: Smooth, penalty: float, weights: FloatArray) -> None:
+        self._play: _Play = (_PlayOnDevice if is_tensor(features) else _PlayOnCPU)(features, pairs)
+        self._smooth, self._penalty, self._weights = smooth, penalty, weights[:, None]
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        W = flat.reshape(len(self._weights), -1)
+        ratios = self._play.ratios(W)
+        value, slope = self._smooth(ratios)
         slope -= self._penalty / len(slope)
-        forces = np.zeros_like(Y)
-        pull(Y, self._i, self._j, slope * self._inverse, forces)  # the slope of log |y_i - y_j| is its inverse square
-        gradient = self._F.T @ forces
+        gradient = self._play.gradient(slope)
         if self._penalty:  # log of the size of M over the mean dilation: no more dependent on scale than the rest
             size = float((self._weights * np.square(W)).sum())
-            value += self._penalty * (0.5 * np.log(size) - float(self._ratios.mean()))
+            value += self._penalty * (0.5 * np.log(size) - float(ratios.mean()))
             gradient += self._penalty / size * (self._weights * W)
         return value, gradient.ravel()

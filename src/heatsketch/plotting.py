@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ._typing import FloatArray, IntArray, RandomState
+from .blocks import as_numpy
 from .coloring import read_colors
 from .density import SpectralDensity, spectral_density
-from .devices import as_numpy
 from .distances import check_level, distances_among
 from .drawing import LARGEST, PALETTE, Style, draw_points, new_axes, point_size
 from .embeddings._base import HeatEmbedding

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
 from ._typing import FloatArray, IntArray, RandomState
+from .blocks import as_numpy
 from .chunks import chunks
 from .diffusion import check_power, diffuse
 from .heat import as_heat_kernel
@@ -158,7 +159,8 @@ def gaussian_process(
     n = kernel.shape[0]
     sketch = GaussianSketch(resolve_seed(random_state))
     if method == "sketch":
-        return kernel.weigh_rows(diffuse(kernel, sketch.matrix(n, n_draws), [power])[0])
+        blocks = diffuse(kernel, sketch.matrix(n, n_draws, device=kernel.device), [power])
+        return np.asarray(as_numpy(kernel.weigh_rows(blocks[0])))
     if method != "karhunen-loeve":
         raise ValueError(f"method={method!r} is not known; use 'sketch' or 'karhunen-loeve'.")
     most = n if kernel.trivial is None else n - 1
@@ -167,4 +169,4 @@ def gaussian_process(
     if kernel.trivial is not None:
         terms = np.column_stack([kernel.trivial, terms])
     xi = sketch.matrix(terms.shape[1], n_draws)  # one standard normal for each term and draw
-    return kernel.weigh_rows(terms @ xi).astype(kernel.dtype)
+    return np.asarray(kernel.weigh_rows(terms @ xi), dtype=kernel.dtype)

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from ._typing import FloatArray, IntArray, RandomState
+from .blocks import empty
 from .chunks import chunks
+from .devices import Device
 from .threads import each
 
 __all__ = [
@@ -46,6 +48,9 @@ _MERSENNE61 = np.uint64(2**61 - 1)
 _GAUSSIAN, _RADEMACHER, _HASH, _COLUMNS = range(4)
 # Entries made at a time, so that the temporaries of ten Philox rounds stay in cache.
 _ENTRIES_PER_CHUNK = 1 << 16
+# On a device: as many as keep it busy. With temporaries, below 100 bytes for each, that is less than half a GB. A row
+# makes whole groups of columns, so that it costs as many entries as some columns more.
+_ENTRIES_PER_LAUNCH, _FURTHER_COLUMNS = 1 << 22, 8
 
 
 def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], seed: int) -> tuple[Words, ...]:
@@ -138,18 +143,50 @@ class Sketch(ABC):
         each(fill, chunks(len(i), len(j), _ENTRIES_PER_CHUNK))
         return out
 
-    def matrix(self, n_rows: int, n_columns: int, *, first_column: int = 0) -> FloatArray:
-        """Columns ``first_column, ..., first_column + n_columns - 1`` of the first `n_rows` rows."""
-        return self.block(np.arange(n_rows), np.arange(first_column, first_column + n_columns))
+    def matrix(
+        self, n_rows: int, n_columns: int, *, first_column: int = 0, device: Device | None = None, dtype: Any = None
+    ) -> Any:
+        """Columns ``first_column, ..., first_column + n_columns - 1`` of the first `n_rows` rows.
+
+        Parameters
+        ----------
+        n_rows, n_columns, first_column : int
+        device : Device, optional
+            Where to make them; by default they are made by NumPy.
+        dtype : dtype of NumPy, optional
+            In which they are returned, float64 by default; they are computed in float64.
+
+        Returns
+        -------
+        M : ndarray of shape (n_rows, n_columns), or a tensor of PyTorch that lies on the device
+            Words are the same everywhere; normals agree up to the rounding of logarithm and cosine.
+        """
+        columns = np.arange(first_column, first_column + n_columns)
+        if device is None:
+            M = self.block(np.arange(n_rows), columns)
+            return M if dtype is None else M.astype(dtype, copy=False)
+        out = empty((n_rows, n_columns), np.float64 if dtype is None else dtype, device)
+        for rows in chunks(n_rows, n_columns + _FURTHER_COLUMNS, _ENTRIES_PER_LAUNCH):
+            out[rows] = self._tensor(rows, columns, device)
+        return out
 
     @abstractmethod
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray: ...
+
+    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
+        """Entries of consecutive rows on a device, in float64: made on the CPU, unless a law can do better."""
+        return device.tensor(self.block(np.arange(rows.start, rows.stop), columns))
 
 
 def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
     """Four Philox words for each row and each group of columns, shape (rows, groups, 4)."""
     i = rows[:, None].astype(np.uint64)
     return np.stack(philox((i & _MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
+
+
+def _numbers(rows: slice, device: Device) -> Any:
+    """Numbers of consecutive rows as a tensor."""
+    return device.torch.arange(rows.start, rows.stop, device=device.name)
 
 
 @dataclass(frozen=True)
@@ -172,6 +209,11 @@ class GaussianSketch(Sketch):
         normals = normals.reshape(len(rows), len(groups), 4)
         return np.ascontiguousarray(normals[:, where, columns % 4])
 
+    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
+        from .fused.words import gaussian  # noqa: PLC0415
+
+        return gaussian(_numbers(rows, device), columns, _GAUSSIAN, self.seed)
+
 
 @dataclass(frozen=True)
 class RademacherSketch(Sketch):
@@ -188,6 +230,11 @@ class RademacherSketch(Sketch):
         word, bit = (columns % 128) // 32, (columns % 32).astype(np.uint64)
         bits = (words[:, where, word] >> bit) & np.uint64(1)  # [rows, columns]
         return 2.0 * bits - 1.0
+
+    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
+        from .fused.words import signs  # noqa: PLC0415
+
+        return signs(_numbers(rows, device), columns, _RADEMACHER, self.seed)
 
 
 @dataclass(frozen=True)
@@ -216,6 +263,11 @@ class HashedRademacherSketch(Sketch):
         for c in (c2, c1, c0):  # Horner's rule
             value = _reduce61(_multiply61(value, x) + c)
         return 1.0 - 2.0 * (value & np.uint64(1))
+
+    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
+        from .fused.words import hashed_signs  # noqa: PLC0415
+
+        return hashed_signs(_numbers(rows, device), columns, tuple(int(c) for c in self.coefficients))
 
 
 def _reduce61(x: Words) -> Words:

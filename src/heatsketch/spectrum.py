@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, eigh_tridiagonal
@@ -12,6 +13,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
+from .blocks import as_numpy, like
+from .devices import device_of
 from .heat import HeatKernel
 from .operators import DeflatedOperator, Operator
 from .progress import track
@@ -197,21 +200,22 @@ def _alike(a: float, b: float, epsilon: float) -> bool:
     return abs(a - b) <= max(_REPEATED, 100.0 * epsilon) * max(abs(a), abs(b)) + 10.0 * epsilon
 
 
-def canonical(values: FloatArray, vectors: FloatArray, epsilon: float) -> FloatArray:
+def canonical(values: FloatArray, vectors: Any, epsilon: float) -> Any:
     """The same eigenspaces in bases that depend on nothing but the spaces.
 
     Solvers return any basis of a repeated eigenvalue's space, and another one with other threads. Here it is the one
     that orthonormalises the projections of fixed random vectors in turn; for a simple eigenvalue that fixes the sign.
     """
-    vectors = vectors.copy()
+    device = device_of(vectors)
+    vectors = vectors.copy() if device is None else vectors.clone()
     start = 0
     for stop in range(1, len(values) + 1):
         if stop < len(values) and _alike(values[stop - 1], values[stop], epsilon):
             continue
-        space = vectors[:, start:stop]
-        seen = space.T @ _START.matrix(len(vectors), stop - start, first_column=1)  # [size, size]
-        Q, R = np.linalg.qr(seen)
-        vectors[:, start:stop] = space @ (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0))
+        space = vectors[:, start:stop] if device is None else vectors[:, start:stop].double()
+        seen = space.T @ _START.matrix(len(vectors), stop - start, first_column=1, device=device)  # [size, size]
+        Q, R = np.linalg.qr(as_numpy(seen))
+        vectors[:, start:stop] = space @ like(Q * np.where(np.diagonal(R) < 0, -1.0, 1.0), space)
         start = stop
     return vectors
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ._typing import FloatArray
 from .chunks import chunks
+from .devices import is_tensor
 from .optimize import Start
 from .sketch import GaussianSketch
 from .wide import WideSketch
@@ -61,12 +63,21 @@ def nearest_start(wide: WideSketch, Y: FloatArray) -> Start:
     Directions along which the kernel is smaller than a thousandth of its largest are left out: they could be fitted
     only by huge entries that cancel.
     """
-    F, m = wide.features, wide.features.shape[1]
-    mean, target = F.mean(axis=0, dtype=np.float64), Y - Y.mean(axis=0)
-    gram, right = np.zeros((m, m)), np.zeros((m, Y.shape[1]))
+    gram, right = _normal_equations(wide.features, Y - Y.mean(axis=0))
+    W = np.linalg.pinv(gram, rcond=_LEAST**2, hermitian=True) @ right
+    return Start("given", W)
+
+
+def _normal_equations(F: Any, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``C^T C`` and ``C^T T`` in float64 with C the centred rows of F, (N, m), and T the target, (N, k)."""
+    if is_tensor(F):
+        from .fused.points import normal_equations  # noqa: PLC0415
+
+        return normal_equations(F, target)
+    m, mean = F.shape[1], F.mean(axis=0, dtype=np.float64)
+    gram, right = np.zeros((m, m)), np.zeros((m, target.shape[1]))
     for rows in chunks(len(F), m):
         some = F[rows] - mean
         gram += some.T @ some
         right += some.T @ target[rows]
-    W = np.linalg.pinv(gram, rcond=_LEAST**2, hermitian=True) @ right
-    return Start("given", W)
+    return gram, right

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ._typing import FloatArray
+from .blocks import as_numpy, empty, like, matching
+from .devices import device_of, is_tensor
 from .diffusion import diffuse
 from .directions import leading_directions
 from .heat import HeatKernel
@@ -36,8 +39,8 @@ class WideSketch:
 
     Attributes
     ----------
-    M : ndarray of shape (N, m)
-    features : ndarray of shape (N, m)
+    M : ndarray of shape (N, m), or a tensor on the kernel's device
+    features : ndarray or tensor of shape (N, m), likewise
         F over `unit`, which is 1 unless F is so small or large that squares of its entries would not be numbers.
     unit : float
     weights : ndarray of shape (m,)
@@ -48,12 +51,20 @@ class WideSketch:
         Whether the directions span all of the kernel.
     """
 
-    M: FloatArray
-    features: FloatArray
+    M: Any
+    features: Any
     unit: float
     weights: FloatArray
     first: int
     exact: bool
+
+    def combined(self, W: FloatArray, dtype: Any) -> Any:
+        """``M W``, (N, k), in a dtype of NumPy, and where M lies."""
+        if is_tensor(self.M):
+            from .fused.points import combined  # noqa: PLC0415
+
+            return combined(self.M, W, dtype)
+        return (self.M @ W).astype(dtype)
 
 
 def default_width(n_samples: int) -> int:
@@ -92,19 +103,21 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
         kept = kept[np.argsort(-size[kept], kind="stable")]
         M = np.column_stack([known, pairs.vectors[:, kept]])
         features, unit = _in_range(kernel.weigh_rows(np.column_stack([known, scaled[:, kept]])))
+        if kernel.device is not None:
+            M, features = kernel.device.tensor(M), kernel.device.tensor(features)
         return WideSketch(M, features, unit, np.ones(M.shape[1]), first, exact=True)
     directions = leading_directions(kernel, max(1, min(width // 2, most)), power)
     Q = np.column_stack([known, directions]).astype(kernel.dtype)
     M, features = deflated_sketch(kernel, Q, max(1, width - Q.shape[1]), power, seed ^ _STREAM)
     features, unit = _in_range(features)
     weights = np.ones(M.shape[1])
-    weights[Q.shape[1] :] = np.square(M[:, Q.shape[1] :]).sum(axis=0, dtype=np.float64)
+    weights[Q.shape[1] :] = _squared_norms(M[:, Q.shape[1] :])
     return WideSketch(M, features, unit, weights, first, exact=False)
 
 
 def deflated_sketch(
     kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int, *, trivial: bool = True
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Any, Any]:
     """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) S^t M``: exact along Q, unbiased in squared distances.
 
     Parameters
@@ -122,23 +135,33 @@ def deflated_sketch(
 
     Returns
     -------
-    M, features : ndarrays of shape (N, r + n_random)
+    M, features : ndarrays of shape (N, r + n_random), or tensors on the kernel's device
     """
     n, r = Q.shape
-    G = GaussianSketch(seed)
-    M, features = np.empty((2, n, r + n_random), dtype=kernel.dtype)
+    G, dtype, device = GaussianSketch(seed), kernel.dtype, kernel.device
+    M, features = (empty((n, r + n_random), dtype, device) for _ in range(2))
+    Q = matching(Q, M)
     M[:, :r] = Q
     for start in range(0, n_random, _SLICE):  # in slices: what is needed beside them stays small
-        block = G.matrix(n, min(_SLICE, n_random - start), first_column=start).astype(kernel.dtype)
-        M[:, r + start : r + start + block.shape[1]] = (block - Q @ (Q.T @ block)) / np.sqrt(n_random).astype(Q.dtype)
+        block = G.matrix(n, min(_SLICE, n_random - start), first_column=start, device=device, dtype=dtype)
+        rest = block - Q @ (Q.T @ block)
+        M[:, r + start : r + start + block.shape[1]] = rest / matching(np.sqrt(n_random), rest)
     for start in range(0, M.shape[1], _SLICE):
         some = slice(start, start + _SLICE)
         blocks = diffuse(kernel, M[:, some], [power], trivial=trivial and not kernel.trivial_is_constant)
-        features[:, some] = kernel.weigh_rows(blocks[0])
+        features[:, some] = like(kernel.weigh_rows(blocks[0]), features)
     return M, features
 
 
-def _in_range(features: FloatArray) -> tuple[FloatArray, float]:
+def _squared_norms(M: Any) -> FloatArray:
+    """Squared norm of each column of M, (N, m) -> (m,), in float64."""
+    device = device_of(M)
+    if device is None:
+        return np.asarray(np.square(M).sum(axis=0, dtype=np.float64))
+    return np.asarray(as_numpy(M.square().sum(0, dtype=device.torch.float64)))
+
+
+def _in_range(features: Any) -> tuple[Any, float]:
     """The features in a unit in which their squares are numbers, and that unit."""
     size = magnitude(features)
-    return (features, 1.0) if _SAFE[0] < size < _SAFE[1] else (features / features.dtype.type(size), float(size))
+    return (features, 1.0) if _SAFE[0] < size < _SAFE[1] else (features / matching(size, features), float(size))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._typing import FloatArray
+from .blocks import as_numpy
 from .directions import leading_directions
 from .distances import sketch_interval
 from .heat import HeatKernel
@@ -59,5 +60,5 @@ def call_witness(kernel: HeatKernel, power: float, *, trivial: bool) -> Witness:
     if trivial and kernel.trivial is not None and not kernel.trivial_is_constant:
         Q = np.column_stack([kernel.trivial, Q])
     Q = Q.astype(kernel.dtype)
-    features = deflated_sketch(kernel, Q, _RANDOM, power, _SEED, trivial=trivial)[1]
+    features = as_numpy(deflated_sketch(kernel, Q, _RANDOM, power, _SEED, trivial=trivial)[1])
     return Witness(features, Q.shape[1], kernel, power)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
 from ..bandwidth import intrinsic_dimension
-from ..devices import as_numpy
+from ..blocks import as_numpy
 from ..diagnosis import Diagnosis, diagnose
 from ..distances import check_level, embedded_distances
 from ..distortion import ALL_PAIRS, QUANTILES, Distortion, kernel_distortion, unseen_distortion

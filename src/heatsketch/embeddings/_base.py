@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
+from ..blocks import all_finite, as_numpy, cast, column_ranges, like
 from ..costs import predict
-from ..devices import as_numpy, cast, collapsed, device_of, find_device, like
+from ..devices import device_for, find_device
 from ..diffusion import check_power
 from ..distances import check_level
 from ..distortion import distance_errors
@@ -84,7 +85,7 @@ class HeatEmbedding(
         -------
         self
         """
-        options = replace(self._kernel_options(), device=device_of(X, self.device))
+        options = replace(self._kernel_options(), device=device_for(X, self.device))
         self._check_common()
         self._check_parameters()
         if options.device != "auto":
@@ -311,14 +312,14 @@ class HeatEmbedding(
     @abstractmethod
     def _at_powers(self, powers: list[float]) -> list[FloatArray]: ...
 
-    def _place(self, kernel: HeatKernel, Z: FloatArray, power: float) -> FloatArray:
-        """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``."""
-        Y = kernel.place(Z)
+    def _place(self, kernel: HeatKernel, Z: Any, power: float) -> FloatArray:
+        """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``, from wherever they lie."""
+        Y: FloatArray = as_numpy(kernel.place(Z))
         self._refuse_collapse(Y, power)
         return Y
 
-    def _refuse_collapse(self, Y: FloatArray, power: float) -> None:
-        if collapsed(Y):
+    def _refuse_collapse(self, Y: Any, power: float) -> None:
+        if not all_finite(Y) or not column_ranges(Y).any():
             raise ValueError(
                 f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
                 "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray
-from ..devices import as_numpy
+from ..blocks import as_numpy
 from ..extras import optional
 from ..graphs import is_graph, node_names
 

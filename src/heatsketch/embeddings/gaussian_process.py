@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._typing import FloatArray, RandomState
+from ..blocks import as_numpy, beside, matching
 from ..deflation import best_split
 from ..diffusion import coefficients, diffuse
 from ..directions import leading_directions
@@ -289,14 +290,14 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _draw(self, kernel: HeatKernel, exact: FloatArray | None, k: int, power: float, seed: int) -> dict[str, Any]:
         n, r = kernel.shape[0], 0 if exact is None else exact.shape[1]
         sketch = make_sketch(self.sketch, seed, n)
-        M = _sketched_block(sketch, exact, n, 0, k - r) / np.sqrt(k - r)
+        M = _sketched_block(kernel, sketch, exact, 0, k - r) / np.sqrt(k - r)
         keep = self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
         Z = coefficients(kernel, _joined(exact, M), power, trivial=keep)
         Y = self._place(kernel, Z, power)
         if keep and kernel.trivial_is_constant:
             _warn_drowned(Y)
         return {
-            "_coefficients": Z,
+            "_coefficients": as_numpy(Z),
             "embedding_": Y,
             "_exact": exact,
             "_keeps_trivial": keep,
@@ -314,9 +315,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel, m = self.kernel_, self._n_sketched
-        M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], 0, m) / np.sqrt(m)
+        M = _sketched_block(kernel, self.sketch_, self._exact, 0, m) / np.sqrt(m)
         blocks = diffuse(kernel, _joined(self._exact, M), powers, trivial=self._keeps_trivial)
-        return [kernel.weigh_rows(block) for block in blocks]
+        return [as_numpy(kernel.weigh_rows(block)) for block in blocks]
 
     def _most_components(self) -> int:
         return max(self.n_components_, _MOST_MEASURED)
@@ -324,8 +325,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _add(self, n: int) -> None:
         # More columns of the same sketch: the result is that of a fit with so many from the start.
         kernel, m, r = self.kernel_, self._n_sketched, self.n_exact_
-        M = _sketched_block(self.sketch_, self._exact, kernel.shape[0], m, n) / np.sqrt(m + n)
-        new = coefficients(kernel, M, self.power_, trivial=self._keeps_trivial)
+        M = _sketched_block(kernel, self.sketch_, self._exact, m, n) / np.sqrt(m + n)
+        new = as_numpy(coefficients(kernel, M, self.power_, trivial=self._keeps_trivial))
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
         new_rows = self._place(kernel, new, self.power_).astype(self.embedding_.dtype, copy=False)
@@ -377,15 +378,18 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return self._keeps_trivial or self.kernel_.trivial_is_constant
 
 
-def _sketched_block(sketch: Sketch, exact: FloatArray | None, n: int, first: int, count: int) -> FloatArray:
-    """Columns of the sketch, without their part in the exact directions, (n, count)."""
-    M = sketch.matrix(n, count, first_column=first)
-    return M if exact is None else M - exact @ (exact.T @ M)
+def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None, first: int, count: int) -> Any:
+    """Columns of the sketch, without their part in the exact directions, (N, count), on the kernel's device."""
+    M = sketch.matrix(kernel.shape[0], count, first_column=first, device=kernel.device)
+    if exact is None:
+        return M
+    Q = exact if kernel.device is None else matching(exact, M)
+    return M - Q @ (Q.T @ M)
 
 
-def _joined(exact: FloatArray | None, M: FloatArray) -> FloatArray:
+def _joined(exact: FloatArray | None, M: Any) -> Any:
     """The exact directions, if any, followed by the sketch."""
-    return M if exact is None else np.column_stack([exact, M])
+    return M if exact is None else beside(exact, M)
 
 
 def _warn_drowned(Y: FloatArray) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._typing import FloatArray, RandomState
+from ..blocks import as_numpy
 from ..diffusion import coefficients, diffuse
 from ..distances import diffusion_distances
 from ..distortion import ALL_PAIRS, kernel_distortion
@@ -313,13 +314,13 @@ class HeatSketch(HeatEmbedding):
         )
         source = _pair_source(kernel, wide, power)
         found = optimize(wide.features, source, starts, plan, seed, weights=wide.weights)
-        M = (wide.M @ found.W).astype(kernel.dtype)
+        M = wide.combined(found.W, kernel.dtype)
         keep = not kernel.trivial_is_constant
         Z = coefficients(kernel, M, power, trivial=keep)
         Y = self._place(kernel, Z, power)
         return {
-            "_M": M,
-            "_coefficients": Z,
+            "_M": as_numpy(M),
+            "_coefficients": as_numpy(Z),
             "_keeps_trivial": keep,
             "embedding_": Y,
             "n_components_": M.shape[1],
@@ -332,7 +333,7 @@ class HeatSketch(HeatEmbedding):
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         blocks = diffuse(self.kernel_, self._M, powers, trivial=self._keeps_trivial)
-        return [self.kernel_.weigh_rows(block) for block in blocks]
+        return [as_numpy(self.kernel_.weigh_rows(block)) for block in blocks]
 
     def _most_components(self) -> int:
         return max(self.n_components_, min(_MOST_COMPONENTS, self.kernel_.shape[0] - 1))
@@ -358,4 +359,4 @@ def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSour
     n = kernel.shape[0]
     if n > ALL_PAIRS:
         return FoundPairs(wide.features)
-    return AllPairs(diffusion_distances(kernel, power) / wide.unit, n)
+    return AllPairs(diffusion_distances(kernel, power) / wide.unit, n, kernel.device)

@@ -22,8 +22,9 @@ import numpy as np
 import torch
 
 from .._typing import FloatArray, IntArray
+from ..blocks import as_numpy
 from ..chunks import chunks
-from ..devices import Device, as_numpy
+from ..devices import Device
 from ..kernels import central_point
 from ..resources import size_in_words
 from .precision import full_precision

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._typing import FloatArray, IntArray
-from ..devices import like
+from ..blocks import like
 
 # Columns of the identity that the generic `toarray` multiplies at a time.
 _IDENTITY_BLOCK = 256

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._typing import FloatArray, IntArray
-from ..devices import Device, as_numpy, column_norms, is_tensor, like
+from ..blocks import as_numpy, column_norms, like
+from ..devices import Device, is_tensor
 from .base import Operator
 from .device import DeviceSparseOperator
 from .sparse import SparseOperator

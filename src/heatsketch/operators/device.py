@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._typing import FloatArray
-from ..devices import Device, as_numpy, like
+from ..blocks import as_numpy, like
+from ..devices import Device
 from ..kernels import central_point
 from .base import Operator
 from .dense import DenseOperator

@@ -11,8 +11,8 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..affinity import GaussianAffinity
+from ..blocks import as_numpy
 from ..density import SpectralDensity, spectral_density
-from ..devices import as_numpy
 from ..diagnosis import Diagnosis
 from ..directions import leading_directions
 from ..distances import distances_among, embedded_distances
