@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from typing import Any
 
@@ -79,7 +80,9 @@ class DeviceSparseOperator(DeviceOperator):
         self.device, self._array, self.order = device, sparse.csr_array(array), order
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
         held = (device.tensor(part) for part in (self._array.indptr, self._array.indices, self._array.data))
-        self._held = device.torch.sparse_csr_tensor(*held, size=self.shape, check_invariants=False)
+        with warnings.catch_warnings():  # PyTorch calls its compressed rows a beta, which a user can do nothing about
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
+            self._held = device.torch.sparse_csr_tensor(*held, size=self.shape, check_invariants=False)
         self._order = None if order is None else device.tensor(order)
 
     def reordered(self) -> DeviceSparseOperator:
