@@ -29,20 +29,24 @@ from typing import Any
 
 import torch
 
-__all__ = ["ARITHMETICS", "EIGHTH", "Halves", "as_halves", "choose_arithmetic", "far_away"]
+__all__ = ["ARITHMETICS", "DEEP", "EIGHTH", "PIECE", "Halves", "as_halves", "choose_arithmetic", "far_away"]
 
 ARITHMETICS = ("halves", "mixed", "split", "float32")
 # Root mean square of the relative rounding error of a number as a half, and of a product in eight bits in units of it.
 _HALF = 2.07e-4
-_EIGHT_BITS = 0.12
+_EIGHT_BITS = 0.04
 # Errors of exponents (natural logarithms) up to which an arithmetic is taken; a product inherits them.
 _EXPONENT_ERROR = 3e-5
 # Beyond this |x|^2 / 2 the sum of large numbers that cancel, in float32 and cut off, is off by more than that.
 _FARTHEST = 384.0
 # Inner products of eight bits count as much: the second halves are multiplied by the reciprocal.
 EIGHTH = 2.0**-12
-# Columns come to a multiple of the depth of the matrix units.
+# Features for which that pays, and for which the chip can hold the factors.
+_MIXED = 16, 128
+# Columns come to a multiple of the depth of the matrix units. Deeper factors than so many columns do not stay on the
+# chip: they are read again for every tile, in pieces.
 _DEPTH, _DEPTH8 = 16, 32
+DEEP, PIECE = 256, 64
 _ROWS = 1 << 17  # that are converted at a time
 _LN2 = 0.6931471805599453
 
@@ -94,6 +98,7 @@ def choose_arithmetic(x: Any, scale: Any, *, eight_bits: bool) -> str:
     error = 0.0 if exact else _LN2 * _HALF * 2.0**0.5 * size
     if error <= _EXPONENT_ERROR:
         return "halves"
+    eight_bits = eight_bits and _MIXED[0] <= d <= _MIXED[1]
     return "mixed" if eight_bits and _EIGHT_BITS * error <= _EXPONENT_ERROR else "split"
 
 
@@ -130,7 +135,8 @@ def as_halves(x: Any, scale: Any, shift: Any, *, arithmetic: str, left: bool, pa
         else:
             parts.append(first)
         if columns is None:
-            width = two_powers(sum(part.shape[1] for part in parts), _DEPTH)
+            width = sum(part.shape[1] for part in parts)
+            width = two_powers(width, _DEPTH) if width <= DEEP else -(-width // PIECE) * PIECE
             columns = torch.zeros((full, width), dtype=torch.float16, device=x.device)
         _fill(columns[rows], parts)
         if arithmetic == "mixed":

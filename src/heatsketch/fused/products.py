@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from .halves import Halves
+from .halves import DEEP, PIECE, Halves
 from .programs import GROUP, LARGEST, ROWS, SINGLE, VALUES, differences_kernel, halves_kernel
 
 __all__ = ["COLUMNS", "GROUP", "ROWS", "SHIFT", "Lists", "Task", "Tile", "by_differences", "by_halves"]
@@ -30,8 +30,6 @@ __all__ = ["COLUMNS", "GROUP", "ROWS", "SHIFT", "Lists", "Task", "Tile", "by_dif
 SHIFT = 15.0
 # Programs to a multiprocessor below which the columns are shared out as well.
 _PROGRAMS = 8
-# Deeper factors than this do not stay on the chip: they are read again for every tile, in pieces of this depth.
-_DEEP, _PIECE = 256, 64
 # Most columns that are multiplied at a time.
 COLUMNS = 32
 
@@ -119,7 +117,8 @@ class Task:
             kernel[blocks, shares](
                 *head, values, out, lists.starts, lists.groups, *sizes, *tail,
                 C=self.width, MODE=self.mode, ZERO=self.zero_diagonal, SKIP=self.lists is not None,
-                BM=tile.rows, BN=tile.columns, STAGES=tile.stages, num_warps=tile.warps, num_stages=tile.stages,
+                BM=tile.rows, BN=tile.columns, STAGES=tile.stages,
+                num_warps=tile.warps, num_stages=tile.stages, enable_fp_fusion=True,
                 **constants,
             )  # fmt: skip
         return out[0] if shares == 1 else out.amax(0) if self.values is None else out.sum(0)
@@ -141,14 +140,14 @@ def by_halves(left: Halves, right: Halves, task: Task, tile: Tile | None = None)
     out : tensor of float32, shape (n_rows, width)
     """
     K, E = left.columns.shape[1], 0 if left.eighths is None else left.eighths.shape[1]
-    deep = K > _DEEP
+    deep = K > DEEP
     head = (
         left.columns,
         right.columns,
         left.columns if E == 0 else left.eighths,
         right.columns if E == 0 else right.eighths,
     )
-    depths = {"K": K, "K1": _leading(K), "E": E, "E1": _leading(E), "PIECE": _PIECE if deep else 0}
+    depths = {"K": K, "K1": _leading(K), "E": E, "E1": _leading(E), "PIECE": PIECE if deep else 0}
     return task.launch(halves_kernel, tile or tile_for(task.mode, 2 * K + E, task.width), head, **depths)
 
 
@@ -178,7 +177,7 @@ _DIFFERENCES = Tile(64, 64, 4, 3)
 
 def tile_for(mode: int, size: int, width: int) -> Tile:
     """The tile that suits a product whose factors take `size` bytes a row; found by `benchmarks/gpu`."""
-    if size > 2 * _DEEP:
+    if size > 2 * DEEP:
         return Tile(128, 64, 4, 3)
     if mode == VALUES:
         return Tile(64, 64, 4, 3) if width > COLUMNS else Tile(128, 64, 4, 3)

@@ -24,10 +24,12 @@ _VALUES, _SINGLE, _LARGEST = tl.constexpr(VALUES), tl.constexpr(SINGLE), tl.cons
 def _begin(BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
     """What a group of tiles starts from."""
     if MODE == _VALUES:
-        return tl.zeros([BM, C], dtype=tl.float32)
-    if MODE == _SINGLE:
-        return tl.zeros([BM, BN], dtype=tl.float32)
-    return tl.full([BM, BN], float("-inf"), dtype=tl.float32)
+        part = tl.zeros([BM, C], dtype=tl.float32)
+    elif MODE == _SINGLE:
+        part = tl.zeros([BM, BN], dtype=tl.float32)
+    else:
+        part = tl.full([BM, BN], float("-inf"), dtype=tl.float32)
+    return part
 
 
 @triton.jit
@@ -37,30 +39,35 @@ def _take_in(part, s, V, i, j, offset, n_columns, C: tl.constexpr, MODE: tl.cons
         kept = offset + j[None, :] < n_columns
         if ZERO:
             kept = kept & (i[:, None] != offset + j[None, :])
-        return tl.maximum(part, tl.where(kept, s, float("-inf")))
-    p = tl.exp2(s)
-    if ZERO:
-        p = tl.where(i[:, None] == offset + j[None, :], 0.0, p)
-    if MODE == _SINGLE:
-        return part + p * tl.load(V + j)[None, :]
-    c = tl.arange(0, C)
-    first = tl.load(V + j[:, None] * (2 * C) + c[None, :])
-    second = tl.load(V + j[:, None] * (2 * C) + C + c[None, :])
-    p_first = p.to(tl.float16)
-    p_second = (p - p_first.to(tl.float32)).to(tl.float16)
-    part = tl.dot(p_first, first, part)
-    part = tl.dot(p_first, second, part)
-    return tl.dot(p_second, first, part)
+        part = tl.maximum(part, tl.where(kept, s, float("-inf")))
+    else:
+        p = tl.exp2(s)
+        if ZERO:
+            p = tl.where(i[:, None] == offset + j[None, :], 0.0, p)
+        if MODE == _SINGLE:
+            part += p * tl.load(V + j)[None, :]
+        else:
+            c = tl.arange(0, C)
+            first = tl.load(V + j[:, None] * (2 * C) + c[None, :])
+            second = tl.load(V + j[:, None] * (2 * C) + C + c[None, :])
+            p_first = p.to(tl.float16)
+            p_second = (p - p_first.to(tl.float32)).to(tl.float16)
+            part = tl.dot(p_first, first, part)
+            part = tl.dot(p_first, second, part)
+            part = tl.dot(p_second, first, part)
+    return part
 
 
 @triton.jit
 def _add_up(total, part, MODE: tl.constexpr):
     """The total with one more group, added outside of the matrix units."""
     if MODE == _VALUES:
-        return total + part
-    if MODE == _SINGLE:
-        return total + tl.sum(part, 1)
-    return tl.maximum(total, tl.max(part, 1))
+        total += part
+    elif MODE == _SINGLE:
+        total += tl.sum(part, 1)
+    else:
+        total = tl.maximum(total, tl.max(part, 1))
+    return total
 
 
 @triton.jit
