@@ -46,6 +46,7 @@ ORDER = [
     "fused.chunked",
     "fused.halves",
     "fused.programs",
+    "fused.tiles",
     "fused.products",
     "fused.locality",
     "fused.gaussian",

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from .distances import components_for, diffusion_distances, distance_interval
     from .distortion import bilipschitz_constant, measure_distortion
     from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
-    from .heat import HeatKernel, heat_kernel
+    from .heat import heat_kernel
+    from .heat_operator import HeatKernel
     from .lineup import EmbeddingComparison, compare_embeddings
     from .models import load_model, save_model
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_scales, plot_spectrum
@@ -28,7 +29,7 @@ _HOMES = {
     "EmbeddingComparison": ".lineup",
     "Estimate": ".costs",
     "GaussianProcessEmbedding": ".embeddings",
-    "HeatKernel": ".heat",
+    "HeatKernel": ".heat_operator",
     "HeatSketch": ".embeddings",
     "bilipschitz_constant": ".distortion",
     "canonical_metric": ".processes",

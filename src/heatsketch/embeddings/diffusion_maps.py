@@ -57,12 +57,11 @@ class DiffusionMaps(HeatEmbedding):
         ARPACK. "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and
         "randomized" otherwise.
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        Where to compute: with NumPy on the CPU, or with PyTorch on a GPU, on which every pair of a million points is
-        affordable ("torch-cpu": with PyTorch on the CPU). "auto" takes a GPU where there is one and the work is worth
-        it, or where X is a tensor on it.
+        NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
+        work is worth it, or where X is a tensor on it.
     precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
         How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.fused.halves`); "auto" takes
-        the cheapest way that is accurate enough for the data. Other kernels are computed in the dtype of X.
+        the cheapest way that is accurate enough for the data.
     tol : float, default=1e-8
         Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32), and residual
         wanted of eigenvectors.

@@ -102,12 +102,11 @@ class GaussianProcessEmbedding(HeatEmbedding):
     simultaneous : bool, default=False
         Whether that error shall hold for all pairs at once, with probability .95, or for each single pair.
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        Where to compute: with NumPy on the CPU, or with PyTorch on a GPU, on which every pair of a million points is
-        affordable ("torch-cpu": with PyTorch on the CPU). "auto" takes a GPU where there is one and the work is worth
-        it, or where X is a tensor on it.
+        NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
+        work is worth it, or where X is a tensor on it.
     precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
         How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.fused.halves`); "auto" takes
-        the cheapest way that is accurate enough for the data. Other kernels are computed in the dtype of X.
+        the cheapest way that is accurate enough for the data.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the sketch. An integer gives the same embedding whatever the number of threads, and the first k columns
         of the sketch do not depend on how many are asked for.
@@ -369,9 +368,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         if not self._lawful:
             return super()._interval(pairs, level)
-        return sketch_interval(
-            self.embedding_, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_
-        )
+        options = {"n_exact": self.n_exact_, "kernel": self.kernel_, "power": self.power_}
+        return sketch_interval(self._Y, pairs, level, **options)
 
     @property
     def _measures_trivial(self) -> bool:

@@ -97,12 +97,11 @@ class HeatSketch(HeatEmbedding):
         Called after each round with a :class:`heatsketch.optimize.Round`; returning true ends the optimisation, and the
         best embedding so far is kept.
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        Where to compute: with NumPy on the CPU, or with PyTorch on a GPU, on which every pair of a million points is
-        affordable ("torch-cpu": with PyTorch on the CPU). "auto" takes a GPU where there is one and the work is worth
-        it, or where X is a tensor on it.
+        NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
+        work is worth it, or where X is a tensor on it.
     precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
         How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.fused.halves`); "auto" takes
-        the cheapest way that is accurate enough for the data. Other kernels are computed in the dtype of X.
+        the cheapest way that is accurate enough for the data.
     random_state : int, RandomState, Generator or None, default=None
         An integer gives the same embedding on every call. (Where BLAS runs on another number of threads, the rounding
         of the kernel may lead the optimisation to another embedding, about as good.)

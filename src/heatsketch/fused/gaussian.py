@@ -19,6 +19,8 @@ _MOST_FAR = 0.005
 # |x - y|^2 a b in natural logarithms is |x - y|^2 a b / 2 in powers of two, for coordinates multiplied by this.
 _UNIT = 1.6986436005760381  # sqrt(2 log2(e))
 _LN2 = 0.6931471805599453
+# Rows whose largest entry is below two to minus this are left to float64 as well.
+_FAINT = 128.0
 # Where points that only fill up a tile are: so far away that their entries are zero.
 _ELSEWHERE = 1e18
 # The largest entry of a column, as a power of two, when it is made of halves.
@@ -80,7 +82,8 @@ class FusedGaussian:
         self._far = far.nonzero()[:, 0]
         none = torch.zeros(self._n, dtype=torch.float64, device=X.device)
         self._right = self._factor(near, self._scale, none, left=False)
-        self._shift = self._lift(near, self._scale, zero=True) if zero_diagonal else none
+        # Brings the largest exponent of each row to 0: rows of small entries keep their digits then.
+        self._shift = SHIFT - self._largest(near, self._scale, zero=True) if zero_diagonal else none
         self._left = self._factor(near, self._scale, self._shift)
         self._lists = active_lists(self._x, self._scale, self._shift)
         blocks, groups = -(-self._n // ROWS), -(-self._n // GROUP)
@@ -117,16 +120,20 @@ class FusedGaussian:
         Without a diagonal, points at no distance have no affinity.
         """
         inside, x = V[self._order], self._centred(X)
-        steepest = torch.cat([scale, self._scale.max()[None]])
-        far = far_away(torch.cat([x, x[:1]]), steepest)[:-1]
-        if self._zero or len(self._far) or self.arithmetic == "float32":
-            far = torch.ones_like(far)
+        exact = self.arithmetic == "float32"
+        if self._zero or len(self._far):
+            far = torch.ones(len(x), dtype=torch.bool, device=V.device)
+        elif exact:
+            far = SHIFT - self._largest(X, scale) > _FAINT
+        else:
+            far = far_away(torch.cat([x, x[:1]]), torch.cat([scale, self._scale.max()[None]]))[:-1]
+        points = X if exact else x
         out = torch.empty((len(x), V.shape[1]), dtype=torch.float32, device=V.device)
         logs = torch.empty(len(x), dtype=torch.float64, device=V.device)
         here = (~far).nonzero()[:, 0]
         if len(here):
-            shift = self._lift(x[here], scale[here], zero=False)
-            left = self._factor(x[here], scale[here], shift)
+            shift = SHIFT - self._largest(points[here], scale[here])
+            left = self._factor(points[here], scale[here], shift)
             out[here], logs[here] = self._multiply(left, len(here), inside), -_LN2 * shift
         if len(here) < len(x):
             whole = self._chunked(slice(None))  # which takes points wherever they are
@@ -137,11 +144,11 @@ class FusedGaussian:
         """Points in the unit in which exponents are powers of two."""
         return (X.double() - self._centre) * (_UNIT / self._unit)
 
-    def _lift(self, x: Any, scale: Any, *, zero: bool) -> Any:
-        """What brings the largest exponent of each row to 0: rows of small entries keep their digits then."""
+    def _largest(self, x: Any, scale: Any, *, zero: bool = False) -> Any:
+        """The largest exponent of each row, and 15."""
         none = torch.zeros(len(x), dtype=torch.float64, device=x.device)
-        largest = self._run(self._factor(x, scale, none), Task(len(x), self._n, None, zero))
-        return SHIFT - largest[:, 0].double()
+        task = Task(len(x), self._n, None, zero)
+        return self._run(self._factor(x, scale, none), task)[:, 0].double()
 
     def _multiply(
         self, left: Any, n_rows: int, V: Any, *, zero: bool = False, lists: Lists | None = None, columns: int = COLUMNS

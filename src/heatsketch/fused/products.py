@@ -14,8 +14,9 @@ A single column needs no matrix unit: it is multiplied and added in float32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -23,32 +24,16 @@ import torch
 
 from .halves import DEEP, PIECE, Halves
 from .programs import GROUP, LARGEST, ROWS, SINGLE, VALUES, differences_kernel, halves_kernel
+from .tiles import Tile, differences_tiles, halves_tiles, with_best_tile
 
-__all__ = ["COLUMNS", "GROUP", "ROWS", "SHIFT", "Lists", "Task", "Tile", "by_differences", "by_halves"]
+__all__ = ["COLUMNS", "GROUP", "ROWS", "SHIFT", "Lists", "Task", "by_differences", "by_halves"]
 
 # Kernel entries are multiplied by two to this power, just within the range of a half.
 SHIFT = 15.0
 # Programs to a multiprocessor below which the columns are shared out as well.
 _PROGRAMS = 8
 # Most columns that are multiplied at a time.
-COLUMNS = 32
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Shape of the tiles and resources of a program.
-
-    Attributes
-    ----------
-    rows, columns : int
-        Powers of two; columns at most 1024.
-    warps, stages : int
-    """
-
-    rows: int
-    columns: int
-    warps: int
-    stages: int
+COLUMNS = 64
 
 
 @dataclass(frozen=True)
@@ -99,13 +84,33 @@ class Task:
         """Columns of the result."""
         return self.values.shape[1] // 2 if self.mode == VALUES else 1
 
-    def launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
-        """Run a kernel over all rows; where these are few, the columns are shared out too.
+    def run(self, kernel: Any, options: Sequence[Tile], head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
+        """Run a kernel with the tile that suits it here, found on first use.
+
+        Parameters
+        ----------
+        kernel : compiled by Triton
+        options : sequence of Tile
+            The best on the chip that they were measured on first.
+        head, tail : tuples
+            Arguments of the kernel before and after those that all have.
+        constants : dict
+            What is known when it is compiled.
 
         Returns
         -------
         out : tensor of float32, shape (n_rows, width)
         """
+        device = head[0].device
+        key = device, kernel.fn.__name__, self.mode, self.width, *constants.values()
+
+        def launch(tile: Tile, n_rows: int) -> Any:
+            return replace(self, n_rows=n_rows).launch(kernel, tile, head, *tail, **constants)
+
+        return with_best_tile(key, options, launch, (self.n_rows, self.n_columns))
+
+    def launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
+        """Run a kernel over all rows; where these are few, the columns are shared out too."""
         device = head[0].device
         blocks, n_groups = -(-self.n_rows // tile.rows), -(-self.n_columns // GROUP)
         shares = max(1, min(n_groups, _PROGRAMS * _multiprocessors(device) // blocks))
@@ -133,7 +138,7 @@ def by_halves(left: Halves, right: Halves, task: Task, tile: Tile | None = None)
         Of rows filled up to a multiple of 256, and columns to a multiple of 1024.
     task : Task
     tile : Tile, optional
-        By default one that suits the depth of the factors and the chip.
+        By default the one that suits the depth of the factors and the chip.
 
     Returns
     -------
@@ -148,7 +153,8 @@ def by_halves(left: Halves, right: Halves, task: Task, tile: Tile | None = None)
         right.columns if E == 0 else right.eighths,
     )
     depths = {"K": K, "K1": _leading(K), "E": E, "E1": _leading(E), "PIECE": PIECE if deep else 0}
-    return task.launch(halves_kernel, tile or tile_for(task.mode, 2 * K + E, task.width), head, **depths)
+    options = (tile,) if tile else halves_tiles(task.mode, 2 * K + E, task.width)
+    return task.run(halves_kernel, options, head, **depths)
 
 
 def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task, tile: Tile | None = None) -> Any:
@@ -169,19 +175,8 @@ def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task, til
     """
     a, b, shift = scales
     strides = x.stride(0), y.stride(0)
-    return task.launch(differences_kernel, tile or _DIFFERENCES, (x, y, a, b, shift), *strides, D=x.shape[0])
-
-
-_DIFFERENCES = Tile(64, 64, 4, 3)
-
-
-def tile_for(mode: int, size: int, width: int) -> Tile:
-    """The tile that suits a product whose factors take `size` bytes a row; found by `benchmarks/gpu`."""
-    if size > 2 * DEEP:
-        return Tile(128, 64, 4, 3)
-    if mode == VALUES:
-        return Tile(64, 64, 4, 3) if width > COLUMNS else Tile(128, 64, 4, 3)
-    return Tile(64, 128, 4, 3) if size <= 64 else Tile(256, 64, 8, 3)
+    options = (tile,) if tile else differences_tiles(task.mode)
+    return task.run(differences_kernel, options, (x, y, a, b, shift), *strides, D=x.shape[0])
 
 
 def _leading(width: int) -> int:
