@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import heatsketch as hs
 from heatsketch import diffusion
 from heatsketch.diffusion import coefficients, diffuse, matrix_power
-from heatsketch.heat import as_heat_kernel
+from heatsketch.heat_operator import as_heat_kernel
 from heatsketch.sketch import GaussianSketch
 
 

@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist, squareform
 
 import heatsketch as hs
 from heatsketch.diffusion import matrix_power
-from heatsketch.heat import as_heat_kernel
+from heatsketch.heat_operator import as_heat_kernel
 
 FORMS = ("rows", "spectrum", "covariance")
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import heatsketch as hs
 from heatsketch import spectrum
 from heatsketch.directions import leading_directions
-from heatsketch.heat import as_heat_kernel
+from heatsketch.heat_operator import as_heat_kernel
 from heatsketch.spectrum import eigenpairs
 
 

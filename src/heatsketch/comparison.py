@@ -12,7 +12,7 @@ from ._typing import FloatArray, RandomState
 from .diffusion import check_power, diffuse
 from .display import Facts, Shown
 from .distances import check_level, distance_interval
-from .heat import HeatKernel, as_heat_kernel
+from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count
 from .kernels import magnitude
 from .sketch import GaussianSketch, resolve_seed, sample

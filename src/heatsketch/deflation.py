@@ -9,7 +9,7 @@ import numpy as np
 from ._typing import FloatArray
 from .blocks import as_numpy
 from .directions import leading_directions
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .kernels import magnitude, row_distances
 from .wide import deflated_sketch
 

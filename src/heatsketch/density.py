@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ._typing import FloatArray
 from .display import Facts, Shown
-from .heat import as_heat_kernel
+from .heat_operator import as_heat_kernel
 from .inputs import check_count
 from .krylov import KrylovSketch, horizon
 

@@ -15,7 +15,7 @@ from .bandwidth import SlopeProfile, bandwidth_by_rule, slope_profile
 from .density import SpectralDensity, density_of
 from .directions import leading_directions
 from .display import html_table
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .krylov import KrylovSketch
 from .operators import SparseOperator
 from .spectrum import deflated

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._typing import FloatArray
 from .blocks import as_numpy, cast, in_order, like, weighted
 from .devices import is_tensor
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .operators import Operator
 from .progress import track
 from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, extreme_ritz, refuse_negative

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._typing import FloatArray
 from .blocks import as_numpy, empty, matching, orthonormal
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .progress import track
 from .sketch import RademacherSketch
 from .spectrum import DENSE_LIMIT, canonical, deflated, eigenpairs

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from ._typing import FloatArray, IntArray
 from .diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite
-from .heat import HeatKernel, as_heat_kernel
+from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count, is_number
 from .kernels import magnitude, row_distances, squared_distances
 from .processes import canonical_metric, check_pairs, kernel_rows

@@ -15,7 +15,7 @@ from .blocks import as_numpy, like
 from .diffusion import coefficients, diffuse
 from .display import Facts, Shown
 from .distances import diffusion_distances, distances_among, embedded_distances
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .kernels import magnitude, row_distances
 from .pairs import COINCIDENT, distinct_points, neighbor_pairs
 from .sketch import GaussianSketch, philox, resolve_seed

@@ -13,13 +13,13 @@ from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedA
 from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from .choice import choose, choose_device
 from .devices import device_for
-from .heat_operator import HeatKernel, as_heat_kernel
+from .heat_operator import HeatKernel
 from .inputs import KernelOptions, check_distances, check_points
 from .neighborhoods import Neighborhoods
 from .normalize import normalize
 from .radius import RadiusAffinity
 
-__all__ = ["HeatKernel", "as_heat_kernel", "build_affinity", "build_heat_kernel", "heat_kernel"]
+__all__ = ["build_affinity", "build_heat_kernel", "heat_kernel"]
 
 # A kernel whose points all keep more than this share of their heat to themselves is the identity for every
 # purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.

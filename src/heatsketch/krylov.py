@@ -9,7 +9,7 @@ import numpy as np
 from ._typing import FloatArray, IntArray
 from .blocks import as_numpy, column_norms, column_products, matching
 from .devices import is_tensor
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .progress import track
 from .sketch import RademacherSketch
 from .spectrum import deflated

@@ -19,7 +19,7 @@ from .distances import diffusion_distances, distances_among, embedded_distances
 from .distortion import ALL_PAIRS, kernel_distortion, measure_distortion
 from .embeddings import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
 from .extras import optional
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .inputs import KernelOptions, check_count
 from .operators import SparseOperator
 from .pairs import COINCIDENT

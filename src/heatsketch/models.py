@@ -33,7 +33,8 @@ from .blocks import as_numpy
 from .devices import find_device
 from .distortion import Distortion
 from .embeddings import ESTIMATORS
-from .heat import HeatKernel, build_affinity
+from .heat import build_affinity
+from .heat_operator import HeatKernel
 from .inputs import KernelOptions
 from .normalize import Scaling
 from .optimize import Round

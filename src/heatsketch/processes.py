@@ -15,7 +15,7 @@ from ._typing import FloatArray, IntArray, RandomState
 from .blocks import as_numpy
 from .chunks import chunks
 from .diffusion import check_power, diffuse
-from .heat import as_heat_kernel
+from .heat_operator import as_heat_kernel
 from .inputs import check_count
 from .operators import Operator
 from .sketch import GaussianSketch, resolve_seed

@@ -14,7 +14,7 @@ from .density import density_of
 from .display import Shown, html_table
 from .distances import distances_among
 from .distortion import measure_distortion
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .krylov import KrylovSketch, horizon
 from .paths import shortest_paths
 from .sketch import sample

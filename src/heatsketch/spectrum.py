@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._typing import FloatArray
 from .blocks import as_numpy, like
 from .devices import device_of
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .operators import DeflatedOperator, Operator
 from .progress import track
 from .sketch import GaussianSketch

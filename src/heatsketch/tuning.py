@@ -27,7 +27,8 @@ from .bandwidth import bandwidth_by_rule
 from .choice import choose
 from .density import SpectralDensity, density_of
 from .display import Facts, Shown
-from .heat import HeatKernel, build_heat_kernel
+from .heat import build_heat_kernel
+from .heat_operator import HeatKernel
 from .inputs import KernelOptions, check_distances
 from .krylov import KrylovSketch, horizon
 from .paths import Paths, among, shortest_paths

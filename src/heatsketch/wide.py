@@ -12,7 +12,7 @@ from .blocks import as_numpy, empty, like, matching
 from .devices import device_of, is_tensor
 from .diffusion import diffuse
 from .directions import leading_directions
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .kernels import magnitude
 from .sketch import GaussianSketch
 from .spectrum import DENSE_LIMIT, eigenpairs, rounding_level

@@ -11,7 +11,7 @@ from ._typing import FloatArray
 from .blocks import as_numpy
 from .directions import leading_directions
 from .distances import sketch_interval
-from .heat import HeatKernel
+from .heat_operator import HeatKernel
 from .wide import deflated_sketch
 
 __all__ = ["Witness", "call_witness"]

@@ -18,7 +18,7 @@ from ..blocks import as_numpy
 from ..diagnosis import Diagnosis, diagnose
 from ..distances import check_level, embedded_distances
 from ..distortion import ALL_PAIRS, QUANTILES, Distortion, kernel_distortion, unseen_distortion
-from ..heat import HeatKernel
+from ..heat_operator import HeatKernel
 from ..inputs import check_count
 from ..progress import shown, track
 from ..scales import Scales, measure_scales

@@ -24,7 +24,8 @@ from ..devices import device_for, find_device
 from ..diffusion import check_power
 from ..distances import check_level
 from ..distortion import distance_errors
-from ..heat import HeatKernel, build_heat_kernel
+from ..heat import build_heat_kernel
+from ..heat_operator import HeatKernel
 from ..inputs import KernelOptions, check_count, check_out, explained, from_user, n_rows, sample_names, tidy
 from ..progress import say, shown
 from ..resources import available_memory, size_in_words

@@ -9,7 +9,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
 from ..display import Facts, html_table
-from ..heat import HeatKernel
+from ..heat_operator import HeatKernel
 from ..tuning import ChosenPower
 
 

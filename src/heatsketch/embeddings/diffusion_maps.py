@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._typing import FloatArray
-from ..heat import HeatKernel
+from ..heat_operator import HeatKernel
 from ..spectrum import DENSE_LIMIT, SOLVERS, Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding
 

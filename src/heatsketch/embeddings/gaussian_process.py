@@ -16,7 +16,7 @@ from ..diffusion import coefficients, diffuse
 from ..directions import leading_directions
 from ..distances import columns_for, components_for, embedded_distances, error_of, sketch_interval
 from ..distortion import distortion_measure
-from ..heat import HeatKernel
+from ..heat_operator import HeatKernel
 from ..inputs import check_count
 from ..sketch import SKETCHES, Sketch, make_sketch, resolve_seed
 from ._base import HeatEmbedding
@@ -93,10 +93,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
         picked does not follow the law of one that was drawn: intervals then come from an independent one.
     trivial : {"auto", "keep", "drop"}, default="auto"
         What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter, whose distances
-        at large powers drown in the rounding of a constant. "auto" drops
-        the mode where it is constant and so shifts the embedding without changing a distance (all normalisations but
-        "symmetric"): differences then keep all their digits at large powers. "drop" leaves it out always; distances
-        of the symmetric kernel are then those of its nontrivial part.
+        at large powers drown in the rounding of a constant. "auto" drops the mode where it is constant and changes no
+        distance (all normalisations but "symmetric"): differences then keep all their digits at large powers. "drop"
+        leaves it out always; distances of the symmetric kernel are then those of its nontrivial part.
     distance_error : float, default=0.1
         Relative error of distances that ``n_components="auto"`` aims at.
     simultaneous : bool, default=False

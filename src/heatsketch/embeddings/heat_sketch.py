@@ -13,7 +13,7 @@ from ..blocks import as_numpy
 from ..diffusion import coefficients, diffuse
 from ..distances import diffusion_distances
 from ..distortion import ALL_PAIRS, kernel_distortion
-from ..heat import HeatKernel
+from ..heat_operator import HeatKernel
 from ..inputs import check_count, is_number
 from ..objectives import OBJECTIVES
 from ..optimize import Plan, Round, Start, optimize

@@ -13,7 +13,7 @@ import numpy as np
 from .. import datasets
 from .._typing import FloatArray
 from ..diffusion import diffuse
-from ..heat import HeatKernel
+from ..heat_operator import HeatKernel
 from ..sketch import GaussianSketch
 from ..spectrum import eigenpairs
 from .experiment import Experiment, Row

@@ -11,7 +11,8 @@ from .. import datasets
 from .._typing import FloatArray
 from ..diffusion import diffuse
 from ..distances import diffusion_distances
-from ..heat import HeatKernel, heat_kernel
+from ..heat import heat_kernel
+from ..heat_operator import HeatKernel
 from ..kernels import squared_distances
 from ..processes import kernel_rows, secant_products
 from ..sketch import GaussianSketch, make_sketch

@@ -28,7 +28,8 @@ from scipy.spatial.distance import pdist
 from .._typing import FloatArray
 from ..diffusion import diffuse
 from ..distances import diffusion_distances
-from ..heat import HeatKernel, heat_kernel
+from ..heat import heat_kernel
+from ..heat_operator import HeatKernel
 from ..objectives import Bilipschitz
 from ..optimize import Plan, optimize
 from ..pairs import AllPairs

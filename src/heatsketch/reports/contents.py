@@ -18,7 +18,7 @@ from ..directions import leading_directions
 from ..distances import distances_among, embedded_distances
 from ..distortion import measure_distortion
 from ..embeddings import ESTIMATORS, GaussianProcessEmbedding, HeatSketch
-from ..heat import HeatKernel
+from ..heat_operator import HeatKernel
 from ..lineup import TAIL, EmbeddingComparison, MeasuredEmbedding, alike, calm, yardstick
 from ..neighbors import nearest_neighbors
 from ..progress import shown, track
