@@ -18,6 +18,7 @@ __all__ = [
     "column_norms",
     "column_products",
     "column_ranges",
+    "doubled",
     "empty",
     "in_order",
     "like",
@@ -54,6 +55,11 @@ def matching(values: Any, given: Any) -> Any:
 def cast(V: Any, dtype: Any) -> Any:
     """A block in a dtype of NumPy's."""
     return V.to(getattr(_torch(), np.dtype(dtype).name)) if is_tensor(V) else V.astype(dtype, copy=False)
+
+
+def doubled(V: Any) -> Any:
+    """A tensor in float64, as NumPy makes of an array by itself when it meets one; an array as it is."""
+    return V.double() if is_tensor(V) else V
 
 
 def weighted(c: Any, V: Any) -> Any:

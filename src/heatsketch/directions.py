@@ -61,7 +61,7 @@ def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     leading = np.argsort(-np.abs(ritz), kind="stable")[:r]
     vectors = empty((n, r), W.dtype, kernel.device)
     vectors[order] = Q @ matching(W[:, leading], Q)
-    directions: FloatArray = as_numpy(canonical(ritz[leading], vectors, float(np.finfo(kernel.dtype).eps)))
+    directions: FloatArray = as_numpy(canonical(ritz[leading], vectors, kernel.rounding))
     return directions
 
 

@@ -99,6 +99,11 @@ class HeatKernel(Operator):
         return self.symmetric.asblock(V)
 
     @property
+    def rounding(self) -> float:
+        """Relative error that a product may have."""
+        return self.symmetric.rounding
+
+    @property
     def bandwidth(self) -> float | FloatArray | None:
         """Epsilon, or each point's squared local scale; None where the affinity was given."""
         return self.affinity.epsilon if isinstance(self.affinity, GaussianAffinity) else None

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
-from .blocks import as_numpy, like
+from .blocks import as_numpy, doubled, like, orthonormal
 from .devices import device_of
 from .heat_operator import HeatKernel
 from .operators import DeflatedOperator, Operator
@@ -47,6 +47,10 @@ _LOOK_AHEAD = 4
 _LARGEST_SPACE = 64
 # Eigenvalues of a kernel of norm 1 are known to about this many units in the last place.
 ROUNDING_ULPS = 100.0
+# ... or, where products are less exact than the dtype, to so many times their error.
+_ROUNDINGS = 10.0
+# Filters do not enlarge the kernel's largest eigenvalue beyond this, in float32 and float64.
+_IN_RANGE = {4: 1e30, 8: 1e250}
 # Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
 _BANISH = 3.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
@@ -99,7 +103,7 @@ def refuse_negative(lowest: float, rounding: float = 0.0) -> None:
 
 def rounding_level(kernel: HeatKernel) -> float:
     """Size below which an eigenvalue of the kernel is rounding."""
-    return ROUNDING_ULPS * float(np.finfo(kernel.dtype).eps)
+    return max(ROUNDING_ULPS * float(np.finfo(kernel.dtype).eps), _ROUNDINGS * kernel.rounding)
 
 
 def deflated(kernel: HeatKernel) -> Operator:
@@ -165,7 +169,7 @@ def eigenpairs(
     wanted = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
     values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
     # An eigenspace that reaches beyond what was found is looked for as a whole: its basis shall not be an accident.
-    last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), float(np.finfo(kernel.dtype).eps)
+    last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), kernel.rounding
     # Where the iteration did not converge there is nothing to be had from looking further.
     accuracy = max(10.0 * tol, rounding)
     while (
@@ -276,27 +280,29 @@ def _subspace(
     kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray]:
     """Chebyshev-filtered subspace iteration (Zhou and Saad, 2007) from a Gaussian start."""
-    S, n = kernel.symmetric, kernel.shape[0]
+    S, n, device = kernel.symmetric, kernel.shape[0], kernel.device
     order = S.order if S.order is not None else slice(None)
     S, known = S.reordered(), known[order]
+    known = known if device is None else device.tensor(known)
 
     def outside(V: FloatArray) -> FloatArray:
+        V = doubled(V)
         return V - known @ (known.T @ V)
 
     lower = 0.0 if kernel.definite else -1.0
-    wanted = max(tol, 10.0 * float(np.finfo(kernel.dtype).eps))
-    Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING))[order])
+    wanted = max(tol, 10.0 * kernel.rounding)
+    Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING), device=device)[order])
     products = 0
     for _ in track(count(), "finding eigenvectors", 0):
         # Twice: where the block has lost rank, the first fills up from rounding, with parts of what is known already.
-        Q = np.linalg.qr(outside(np.linalg.qr(Q)[0]))[0]
-        SQ = S @ Q
-        ritz, W = np.linalg.eigh(Q.T @ SQ)
-        Q, SQ = Q @ W, SQ @ W
-        worst = np.linalg.norm(SQ - ritz * Q, axis=0)[-k:].max()
+        Q = orthonormal(outside(orthonormal(Q)))
+        SQ = doubled(S @ Q)
+        ritz, W = np.linalg.eigh(as_numpy(Q.T @ SQ))
+        Q, SQ = (block @ like(W, block) for block in (Q, SQ))
+        worst = np.linalg.norm(as_numpy(SQ - like(ritz, Q) * Q), axis=0)[-k:].max()
         if worst <= wanted or products >= max_iter:
             vectors = np.empty((n, k))
-            vectors[order] = Q[:, ::-1][:, :k]
+            vectors[order] = as_numpy(Q)[:, ::-1][:, :k]
             return ritz[::-1][:k].astype(np.float64), vectors
         Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
         Q = outside(Q)
@@ -312,6 +318,9 @@ def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: fl
     half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
     degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
+    # Rounding brings the trivial mode back, which is farthest from the damped interval: it must stay a number.
+    most = np.arccosh(_IN_RANGE[S.dtype.itemsize]) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
+    degree = max(1, min(degree, int(most)))
     previous: FloatArray = V
     current: FloatArray = ((S @ V) - centre * V) / half
     for _ in range(degree - 1):

@@ -32,6 +32,8 @@ class ChunkedGaussian:
         Whether points have no affinity with themselves. No two may coincide then.
     """
 
+    rounding: float | None = None  # that of the dtype
+
     def __init__(
         self, X: Any, centre: Any, unit: float, scale: Any, dtype: Any, *, zero_diagonal: bool = False
     ) -> None:

@@ -27,6 +27,11 @@ class Operator(ABC):
     # on `reordered`, with ``V[order]``, so that rows are moved once and not with every product.
     order: IntArray | None = None
 
+    @property
+    def rounding(self) -> float:
+        """Relative error that a product may have, for solvers that look at what is small."""
+        return float(np.finfo(self.dtype).eps)
+
     def reordered(self) -> Operator:
         """The same matrix with rows and columns in `order`: entry (i, j) is that of (order[i], order[j])."""
         return self

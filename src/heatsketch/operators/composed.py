@@ -22,11 +22,16 @@ _SQUARABLE = 1e-15
 
 
 class ComposedOperator(Operator):
-    """An operator around another one, whose shape, dtype and kind of block it keeps."""
+    """An operator around another one, whose dtype, kind of block and, unless it says otherwise, shape it keeps."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self.shape, self.dtype, self.order = operator.shape, operator.dtype, operator.order
+
+    @property
+    def rounding(self) -> float:
+        """That of the operator inside."""
+        return self.operator.rounding
 
     def asblock(self, V: ArrayLike) -> FloatArray:
         """`V` as the operator inside wants it."""
@@ -117,7 +122,7 @@ class DeflatedOperator(ComposedOperator):
         return deflated
 
 
-class FoldedOperator(Operator):
+class FoldedOperator(ComposedOperator):
     """``E K E^T``: a kernel between distinct points, for data in which points coincide.
 
     Parameters
@@ -128,16 +133,13 @@ class FoldedOperator(Operator):
     """
 
     def __init__(self, operator: Operator, places: IntArray) -> None:
-        self.operator, self.places = operator, places
+        super().__init__(operator)
+        self.places, self.order = places, None
         n = len(places)
-        self.shape, self.dtype = (n, n), operator.dtype
+        self.shape = (n, n)
         ones = np.ones(n, dtype=operator.dtype)
         self._gather = sparse.csr_array((ones, (places, np.arange(n))), shape=(operator.shape[0], n))
         self._gather_there: DeviceSparseOperator | None = None
-
-    def asblock(self, V: ArrayLike) -> FloatArray:
-        """`V` as the operator inside wants it."""
-        return self.operator.asblock(V)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """E (K (E^T V))."""

@@ -80,8 +80,8 @@ class DeviceSparseOperator(DeviceOperator):
         self.device, self._array, self.order = device, sparse.csr_array(array), order
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
         held = (device.tensor(part) for part in (self._array.indptr, self._array.indices, self._array.data))
-        with warnings.catch_warnings():  # PyTorch calls its compressed rows a beta, which a user can do nothing about
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
+        with warnings.catch_warnings():  # remarks on PyTorch's compressed rows, which a user can do nothing about
+            warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
             self._held = device.torch.sparse_csr_tensor(*held, size=self.shape, check_invariants=False)
         self._order = None if order is None else device.tensor(order)
 
@@ -161,6 +161,11 @@ class DeviceGaussianOperator(DeviceOperator):
             kind = device.dtype(self.dtype)
             self._kernel = ChunkedGaussian(points, self._centre, self._unit, scale, kind, zero_diagonal=zero_diagonal)
         self.arithmetic: str = self._kernel.arithmetic
+
+    @property
+    def rounding(self) -> float:
+        """Relative error of a product: matrix units cut off what they add."""
+        return self._kernel.rounding or super().rounding
 
     def _product(self, V: Any) -> Any:
         return self._kernel.product(V)
