@@ -44,6 +44,7 @@ def test_figures_are_those_of_the_same_kernel(results):
     assert all(row["error"] < 1e-5 for row in rows if "error" in row)
     assert all(row["recall"] == 1.0 for row in rows if "recall" in row)
     assert all(row["row_sums"] < 1e-4 for row in rows if "row_sums" in row)
+    assert all(1e-4 < row["rounded"] < 1e-3 for row in rows if row["section"] == "growth")
     bounds = {"float32": 1e-4, "float64": 1e-10}
     assert all(row["difference"] < bounds[row["dtype"]] for row in rows if row["section"] == "same")
 

@@ -35,7 +35,8 @@ ratio of medians.{scaled}
 
 _GROWTH = """
 *Normal*: many random normal columns. *Ones*: as many columns of ones, and a single one: sums of positive numbers would
-drift with the number of points if they were added up in halves, or cut off.
+drift with the number of points if they were added up in halves, or cut off. *One half each*: what the error of the
+normal columns would be if entries and columns were rounded to halves, once, and nothing else.
 """.strip()
 
 _FITS = """
@@ -192,12 +193,15 @@ def _plain(rows: list[Row]) -> str:
     return f"{text}\n\n{_table(('points', 'd', 'method', 's', 'of ours', 'error', 'rows timed'), body)}"
 
 
+_ERRORS = ("normal", "ones", "one", "rounded")
+
+
 def _growth(rows: list[Row]) -> str:
     body = [
-        [f"{row['n']:,}", str(row["d"]), row["arithmetic"], *(f"{row[name]:.1e}" for name in ("normal", "ones", "one"))]
-        for row in rows
+        [f"{row['n']:,}", str(row["d"]), row["arithmetic"], *(f"{row[name]:.1e}" for name in _ERRORS)] for row in rows
     ]
-    return f"{_GROWTH}\n\n{_table(('points', 'd', 'arithmetic', 'normal', 'ones', 'a single column'), body)}"
+    head = ("points", "d", "arithmetic", "normal", "ones", "a single column", "one half each")
+    return f"{_GROWTH}\n\n{_table(head, body)}"
 
 
 _FIT_HEAD = ("points", "d", "bandwidth", "run", "s", "products", "row sums", "tiles", "device GB", "process GB")

@@ -71,11 +71,12 @@ def _work(op: Any, k: int) -> Row:
     return found | {"depth": depth, "flops_per_pair": 2.0 * (depth + _TERMS * width)}
 
 
-def exact_rows(bench: Bench, X: Any, epsilon: float, rows: Any, V: Any) -> Any:
-    """Rows of K V in float64, from differences of the coordinates."""
+def exact_rows(bench: Bench, X: Any, epsilon: float, rows: Any, V: Any, *, as_halves: bool = False) -> Any:
+    """Rows of K V in float64, from differences of the coordinates; with K as it is, or rounded to halves."""
     x = X.double()
     apart = bench.device.torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist")
-    return apart.square_().mul_(-1.0 / epsilon).exp_() @ V.double()
+    K = apart.square_().mul_(-1.0 / epsilon).exp_()
+    return (K.half().double() if as_halves else K) @ V.double()
 
 
 def relative_error(bench: Bench, X: Any, epsilon: float, found: Any, V: Any) -> float:
@@ -98,3 +99,12 @@ def growth(bench: Bench) -> None:
                 row["arithmetic"] = op.arithmetic
                 for name, V in (("normal", normal), ("ones", ones), ("one", ones[:, :1])):
                     row[name] = relative_error(bench, X, epsilon, op.matmat(V), V)
+                row["rounded"] = _rounded(bench, X, epsilon, normal)
+
+
+def _rounded(bench: Bench, X: Any, epsilon: float, V: Any) -> float:
+    """The error that there would be if entries and columns were rounded to one half each, and nothing else."""
+    rows, halves = bench.sampled(len(X)), V.half()
+    exact = exact_rows(bench, X, epsilon, rows, V)
+    found = exact_rows(bench, X, epsilon, rows, halves, as_halves=True)
+    return float((found - exact).norm() / exact.norm())
