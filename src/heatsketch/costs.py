@@ -161,7 +161,7 @@ def estimate(
     >>> small = hs.estimate((5000, 10), n_components=2)
     >>> print(small.held)
     every pair, held (200.0 MB)
-    >>> large = hs.estimate((1_000_000, 50), n_components=10, power=16, dtype="float32")
+    >>> large = hs.estimate((1_000_000, 50), n_components=10, power=16, dtype="float32", device="cpu")
     >>> large.n_neighbors
     32
     >>> large.memory < 3e9
