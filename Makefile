@@ -14,11 +14,13 @@
 # And for those who want to see how fast it is, beside others (which are installed, some gigabytes):
 #   make bench        some ten minutes; results under out/benchmarks
 #   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
+# And for those with a GPU:
+#   make bench-gpu    some minutes; results under docs/gpu
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full clean
+.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -54,6 +56,10 @@ bench: .venv/stamp-bench
 
 bench-full: .venv/stamp-bench
 	$(BIN)/python -m benchmarks.scale --full $(BENCH_ARGS)
+
+# The build of PyTorch is the user's choice, so this takes the environment as it is.
+bench-gpu: .venv/stamp-dev
+	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
 
 lint: .venv/stamp-dev
 	$(BIN)/ruff check .

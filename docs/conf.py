@@ -130,8 +130,11 @@ def trim_examples(app: Sphinx, doctree: nodes.document) -> None:  # noqa: ARG001
 
 
 def skip_foreign(app: Sphinx, what: str, name: str, member: Any, *rest: Any) -> bool | None:  # noqa: ARG001
-    """Leave out what scikit-learn documents itself: its pages link to other pages of its own."""
-    return True if str(getattr(member, "__module__", "")).startswith("sklearn.") else None
+    """Leave out what scikit-learn documents itself, and on the page of a module what it only hands on from another."""
+    home = str(getattr(member, "__module__", ""))
+    page = app.env.docname.rpartition("/")[2]
+    handed_on = what == "module" and home.startswith("heatsketch.") and not f"{home}.".startswith(f"{page}.")
+    return True if home.startswith("sklearn.") or handed_on else None
 
 
 def _ancestors(node: nodes.Node) -> Any:

@@ -87,6 +87,7 @@ def test_options_reach_the_estimators(heatsketch):
     given = ["--normalization", "symmetric", "--alpha", "0.5", "--n-neighbors", "all", "--metric", "minkowski"]
     given += ["--metric-params", '{"p": 3}', "--bandwidth", "slope", "--diagonal", "zero", "-k", "5", "--seed", "7"]
     given += ["--sketch", "rademacher", "--n-exact", "2", "--trivial", "drop", "-p", "2"]
+    given += ["--device", "cpu", "--precision", "split"]
     code, out, _ = heatsketch(
         "embed", "points.csv", "--save", "m.heatsketch", "--json", "--method", "gaussian-process", *given
     )
@@ -94,6 +95,7 @@ def test_options_reach_the_estimators(heatsketch):
     model, said = hs.load_model("m.heatsketch"), json.loads(out)
     wanted = {"normalization": "symmetric", "alpha": 0.5, "n_neighbors": None, "metric_params": {"p": 3}, "power": 2}
     wanted |= {"sketch": "rademacher", "n_exact": 2, "trivial": "drop", "random_state": 7, "diagonal": "zero"}
+    wanted |= {"device": "cpu", "precision": "split"}
     assert {name: model.get_params()[name] for name in wanted} == wanted
     assert said["power"] == 2
     assert said["bandwidth_rule"] == "slope"

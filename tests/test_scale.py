@@ -19,6 +19,7 @@ import heatsketch as hs
 from heatsketch.choice import choose
 from heatsketch.clusters import ClusterIndex
 from heatsketch.costs import Estimate
+from heatsketch.devices import Device
 from heatsketch.embeddings import DiffusionMaps
 from heatsketch.files import is_mapped
 from heatsketch.inputs import KernelOptions
@@ -172,6 +173,20 @@ class TestEstimate:
         assert (
             str(Estimate(5, "this", None, 10**9, 10**10, 200.0)) == "5 samples, this: about 1.0 GB of memory, 3.33 min"
         )
+
+    def test_seconds_on_a_gpu_are_those_of_the_dtype(self, monkeypatch):
+        class Chip(Device):
+            multiprocessors, chip, is_cuda = 132, "a chip", True
+
+            def free_memory(self):
+                return 10**12
+
+        monkeypatch.setattr("heatsketch.choice.find_device", lambda name: Chip("cuda:0"))
+        single, double = (
+            hs.estimate((100_000, 50), n_components=8, n_neighbors=None, device="cuda", dtype=dtype).seconds
+            for dtype in ("float32", "float64")
+        )
+        assert double > 10 * single
 
 
 class TestFiles:

@@ -161,7 +161,7 @@ def estimate(
     >>> small = hs.estimate((5000, 10), n_components=2)
     >>> print(small.held)
     every pair, held (200.0 MB)
-    >>> large = hs.estimate((1_000_000, 50), n_components=10, power=16, dtype="float32")
+    >>> large = hs.estimate((1_000_000, 50), n_components=10, power=16, dtype="float32", device="cpu")
     >>> large.n_neighbors
     32
     >>> large.memory < 3e9
@@ -192,7 +192,7 @@ def estimate(
     known = predict(shape, dtype, options, n_components=n_components, **given)
     if cutoff is not None:
         return _with_cutoff(X, options, known, n_components, power)
-    return replace(known, seconds=_seconds(shape, X, options, n_components, power))
+    return replace(known, seconds=_seconds(shape, X, options, n_components, power, dtype=dtype))
 
 
 def _check_shape(shape: Any, options: KernelOptions) -> tuple[int, int]:
@@ -317,11 +317,7 @@ def _products(options: KernelOptions, n_components: int, power: float) -> tuple[
 
 
 def _seconds(
-    shape: tuple[int, ...],
-    X: Any,
-    options: KernelOptions,
-    n_components: int,
-    power: float,
+    shape: tuple[int, ...], X: Any, options: KernelOptions, n_components: int, power: float, *, dtype: Any
 ) -> float:
     """Time of a fit on this machine, or on its GPU."""
     n, d = int(shape[0]), int(shape[1])
@@ -329,11 +325,11 @@ def _seconds(
     if options.affinity == "precomputed":
         entries = float(X.nnz) if sparse.issparse(X) else float(n) * n
         return _FIXED + entries * columns * _SPARSE_ENTRY * _slowness()
-    choice = choose(shape, np.float64 if X is None else X.dtype, options, sparse.issparse(X))
+    choice = choose(shape, dtype, options, sparse.issparse(X))
     search = 0.0
     if choice.tiled and choice.device is not None and choice.device.is_cuda:
         passes = products if n_components <= _FUSED_COLUMNS else products * n_components / _FUSED_COLUMNS
-        return _FIXED + passes * fused_seconds(n, d, np.float64 if X is None else X.dtype, choice.device)
+        return _FIXED + passes * fused_seconds(n, d, dtype, choice.device)
     if choice.tiled:
         work = products * tiled_seconds(n, d, n_components) / 2.0  # the reference has two cores
     elif choice.n_neighbors is None:

@@ -59,7 +59,7 @@ def estimate(
         out.print(str(found), markup=False, soft_wrap=True)
 
 
-_FORETOLD = {"bandwidth", "normalization", "affinity", "metric", "metric_params", "n_neighbors", "cutoff"}
+_FORETOLD = {"bandwidth", "normalization", "affinity", "metric", "metric_params", "n_neighbors", "cutoff", "device"}
 
 
 def _shape(text: str) -> tuple[int, int]:

@@ -162,6 +162,10 @@ class KernelOptions:
     ] = None
     tol: Annotated[float | None, _text("Largest deviation of row sums from 1.", _KERNEL)] = None
     max_iter: Annotated[int | None, _text("Most products spent on the bistochastic scaling.", _KERNEL)] = None
+    device: Annotated[str | None, _text("Where to compute: auto (default), cpu, cuda, or cuda:1.", _KERNEL)] = None
+    precision: Annotated[
+        str | None, _text("How a GPU forms exponents: auto (default), halves, mixed, split or float32.", _KERNEL)
+    ] = None
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -216,7 +220,6 @@ class MethodOptions:
     n_steps: Annotated[int | None, _text("heatsketch: steps of a round.", _METHOD)] = None
     patience: Annotated[int | None, _text("heatsketch: rounds without progress before it stops.", _METHOD)] = None
     regularization: Annotated[float | None, _text("heatsketch: weight of the regulariser.", _METHOD)] = None
-    device: Annotated[str | None, _text("Where to compute: auto, cpu or cuda.", _METHOD)] = None
 
     def estimator(self, kernel: KernelOptions, data: Data | None = None, *, verbose: bool = False) -> Any:
         """The unfitted estimator for some data."""
