@@ -49,8 +49,6 @@ _LARGEST_SPACE = 64
 ROUNDING_ULPS = 100.0
 # ... or, where products are less exact than the dtype, to so many times their error.
 _ROUNDINGS = 10.0
-# Filters do not enlarge the kernel's largest eigenvalue beyond this, in float32 and float64.
-_IN_RANGE = {4: 1e30, 8: 1e250}
 # Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
 _BANISH = 3.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
@@ -318,8 +316,8 @@ def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: fl
     half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
     degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
-    # Rounding brings the trivial mode back, which is farthest from the damped interval: it must stay a number.
-    most = np.arccosh(_IN_RANGE[S.dtype.itemsize]) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
+    # Rounding brings back what is known already, up to the eigenvalue 1, which grows most: it must not drown the rest.
+    most = np.arccosh(_MOST_GROWTH / S.rounding) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
     degree = max(1, min(degree, int(most)))
     previous: FloatArray = V
     current: FloatArray = ((S @ V) - centre * V) / half
