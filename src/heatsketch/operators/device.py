@@ -20,6 +20,8 @@ from .sparse import SparseOperator
 
 __all__ = ["DeviceDenseOperator", "DeviceGaussianOperator", "DeviceOperator", "DeviceSparseOperator", "placed"]
 
+# The least that a chip must be capable of for the fused kernels: NVIDIA's Ampere of 2020.
+_CAPABILITY = (8, 0)
 PRECISIONS = ("auto", "halves", "mixed", "split", "float32")
 
 
@@ -200,7 +202,7 @@ def fused_kernels(device: Device) -> bool:
         return False
     if not device.is_cuda:
         return isinstance(halves_kernel, InterpretedFunction)
-    return bool(device.torch.cuda.get_device_capability(device.name) >= (7, 0))
+    return bool(device.torch.cuda.get_device_capability(device.name) >= _CAPABILITY)
 
 
 def placed(operator: Operator, device: Device) -> Operator:
