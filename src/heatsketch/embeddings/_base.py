@@ -96,8 +96,8 @@ class HeatEmbedding(
         # Powers below 1 reach eigenvalues that float32 does not resolve.
         computed_in = np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
         width = self._columns(X.shape[0])
-        given = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
-        plan = predict(X.shape, computed_in, options, n_components=width, **given)
+        stored = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
+        plan = predict(X.shape, computed_in, options, n_components=width, **stored)
         plan.require_memory()
         # Products with a matrix that is held are BLAS's own; with graphs the threads are ours.
         graph = plan.n_neighbors is not None or options.cutoff is not None or issparse(X)
