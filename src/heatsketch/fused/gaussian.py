@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -23,6 +25,8 @@ _LN2 = 0.6931471805599453
 _ELSEWHERE = 1e18
 # The largest entry of a column, as a power of two, when it is made of halves.
 _TOP = 14
+# Columns at a time where memory does not hold more; the matrix units take no fewer.
+_FEWEST = 16
 
 
 class FusedGaussian:
@@ -83,11 +87,22 @@ class FusedGaussian:
         self._shift = self._lift(near, self._scale, zero=True) if zero_diagonal else none
         self._left = self._factor(near, self._scale, self._shift)
         self._lists = active_lists(self._x, self._scale, self._shift)
+        self._columns = COLUMNS
         blocks, groups = -(-self._n // ROWS), -(-self._n // GROUP)
         self.share = 1.0 if self._lists is None else len(self._lists.groups) / (blocks * groups)
 
-    def product(self, V: Any, *, columns: int = COLUMNS) -> Any:
-        """K V, (n, k) -> (n, k), tensors of float32; at most so many columns at a time."""
+    def product(self, V: Any, *, columns: int | None = None) -> Any:
+        """K V, (n, k) -> (n, k), tensors of float32; at most so many columns at a time.
+
+        Raises
+        ------
+        MemoryError
+            If even a few columns at a time do not fit into what is left of the device's memory.
+        """
+        with self._memory_in_words(V):
+            return self._product(V, columns or self._columns)
+
+    def _product(self, V: Any, columns: int) -> Any:
         inside = V[self._order]
         far = self._far
         core = inside.index_fill(0, far, 0.0) if len(far) else inside
@@ -116,6 +131,10 @@ class FusedGaussian:
 
         Without a diagonal, points at no distance have no affinity.
         """
+        with self._memory_in_words(V):
+            return self._rows(X, scale, V)
+
+    def _rows(self, X: Any, scale: Any, V: Any) -> tuple[Any, Any]:
         inside, x = V[self._order], self._centred(X)
         steepest = torch.cat([scale, self._scale.max()[None]])
         far = far_away(torch.cat([x, x[:1]]), steepest)[:-1]
@@ -127,7 +146,8 @@ class FusedGaussian:
         if len(here):
             shift = self._lift(x[here], scale[here], zero=False)
             left = self._factor(x[here], scale[here], shift)
-            out[here], logs[here] = self._multiply(left, len(here), inside), -_LN2 * shift
+            found = self._multiply(left, len(here), inside, columns=self._columns)
+            out[here], logs[here] = found, -_LN2 * shift
         if len(here) < len(x):
             whole = self._chunked(slice(None))  # which takes points wherever they are
             out[far], logs[far] = whole.rows(x[far], scale[far], inside)
@@ -144,9 +164,9 @@ class FusedGaussian:
         return SHIFT - largest[:, 0].double()
 
     def _multiply(
-        self, left: Any, n_rows: int, V: Any, *, zero: bool = False, lists: Lists | None = None, columns: int = COLUMNS
+        self, left: Any, n_rows: int, V: Any, *, columns: int, zero: bool = False, lists: Lists | None = None
     ) -> Any:
-        """2^e V for a factor, a few columns at a time."""
+        """2^e V for a factor, a few columns at a time; with fewer where memory does not hold them."""
         out = torch.empty((n_rows, V.shape[1]), dtype=torch.float32, device=V.device)
         top = V.abs().amax(0).double()
         top = torch.where(top > 0, top, torch.ones_like(top))
@@ -154,12 +174,31 @@ class FusedGaussian:
         start = 0
         while start < V.shape[1]:
             some = slice(start, min(V.shape[1], start + columns))
-            scaled = (V[:, some].double() * unit[some]).float()
-            task = Task(n_rows, self._n, _values(scaled), zero, lists)
-            found = self._run(left, task)[:, : some.stop - some.start]
-            out[:, some] = (found.double() / (unit[some] * 2.0**SHIFT)).float()
+            try:
+                scaled = (V[:, some].double() * unit[some]).float()
+                task = Task(n_rows, self._n, _values(scaled), zero, lists)
+                found = self._run(left, task)[:, : some.stop - some.start]
+                out[:, some] = (found.double() / (unit[some] * 2.0**SHIFT)).float()
+            except torch.OutOfMemoryError:
+                if some.stop - some.start <= _FEWEST:
+                    raise
+                columns = self._columns = max(_FEWEST, columns // 2)
+                scaled = task = found = None  # what there is of them is in the way
+                continue
             start = some.stop
         return out
+
+    @contextmanager
+    def _memory_in_words(self, V: Any) -> Iterator[None]:
+        """Say what did not fit into memory, and what would."""
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(
+                f"a product of the kernel of {self._n} points with {V.shape[1]} columns does not fit into the memory "
+                f"that is left on {V.device}; free some, ask for fewer components, or keep neighbours only "
+                "(n_neighbors=32)."
+            ) from error
 
     def _run(self, left: Any, task: Task) -> Any:
         if self.arithmetic == "float32":
