@@ -188,7 +188,7 @@ class TestChunked:
     def test_whatever_the_data(self, device, dtype, data, factor):
         X, V, epsilon = points(data, 61, 5).astype(dtype), columns(61, 3).astype(dtype), 10.0 * factor
         found = operator(X, epsilon, device, dtype=dtype) @ V
-        assert error(found, product(X, epsilon, V)) < (1e-5 if dtype is np.float32 else 1e-12)
+        assert error(found, product(X, epsilon, V)) < (1e-5 if dtype is np.float32 else 1e-11)
 
     def test_columns_of_very_different_sizes(self, device):
         X, V = points("a cloud", 61, 3), columns(61, 4) * np.array([1e-30, 1.0, 1e30, 0.0], dtype=np.float32)
