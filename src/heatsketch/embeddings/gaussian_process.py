@@ -369,9 +369,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         if not self._lawful:
             return super()._interval(pairs, level)
-        return sketch_interval(
-            self.embedding_, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_
-        )
+        return sketch_interval(self._Y, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_)
 
     @property
     def _measures_trivial(self) -> bool:
