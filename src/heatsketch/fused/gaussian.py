@@ -175,18 +175,20 @@ class FusedGaussian:
         while start < V.shape[1]:
             some = slice(start, min(V.shape[1], start + columns))
             try:
-                scaled = (V[:, some].double() * unit[some]).float()
-                task = Task(n_rows, self._n, _values(scaled), zero, lists)
-                found = self._run(left, task)[:, : some.stop - some.start]
-                out[:, some] = (found.double() / (unit[some] * 2.0**SHIFT)).float()
+                out[:, some] = self._multiply_few(left, n_rows, V[:, some], unit[some], zero=zero, lists=lists)
             except torch.OutOfMemoryError:
                 if some.stop - some.start <= _FEWEST:
                     raise
                 columns = self._columns = max(_FEWEST, columns // 2)
-                scaled = task = found = None  # what there is of them is in the way
                 continue
             start = some.stop
         return out
+
+    def _multiply_few(self, left: Any, n_rows: int, V: Any, unit: Any, *, zero: bool, lists: Lists | None) -> Any:
+        """The same for as few columns as are multiplied at a time; what is held on the way is gone when it returns."""
+        scaled = (V.double() * unit).float()
+        found = self._run(left, Task(n_rows, self._n, _values(scaled), zero, lists))[:, : V.shape[1]]
+        return (found.double() / (unit * 2.0**SHIFT)).float()
 
     @contextmanager
     def _memory_in_words(self, V: Any) -> Iterator[None]:
