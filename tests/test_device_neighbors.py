@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from heatsketch import costs
-from heatsketch.devices import Device, find_device, has_cuda
+from heatsketch.devices import Device
 from heatsketch.inputs import KernelOptions
 from heatsketch.kernels import Metric
 from heatsketch.neighborhoods import Neighborhoods
@@ -21,13 +21,6 @@ from heatsketch.fused import nearest as module  # noqa: E402
 from heatsketch.fused.precision import full_precision  # noqa: E402
 
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(params=["torch-cpu", "cuda"])
-def device(request):
-    if request.param == "cuda" and not has_cuda():
-        pytest.skip("there is no GPU")
-    return find_device(request.param)
 
 
 def truth(Q, X, k, itself=False):
@@ -269,13 +262,20 @@ def test_neighborhoods_are_those_of_the_cpu(repeated, device):
         np.testing.assert_allclose(part, same, rtol=1e-12)
 
 
-def test_costs_of_a_search_on_a_device():
-    """A search on a GPU takes none of the machine's memory, and time that grows with all pairs and features."""
-    options = KernelOptions(n_neighbors=32)
+def test_costs_of_a_search_on_a_device(monkeypatch):
+    """A search on a GPU is counted in its memory, and takes time that grows with all pairs and features."""
     gpu, here = Device("cuda:0"), Device("cpu")
-    known = [costs.predict((100_000, 50), np.float32, options, n_components=4, device=where) for where in (gpu, here)]
-    assert known[0].memory < known[1].memory < 2 * known[0].memory
-    assert known[0].memory <= costs.predict((100_000, 50), np.float32, options, n_components=4).memory
+    monkeypatch.setattr("heatsketch.choice.find_device", {"cpu": None, "cuda": gpu, "torch-cpu": here}.get)
+    monkeypatch.setattr(Device, "chip", "a chip")
+    monkeypatch.setattr(Device, "free_memory", lambda self: 10**12)
+    known = {}
+    for place in ("cpu", "torch-cpu", "cuda"):
+        options = KernelOptions(n_neighbors=32, device=place)
+        known[place] = costs.predict((100_000, 50), np.float32, options, n_components=4)
+        assert known[place].n_neighbors == 32
+    assert known["cuda"].available == 10**12
+    assert known["cpu"].memory <= known["torch-cpu"].memory < 2 * known["cpu"].memory
+    options = KernelOptions(n_neighbors=32)
     seconds = [costs._search_seconds((n, d), None, options, gpu) for n, d in ((1000, 50), (2000, 50), (2000, 100))]
     assert seconds[1] == pytest.approx(4 * seconds[0])
     assert seconds[1] < seconds[2] < 2 * seconds[1]
