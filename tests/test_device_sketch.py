@@ -34,12 +34,8 @@ N = 700
 @pytest.fixture(autouse=True)
 def many(monkeypatch):
     """As many as 600 points are too many to diagonalise a kernel, or to hold all pairs."""
-    for place in (
-        "spectrum.DENSE_LIMIT",
-        "directions.DENSE_LIMIT",
-        "wide.DENSE_LIMIT",
-        "embeddings.heat_sketch.ALL_PAIRS",
-    ):
+    dense = ("spectrum.DENSE_LIMIT", "directions.DENSE_LIMIT", "wide.DENSE_LIMIT")
+    for place in (*dense, "distortion.ALL_PAIRS", "embeddings.heat_sketch.ALL_PAIRS"):
         monkeypatch.setattr(f"heatsketch.{place}", 600)
 
 

@@ -102,7 +102,7 @@ found = {"version": hs.__version__}
 for device in json.loads(sys.argv[2]):
     for make in (hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch):
         few = {"n_rounds": 1, "width": 24} if make is hs.HeatSketch else {}
-        for n_neighbors in (None, 12):
+        for n_neighbors in (None, 12) if make is hs.GaussianProcessEmbedding else (None,):
             model = make(3, power=4, device=device, verbose=True, n_neighbors=n_neighbors, **few).fit(X)
             shape = model.transform(X[:7]).shape
             found[f"{device} {make.__name__} {n_neighbors}"] = [list(shape), bool(np.isfinite(model.embedding_).all())]
@@ -129,6 +129,6 @@ def test_a_machine_with_little_but_pytorch():
     run = _run(_BARE, _ABSENT, json.dumps(devices))
     found = json.loads(run.stdout)
     assert found.pop("version") == "0+unknown"
-    assert len(found) == 6 * len(devices)
+    assert len(found) == 4 * len(devices)
     assert all(result == [[7, 3], True] for result in found.values())
-    assert run.stderr.count("[HeatSketch] 300 samples, float32") == 2 * len(devices)  # progress, in lines
+    assert run.stderr.count("[HeatSketch] 300 samples, float32") == len(devices)  # progress, in lines

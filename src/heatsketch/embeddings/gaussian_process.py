@@ -230,9 +230,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         if self.trivial not in _TRIVIAL:
             raise ValueError(f"trivial={self.trivial!r} is not known; use one of {_TRIVIAL}.")
         check_count(self.n_init, "n_init")
-        r = 0
-        if self.n_exact != "auto":
-            r = check_count(self.n_exact, "n_exact", "a non-negative integer or 'auto'", least=0)
+        accepted = "a non-negative integer or 'auto'"
+        r = 0 if self.n_exact == "auto" else check_count(self.n_exact, "n_exact", accepted, least=0)
         named = isinstance(self.sketch, str)
         if named:
             make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
