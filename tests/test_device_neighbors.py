@@ -244,7 +244,8 @@ def test_what_a_device_searches():
 
 @pytest.mark.parametrize("repeated", [False, True])
 def test_neighborhoods_are_those_of_the_cpu(repeated, device):
-    X = RNG.normal(size=(2200, 6))
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(2200, 6))
     if repeated:
         X[100:140] = X[:40]
     on_device, on_cpu = (Neighborhoods(X, 7, Metric(), at_least=12, device=where) for where in (device, None))
@@ -252,7 +253,7 @@ def test_neighborhoods_are_those_of_the_cpu(repeated, device):
     np.testing.assert_array_equal(on_device.ids, on_cpu.ids)
     np.testing.assert_allclose(on_device.squared, on_cpu.squared, rtol=1e-12)
     np.testing.assert_allclose(on_device.scales(12), on_cpu.scales(12), rtol=1e-12)
-    new = np.vstack([RNG.normal(size=(20, 6)), X[:3]])
+    new = np.vstack([rng.normal(size=(20, 6)), X[:3]])
     rows, expected = on_device.rows(new), on_cpu.rows(new)
     np.testing.assert_array_equal(rows.indptr, expected.indptr)
     np.testing.assert_array_equal(rows.columns, expected.columns)
@@ -260,6 +261,15 @@ def test_neighborhoods_are_those_of_the_cpu(repeated, device):
     np.testing.assert_array_equal(rows.twin, expected.twin)
     for part, same in zip(on_device.graph(), on_cpu.graph(), strict=True):
         np.testing.assert_allclose(part, same, rtol=1e-12)
+
+
+def test_rows_of_new_points_hold_nobody_twice(device):
+    """Beyond 2000 points some are looked at again, by distances that are rounded differently."""
+    rng = np.random.default_rng(0)
+    hoods = Neighborhoods(rng.normal(size=(2200, 6)), 7, Metric(), at_least=12, device=device)
+    rows = hoods.rows(rng.normal(size=(1200, 6)))
+    pairs = np.column_stack([np.repeat(np.arange(1200), np.diff(rows.indptr)), rows.columns])
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
 
 
 def test_costs_of_a_search_on_a_device(monkeypatch):
