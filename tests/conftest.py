@@ -9,6 +9,7 @@ import pytest
 
 import heatsketch as hs
 from heatsketch.datasets import PAPER
+from heatsketch.devices import find_device, has_cuda
 
 PAPER_SETS = ("circle", "stretched_torus", "klein_bottle", "circle_with_outliers")
 NORMALIZATIONS = ("symmetric", "bistochastic", "stochastic", "bistochastic-weighted")
@@ -42,3 +43,12 @@ def toy():
         return replace(experiment, n_samples=_TOY_SIZES.get(experiment.name, 45), n_trials=n_trials)
 
     return shrink
+
+
+@pytest.fixture(scope="session", params=["torch-cpu", "cuda"])
+def device(request):
+    """PyTorch on the CPU, and on a GPU where there is one."""
+    pytest.importorskip("torch")
+    if request.param == "cuda" and not has_cuda():
+        pytest.skip("there is no GPU")
+    return find_device(request.param)

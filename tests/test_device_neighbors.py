@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from heatsketch import costs
-from heatsketch.devices import Device, find_device, has_cuda
+from heatsketch.devices import Device
 from heatsketch.inputs import KernelOptions
 from heatsketch.kernels import Metric
 from heatsketch.neighborhoods import Neighborhoods
@@ -21,13 +21,6 @@ from heatsketch.fused import nearest as module  # noqa: E402
 from heatsketch.fused.precision import full_precision  # noqa: E402
 
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(params=["torch-cpu", "cuda"])
-def device(request):
-    if request.param == "cuda" and not has_cuda():
-        pytest.skip("there is no GPU")
-    return find_device(request.param)
 
 
 def truth(Q, X, k, itself=False):
@@ -251,7 +244,8 @@ def test_what_a_device_searches():
 
 @pytest.mark.parametrize("repeated", [False, True])
 def test_neighborhoods_are_those_of_the_cpu(repeated, device):
-    X = RNG.normal(size=(2200, 6))
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(2200, 6))
     if repeated:
         X[100:140] = X[:40]
     on_device, on_cpu = (Neighborhoods(X, 7, Metric(), at_least=12, device=where) for where in (device, None))
@@ -259,7 +253,7 @@ def test_neighborhoods_are_those_of_the_cpu(repeated, device):
     np.testing.assert_array_equal(on_device.ids, on_cpu.ids)
     np.testing.assert_allclose(on_device.squared, on_cpu.squared, rtol=1e-12)
     np.testing.assert_allclose(on_device.scales(12), on_cpu.scales(12), rtol=1e-12)
-    new = np.vstack([RNG.normal(size=(20, 6)), X[:3]])
+    new = np.vstack([rng.normal(size=(20, 6)), X[:3]])
     rows, expected = on_device.rows(new), on_cpu.rows(new)
     np.testing.assert_array_equal(rows.indptr, expected.indptr)
     np.testing.assert_array_equal(rows.columns, expected.columns)
@@ -269,13 +263,29 @@ def test_neighborhoods_are_those_of_the_cpu(repeated, device):
         np.testing.assert_allclose(part, same, rtol=1e-12)
 
 
-def test_costs_of_a_search_on_a_device():
-    """A search by PyTorch on the CPU takes memory for its tiles, and time that grows with all pairs and features."""
-    options = KernelOptions(n_neighbors=32)
+def test_rows_of_new_points_hold_nobody_twice(device):
+    """Beyond 2000 points some are looked at again, by distances that are rounded differently."""
+    rng = np.random.default_rng(0)
+    hoods = Neighborhoods(rng.normal(size=(2200, 6)), 7, Metric(), at_least=12, device=device)
+    rows = hoods.rows(rng.normal(size=(1200, 6)))
+    pairs = np.column_stack([np.repeat(np.arange(1200), np.diff(rows.indptr)), rows.columns])
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
+
+
+def test_costs_of_a_search_on_a_device(monkeypatch):
+    """A search on a GPU is counted in its memory, and takes time that grows with all pairs and features."""
     gpu, here = Device("cuda:0"), Device("cpu")
-    there = KernelOptions(n_neighbors=32, device="torch-cpu")
-    known = [costs.predict((100_000, 50), np.float32, which, n_components=4) for which in (options, there)]
-    assert known[0].memory < known[1].memory < 2 * known[0].memory
+    monkeypatch.setattr("heatsketch.choice.find_device", {"cpu": None, "cuda": gpu, "torch-cpu": here}.get)
+    monkeypatch.setattr(Device, "chip", "a chip")
+    monkeypatch.setattr(Device, "free_memory", lambda self: 10**12)
+    known = {}
+    for place in ("cpu", "torch-cpu", "cuda"):
+        options = KernelOptions(n_neighbors=32, device=place)
+        known[place] = costs.predict((100_000, 50), np.float32, options, n_components=4)
+        assert known[place].n_neighbors == 32
+    assert known["cuda"].available == 10**12
+    assert known["cpu"].memory <= known["torch-cpu"].memory < 2 * known["cpu"].memory
+    options = KernelOptions(n_neighbors=32)
     seconds = [costs._search_seconds((n, d), None, options, gpu) for n, d in ((1000, 50), (2000, 50), (2000, 100))]
     assert seconds[1] == pytest.approx(4 * seconds[0])
     assert seconds[1] < seconds[2] < 2 * seconds[1]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
 import heatsketch as hs
-import heatsketch.pairs
 from heatsketch.blocks import all_finite, as_numpy, beside, column_products, column_ranges, matching
 from heatsketch.deflation import best_split
-from heatsketch.devices import find_device, has_cuda, is_tensor
+from heatsketch.devices import is_tensor
 from heatsketch.directions import leading_directions
 from heatsketch.embeddings.gaussian_process import _joined, _sketched_block
 from heatsketch.kernels import magnitude, row_distances
@@ -30,21 +27,16 @@ from heatsketch.witness import call_witness
 torch = pytest.importorskip("torch")
 words = pytest.importorskip("heatsketch.fused.words")
 
-DEVICES = ["torch-cpu", pytest.param("cuda", marks=pytest.mark.skipif(not has_cuda(), reason="no GPU"))]
 POWER = 4.0
-
-
-@pytest.fixture(scope="module", params=DEVICES)
-def device(request):
-    return find_device(request.param)
+N = 700
 
 
 @pytest.fixture(autouse=True)
-def neighbors(monkeypatch):
-    """Neighbours of tensors, where the search itself does not take a device."""
-    search = heatsketch.pairs.nearest_neighbors
-    if "device" not in inspect.signature(search).parameters:
-        monkeypatch.setattr(heatsketch.pairs, "nearest_neighbors", lambda Z, k, device=None: search(as_numpy(Z), k))
+def many(monkeypatch):
+    """As many as 600 points are too many to diagonalise a kernel, or to hold all pairs."""
+    dense = ("spectrum.DENSE_LIMIT", "directions.DENSE_LIMIT", "wide.DENSE_LIMIT")
+    for place in (*dense, "distortion.ALL_PAIRS", "embeddings.heat_sketch.ALL_PAIRS"):
+        monkeypatch.setattr(f"heatsketch.{place}", 600)
 
 
 class TestWords:
@@ -159,8 +151,8 @@ class TensorKernel(hs.HeatKernel):
 
 @pytest.fixture(scope="module")
 def matrix():
-    """A heat kernel of 2100 points, so many that directions are found by products, without its trivial mode."""
-    kernel = hs.heat_kernel(hs.datasets.stretched_torus(2100, random_state=0), bandwidth=1.0, n_neighbors=None)
+    """A heat kernel of so many points that directions are found by products, without its trivial mode."""
+    kernel = hs.heat_kernel(hs.datasets.stretched_torus(N, random_state=0), bandwidth=1.0, n_neighbors=None)
     return kernel.toarray() - np.outer(kernel.trivial, kernel.trivial)
 
 
@@ -188,12 +180,12 @@ class TestBlocks:
         np.testing.assert_allclose(as_numpy(single), expected, atol=1e-5)
 
     def test_krylov(self, kernels):
-        here, there = (KrylovSketch(kernel, np.arange(0, 2100, 7), 2, 6) for kernel in kernels)
+        here, there = (KrylovSketch(kernel, np.arange(0, N, 7), 2, 6) for kernel in kernels)
         np.testing.assert_allclose(there.features(2.0), here.features(2.0), rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(there.quadrature(), here.quadrature(), rtol=1e-8)
 
     def test_deflated_sketch(self, kernels):
-        Q = np.linalg.qr(np.random.default_rng(0).normal(size=(2100, 3)))[0]
+        Q = np.linalg.qr(np.random.default_rng(0).normal(size=(N, 3)))[0]
         here, there = (deflated_sketch(kernel, Q, 70, POWER, 5) for kernel in kernels)
         for ours, theirs in zip(there, here, strict=True):
             assert is_tensor(ours)
@@ -207,8 +199,8 @@ class TestBlocks:
         assert isinstance(call_witness(kernels[1], POWER, trivial=False).features, np.ndarray)
 
     def test_the_block_of_a_gaussian_process(self, kernels):
-        sketch = make_sketch("gaussian", 0, 2100)
-        exact = np.linalg.qr(np.random.default_rng(0).normal(size=(2100, 3)))[0]
+        sketch = make_sketch("gaussian", 0, N)
+        exact = np.linalg.qr(np.random.default_rng(0).normal(size=(N, 3)))[0]
         for directions in (None, exact, exact.astype(np.float32)):
             here, there = (
                 _joined(directions, _sketched_block(kernel, sketch, directions, 2, 4) / np.sqrt(4))
@@ -221,7 +213,7 @@ class TestBlocks:
         here, there = (wide_sketch(kernel, POWER, 24, 0) for kernel in kernels)
         assert is_tensor(there.features)
         np.testing.assert_allclose(there.weights, here.weights, rtol=1e-6)
-        i, j = np.random.default_rng(0).integers(0, 2100, (2, 100))
+        i, j = np.random.default_rng(0).integers(0, N, (2, 100))
         expected = row_distances(here.features, i, j)
         np.testing.assert_allclose(row_distances(there.features, i, j), expected, rtol=1e-5)
         W = np.random.default_rng(0).normal(size=(24, 2))

@@ -7,13 +7,16 @@ import pytest
 from scipy import sparse
 
 import heatsketch as hs
+from heatsketch.devices import find_device, has_cuda
 from heatsketch.operators import (
     DeflatedOperator,
     DenseOperator,
+    DeviceGaussianOperator,
     FoldedOperator,
     ScaledOperator,
     SparseOperator,
     TiledGaussianOperator,
+    placed,
 )
 
 N = 37
@@ -82,10 +85,85 @@ OPERATORS = {
 }
 
 
-@pytest.fixture(params=OPERATORS)
+def _there(device, *, ordered=False):
+    """A sparse matrix on a device, in an order of its own or not."""
+    if ordered:
+        return placed(SparseOperator(_sparse()[ORDER][:, ORDER], order=ORDER), device)
+    return placed(SparseOperator(_sparse()), device)
+
+
+# The same on a device.
+SCALES = np.linspace(0.5, 2.0, N)
+LOCAL = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2) / np.sqrt(np.outer(SCALES, SCALES)))
+DEVICE_OPERATORS = {
+    "dense": (lambda device: placed(DenseOperator(_symmetric()), device), _symmetric()),
+    "dense float32": (lambda device: placed(DenseOperator(_symmetric(np.float32)), device), _symmetric(np.float32)),
+    "sparse": (_there, _sparse().toarray()),
+    "sparse float32": (
+        lambda device: placed(SparseOperator(_sparse().astype(np.float32)), device),
+        _sparse().toarray().astype(np.float32),
+    ),
+    "sparse in an order": (lambda device: _there(device, ordered=True), _sparse().toarray()),
+    "scaled sparse in an order": (
+        lambda device: ScaledOperator(_there(device, ordered=True), np.arange(1.0, N + 1), np.ones(N)),
+        np.diag(np.arange(1.0, N + 1)) @ _sparse().toarray(),
+    ),
+    "deflated sparse in an order": (
+        lambda device: DeflatedOperator(_there(device, ordered=True), _unit()),
+        PROJECTOR @ _sparse().toarray() @ PROJECTOR,
+    ),
+    "scaled": (
+        lambda device: ScaledOperator(
+            placed(DenseOperator(_symmetric()), device), np.arange(1.0, N + 1), np.arange(2.0, N + 2)
+        ),
+        np.diag(np.arange(1.0, N + 1)) @ _symmetric() @ np.diag(np.arange(2.0, N + 2)),
+    ),
+    "deflated": (
+        lambda device: DeflatedOperator(placed(DenseOperator(_symmetric()), device), _unit()),
+        PROJECTOR @ _symmetric() @ PROJECTOR,
+    ),
+    "folded": (
+        lambda device: FoldedOperator(placed(DenseOperator(_symmetric()[:5, :5]), device), np.arange(N) % 5),
+        _symmetric()[np.ix_(np.arange(N) % 5, np.arange(N) % 5)],
+    ),
+    "Gaussian": (lambda device: DeviceGaussianOperator(X, 1.0, device, dtype=np.float64), GAUSSIAN),
+    "Gaussian float32": (lambda device: DeviceGaussianOperator(X, 1.0, device), GAUSSIAN.astype(np.float32)),
+    "Gaussian, local scales": (lambda device: DeviceGaussianOperator(X, SCALES, device, dtype=np.float64), LOCAL),
+    "Gaussian, zero diagonal": (
+        lambda device: DeviceGaussianOperator(X, 1.0, device, zero_diagonal=True, dtype=np.float64),
+        GAUSSIAN - np.eye(N),
+    ),
+    "heat kernel": (
+        lambda device: hs.heat_kernel(
+            X, bandwidth=1.0, normalization="stochastic", alpha=0.0, device=_user_name(device)
+        ),
+        GAUSSIAN / GAUSSIAN.sum(axis=1, keepdims=True),
+    ),
+}
+
+
+def _user_name(device):
+    return device.name if device.is_cuda else "torch-cpu"
+
+
+def _made(name, place):
+    if place is None:
+        make, matrix = OPERATORS[name]
+        return make(), matrix
+    pytest.importorskip("torch")
+    if place == "cuda" and not has_cuda():
+        pytest.skip("there is no GPU")
+    make, matrix = DEVICE_OPERATORS[name]
+    return make(find_device(place)), matrix
+
+
+@pytest.fixture(
+    params=[(name, None) for name in OPERATORS]
+    + [(name, place) for place in ("torch-cpu", "cuda") for name in DEVICE_OPERATORS],
+    ids=lambda param: param[0] if param[1] is None else f"{param[0]} on {param[1]}",
+)
 def operator(request):
-    make, matrix = OPERATORS[request.param]
-    return make(), matrix
+    return _made(*request.param)
 
 
 def _tolerance(operator):
@@ -172,6 +250,32 @@ def test_large_sparse_matrices_are_reordered_unseen(monkeypatch):
     V = np.random.default_rng(1).normal(size=(500, 3))
     np.testing.assert_allclose(op @ V, K @ V, atol=1e-14)
     assert abs(op.array - K).max() == 0
+
+
+@pytest.mark.parametrize("name", DEVICE_OPERATORS)
+@pytest.mark.parametrize("columns", [None, 1, 5, 40])
+def test_tensors_in_and_out(name, device, columns):
+    """A product is what its columns are: of the same kind, and where they lie."""
+    op, matrix = _made(name, _user_name(device))
+    V = np.random.default_rng(2).normal(size=N if columns is None else (N, columns))
+    there = device.tensor(V, op.dtype)
+    before, expected = there.clone(), matrix @ V
+    places = [there, there.cpu()]  # which is another place where the device is a GPU
+    for given in places:
+        out = op @ given
+        assert out.device == given.device
+        assert out.dtype == given.dtype
+        assert tuple(out.shape) == V.shape
+        np.testing.assert_allclose(out.cpu().numpy(), expected, atol=_tolerance(op) * np.abs(expected).max())
+    assert bool((there == before).all())
+    inside, order = op.reordered(), np.arange(N) if op.order is None else op.order
+    found = inside @ there[device.tensor(order)]
+    np.testing.assert_allclose(found.cpu().numpy(), expected[order], atol=_tolerance(op) * np.abs(expected).max())
+
+
+def test_what_is_not_held_cannot_be_placed(device):
+    with pytest.raises(TypeError, match="TiledGaussianOperator was given; what can be placed on a device is held"):
+        placed(TiledGaussianOperator(X, 1.0), device)
 
 
 def test_wrong_size_is_refused(operator):

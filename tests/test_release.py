@@ -83,6 +83,7 @@ def test_all_is_all_that_users_may_want():
         "bench",
         "dev",
         "docs",
+        "gpu",  # several GB, of which the user chooses the build
         "pipelines",
         "study",
         "test",

@@ -11,6 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import chi2
 
 from ._typing import FloatArray, IntArray
+from .blocks import as_numpy
 from .diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite
 from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count, is_number
@@ -152,7 +153,7 @@ def distances_among(
     units = np.zeros((kernel.shape[0], len(points)))
     units[points, np.arange(len(points))] = 1.0 if kernel.row_weight is None else kernel.row_weight[points]
     blocks = diffuse(kernel, kernel.asblock(units), powers, trivial=trivial and not kernel.trivial_is_constant)
-    return [embedded_distances(block.T, None) for block in blocks]
+    return [embedded_distances(as_numpy(block).T, None) for block in blocks]
 
 
 def distance_interval(

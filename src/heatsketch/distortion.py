@@ -257,7 +257,8 @@ def unseen_distortion(
     distortion : Distortion
     """
     columns = kernel.asblock(kernel.rows_at_new_points(X).T)
-    rows = coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant).T.astype(np.float64)
+    diffused = as_numpy(coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant))
+    rows = diffused.T.astype(np.float64)
     scale = magnitude(rows)
     i, j = np.triu_indices(len(rows), 1)
     return measure_distortion(Y, scale * row_distances(np.ascontiguousarray(rows) / scale, i, j), quantiles=quantiles)

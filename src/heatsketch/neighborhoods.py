@@ -245,8 +245,12 @@ class Neighborhoods:
             points = self.index.order[wide]
             new, others = (Q[:, points], None) if self._metric.precomputed else (Q, self._X[points])
             D2 = squared_distances(new, others, self._metric)
-            # Nearer ones have been found already.
-            row, column = np.nonzero((D2 > squared[:, -1:]) & (D2 <= EDGE * self.radii[wide]))
+            # Those that have been found already are told by their numbers: distances may be rounded differently.
+            number = np.full(n, -1)
+            number[wide] = np.arange(len(wide))
+            where, rank = np.nonzero(number[ids] >= 0)
+            D2[where, number[ids[where, rank]]] = np.inf
+            row, column = np.nonzero(D2 <= EDGE * self.radii[wide])
             parts.append((row, wide[column], D2[row, column]))
         row, column, values = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(row, kind="stable")

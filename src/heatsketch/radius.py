@@ -54,7 +54,7 @@ class RadiusAffinity(GaussianAffinity):
         self._require_memory()
         kind = index_kind(self.X.shape, self.metric, sparse.issparse(self.X))
         if kind == "blocks" or not self.metric.euclidean:
-            return SparseOperator(self._by_blocks())
+            return self._placed(SparseOperator(self._by_blocks()))
         index = ClusterIndex(self.X)
         scale = np.broadcast_to(np.sqrt(self.epsilon), self.n_samples)[index.order]
         reach = -np.log(self.cutoff)
@@ -64,7 +64,7 @@ class RadiusAffinity(GaussianAffinity):
             near = (exponent <= reach) & ((squared > 0) | (not self.zero_diagonal))
             parts.append((i[near], j[near], np.exp(-exponent[near]).astype(self.dtype)))
         i, j, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return SparseOperator(self._symmetric(i, j, values), order=index.order)
+        return self._placed(SparseOperator(self._symmetric(i, j, values), order=index.order))
 
     def _by_blocks(self) -> sparse.csr_array:
         n = self.n_samples

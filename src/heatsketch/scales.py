@@ -10,6 +10,7 @@ import numpy as np
 
 from ._typing import FloatArray
 from .affinity import GaussianAffinity
+from .blocks import as_numpy
 from .density import density_of
 from .display import Shown, html_table
 from .distances import distances_among
@@ -151,7 +152,7 @@ def measure_scales(
         entropy=density.entropy(powers),
         effective_dimension=density.effective_dimension(powers),
         spectral_dimension=density.spectral_dimension(powers),
-        distortion=_distortions(kernel, powers, embed(powers)),
+        distortion=_distortions(kernel, powers, as_numpy(embed(powers))),
         paths=None if paths is None else np.array([paths.distortion(krylov.features(t)) for t in powers]),
         chosen=power,
     )

@@ -150,7 +150,7 @@ class HeatEmbedding(
         if out is not None:
             out[:] = as_numpy(self.embedding_)
             self.embedding_ = out
-        return self.embedding_
+        return self._handed_out(self.embedding_)
 
     def transform(self, X: Any, *, out: FloatArray | None = None) -> FloatArray:
         """Embed new points by their own rows of the kernel, ``a(x) S^(t-1) M``.
@@ -178,8 +178,8 @@ class HeatEmbedding(
         else:
             check_out(out, X.shape[0], self.n_components_)
         with shown(self.verbose):
-            placed: FloatArray = like(self.kernel_.at_new_points(X, self._coefficients, out), given)
-        return placed
+            placed = like(self.kernel_.at_new_points(X, self._coefficients, out), given)
+        return self._handed_out(placed)
 
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.

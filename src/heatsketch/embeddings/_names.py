@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray
@@ -51,6 +52,11 @@ class Names:
     def _call_samples(self, names: Any) -> None:
         """Remember names that did not come with X."""
         self._sample_names = None if names is None else [str(name) for name in names]
+
+    def _handed_out(self, Y: Any) -> FloatArray:
+        """An embedding as it is; a tensor as an array where scikit-learn is to make a frame of it."""
+        handed: FloatArray = Y if _get_output_config("transform", self)["dense"] == "default" else as_numpy(Y)
+        return handed
 
     def to_dict(self) -> dict[Hashable, FloatArray]:
         """The embedding as a dictionary from the name of a sample to its coordinates.

@@ -228,9 +228,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         if self.trivial not in _TRIVIAL:
             raise ValueError(f"trivial={self.trivial!r} is not known; use one of {_TRIVIAL}.")
         check_count(self.n_init, "n_init")
-        r = 0
-        if self.n_exact != "auto":
-            r = check_count(self.n_exact, "n_exact", "a non-negative integer or 'auto'", least=0)
+        accepted = "a non-negative integer or 'auto'"
+        r = 0 if self.n_exact == "auto" else check_count(self.n_exact, "n_exact", accepted, least=0)
         named = isinstance(self.sketch, str)
         if named:
             make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
@@ -367,8 +366,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         if not self._lawful:
             return super()._interval(pairs, level)
-        options = {"n_exact": self.n_exact_, "kernel": self.kernel_, "power": self.power_}
-        return sketch_interval(self._Y, pairs, level, **options)
+        return sketch_interval(self._Y, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_)
 
     @property
     def _measures_trivial(self) -> bool:

@@ -94,7 +94,7 @@ class ChunkedGaussian:
             try:
                 with full_precision():
                     exponents = self._exponents(x[rows], scale[rows], differences=not exponentials)
-                    put(rows, exponents.exp_().to(self.dtype) if exponentials else exponents)
+                    put(rows, self._exponentials(exponents) if exponentials else exponents)
             except torch.OutOfMemoryError as error:
                 if stop - start == 1:
                     raise MemoryError(
@@ -104,6 +104,10 @@ class ChunkedGaussian:
                 self._entries = max(len(self._x), (stop - start) // 2 * len(self._x))
                 continue
             start = stop
+
+    def _exponentials(self, exponents: Any) -> Any:
+        """Entries of the kernel; in float64 where these are, though small exponents are accurate in float32."""
+        return exponents.to(torch.promote_types(exponents.dtype, self.dtype)).exp_().to(self.dtype)
 
     def _exponents(self, x: Any, scale: Any, *, differences: bool) -> Any:
         """-a_i a_j |x_i - x_j|^2, (m, n)."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from .chunked import ChunkedGaussian
-from .halves import as_halves, choose_arithmetic, far_away
+from .halves import as_halves, choose_arithmetic, far_away, fourth_powers
 from .locality import active_lists, locality_order
 from .products import COLUMNS, GROUP, ROWS, SHIFT, Lists, Task, by_differences, by_halves
 
@@ -19,12 +21,16 @@ _MOST_FAR = 0.005
 # |x - y|^2 a b in natural logarithms is |x - y|^2 a b / 2 in powers of two, for coordinates multiplied by this.
 _UNIT = 1.6986436005760381  # sqrt(2 log2(e))
 _LN2 = 0.6931471805599453
+# ... and new points farther out than the others by this factor, to the fourth power: the arithmetic is not made for them.
+_FARTHER = 4.0
 # Rows whose largest entry is below two to minus this are left to float64 as well.
 _FAINT = 128.0
 # Where points that only fill up a tile are: so far away that their entries are zero.
 _ELSEWHERE = 1e18
 # The largest entry of a column, as a power of two, when it is made of halves.
 _TOP = 14
+# Columns at a time where memory does not hold more; the matrix units take no fewer.
+_FEWEST = 16
 
 
 class FusedGaussian:
@@ -84,17 +90,29 @@ class FusedGaussian:
         if self.arithmetic == "float32":
             near, far = X[self._order], torch.zeros_like(far)
         self._far = far.nonzero()[:, 0]
+        self._reach = float(fourth_powers(self._x[~far], self._scale[~far]).max())
         none = torch.zeros(self._n, dtype=torch.float64, device=X.device)
         self._right = self._factor(near, self._scale, none, left=False)
         # Brings the largest exponent of each row to 0: rows of small entries keep their digits then.
         self._shift = SHIFT - self._largest(near, self._scale, zero=True) if zero_diagonal else none
         self._left = self._factor(near, self._scale, self._shift)
         self._lists = active_lists(self._x, self._scale, self._shift)
+        self._columns = COLUMNS
         blocks, groups = -(-self._n // ROWS), -(-self._n // GROUP)
         self.share = 1.0 if self._lists is None else len(self._lists.groups) / (blocks * groups)
 
-    def product(self, V: Any, *, columns: int = COLUMNS) -> Any:
-        """K V, (n, k) -> (n, k), tensors of float32; at most so many columns at a time."""
+    def product(self, V: Any, *, columns: int | None = None) -> Any:
+        """K V, (n, k) -> (n, k), tensors of float32; at most so many columns at a time.
+
+        Raises
+        ------
+        MemoryError
+            If even a few columns at a time do not fit into what is left of the device's memory.
+        """
+        with self._memory_in_words(V):
+            return self._product(V, columns or self._columns)
+
+    def _product(self, V: Any, columns: int) -> Any:
         inside = V[self._order]
         far = self._far
         core = inside.index_fill(0, far, 0.0) if len(far) else inside
@@ -123,6 +141,10 @@ class FusedGaussian:
 
         Without a diagonal, points at no distance have no affinity.
         """
+        with self._memory_in_words(V):
+            return self._rows(X, scale, V)
+
+    def _rows(self, X: Any, scale: Any, V: Any) -> tuple[Any, Any]:
         inside, x = V[self._order], self._centred(X)
         exact = self.arithmetic == "float32"
         if self._zero or len(self._far):
@@ -131,6 +153,7 @@ class FusedGaussian:
             far = SHIFT - self._largest(X, scale) > _FAINT
         else:
             far = far_away(torch.cat([x, x[:1]]), torch.cat([scale, self._scale.max()[None]]))[:-1]
+            far |= fourth_powers(x, scale) > _FARTHER * self._reach
         points = X if exact else x
         out = torch.empty((len(x), V.shape[1]), dtype=torch.float32, device=V.device)
         logs = torch.empty(len(x), dtype=torch.float64, device=V.device)
@@ -138,7 +161,8 @@ class FusedGaussian:
         if len(here):
             shift = SHIFT - self._largest(points[here], scale[here])
             left = self._factor(points[here], scale[here], shift)
-            out[here], logs[here] = self._multiply(left, len(here), inside), -_LN2 * shift
+            found = self._multiply(left, len(here), inside, columns=self._columns)
+            out[here], logs[here] = found, -_LN2 * shift
         if len(here) < len(x):
             whole = self._chunked(slice(None))  # which takes points wherever they are
             out[far], logs[far] = whole.rows(x[far], scale[far], inside)
@@ -155,9 +179,9 @@ class FusedGaussian:
         return self._run(self._factor(x, scale, none), task)[:, 0].double()
 
     def _multiply(
-        self, left: Any, n_rows: int, V: Any, *, zero: bool = False, lists: Lists | None = None, columns: int = COLUMNS
+        self, left: Any, n_rows: int, V: Any, *, columns: int, zero: bool = False, lists: Lists | None = None
     ) -> Any:
-        """2^e V for a factor, a few columns at a time."""
+        """2^e V for a factor, a few columns at a time; with fewer where memory does not hold them."""
         out = torch.empty((n_rows, V.shape[1]), dtype=torch.float32, device=V.device)
         top = V.abs().amax(0).double()
         top = torch.where(top > 0, top, torch.ones_like(top))
@@ -165,12 +189,33 @@ class FusedGaussian:
         start = 0
         while start < V.shape[1]:
             some = slice(start, min(V.shape[1], start + columns))
-            scaled = (V[:, some].double() * unit[some]).float()
-            task = Task(n_rows, self._n, _values(scaled), zero, lists)
-            found = self._run(left, task)[:, : some.stop - some.start]
-            out[:, some] = (found.double() / (unit[some] * 2.0**SHIFT)).float()
+            try:
+                out[:, some] = self._multiply_few(left, n_rows, V[:, some], unit[some], zero=zero, lists=lists)
+            except torch.OutOfMemoryError:
+                if some.stop - some.start <= _FEWEST:
+                    raise
+                columns = self._columns = max(_FEWEST, columns // 2)
+                continue
             start = some.stop
         return out
+
+    def _multiply_few(self, left: Any, n_rows: int, V: Any, unit: Any, *, zero: bool, lists: Lists | None) -> Any:
+        """The same for as few columns as are multiplied at a time; what is held on the way is gone when it returns."""
+        scaled = (V.double() * unit).float()
+        found = self._run(left, Task(n_rows, self._n, _values(scaled), zero, lists))[:, : V.shape[1]]
+        return (found.double() / (unit * 2.0**SHIFT)).float()
+
+    @contextmanager
+    def _memory_in_words(self, V: Any) -> Iterator[None]:
+        """Say what did not fit into memory, and what would."""
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(
+                f"a product of the kernel of {self._n} points with {V.shape[1]} columns does not fit into the memory "
+                f"that is left on {V.device}; free some, ask for fewer components, or keep neighbours only "
+                "(n_neighbors=32)."
+            ) from error
 
     def _run(self, left: Any, task: Task) -> Any:
         if self.arithmetic == "float32":

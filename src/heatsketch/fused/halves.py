@@ -29,14 +29,24 @@ from typing import Any
 
 import torch
 
-__all__ = ["ARITHMETICS", "DEEP", "EIGHTH", "PIECE", "Halves", "as_halves", "choose_arithmetic", "far_away"]
+__all__ = [
+    "ARITHMETICS",
+    "DEEP",
+    "EIGHTH",
+    "PIECE",
+    "Halves",
+    "as_halves",
+    "choose_arithmetic",
+    "far_away",
+    "fourth_powers",
+]
 
 ARITHMETICS = ("halves", "mixed", "split", "float32")
 # Root mean square of the relative rounding error of a number as a half, and of a product in eight bits in units of it.
 _HALF = 2.07e-4
 _EIGHT_BITS = 0.04
-# Errors of exponents (natural logarithms) up to which an arithmetic is taken; a product inherits them.
-_EXPONENT_ERROR = 3e-5
+# Error of the exponent (a natural logarithm) of the worst pair up to which an arithmetic is taken.
+_EXPONENT_ERROR = 4e-5
 # Beyond this |x|^2 / 2 the sum of large numbers that cancel, in float32 and cut off, is off by more than that.
 _FARTHEST = 384.0
 # Inner products of eight bits count as much: the second halves are multiplied by the reciprocal.
@@ -85,21 +95,20 @@ def choose_arithmetic(x: Any, scale: Any, *, eight_bits: bool) -> str:
         Whether the chip multiplies numbers of eight bits.
     """
     n, d = x.shape
-    second, fourth = torch.zeros(d, dtype=torch.float64, device=x.device), 0.0
-    exact = True  # such as pixels and counts
-    for rows in _rows(n):
-        scaled = x[rows].double() * scale[rows, None].double()
-        exact = exact and bool((scaled.half().double() == scaled).all())
-        squares = scaled.square_()
-        second += squares.sum(0)
-        fourth += float(squares.square_().sum())
-    # Of x_i x_j over the coordinates: for points that have nothing to do with each other, and for a point with itself.
-    size = max(float((second / n).square().sum().sqrt()), (fourth / n) ** 0.5)
-    error = 0.0 if exact else _LN2 * _HALF * 2.0**0.5 * size
+    scaled = (x[rows].double() * scale[rows, None].double() for rows in _rows(n))
+    exact = all(bool((some.half().double() == some).all()) for some in scaled)  # such as pixels and counts
+    # The root of sum_c (x_ic x_jc)^2 for the pair of points for which it is largest, by Cauchy and Schwarz.
+    error = 0.0 if exact else _LN2 * _HALF * (2.0 * float(fourth_powers(x, scale).max())) ** 0.5
     if error <= _EXPONENT_ERROR:
         return "halves"
     eight_bits = eight_bits and _MIXED[0] <= d <= _MIXED[1]
     return "mixed" if eight_bits and _EIGHT_BITS * error <= _EXPONENT_ERROR else "split"
+
+
+def fourth_powers(x: Any, scale: Any) -> Any:
+    """``sum_c (s x_c)^4`` of each point, (n,), on which the error of rounded coordinates depends."""
+    sums = [(x[rows] * scale[rows, None]).square().square().sum(1) for rows in _rows(len(x))]
+    return torch.cat(sums)
 
 
 def as_halves(x: Any, scale: Any, shift: Any, *, arithmetic: str, left: bool, pad: int) -> Halves:
