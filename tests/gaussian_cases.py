@@ -261,7 +261,24 @@ def out_of_memory(device: Any) -> dict[str, Any]:
     }
 
 
-BEHAVIOURS = {f.__name__: f for f in (sizes, new_points, skipping, order, out_of_memory)}
+def outposts(device: Any) -> dict[str, Any]:
+    """Two points beyond a dense cluster, and a column that is theirs alone: the arithmetic must suit them as well."""
+    rng = np.random.default_rng(0)
+    X = 0.02 * rng.normal(size=(300, 3))
+    X[:2] += 1.03
+    X, V = X.astype(np.float32), np.eye(300, 1) + np.eye(300, 1, k=-1)
+    new = X[:1] + np.float32(0.3)
+    op, inner = operator(X, 1.0, device), operator(X[2:], 1.0, device)
+    row = np.exp(-np.square(new.astype(float) - X[2:].astype(float)).sum(axis=1))
+    products, logs = inner.rows(new, 1.0, V[2:] + 1.0)
+    return {
+        "error": error(op @ V, product(X, 1.0, V)),
+        "new": error(products * np.exp(np.asarray(logs, dtype=float))[:, None], row.sum().reshape(1, 1)),
+        "arithmetic": inner.arithmetic,
+    }
+
+
+BEHAVIOURS = {f.__name__: f for f in (sizes, new_points, skipping, order, out_of_memory, outposts)}
 
 
 def attempt(name: str, device: Any) -> dict[str, Any]:

@@ -85,6 +85,11 @@ class TestFused:
             assert found["logs"] < 1.0
             assert found["error"] < PROMISED
 
+    def test_points_beyond_the_others(self, measured):
+        found = _get(measured, "outposts")
+        assert found["arithmetic"] == "halves"  # which is enough for the cluster, and for nothing beyond it
+        assert max(found["error"], found["new"]) < PROMISED
+
     def test_tiles_that_have_nothing_to_give_are_skipped(self, measured):
         for found in _get(measured, "skipping").values():
             assert found["share"] < 0.9
@@ -97,8 +102,8 @@ class TestFused:
 
     def test_out_of_memory(self, measured):
         found = _get(measured, "out_of_memory")
-        # Once with too many columns, then with fewer, and so from then on; the 33rd is alone.
-        assert found["widths"] == [32, 16, 16, 1, 1, 16, 16, 1, 16]
+        # Twice with too many columns, then with fewer, and so from then on; the 33rd is alone.
+        assert found["widths"] == [64, 32, 16, 16, 1, 1, 16, 16, 1, 16]
         assert max(found["error"], found["after"]) < 1e-6
         assert found["new"] < BOUNDS["split"]
         assert "61 points with 33 columns does not fit into the memory" in found["words"]

@@ -21,7 +21,7 @@ _MOST_FAR = 0.005
 # |x - y|^2 a b in natural logarithms is |x - y|^2 a b / 2 in powers of two, for coordinates multiplied by this.
 _UNIT = 1.6986436005760381  # sqrt(2 log2(e))
 _LN2 = 0.6931471805599453
-# ... and new points farther out than the others by this factor, to the fourth power: the arithmetic is not made for them.
+# ... and new points farther out than the others, by this factor to the fourth power: for them it is not accurate.
 _FARTHER = 4.0
 # Rows whose largest entry is below two to minus this are left to float64 as well.
 _FAINT = 128.0

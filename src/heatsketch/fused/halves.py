@@ -30,7 +30,6 @@ from typing import Any
 import torch
 
 __all__ = [
-    "ARITHMETICS",
     "DEEP",
     "EIGHTH",
     "PIECE",
@@ -41,7 +40,6 @@ __all__ = [
     "fourth_powers",
 ]
 
-ARITHMETICS = ("halves", "mixed", "split", "float32")
 # Root mean square of the relative rounding error of a number as a half, and of a product in eight bits in units of it.
 _HALF = 2.07e-4
 _EIGHT_BITS = 0.04
