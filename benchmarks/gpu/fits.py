@@ -163,7 +163,9 @@ def same(bench: Bench) -> None:
                             n_neighbors=kept,
                             device=device,
                             random_state=0,
-                        ).fit_transform(X)
+                        )
+                        .fit_transform(X)
+                        .astype(np.float64)  # in float32 the squares of small coordinates are none
                         for device in ("cpu", bench.name)
                     )
                     row["difference"] = float(np.linalg.norm(here - there) / np.linalg.norm(here))
