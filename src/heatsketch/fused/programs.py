@@ -21,6 +21,18 @@ _VALUES, _SINGLE, _LARGEST = tl.constexpr(VALUES), tl.constexpr(SINGLE), tl.cons
 
 
 @triton.jit
+def _nothing(BM: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
+    """What the total of a block of rows starts from."""
+    if MODE == _VALUES:
+        total = tl.zeros([BM, C], dtype=tl.float32)
+    elif MODE == _SINGLE:
+        total = tl.zeros([BM], dtype=tl.float32)
+    else:
+        total = tl.full([BM], float("-inf"), dtype=tl.float32)
+    return total
+
+
+@triton.jit
 def _begin(BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
     """What a group of tiles starts from."""
     if MODE == _VALUES:
@@ -109,12 +121,7 @@ def halves_kernel(
         if E2 > 0:
             e2 = E1 + tl.arange(0, E2)
             l4 = tl.load(L8 + rows[:, None] * E + e2[None, :])
-    if MODE == _VALUES:
-        total = tl.zeros([BM, C], dtype=tl.float32)
-    elif MODE == _SINGLE:
-        total = tl.zeros([BM], dtype=tl.float32)
-    else:
-        total = tl.full([BM], float("-inf"), dtype=tl.float32)
+    total = _nothing(BM, C, MODE)
     begin, end = 0, n_groups
     if SKIP:
         block = tl.program_id(0) * BM // _ROWS
@@ -159,12 +166,7 @@ def differences_kernel(
     WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     a, e = tl.load(x_scale + i), tl.load(shift + i)
-    if MODE == _VALUES:
-        total = tl.zeros([BM, C], dtype=tl.float32)
-    elif MODE == _SINGLE:
-        total = tl.zeros([BM], dtype=tl.float32)
-    else:
-        total = tl.full([BM], float("-inf"), dtype=tl.float32)
+    total = _nothing(BM, C, MODE)
     begin, end = 0, n_groups
     if SKIP:
         block = tl.program_id(0) * BM // _ROWS
@@ -178,11 +180,12 @@ def differences_kernel(
         for t in tl.range(0, _GROUP // BN, num_stages=STAGES):
             j = t * BN + tl.arange(0, BN)
             squared = tl.zeros([BM, BN], dtype=tl.float32)
-            for f in range(0, D):
-                x = tl.load(X + f * x_stride + i)
-                y = tl.load(Y + f * y_stride + first + j)
-                apart = x[:, None] - y[None, :]
+            x, y = X + i, Y + first + j
+            for _ in range(0, D):  # addresses are added up: a number of features times points may exceed 32 bits
+                apart = tl.load(x)[:, None] - tl.load(y)[None, :]
                 squared += apart * apart
+                x += x_stride
+                y += y_stride
             s = e[:, None] - squared * a[:, None] * tl.load(y_scale + first + j)[None, :]
             part = _take_in(part, s, V + first * WIDTH, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
         total = _add_up(total, part, MODE)
