@@ -278,7 +278,36 @@ def outposts(device: Any) -> dict[str, Any]:
     }
 
 
-BEHAVIOURS = {f.__name__: f for f in (sizes, new_points, skipping, order, out_of_memory, outposts)}
+def far_without_diagonal(device: Any) -> dict[str, Any]:
+    """Sparse points amid clusters, whose entries are all tiny, and two points too far out for halves."""
+    rng = np.random.default_rng(0)
+    clusters = [0.3 * rng.normal(size=(50, 5)) + 14.0 * sign * np.eye(5)[k] for k in range(5) for sign in (1, -1)]
+    sparse = np.zeros((3, 5))
+    sparse[1, 1] = sparse[2, 2] = 5.5
+    X = np.vstack([*clusters, sparse, [[0, 0, 0, 0, 25.0], [0, 0.5, 0, 0, 25.0]]]).astype(np.float32)
+    op, V = operator(X, 1.0, device, zero_diagonal=True), columns(len(X), 3)
+    rows = np.arange(0, len(X), 9)
+    rows = np.unique(np.append(rows, np.arange(500, 505)))
+    out, expected = (op @ V)[rows], product(X, 1.0, V, zero=True, rows=rows)
+    rows_off = [error(a, b) for a, b in zip(out, expected, strict=True)]
+    return {"far": len(X) - op._kernel._near, "error": error(out, expected), "rows": max(rows_off)}
+
+
+def refused(device: Any) -> dict[str, Any]:
+    """Points all of which are too far out, and what is said of a precision that cannot be had for them."""
+    angles = np.linspace(0.0, 6.0, 60)
+    X, V = np.column_stack([np.cos(angles), np.sin(angles)]).astype(np.float32), columns(60, 3)
+    try:
+        operator(X, 0.001, device, precision="split")
+        words = ""
+    except ValueError as given:
+        words = str(given)
+    op = operator(X, 0.001, device)
+    return {"words": words, "auto": op.arithmetic, "error": error(op @ V, product(X, 0.001, V))}
+
+
+_ALL = sizes, new_points, skipping, order, out_of_memory, outposts, far_without_diagonal, refused
+BEHAVIOURS = {f.__name__: f for f in _ALL}
 
 
 def attempt(name: str, device: Any) -> dict[str, Any]:

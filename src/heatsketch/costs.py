@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ._typing import FloatArray
 from .bandwidth import bandwidth_by_rule
-from .choice import Choice, choose, fused_seconds, tiled_seconds
+from .choice import Choice, choose, choose_device, fused_seconds, tiled_seconds
 from .chunks import CHUNK_ENTRIES
 from .clusters import ClusterIndex
 from .devices import Device, device_for
@@ -38,7 +38,7 @@ _TORCH_PAIR = (3e-9, 8e-12)  # a pair in an exact search by PyTorch on the CPU, 
 # The same on a GPU of a server, not measured but reckoned: a distance is written once and read twice in 2.5 TB/s of
 # memory, and a feature takes a multiplication and an addition at 20 TFLOPS.
 _GPU_PAIR = (5e-12, 1e-13)
-_FUSED_COLUMNS = 32  # that a GPU multiplies in one pass over the kernel
+_FUSED_COLUMNS = 64  # that a GPU multiplies in one pass over the kernel
 _GRAPH_POINT = 2e-6  # a point's part in the graph
 _SPARSE_ENTRY = 3e-10  # an entry of the graph times a number
 _ENTRY_SECONDS = 1e-7  # an entry that a cutoff keeps
@@ -224,25 +224,28 @@ def predict(
     # A block of columns: the sketch in float64, what it becomes, and what a product makes of it.
     blocks = n * n_components * (8 + 5 * item)
     if options.affinity == "precomputed":
-        given = _COPIES * (entries * (item + 4.0) if entries is not None else float(n) * n * item)
-        return Estimate(n, "the given affinity", None, int(blocks + given + 16 * n), available_memory())
+        given = entries * (item + 4.0) if entries is not None else float(n) * n * item
+        here = Estimate(n, "the given affinity", None, int(blocks + _COPIES * given + 16 * n), available_memory())
+        return _tighter(here, choose_device(shape, options, entries=entries), int(blocks + given))
     choice = choose(shape, dtype, options, sparse_points)
-    if choice.device is not None and choice.device.is_cuda:
-        there = _device_memory(shape, item, choice, n_components)
-        return Estimate(n, choice.reason, choice.n_neighbors, there, choice.device.free_memory())
     held = _held_memory(shape, item, options, choice, sparse_points=sparse_points)
     if options.measure.precomputed:
         held += 2.0 * n * n * item  # distances that are made symmetric
-    return Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
+    here = Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
+    if options.cutoff is not None:  # its entries, which are not known yet, are found by the CPU
+        return here
+    return _tighter(here, choice.device, _device_memory(shape, item, choice, n_components))
+
+
+def _tighter(here: Estimate, device: Device | None, there: int) -> Estimate:
+    """Of the machine's memory and the GPU's, where there is one, the one that would be short; else the GPU's."""
+    if device is None or not device.is_cuda or here.memory > _REFUSE * here.available:
+        return here
+    return replace(here, memory=there, available=device.free_memory())
 
 
 def _held_memory(
-    shape: tuple[int, ...],
-    item: int,
-    options: KernelOptions,
-    choice: Choice,
-    *,
-    sparse_points: bool,
+    shape: tuple[int, ...], item: int, options: KernelOptions, choice: Choice, *, sparse_points: bool
 ) -> float:
     """Peak of what the kernel itself takes."""
     device = choice.device
@@ -253,6 +256,8 @@ def _held_memory(
     temporary = chunk * (1.2 if d <= _DIRECT_FEATURES else 3.5)
     if options.cutoff is not None:
         return n * d * float(item) + vectors + temporary  # the entries are counted once the bandwidth is known
+    if choice.tiled and device is not None and device.is_cuda:
+        return n * d * float(item) + vectors  # a copy of X, if it came as a tensor
     if choice.tiled:
         return max(choosing, n * d * (8.0 + 2 * item)) + vectors
     if choice.n_neighbors is None:
@@ -266,7 +271,7 @@ def _held_memory(
         "tree": 24.0 * min(n * listed, CHUNK_ENTRIES // 4),
         "clusters": n * listed * 16.0,
         "blocks": min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * temporary,
-        "device": float(_tile_bytes(device)) if here else 0.0,
+        "device": float(_tile_bytes(device)) if here and device else 0.0,
     }[kind]
     entries = n * (1 + _UNION * choice.n_neighbors)
     graph = entries * (12.0 + item) + n * listed
@@ -277,8 +282,9 @@ def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_componen
     """Peak of what a fit takes on a GPU."""
     n, d = int(shape[0]), int(shape[1])
     blocks = 6.0 * n * n_components * item + n * n_components * 8.0
+    if choice.device is None:
+        return 0
     if choice.n_neighbors is not None:
-        assert choice.device is not None
         graph = n * (1 + _UNION * choice.n_neighbors) * (4.0 + item)
         return int(blocks + max(graph, _tile_bytes(choice.device) + 2.0 * n * d * item))
     if not choice.tiled:
@@ -287,10 +293,9 @@ def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_componen
     return int(blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n)
 
 
-def _tile_bytes(device: Device | None) -> int:
+def _tile_bytes(device: Device) -> int:
     from .fused.nearest import tile_bytes  # noqa: PLC0415
 
-    assert device is not None
     return tile_bytes(device)
 
 

@@ -8,6 +8,8 @@ multiplies tensors that lie there, and takes and gives arrays as well. PyTorch i
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 
 from .extras import optional
 
-__all__ = ["DEVICES", "Device", "device_for", "device_of", "find_device", "has_cuda", "is_tensor"]
+__all__ = ["DEVICES", "Device", "device_for", "device_of", "find_device", "has_cuda", "is_tensor", "on_device"]
 
 # What `device` may be, beside the number of a GPU as in "cuda:1".
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
@@ -63,6 +65,7 @@ class Device:
         dtype = None if dtype is None else self.dtype(dtype)
         if not is_tensor(values):
             values = np.ascontiguousarray(values)
+            values = values.astype(values.dtype.newbyteorder("="), copy=False)
             # PyTorch warns of memory that it must not write to, though none of ours ever does.
             values = self.torch.from_numpy(values if values.flags.writeable else values.copy())
         return values.detach().to(device=self.name, dtype=dtype)
@@ -85,7 +88,7 @@ def has_cuda() -> bool:
     """Whether PyTorch is installed and finds a GPU."""
     try:
         return bool(_torch().cuda.is_available())
-    except ModuleNotFoundError:
+    except (ImportError, OSError):  # none, or one that does not load
         return False
 
 
@@ -117,6 +120,25 @@ def find_device(name: str) -> Device | None:
             "here; use device='cpu' or 'auto', or install a build of PyTorch that fits the driver."
         )
     return Device(f"cuda:{number}")
+
+
+@contextmanager
+def on_device() -> Iterator[None]:
+    """While tensors are at work: products of float32 as they are written, and a lack of memory in words."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    from .fused.precision import full_precision  # noqa: PLC0415
+
+    try:
+        with full_precision():
+            yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(
+            f"the memory of the device does not hold what is needed ({str(error).splitlines()[0]}). Free some of it, "
+            "ask for fewer components, keep neighbours only (n_neighbors=32), or use device='cpu'."
+        ) from error
 
 
 def device_for(X: Any, wanted: str) -> str:

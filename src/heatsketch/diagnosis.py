@@ -17,7 +17,7 @@ from .directions import leading_directions
 from .display import html_table
 from .heat_operator import HeatKernel
 from .krylov import KrylovSketch
-from .operators import SparseOperator
+from .operators import DeviceSparseOperator, SparseOperator
 from .spectrum import deflated
 from .tuning import TIMES, ChosenPower, power_by_entropy
 
@@ -144,6 +144,8 @@ class Subject:
     def graph(self) -> SparseOperator | None:
         """The affinity as a sparse matrix, where it is held as one."""
         operator = None if self.kernel.affinity is None else self.kernel.affinity.operator
+        if isinstance(operator, DeviceSparseOperator):
+            return operator.here
         return operator if isinstance(operator, SparseOperator) else None
 
     @property

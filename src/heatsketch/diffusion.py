@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
 from .blocks import as_numpy, cast, in_order, like, weighted
-from .devices import is_tensor
+from .devices import is_tensor, on_device
 from .heat_operator import HeatKernel
 from .operators import Operator
 from .progress import track
@@ -116,6 +116,7 @@ def check_power(power: float) -> None:
         raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
 
 
+@on_device()
 def _apply_powers(
     kernel: HeatKernel,
     M: FloatArray,

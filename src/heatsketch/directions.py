@@ -6,6 +6,7 @@ import numpy as np
 
 from ._typing import FloatArray
 from .blocks import as_numpy, empty, matching, orthonormal
+from .devices import on_device
 from .heat_operator import HeatKernel
 from .progress import track
 from .sketch import RademacherSketch
@@ -23,6 +24,7 @@ _MOST_CONDITION = 1e4
 _SEED = 0x5EED  # of the columns: fixed, so that results repeat
 
 
+@on_device()
 def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     """Orthonormal directions that carry most of ``S^power`` outside its trivial mode, shape (N, r).
 

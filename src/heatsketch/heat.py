@@ -51,7 +51,7 @@ def heat_kernel(
 
     Parameters
     ----------
-    X : array-like, sparse matrix, or networkx or igraph graph
+    X : array-like, tensor, sparse matrix, or networkx or igraph graph
         Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed".
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it.

@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity
-from .blocks import as_numpy
+from .blocks import as_numpy, like
 from .chunks import chunks
 from .devices import Device, is_tensor
 from .normalize import Scaling
@@ -118,7 +118,7 @@ class HeatKernel(Operator):
     @property
     def device(self) -> Device | None:
         """Where products are computed; None for NumPy on the CPU."""
-        return None if self.affinity is None else self.affinity.device
+        return getattr(self._given, "device", None) if self.affinity is None else self.affinity.device
 
     def weigh_rows(self, Y: FloatArray) -> FloatArray:
         """``diag(w) Y`` in the kernel's dtype."""
@@ -130,8 +130,9 @@ class HeatKernel(Operator):
         """A V."""
         if self.row_weight is None:
             return self.symmetric.matmat(V)
-        w = (self.asblock(self.row_weight) if is_tensor(V) else self.row_weight.astype(self.dtype))[:, None]
-        return w * self.symmetric.matmat(V / w)
+        block, w = self.asblock(V), self.asblock(self.row_weight)[:, None]
+        product: FloatArray = like(w * self.symmetric.matmat(block / w), V)
+        return product
 
     def toarray(self) -> FloatArray:
         """A as an array of shape (N, N)."""

@@ -18,7 +18,7 @@ from ._typing import FloatArray
 from .affinity import ROUNDING, zero_rounding
 from .bandwidth import BANDWIDTH_RULES
 from .blocks import as_numpy
-from .devices import DEVICES
+from .devices import DEVICES, is_tensor
 from .graphs import adjacency, check_affinity, is_graph, node_names
 from .kernels import Metric
 from .normalize import NORMALIZATIONS
@@ -164,7 +164,18 @@ def from_user(X: Any, options: KernelOptions) -> Any:
             f"columns {columns} of X are not numeric; encode categories (for example with "
             "sklearn.preprocessing.OneHotEncoder) or leave these columns out."
         )
-    return as_numpy(X)
+    return _from_tensor(X) if is_tensor(X) else X
+
+
+def _from_tensor(X: Any) -> Any:
+    """A tensor as an array that holds what it holds."""
+    if X.layout != sys.modules["torch"].strided:
+        raise ValueError(
+            f"X is a tensor of layout {X.layout}; give a dense one, or a sparse matrix of SciPy, which "
+            "scipy.sparse.csr_array makes of its parts."
+        )
+    X = X.detach().resolve_neg()
+    return as_numpy(X.float() if X.dtype == sys.modules["torch"].bfloat16 else X)
 
 
 def sample_names(X: Any) -> Any:

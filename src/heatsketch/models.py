@@ -207,7 +207,7 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
     kept = {field.name: getattr(options, field.name) for field in fields(options)}
     try:
         find_device("cpu" if options.device == "auto" else options.device)
-    except (ModuleNotFoundError, ValueError):
+    except (ImportError, OSError, ValueError):
         kept["device"] = "auto"  # fitted on a machine with a device that this one lacks
     affinity, _ = build_affinity(X, KernelOptions(**kept | found), dtype)
     return HeatKernel.from_affinity(affinity, scaling, entries["rule"])

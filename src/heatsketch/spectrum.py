@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
 from .blocks import as_numpy, doubled, like, orthonormal
-from .devices import device_of
+from .devices import device_of, on_device
 from .heat_operator import HeatKernel
 from .operators import DeflatedOperator, Operator
 from .progress import track
@@ -109,6 +109,7 @@ def deflated(kernel: HeatKernel) -> Operator:
     return kernel.symmetric if kernel.trivial is None else DeflatedOperator(kernel.symmetric, kernel.trivial)
 
 
+@on_device()
 def eigenpairs(
     kernel: HeatKernel,
     n_pairs: int,

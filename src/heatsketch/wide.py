@@ -9,7 +9,7 @@ import numpy as np
 
 from ._typing import FloatArray
 from .blocks import as_numpy, empty, like, matching
-from .devices import device_of, is_tensor
+from .devices import device_of, is_tensor, on_device
 from .diffusion import diffuse
 from .directions import leading_directions
 from .heat_operator import HeatKernel
@@ -115,6 +115,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     return WideSketch(M, features, unit, weights, first, exact=False)
 
 
+@on_device()
 def deflated_sketch(
     kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int, *, trivial: bool = True
 ) -> tuple[Any, Any]:

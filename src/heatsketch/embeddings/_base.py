@@ -20,7 +20,7 @@ from .._typing import FloatArray
 from ..affinity import GaussianAffinity
 from ..blocks import all_finite, as_numpy, cast, column_ranges, like
 from ..costs import predict
-from ..devices import device_for, find_device
+from ..devices import device_for, find_device, on_device
 from ..diffusion import check_power
 from ..distances import check_level
 from ..distortion import distance_errors
@@ -89,8 +89,7 @@ class HeatEmbedding(
         options = replace(self._kernel_options(), device=device_for(X, self.device))
         self._check_common()
         self._check_parameters()
-        if options.device != "auto":
-            find_device(options.device)  # refuses one that is not there
+        find_device("cpu" if options.device == "auto" else options.device)  # refuses one that is not there
         names, given = sample_names(X), X
         X = self._validate(X, reset=True)
         dtype = X.dtype
@@ -102,7 +101,7 @@ class HeatEmbedding(
         plan.require_memory()
         # Products with a matrix that is held are BLAS's own; with graphs the threads are ours.
         graph = plan.n_neighbors is not None or options.cutoff is not None or issparse(X)
-        with shown(self.verbose), quiet_blas() if graph else nullcontext():
+        with shown(self.verbose), on_device(), quiet_blas() if graph else nullcontext():
             if isinstance(self.power, str):
                 kernel, chosen = tuned_kernel(X, options, self.power, computed_in)
                 power = chosen.power
@@ -181,6 +180,7 @@ class HeatEmbedding(
             placed = like(self.kernel_.at_new_points(X, self._coefficients, out), given)
         return self._handed_out(placed)
 
+    @on_device()
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
 
@@ -235,16 +235,18 @@ class HeatEmbedding(
                 "components, or the error to be reached."
             )
         given, self.embedding_ = self.embedding_, self._Y
-        with shown(self.verbose):
-            if distance_error is None:
-                self._add(check_count(n, "n"))
-            else:
+        try:
+            with shown(self.verbose):
+                if distance_error is None:
+                    self._add(check_count(n, "n"))
+                    return self
                 self.distance_error_ = self._add_until(check_level(distance_error, "distance_error"))
                 say(
                     f"[{type(self).__name__}] {self.n_components_} components: distances within "
                     f"{self.distance_error_:.3g} of themselves"
                 )
-        self.embedding_ = like(self.embedding_, given)
+        finally:
+            self.embedding_ = like(self.embedding_, given)
         return self
 
     def _add_until(self, wanted: float) -> float:

@@ -72,7 +72,7 @@ class DiffusionMaps(HeatEmbedding):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components)
+    embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
     eigenvalues_ : ndarray of shape (n_components,)
         Nontrivial eigenvalues of the heat kernel, in decreasing order.
     eigenvectors_ : ndarray of shape (n_samples, n_components)

@@ -118,7 +118,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components)
+    embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
     n_components_ : int
     distance_error_ : float
         What ``add_components(distance_error=...)`` reached.

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._typing import FloatArray, RandomState
 from ..blocks import as_numpy
+from ..devices import on_device
 from ..diffusion import coefficients, diffuse
 from ..distances import diffusion_distances
 from ..distortion import ALL_PAIRS, kernel_distortion
@@ -114,7 +115,7 @@ class HeatSketch(HeatEmbedding):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components)
+    embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
         Along its principal axes, scaled so that the median pair has its diffusion distance.
     distortion_ : Distortion
         Measured against exact diffusion distances, on all pairs up to 2000 points. For more it is measured on random
@@ -295,11 +296,13 @@ class HeatSketch(HeatEmbedding):
         names = names or DEFAULT_STARTS
         return [make_start(name, wide, k, seed, names[:at].count(name)) for at, name in enumerate(names)]
 
+    @on_device()
     def _widen(self, kernel: HeatKernel, k: int, power: float, seed: int) -> WideSketch:
         wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), seed)
         self._refuse_collapse(wide.features, power)
         return wide
 
+    @on_device()
     def _optimise(
         self, kernel: HeatKernel, wide: WideSketch, starts: list[Start], power: float, seed: int
     ) -> dict[str, Any]:

@@ -74,32 +74,44 @@ class FusedGaussian:
     ) -> None:
         self._centre, self._unit, self._zero, self._n = centre, unit, zero_diagonal, len(X)
         x = self._centred(X)
-        self._order = locality_order(x)
+        order = locality_order(x)
+        self._uniform = bool((scale == 1.0).all())
+        far = far_away(x, scale)[order]
+        self.arithmetic = self._arithmetic(x, scale, far, order, precision)
+        exact = self.arithmetic == "float32"
+        # Points that are far away come last: they have no part in the fused products.
+        self._order = order if exact or not bool(far.any()) else torch.cat([order[~far], order[far]])
+        self._near = self._n if exact else self._n - int(far.sum())
         self._x, self._scale = x[self._order], scale[self._order]
         del x  # on the device memory is scarce
-        self._uniform = bool((scale == 1.0).all())
-        far = far_away(self._x, self._scale)
-        share = float(far.double().mean())
-        near = self._x if share == 0.0 else self._x.masked_fill(far[:, None], 0.0)
-        if precision != "auto":
-            self.arithmetic = precision
-        elif share > _MOST_FAR:
-            self.arithmetic = "float32"
-        else:
-            self.arithmetic = choose_arithmetic(near, self._scale, eight_bits=has_eight_bits(X.device))
-        if self.arithmetic == "float32":
-            near, far = X[self._order], torch.zeros_like(far)
-        self._far = far.nonzero()[:, 0]
-        self._reach = float(fourth_powers(self._x[~far], self._scale[~far]).max())
-        none = torch.zeros(self._n, dtype=torch.float64, device=X.device)
-        self._right = self._factor(near, self._scale, none, left=False)
+        near, own = (X[self._order] if exact else self._x)[: self._near], self._scale[: self._near]
+        self._reach = float(fourth_powers(self._x[: self._near], own).max())
+        none = torch.zeros(self._near, dtype=torch.float64, device=X.device)
+        self._right = self._factor(near, own, none, left=False)
         # Brings the largest exponent of each row to 0: rows of small entries keep their digits then.
-        self._shift = SHIFT - self._largest(near, self._scale, zero=True) if zero_diagonal else none
-        self._left = self._factor(near, self._scale, self._shift)
-        self._lists = active_lists(self._x, self._scale, self._shift)
+        self._shift = SHIFT - self._largest(near, own, zero=True) if zero_diagonal and self._near > 1 else none
+        self._left = self._factor(near, own, self._shift)
+        self._lists = active_lists(self._x[: self._near], own, self._shift)
         self._columns = COLUMNS
-        blocks, groups = -(-self._n // ROWS), -(-self._n // GROUP)
+        blocks, groups = -(-self._near // ROWS), -(-self._near // GROUP)
         self.share = 1.0 if self._lists is None else len(self._lists.groups) / (blocks * groups)
+
+    def _arithmetic(self, x: Any, scale: Any, far: Any, order: Any, precision: str) -> str:
+        """The arithmetic that is asked for, if it can be had, or the one that suits the points."""
+        many, eight_bits = float(far.double().mean()) > _MOST_FAR, has_eight_bits(x.device)
+        if precision in ("auto", "float32"):
+            if many or precision == "float32":
+                return "float32"
+            near = order[~far]
+            return choose_arithmetic(x[near], scale[near], eight_bits=eight_bits)
+        if many:
+            raise ValueError(
+                f"precision={precision!r} was given, but {int(far.sum())} of {self._n} points lie so far out, in units "
+                "of the bandwidth, that their norms would cancel; use 'auto' or 'float32'."
+            )
+        if precision == "mixed" and x.is_cuda and not eight_bits:
+            raise ValueError("precision='mixed' was given, and this chip does not multiply eight bits; use 'split'.")
+        return precision
 
     def product(self, V: Any, *, columns: int | None = None) -> Any:
         """K V, (n, k) -> (n, k), tensors of float32; at most so many columns at a time.
@@ -113,15 +125,14 @@ class FusedGaussian:
             return self._product(V, columns or self._columns)
 
     def _product(self, V: Any, columns: int) -> Any:
-        inside = V[self._order]
-        far = self._far
-        core = inside.index_fill(0, far, 0.0) if len(far) else inside
-        out = self._multiply(self._left, self._n, core, zero=self._zero, lists=self._lists, columns=columns)
-        out *= torch.exp2(-self._shift).float()[:, None]
-        if len(far):
-            every = torch.arange(self._n, device=V.device)
-            out += self._by_differences(every, far, inside)
-            out[far] = self._by_differences(far, every, inside)
+        m, inside = self._near, V[self._order]
+        out = torch.empty((self._n, V.shape[1]), dtype=torch.float32, device=V.device)
+        out[:m] = self._multiply(self._left, m, inside[:m], zero=self._zero, lists=self._lists, columns=columns)
+        out[:m] *= torch.exp2(-self._shift).float()[:, None]
+        if m < self._n:
+            near, far = slice(0, m), slice(m, self._n)
+            out[near] += self._by_differences(near, far, inside)
+            out[far] = self._by_differences(far, slice(0, self._n), inside)
         placed = torch.empty_like(out)
         placed[self._order] = out
         return placed
@@ -147,7 +158,7 @@ class FusedGaussian:
     def _rows(self, X: Any, scale: Any, V: Any) -> tuple[Any, Any]:
         inside, x = V[self._order], self._centred(X)
         exact = self.arithmetic == "float32"
-        if self._zero or len(self._far):
+        if self._zero or self._near < self._n:
             far = torch.ones(len(x), dtype=torch.bool, device=V.device)
         elif exact:
             far = SHIFT - self._largest(X, scale) > _FAINT
@@ -175,7 +186,7 @@ class FusedGaussian:
     def _largest(self, x: Any, scale: Any, *, zero: bool = False) -> Any:
         """The largest exponent of each row, and 15."""
         none = torch.zeros(len(x), dtype=torch.float64, device=x.device)
-        task = Task(len(x), self._n, None, zero)
+        task = Task(len(x), self._near, None, zero)
         return self._run(self._factor(x, scale, none), task)[:, 0].double()
 
     def _multiply(
@@ -202,7 +213,7 @@ class FusedGaussian:
     def _multiply_few(self, left: Any, n_rows: int, V: Any, unit: Any, *, zero: bool, lists: Lists | None) -> Any:
         """The same for as few columns as are multiplied at a time; what is held on the way is gone when it returns."""
         scaled = (V.double() * unit).float()
-        found = self._run(left, Task(n_rows, self._n, _values(scaled), zero, lists))[:, : V.shape[1]]
+        found = self._run(left, Task(n_rows, self._near, _values(scaled), zero, lists))[:, : V.shape[1]]
         return (found.double() / (unit * 2.0**SHIFT)).float()
 
     @contextmanager

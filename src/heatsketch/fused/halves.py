@@ -55,7 +55,7 @@ _MIXED = 16, 128
 # chip: they are read again for every tile, in pieces.
 _DEPTH, _DEPTH8 = 16, 32
 DEEP, PIECE = 256, 64
-_ROWS = 1 << 17  # that are converted at a time
+_ENTRIES = 1 << 23  # that are converted at a time
 _LN2 = 0.6931471805599453
 
 
@@ -92,11 +92,9 @@ def choose_arithmetic(x: Any, scale: Any, *, eight_bits: bool) -> str:
     eight_bits : bool
         Whether the chip multiplies numbers of eight bits.
     """
-    n, d = x.shape
-    scaled = (x[rows].double() * scale[rows, None].double() for rows in _rows(n))
-    exact = all(bool((some.half().double() == some).all()) for some in scaled)  # such as pixels and counts
+    d = x.shape[1]
     # The root of sum_c (x_ic x_jc)^2 for the pair of points for which it is largest, by Cauchy and Schwarz.
-    error = 0.0 if exact else _LN2 * _HALF * (2.0 * float(fourth_powers(x, scale).max())) ** 0.5
+    error = _LN2 * _HALF * (2.0 * float(fourth_powers(x, scale).max())) ** 0.5
     if error <= _EXPONENT_ERROR:
         return "halves"
     eight_bits = eight_bits and _MIXED[0] <= d <= _MIXED[1]
@@ -105,7 +103,7 @@ def choose_arithmetic(x: Any, scale: Any, *, eight_bits: bool) -> str:
 
 def fourth_powers(x: Any, scale: Any) -> Any:
     """``sum_c (s x_c)^4`` of each point, (n,), on which the error of rounded coordinates depends."""
-    sums = [(x[rows] * scale[rows, None]).square().square().sum(1) for rows in _rows(len(x))]
+    sums = [(x[rows] * scale[rows, None]).square().square().sum(1) for rows in _rows(x)]
     return torch.cat(sums)
 
 
@@ -132,7 +130,7 @@ def as_halves(x: Any, scale: Any, shift: Any, *, arithmetic: str, left: bool, pa
     n, d = x.shape
     full = -(-n // pad) * pad
     columns, eighths = None, None
-    for rows in _rows(n):
+    for rows in _rows(x):
         some = None if scale is None else scale[rows, None].double()
         y, norms = x[rows].double(), -0.5 * x[rows].double().square().sum(1, keepdim=True)
         parts = _norm_columns(norms, some, shift[rows, None].double(), left)
@@ -200,5 +198,6 @@ def _fill(out: Any, parts: list[Any]) -> None:
         start += part.shape[1]
 
 
-def _rows(n: int) -> Iterator[slice]:
-    return (slice(start, min(n, start + _ROWS)) for start in range(0, n, _ROWS))
+def _rows(x: Any) -> Iterator[slice]:
+    n, size = len(x), max(1, _ENTRIES // x.shape[1])
+    return (slice(start, min(n, start + size)) for start in range(0, n, size))

@@ -12,6 +12,7 @@ __all__ = ["active_lists", "locality_order"]
 
 # Directions that the order goes by, and bits that a key has for all of them.
 _DIRECTIONS, _BITS = 3, 30
+_MANY = 64  # features beyond which fewer are looked at
 _SAMPLE = 1 << 16  # points that tell the principal directions
 # Tiles all of whose entries are below 2^-46, one part in 10^14 of a row's largest, are left out; where fewer than this
 # share of them are, the lists are not worth reading.
@@ -23,6 +24,9 @@ _ENTRIES = 1 << 25
 def locality_order(x: Any) -> Any:
     """Numbers of the points along Morton's curve through their leading principal directions, int64 of shape (n,)."""
     n, d = x.shape
+    if d > _MANY:  # a random projection keeps what is needed of it
+        generator = torch.Generator(device=x.device).manual_seed(0)
+        x = x @ torch.randn((d, _MANY), dtype=x.dtype, device=x.device, generator=generator)
     if d > _DIRECTIONS:
         some = x[:: max(1, n // _SAMPLE)].double()
         some = some - some.mean(0)

@@ -107,7 +107,8 @@ class Task:
         def launch(tile: Tile, n_rows: int) -> Any:
             return replace(self, n_rows=n_rows).launch(kernel, tile, head, *tail, **constants)
 
-        return with_best_tile(key, options, launch, (self.n_rows, self.n_columns))
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            return with_best_tile(key, options, launch, (self.n_rows, self.n_columns))
 
     def launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
         """Run a kernel over all rows; where these are few, the columns are shared out too."""
@@ -118,14 +119,13 @@ class Task:
         lists = Lists(out, out) if self.lists is None else self.lists
         values = out if self.values is None else self.values
         sizes = self.n_rows, self.n_columns, n_groups
-        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            kernel[blocks, shares](
-                *head, values, out, lists.starts, lists.groups, *sizes, *tail,
-                C=self.width, MODE=self.mode, ZERO=self.zero_diagonal, SKIP=self.lists is not None,
-                BM=tile.rows, BN=tile.columns, STAGES=tile.stages,
-                num_warps=tile.warps, num_stages=tile.stages, enable_fp_fusion=True,
-                **constants,
-            )  # fmt: skip
+        kernel[blocks, shares](
+            *head, values, out, lists.starts, lists.groups, *sizes, *tail,
+            C=self.width, MODE=self.mode, ZERO=self.zero_diagonal, SKIP=self.lists is not None,
+            BM=tile.rows, BN=tile.columns, STAGES=tile.stages,
+            num_warps=tile.warps, num_stages=tile.stages, enable_fp_fusion=True,
+            **constants,
+        )  # fmt: skip
         return out[0] if shares == 1 else out.amax(0) if self.values is None else out.sum(0)
 
 

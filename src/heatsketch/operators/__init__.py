@@ -3,7 +3,7 @@
 from .base import Operator
 from .composed import ComposedOperator, DeflatedOperator, FoldedOperator, ScaledOperator
 from .dense import DenseOperator
-from .device import DeviceGaussianOperator, DeviceOperator, placed
+from .device import DeviceGaussianOperator, DeviceOperator, DeviceSparseOperator, placed
 from .sparse import SparseOperator
 from .tiled import TiledGaussianOperator
 
@@ -13,6 +13,7 @@ __all__ = [
     "DenseOperator",
     "DeviceGaussianOperator",
     "DeviceOperator",
+    "DeviceSparseOperator",
     "FoldedOperator",
     "Operator",
     "ScaledOperator",

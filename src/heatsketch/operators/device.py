@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .._typing import FloatArray
 from ..blocks import as_numpy, like
-from ..devices import Device
+from ..devices import Device, on_device
 from ..kernels import central_point
 from .base import Operator
 from .dense import DenseOperator
@@ -42,7 +42,8 @@ class DeviceOperator(Operator):
                 f"an operator of shape {self.shape} cannot multiply an array of shape {tuple(block.shape)}; give one "
                 f"with {self.shape[1]} rows."
             )
-        return like(self._product(block), V)
+        with on_device():
+            return like(self._product(block), V)
 
     @abstractmethod
     def _product(self, V: Any) -> Any:
@@ -52,15 +53,13 @@ class DeviceOperator(Operator):
 class DeviceDenseOperator(DeviceOperator):
     """Products with a matrix held on the device, (N, N)."""
 
+    @on_device()
     def __init__(self, array: FloatArray, device: Device) -> None:
         self.device, self._held = device, device.tensor(array)
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
 
     def _product(self, V: Any) -> Any:
-        from ..fused.precision import full_precision  # noqa: PLC0415
-
-        with full_precision():
-            return self._held @ V
+        return self._held @ V
 
     def toarray(self) -> FloatArray:
         """A copy of the matrix."""
@@ -78,6 +77,7 @@ class DeviceSparseOperator(DeviceOperator):
     order : ndarray of int, shape (N,), optional
     """
 
+    @on_device()
     def __init__(self, array: Any, device: Device, order: Any = None) -> None:
         self.device, self._array, self.order = device, sparse.csr_array(array), order
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
@@ -86,6 +86,11 @@ class DeviceSparseOperator(DeviceOperator):
             warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
             self._held = device.torch.sparse_csr_tensor(*held, size=self.shape, check_invariants=False)
         self._order = None if order is None else device.tensor(order)
+
+    @property
+    def here(self) -> SparseOperator:
+        """The same matrix in the memory of the machine."""
+        return SparseOperator(self._array, order=self.order, reorder=False)
 
     def reordered(self) -> DeviceSparseOperator:
         """The same matrix with rows and columns in `order`."""
@@ -105,7 +110,7 @@ class DeviceSparseOperator(DeviceOperator):
 
     def toarray(self) -> FloatArray:
         """The matrix with its zeros."""
-        return SparseOperator(self._array, order=self.order).toarray()
+        return self.here.toarray()
 
 
 class DeviceGaussianOperator(DeviceOperator):
@@ -133,6 +138,7 @@ class DeviceGaussianOperator(DeviceOperator):
         How exponents are formed.
     """
 
+    @on_device()
     def __init__(
         self,
         X: Any,
@@ -172,6 +178,7 @@ class DeviceGaussianOperator(DeviceOperator):
     def _product(self, V: Any) -> Any:
         return self._kernel.product(V)
 
+    @on_device()
     def rows(self, X: FloatArray, epsilon: Any, V: Any) -> tuple[FloatArray, FloatArray]:
         """Kernel rows of other points times V, each in units of its largest entry, and the logarithms of these.
 
@@ -202,7 +209,8 @@ def fused_kernels(device: Device) -> bool:
         return False
     if not device.is_cuda:
         return isinstance(halves_kernel, InterpretedFunction)
-    return bool(device.torch.cuda.get_device_capability(device.name) >= _CAPABILITY)
+    nvidia = device.torch.version.hip is None
+    return nvidia and bool(device.torch.cuda.get_device_capability(device.name) >= _CAPABILITY)
 
 
 def placed(operator: Operator, device: Device) -> Operator:
