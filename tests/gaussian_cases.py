@@ -123,7 +123,7 @@ def _arithmetics() -> dict[str, Case]:
     sizes, widths = (61, 2, 17, 131, 67, 45), (2, 1, 16, 17, 33, 5)
     for shift, precision in enumerate(("halves", "mixed", "split", "float32")):
         for c, d in enumerate((1, 3, 17, 50, 130, 300)):
-            if d <= {"float32": 17, "mixed": 130}.get(precision, 300):  # an interpreter takes long
+            if d <= {"float32": 3, "mixed": 130}.get(precision, 300):  # an interpreter takes long
                 n, k = sizes[(c + shift) % 6], widths[(c + 2 * shift) % 6]
                 cases[f"{precision}, {d} features, {n} points, {k} columns"] = Case("a cloud", n, d, k, 1.0, precision)
         for local, zero in ((True, False), (False, True), (True, True)):
@@ -137,7 +137,7 @@ def _choices() -> dict[str, Case]:
     cases = {}
     for d in (1, 3, 17, 50):
         for factor in (1e-8, 1e-3, 2e-3, 1e-2, 0.1, 1.0, 100.0, 1e8):
-            if d <= 3 or 1e-2 <= factor <= 100.0:
+            if d <= 3 or 0.1 <= factor <= 100.0:  # by differences an interpreter takes long
                 cases[f"auto, {d} features, bandwidth {factor:g}"] = Case("a cloud", 61, d, 3, factor)
     for data in ("clusters", "two far clusters", "far from the origin", "heavy tails"):
         for factor in (1e-2, 1.0):

@@ -129,7 +129,7 @@ class Task:
         return out[0] if shares == 1 else out.amax(0) if self.values is None else out.sum(0)
 
 
-def by_halves(left: Halves, right: Halves, task: Task, tile: Tile | None = None) -> Any:
+def by_halves(left: Halves, right: Halves, task: Task) -> Any:
     """``2^(L R^T) V``, row by row, or the largest exponents; L and R in halves.
 
     Parameters
@@ -137,8 +137,6 @@ def by_halves(left: Halves, right: Halves, task: Task, tile: Tile | None = None)
     left, right : Halves
         Of rows filled up to a multiple of 256, and columns to a multiple of 1024.
     task : Task
-    tile : Tile, optional
-        By default the one that suits the depth of the factors and the chip.
 
     Returns
     -------
@@ -146,18 +144,13 @@ def by_halves(left: Halves, right: Halves, task: Task, tile: Tile | None = None)
     """
     K, E = left.columns.shape[1], 0 if left.eighths is None else left.eighths.shape[1]
     deep = K > DEEP
-    head = (
-        left.columns,
-        right.columns,
-        left.columns if E == 0 else left.eighths,
-        right.columns if E == 0 else right.eighths,
-    )
+    eighths = (left.columns, right.columns) if E == 0 else (left.eighths, right.eighths)
+    head = left.columns, right.columns, *eighths
     depths = {"K": K, "K1": _leading(K), "E": E, "E1": _leading(E), "PIECE": PIECE if deep else 0}
-    options = (tile,) if tile else halves_tiles(task.mode, 2 * K + E, task.width)
-    return task.run(halves_kernel, options, head, **depths)
+    return task.run(halves_kernel, halves_tiles(task.mode, 2 * K + E, task.width), head, **depths)
 
 
-def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task, tile: Tile | None = None) -> Any:
+def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task) -> Any:
     """``2^(shift_i - a_i b_j |x_i - y_j|^2) V``, row by row, or the largest exponents, in float32.
 
     Parameters
@@ -167,7 +160,6 @@ def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task, til
     scales : three tensors of float32
         a, b and the shift of the rows.
     task : Task
-    tile : Tile, optional
 
     Returns
     -------
@@ -175,8 +167,7 @@ def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task, til
     """
     a, b, shift = scales
     strides = x.stride(0), y.stride(0)
-    options = (tile,) if tile else differences_tiles(task.mode)
-    return task.run(differences_kernel, options, (x, y, a, b, shift), *strides, D=x.shape[0])
+    return task.run(differences_kernel, differences_tiles(task.mode), (x, y, a, b, shift), *strides, D=x.shape[0])
 
 
 def _leading(width: int) -> int:

@@ -99,7 +99,7 @@ def with_best_tile(
 
 
 def _unmeasured() -> bool:
-    return torch.cuda.is_available() and torch.cuda.get_device_capability() != _MEASURED
+    return bool(torch.cuda.is_available() and torch.cuda.get_device_capability() != _MEASURED)
 
 
 def _by_time(options: Sequence[Tile], launch: Callable[[Tile, int], Any], n_rows: int) -> list[Tile]:
