@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +23,20 @@ def paper_data(name: str, seed: int = 0) -> tuple[np.ndarray, object]:
     """One of the paper's data sets at its own size, with its setting."""
     setting = PAPER[name]
     return getattr(hs.datasets, name)(setting.n_samples, random_state=seed), setting
+
+
+def run_code(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """What a fresh process that imports this source tree makes of some code; it must not fail."""
+    paths = [str(Path(hs.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    run = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import heatsketch as hs
-from conftest import NORMALIZATIONS
+from conftest import NORMALIZATIONS, run_code
 from heatsketch.devices import is_tensor
 from heatsketch.operators import DeviceOperator
 
@@ -332,25 +328,12 @@ def test_models_load_where_there_is_no_pytorch(device, where, tmp_path):
     for model, file in zip(models, files, strict=True):
         hs.save_model(model.fit(device.tensor(X)), file)
     np.save(tmp_path / "new.npy", NEW)
-    loaded = json.loads(_run(_LOAD, tmp_path / "new.npy", *files))
+    loaded = json.loads(run_code(_LOAD, tmp_path / "new.npy", *files).stdout)
     for model, found in zip(models, loaded, strict=True):
         assert found["device"] == "None"
         expected = model.transform(NEW)
         np.testing.assert_allclose(found["rows"], expected, atol=1e-8 * np.abs(expected).max())
         np.testing.assert_allclose(found["distances"], model.diffusion_distances([[0, 1]]), rtol=1e-6)
-
-
-def _run(code, *arguments):
-    paths = [str(Path(hs.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-    run = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
 
 
 def test_clone(make, where):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from importlib.abc import MetaPathFinder
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import heatsketch as hs
+from conftest import run_code
 from heatsketch.costs import predict
 from heatsketch.devices import Device, has_cuda, on_device
 from heatsketch.inputs import KernelOptions
@@ -114,23 +112,10 @@ print(json.dumps(found))
 """
 
 
-def _run(code, *arguments):
-    paths = [str(Path(hs.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-    run = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run
-
-
 def test_a_machine_with_little_but_pytorch():
     """From the source tree, not installed, without what tables, pictures, graphs and the command line need."""
     devices = ["cpu", "torch-cpu", *(["cuda"] if has_cuda() else [])]
-    run = _run(_BARE, _ABSENT, json.dumps(devices))
+    run = run_code(_BARE, _ABSENT, json.dumps(devices))
     found = json.loads(run.stdout)
     assert found.pop("version") == "0+unknown"
     assert len(found) == 4 * len(devices)

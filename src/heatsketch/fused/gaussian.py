@@ -89,7 +89,7 @@ class FusedGaussian:
         none = torch.zeros(self._near, dtype=torch.float64, device=X.device)
         self._right = self._factor(near, own, none, left=False)
         # Brings the largest exponent of each row to 0: rows of small entries keep their digits then.
-        self._shift = SHIFT - self._largest(near, own, zero=True) if zero_diagonal and self._near > 1 else none
+        self._shift = SHIFT - self._largest(near, own, zero=True) if zero_diagonal else none
         self._left = self._factor(near, own, self._shift)
         self._lists = active_lists(self._x[: self._near], own, self._shift)
         self._columns = COLUMNS
@@ -113,8 +113,8 @@ class FusedGaussian:
             raise ValueError("precision='mixed' was given, and this chip does not multiply eight bits; use 'split'.")
         return precision
 
-    def product(self, V: Any, *, columns: int | None = None) -> Any:
-        """K V, (n, k) -> (n, k), tensors of float32; at most so many columns at a time.
+    def product(self, V: Any) -> Any:
+        """K V, (n, k) -> (n, k), tensors of float32.
 
         Raises
         ------
@@ -122,12 +122,12 @@ class FusedGaussian:
             If even a few columns at a time do not fit into what is left of the device's memory.
         """
         with self._memory_in_words(V):
-            return self._product(V, columns or self._columns)
+            return self._product(V)
 
-    def _product(self, V: Any, columns: int) -> Any:
+    def _product(self, V: Any) -> Any:
         m, inside = self._near, V[self._order]
         out = torch.empty((self._n, V.shape[1]), dtype=torch.float32, device=V.device)
-        out[:m] = self._multiply(self._left, m, inside[:m], zero=self._zero, lists=self._lists, columns=columns)
+        out[:m] = self._multiply(self._left, m, inside[:m], zero=self._zero, lists=self._lists)
         out[:m] *= torch.exp2(-self._shift).float()[:, None]
         if m < self._n:
             near, far = slice(0, m), slice(m, self._n)
@@ -172,8 +172,7 @@ class FusedGaussian:
         if len(here):
             shift = SHIFT - self._largest(points[here], scale[here])
             left = self._factor(points[here], scale[here], shift)
-            found = self._multiply(left, len(here), inside, columns=self._columns)
-            out[here], logs[here] = found, -_LN2 * shift
+            out[here], logs[here] = self._multiply(left, len(here), inside), -_LN2 * shift
         if len(here) < len(x):
             whole = self._chunked(slice(None))  # which takes points wherever they are
             out[far], logs[far] = whole.rows(x[far], scale[far], inside)
@@ -189,9 +188,7 @@ class FusedGaussian:
         task = Task(len(x), self._near, None, zero)
         return self._run(self._factor(x, scale, none), task)[:, 0].double()
 
-    def _multiply(
-        self, left: Any, n_rows: int, V: Any, *, columns: int, zero: bool = False, lists: Lists | None = None
-    ) -> Any:
+    def _multiply(self, left: Any, n_rows: int, V: Any, *, zero: bool = False, lists: Lists | None = None) -> Any:
         """2^e V for a factor, a few columns at a time; with fewer where memory does not hold them."""
         out = torch.empty((n_rows, V.shape[1]), dtype=torch.float32, device=V.device)
         top = V.abs().amax(0).double()
@@ -199,13 +196,13 @@ class FusedGaussian:
         unit = torch.exp2(_TOP - torch.ceil(torch.log2(top)))  # powers of two, so that nothing is rounded
         start = 0
         while start < V.shape[1]:
-            some = slice(start, min(V.shape[1], start + columns))
+            some = slice(start, min(V.shape[1], start + self._columns))
             try:
                 out[:, some] = self._multiply_few(left, n_rows, V[:, some], unit[some], zero=zero, lists=lists)
             except torch.OutOfMemoryError:
                 if some.stop - some.start <= _FEWEST:
                     raise
-                columns = self._columns = max(_FEWEST, columns // 2)
+                self._columns = max(_FEWEST, self._columns // 2)
                 continue
             start = some.stop
         return out
