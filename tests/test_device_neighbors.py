@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import heatsketch as hs
 from heatsketch import costs
+from heatsketch.bandwidth import local_scales
 from heatsketch.devices import Device
 from heatsketch.inputs import KernelOptions
 from heatsketch.kernels import Metric
@@ -237,9 +239,30 @@ def test_what_a_device_searches():
     assert index_kind((100_000, 2), Metric("manhattan"), False, device) == "tree"
     assert index_kind((100_000, 50), Metric("cosine"), False, device) == "blocks"
     assert index_kind((100_000, 50), Metric(), True, device) == "blocks"
+    million = (1_000_000, 3)
+    assert index_kind(million, Metric(), False, device) == "tree"  # a hundred times fewer distances
+    assert index_kind(million, Metric(), False, device, queries=1000) == "device"  # no tree for so few
+    assert index_kind((1_000_000, 5), Metric(), False, device) == "device"
     X = RNG.normal(size=(30, 4))
     assert nearest_neighbors(sparse.csr_array(X), 3, device=device).method == "blocks"
     assert nearest_neighbors(X, 3, "cosine", device=device).method == "blocks"
+
+
+def test_many_points_in_few_dimensions_are_left_to_a_tree(device, monkeypatch):
+    X = RNG.normal(size=(500, 3)).astype(np.float32)
+    options = {"bandwidth": "self-tuning", "n_neighbors": 12, "device": device.name if device.is_cuda else "torch-cpu"}
+    expected = hs.heat_kernel(X, **options)
+    scales = local_scales(X, X, metric=Metric(), n_neighbors=7, device=device)
+    monkeypatch.setattr("heatsketch.neighbors._DEVICE_PAIRS", 1000)
+    found = nearest_neighbors(device.tensor(X), 6, device=device)
+    assert found.method == "tree"
+    np.testing.assert_array_equal(found.indices, truth(X, X, 6, True)[0])
+    A = hs.heat_kernel(X, **options)
+    assert A.affinity.neighborhoods.index.method == "tree"
+    np.testing.assert_allclose(A.toarray(), expected.toarray(), atol=1e-6)
+    np.testing.assert_allclose(A.matmat(X), expected.matmat(X), atol=1e-5)
+    found = local_scales(X, X, metric=Metric(), n_neighbors=7, device=device)
+    np.testing.assert_allclose(found, scales, rtol=1e-14)
 
 
 @pytest.mark.parametrize("repeated", [False, True])

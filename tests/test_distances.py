@@ -12,6 +12,7 @@ from scipy.spatial.distance import pdist, squareform
 
 import heatsketch as hs
 from heatsketch.diffusion import matrix_power
+from heatsketch.distances import _pairs_of_few
 from heatsketch.heat_operator import as_heat_kernel
 
 FORMS = ("rows", "spectrum", "covariance")
@@ -47,6 +48,18 @@ class TestExact:
         whole = hs.diffusion_distances(kernel, 2, pairs)
         monkeypatch.setattr("heatsketch.distances._ROW_ENTRIES", 1000)
         np.testing.assert_allclose(hs.diffusion_distances(kernel, 2, pairs), whole, atol=1e-12)
+
+    @pytest.mark.parametrize("most", [2, 7, 40, 60, 1000])
+    def test_chunks_touch_few_points(self, most):
+        points = np.random.default_rng(0).permutation(10_000)[:60]
+        pairs = points[np.column_stack(np.triu_indices(60, 1))]
+        groups = list(_pairs_of_few(pairs, most))
+        touched = [len(np.unique(pairs[some])) for some in groups]
+        np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(len(pairs)))
+        assert max(touched) <= most
+        # Square tiles of half as many points on a side would need the rows of `most` points each.
+        tiles = -(-60 // (most // 2))
+        assert sum(touched) <= max(60, most * tiles * (tiles + 1) // 2)
 
     def test_time_t_of_A_is_the_canonical_metric_of_A_to_the_2t(self, circle_kernel):
         for t in (0.5, 1, 3):

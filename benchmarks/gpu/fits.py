@@ -111,22 +111,26 @@ def neighbours(bench: Bench) -> None:
             with Parts(bench) as parts:
                 row["seconds"], _ = bench.wall(lambda model=model, X=X: model.fit(X))
             row.update(bench.memory() | parts.found(row["seconds"]))
-            row["search"] = model.kernel_.affinity.neighborhoods.index.method
+            affinity = model.kernel_.affinity
+            row["search"] = affinity.neighborhoods.index.method
             row["checked_rows"] = min(n, _CHECKED)
-            row["recall"] = _recall(bench, model.kernel_.affinity._graph, X)  # vertices are in the order of the points
+            row["recall"] = _recall(bench, affinity._graph, affinity.neighborhoods.index.order, X)
 
 
-def _recall(bench: Bench, graph: Any, X: Any) -> float:
-    """Share of the true neighbours of some rows, found in float64, that the graph has."""
+def _recall(bench: Bench, graph: Any, order: Any, X: Any) -> float:
+    """Share of the true neighbours of some rows, found in float64, that the graph has, whose vertices are in an order.
+
+    No two points coincide, so that each is a vertex.
+    """
     x = bench.device.tensor(X).double()
     rows = bench.sampled(len(x), _CHECKED)
     apart = bench.device.torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist")
     nearest = apart.topk(_NEIGHBORS + 1, dim=1, largest=False).indices.cpu().numpy()
-    shares = []
+    shares, place = [], np.argsort(order)
     for row, found in zip(rows.tolist(), nearest, strict=True):
         true = found[found != row][:_NEIGHBORS]
-        kept = graph.indices[graph.indptr[row] : graph.indptr[row + 1]]
-        shares.append(float(np.isin(true, kept).mean()))
+        kept = graph.indices[graph.indptr[place[row]] : graph.indptr[place[row] + 1]]
+        shares.append(float(np.isin(true, order[kept]).mean()))
     return float(np.mean(shares))
 
 

@@ -52,8 +52,8 @@ products with the kernel, of one column and of several.
 """.strip()
 
 _NEIGHBOURS = """
-All distances are computed on the device; the graph is built on the CPU. The recall is that of sampled rows, whose true
-neighbours are found in float64.
+Searched by all distances on the *device*, or in few dimensions by a *tree* on the CPU; the graph is built on the CPU.
+The recall is that of sampled rows, whose true neighbours are found in float64.
 """.strip()
 
 _SAME = """
@@ -259,6 +259,7 @@ def _neighbours(rows: list[Row]) -> str:
             f"{row['n']:,}",
             str(row["d"]),
             str(row["neighbors"]),
+            row["search"],
             number(row["parts"].get("neighbours")),
             f"{row['recall']:.4f}",
             number(row["seconds"]),
@@ -267,7 +268,7 @@ def _neighbours(rows: list[Row]) -> str:
         ]
         for row in rows
     ]
-    head = ("points", "d", "neighbours", "search s", "recall", "whole fit s", "device GB", "process GB")
+    head = ("points", "d", "neighbours", "search", "search s", "recall", "whole fit s", "device GB", "process GB")
     return f"{_NEIGHBOURS}\n\n{_table(head, body)}"
 
 

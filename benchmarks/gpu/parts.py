@@ -16,7 +16,7 @@ _PARTS = {
     "checks": ("heatsketch.embeddings._base", "HeatEmbedding._validate"),
     "bandwidth": ("heatsketch.heat", "bandwidth_by_rule"),
     "factors": ("heatsketch.operators.device", "DeviceGaussianOperator.__init__"),
-    "neighbours": ("heatsketch.neighbors", "DeviceIndex.neighbors"),
+    "neighbours": ("heatsketch.neighborhoods", "Neighborhoods.__init__"),
     "scaling": ("heatsketch.heat", "normalize"),
     "sketch": ("heatsketch.embeddings.gaussian_process", "_sketched_block"),
     "powers": ("heatsketch.embeddings.gaussian_process", "coefficients"),

@@ -189,7 +189,7 @@ class GaussianAffinity(Affinity):
         """Whether a device multiplies rows of new points without forming them; not where points were folded."""
         return self.device is not None and self.tiled and isinstance(self.operator, DeviceGaussianOperator)
 
-    def row_products(self, X: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def row_products(self, X: FloatArray, V: Any) -> tuple[FloatArray, FloatArray]:
         """``rows(X)[0] @ V`` and the same logarithms of the rows' scale, on the device."""
         assert isinstance(self.operator, DeviceGaussianOperator)
         epsilon: Any = self.epsilon

@@ -171,8 +171,9 @@ def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, device: De
     """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, shape (m,)."""
     m, n = X.shape[0], Y.shape[0]
     scales = np.full(m, np.nan)
-    if device is not None and index_kind(Y.shape, metric, sparse.issparse(Y), device) == "device":
-        _, listed = make_index(Y, metric, device).query(X, min(n, n_neighbors + _COINCIDENT))
+    if device is not None and index_kind(Y.shape, metric, sparse.issparse(Y), device, m) in ("device", "tree"):
+        index = make_index(Y, metric, device, queries=m)
+        _, listed = index.query(X, min(n, n_neighbors + _COINCIDENT))
         enough = np.count_nonzero(listed > 0, axis=1) >= n_neighbors
         scales[enough] = kth_neighbor(listed[enough], n_neighbors)
     left = np.flatnonzero(np.isnan(scales))  # all, or those whose neighbours coincide with them

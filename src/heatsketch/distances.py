@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from .diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, requi
 from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count, is_number
 from .kernels import magnitude, row_distances, squared_distances
-from .processes import canonical_metric, check_pairs, kernel_rows
+from .processes import canonical_metric, check_pairs, row_block
 from .spectrum import eigenpairs, rounding_level
 
 __all__ = [
@@ -31,9 +31,8 @@ __all__ = [
     "sketch_interval",
 ]
 
-# Entries of kernel rows held at a time (64 MB), and pairs treated together where all rows would take more.
-_ROW_ENTRIES = 1 << 23
-_PAIRS_PER_CHUNK = 512
+# Entries of kernel rows held at a time: 256 MB in float64.
+_ROW_ENTRIES = 1 << 25
 _SMALLEST_ERROR = 1e-6
 # Units of rounding that a distance may be off by; four times what was seen on tori of 20 and 500 points.
 _ROUNDINGS = 4.0
@@ -108,18 +107,38 @@ def _condensed(points: FloatArray) -> FloatArray:
 
 def _pair_distances(kernel: Any, power: float, pairs: Any) -> FloatArray:
     out = np.empty(len(pairs))
-    order = np.argsort(pairs[:, 0], kind="stable")
-    fits = len(np.unique(pairs)) * kernel.shape[0] <= _ROW_ENTRIES
-    step = len(pairs) if fits else _PAIRS_PER_CHUNK
-    for start in range(0, len(pairs), max(1, step)):
-        chunk = order[start : start + step]
-        indices, where = np.unique(pairs[chunk], return_inverse=True)
-        rows = kernel_rows(kernel, power, indices)
-        i, j = where.reshape(-1, 2).T
+    for some in _pairs_of_few(pairs, max(2, _ROW_ENTRIES // kernel.shape[0])):
+        indices, where = np.unique(pairs[some], return_inverse=True)
+        rows = row_block(kernel, power, indices)
         scale = magnitude(rows)
-        rows /= scale
-        out[chunk] = scale * row_distances(rows, i, j)
+        out[some] = scale * row_distances(rows / scale, *where.reshape(-1, 2).T)
     return out
+
+
+def _pairs_of_few(pairs: IntArray, most: int) -> Iterator[IntArray]:
+    """Numbers of all pairs in groups, each of which touches at most so many points, at least 2.
+
+    Pairs are taken tile by tile of the matrix that they are entries of: where they are dense, a group of pairs of
+    `most` points has about the square of as many; where they are sparse, tiles are joined.
+    """
+    places = np.unique(np.sort(pairs, axis=1), return_inverse=True)[1].reshape(-1, 2) // (most // 2)
+    order = np.lexsort((places[:, 1], places[:, 0]))
+    while len(order):
+        count = _first_of_few(pairs, order, most)
+        yield order[:count]
+        order = order[count:]
+
+
+def _first_of_few(pairs: IntArray, order: IntArray, most: int) -> int:
+    """How many pairs, taken in this order, touch at most so many points."""
+    size = most
+    while True:
+        first = np.sort(np.unique(pairs[order[:size]], return_index=True)[1])  # where each point turns up
+        if len(first) > most:
+            return int(first[most]) // 2
+        if size >= len(order):
+            return len(order)
+        size *= 2
 
 
 def _spectral_coordinates(kernel: Any, power: float) -> FloatArray:

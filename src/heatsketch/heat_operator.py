@@ -15,7 +15,7 @@ from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity
 from .blocks import as_numpy, like
 from .chunks import chunks
-from .devices import Device, is_tensor
+from .devices import Device, is_tensor, on_device
 from .normalize import Scaling
 from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
 from .progress import track
@@ -174,6 +174,10 @@ class HeatKernel(Operator):
         weighted = self._weighted(Z)
         fused = isinstance(self.affinity, GaussianAffinity) and self.affinity.multiplies_rows
         batches = list(chunks(m, self.affinity.row_entries if not fused else X.shape[1] + Z.shape[1]))
+        if fused:  # what all batches are multiplied with goes to the device once
+            assert self.scaling is not None
+            with on_device():
+                weighted = self.asblock(np.column_stack([np.ones(len(Z)), self.scaling.reference, weighted]))
         for batch in track(batches, "placing new points", len(batches)):
             if fused:
                 left, product = self._fused_rows(X[batch], weighted, batch.start)
@@ -211,11 +215,13 @@ class HeatKernel(Operator):
         sums = np.asarray(rows @ self.scaling.reference, dtype=np.float64).ravel()
         return self.scaling.extend(degrees, sums, log_scale), rows
 
-    def _fused_rows(self, X: Any, weighted: FloatArray, first: int) -> tuple[FloatArray, FloatArray]:
-        """The same left factors, and the rows' product with coefficients, which a device gives without the rows."""
+    def _fused_rows(self, X: Any, columns: Any, first: int) -> tuple[FloatArray, FloatArray]:
+        """The same left factors, and the rows' product with coefficients, which a device gives without the rows.
+
+        The first two columns, (N, 2 + k), are ones and the reference of the scaling.
+        """
         assert isinstance(self.affinity, GaussianAffinity)
         assert self.scaling is not None
-        columns = np.column_stack([np.ones(len(weighted)), self.scaling.reference, weighted])
         products, log_scale = self.affinity.row_products(X, columns)
         degrees, sums = products[:, :2].astype(np.float64).T
         _refuse_alone(degrees, first)

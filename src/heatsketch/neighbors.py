@@ -1,6 +1,7 @@
 """Nearest neighbours by the best tool for the case: a tree in few dimensions, clusters in many, blocks for the rest.
 
-On a device all distances are computed, which is exact, and fast enough for millions of points.
+On a device all distances are computed, which is exact, and fast enough for millions of points; only in few dimensions
+a tree on the CPU soon overtakes it.
 
 Every index numbers the points in an order of its own (`order`), in which neighbours have numbers that are close.
 """
@@ -15,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ._typing import FloatArray, IntArray
+from .blocks import as_numpy
 from .chunks import chunks
 from .clusters import ClusterIndex, Progress
 from .devices import Device
@@ -38,6 +40,8 @@ _TREE_FEATURES = 4
 _MOST_TREE_FEATURES = 6
 # Up to this many points all distances are soon computed, whatever the metric.
 _BLOCKED_LIMIT = 4096
+# Distances beyond which a tree on a few cores is faster than a large GPU that computes them all.
+_DEVICE_PAIRS = 1 << 34
 # Metrics of a tree, as the exponent p of Minkowski's.
 _MINKOWSKI = {
     "euclidean": 2.0,
@@ -159,11 +163,33 @@ class DeviceIndex:
         return nearest(self._device, Q, self._there, k)
 
 
-def index_kind(shape: tuple[int, ...], metric: Metric, sparse_points: bool, device: Device | None = None) -> str:
-    """The search that suits the data: "tree", "clusters" or "blocks"; "device" for what a device can search."""
+def index_kind(
+    shape: tuple[int, ...],
+    metric: Metric,
+    sparse_points: bool,
+    device: Device | None = None,
+    queries: int | None = None,
+) -> str:
+    """The search that suits the data: "tree", "clusters" or "blocks"; "device" for what a device is best at.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the points.
+    metric : Metric
+    sparse_points : bool
+    device : Device, optional
+    queries : int, optional
+        Points whose neighbours are looked for; by default as many as there are points.
+
+    Returns
+    -------
+    kind : str
+    """
     clusters = metric.euclidean and metric.name != "sqeuclidean"
     if device is not None and clusters and not sparse_points:
-        return "device"
+        pairs = shape[0] * (shape[0] if queries is None else queries)
+        return "tree" if shape[1] <= _TREE_FEATURES and pairs > _DEVICE_PAIRS else "device"
     if sparse_points or metric.precomputed or metric.params or shape[0] <= _BLOCKED_LIMIT:
         return "blocks"
     if shape[1] <= (_TREE_FEATURES if clusters else _MOST_TREE_FEATURES) and metric.name in _MINKOWSKI:
@@ -171,13 +197,13 @@ def index_kind(shape: tuple[int, ...], metric: Metric, sparse_points: bool, devi
     return "clusters" if clusters else "blocks"
 
 
-def make_index(X: Any, metric: Metric, device: Device | None = None) -> NeighborIndex:
-    """An index of the points, of the kind that suits them."""
-    kind = index_kind(X.shape, metric, sparse.issparse(X), device)
+def make_index(X: Any, metric: Metric, device: Device | None = None, *, queries: int | None = None) -> NeighborIndex:
+    """An index of the points, of the kind that suits them and the number of queries (all points by default)."""
+    kind = index_kind(X.shape, metric, sparse.issparse(X), device, queries)
     if device is not None and kind == "device":
         return DeviceIndex(X, device)
     if kind == "tree":
-        return TreeIndex(X, _MINKOWSKI[str(metric.name)])
+        return TreeIndex(as_numpy(X), _MINKOWSKI[str(metric.name)])
     if kind == "clusters":
         return ClusterIndex(X)
     return BlockedIndex(X, metric)
@@ -215,7 +241,8 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device
         At most N - 1.
     metric : Metric or str
     device : Device, optional
-        Where dense points are searched by the Euclidean distance; other cases are searched on the CPU.
+        Where dense points are searched by the Euclidean distance; many points in few dimensions, and other cases, are
+        searched on the CPU.
 
     Returns
     -------

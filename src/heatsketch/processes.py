@@ -12,16 +12,17 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
 from ._typing import FloatArray, IntArray, RandomState
-from .blocks import as_numpy
+from .blocks import as_numpy, like
 from .chunks import chunks
+from .devices import is_tensor
 from .diffusion import check_power, diffuse
-from .heat_operator import as_heat_kernel
+from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count
 from .operators import Operator
 from .sketch import GaussianSketch, resolve_seed
 from .spectrum import eigenpairs, rounding_level
 
-__all__ = ["canonical_metric", "check_pairs", "gaussian_process", "kernel_rows", "secant_products"]
+__all__ = ["canonical_metric", "check_pairs", "gaussian_process", "kernel_rows", "row_block", "secant_products"]
 
 
 def check_pairs(pairs: ArrayLike, n_samples: int, *, width: int = 2) -> IntArray:
@@ -56,13 +57,17 @@ def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
     -------
     rows : ndarray of shape (m, N)
     """
-    kernel = as_heat_kernel(A)
-    indices = np.asarray(indices)
+    return np.asarray(as_numpy(row_block(as_heat_kernel(A), power, np.asarray(indices))), dtype=np.float64)
+
+
+def row_block(kernel: HeatKernel, power: float, indices: IntArray) -> Any:
+    """`kernel_rows` where the kernel computes: an array of float64, or a tensor on the kernel's device."""
     unit = np.zeros((kernel.shape[0], len(indices)), dtype=kernel.dtype)
     unit[indices, np.arange(len(indices))] = 1.0
-    columns = diffuse(kernel, unit, [power], trivial=not kernel.trivial_is_constant)[0]
-    weights = 1.0 if kernel.row_weight is None else kernel.row_weight[indices, None]
-    return np.asarray(weights * columns.T, dtype=np.float64)
+    rows = diffuse(kernel, kernel.asblock(unit), [power], trivial=not kernel.trivial_is_constant)[0].T
+    if kernel.row_weight is not None:
+        rows = like(kernel.row_weight[indices, None], rows) * rows
+    return rows.contiguous() if is_tensor(rows) else np.ascontiguousarray(rows, dtype=np.float64)
 
 
 def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:

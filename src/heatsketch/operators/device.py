@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -79,27 +80,47 @@ class DeviceSparseOperator(DeviceOperator):
 
     @on_device()
     def __init__(self, array: Any, device: Device, order: Any = None) -> None:
-        self.device, self._array, self.order = device, sparse.csr_array(array), order
+        array = sparse.csr_array(array)
+        self.device, self.order = device, order
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
-        held = (device.tensor(part) for part in (self._array.indptr, self._array.indices, self._array.data))
-        with warnings.catch_warnings():  # remarks on PyTorch's compressed rows, which a user can do nothing about
-            warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
-            self._held = device.torch.sparse_csr_tensor(*held, size=self.shape, check_invariants=False)
+        self._held = self._compressed(*(device.tensor(part) for part in (array.indptr, array.indices, array.data)))
         self._order = None if order is None else device.tensor(order)
+
+    def _compressed(self, starts: Any, columns: Any, values: Any) -> Any:
+        """Compressed rows of PyTorch."""
+        with warnings.catch_warnings():  # remarks on them, which a user can do nothing about
+            warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
+            return self.device.torch.sparse_csr_tensor(starts, columns, values, size=self.shape, check_invariants=False)
+
+    @property
+    def _parts(self) -> tuple[Any, Any, Any]:
+        """Where rows start, columns and values."""
+        return self._held.crow_indices(), self._held.col_indices(), self._held.values()
 
     @property
     def here(self) -> SparseOperator:
         """The same matrix in the memory of the machine."""
-        return SparseOperator(self._array, order=self.order, reorder=False)
+        starts, columns, values = (as_numpy(part) for part in self._parts)
+        array = sparse.csr_array((values, columns, starts), shape=self.shape)
+        return SparseOperator(array, order=self.order, reorder=False)
 
     def reordered(self) -> DeviceSparseOperator:
         """The same matrix with rows and columns in `order`."""
-        return self if self.order is None else DeviceSparseOperator(self._array, self.device)
+        if self.order is None:
+            return self
+        same = copy(self)
+        same.order = same._order = None
+        return same
 
+    @on_device()
     def scaled(self, left: Any, right: Any) -> DeviceSparseOperator:
         """``diag(left) K diag(right)``, for a matrix without an order of its own."""
-        same = SparseOperator(self._array, reorder=False).scaled(as_numpy(left), as_numpy(right))
-        return DeviceSparseOperator(same.array, self.device)
+        starts, columns, values = self._parts
+        values = values * self.asblock(left).repeat_interleave(starts.diff())
+        values *= self.asblock(right)[columns]
+        same = copy(self)
+        same._held = self._compressed(starts, columns, values)
+        return same
 
     def _product(self, V: Any) -> Any:
         if self._order is None:
