@@ -28,6 +28,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -180,11 +181,7 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
     tol = max(options.tol, _TOLERANCE_ULPS * float(np.finfo(K.dtype).eps))
     s, row_sums, n_iter = sinkhorn(K, w, start=(w * degrees) ** -0.5, tol=tol, max_iter=options.max_iter)
     residual = float(np.max(np.abs(row_sums - 1.0)))
-    if not np.isfinite(residual) or not np.isfinite((s * np.sqrt(w)).astype(K.dtype)).all():
-        raise ValueError(
-            f"the affinity cannot be scaled within the range of {K.dtype}: its entries, or the sums of its rows, are "
-            "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."
-        )
+    _require_range(K.dtype, row_sums, s * np.sqrt(w), s / row_sums)
     if residual > tol:
         warnings.warn(
             f"the bistochastic scaling reached row sums within {residual:.1e} of 1 after {n_iter + 1} products, not "
@@ -207,6 +204,15 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
         degree_exponent=0.0,
         constant=1.0,
     )
+
+
+def _require_range(dtype: np.dtype[Any], *factors: FloatArray) -> None:
+    """Refuse a scaling with factors that are no numbers, or none of the kernel's dtype."""
+    if not all(np.abs(factor).max() <= np.finfo(dtype).max for factor in factors):  # nor is NaN
+        raise ValueError(
+            f"the affinity cannot be scaled within the range of {dtype}: its entries, or the sums of its rows, are "
+            "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."
+        )
 
 
 def sinkhorn(
@@ -362,5 +368,8 @@ def normalize(
         )
     options = ScalingOptions(alpha=alpha, tol=tol, max_iter=max_iter)
     if K.order is None:
-        return NORMALIZATIONS[normalization](K, degrees, options)
-    return NORMALIZATIONS[normalization](K.reordered(), degrees[K.order], options).in_place_of(K.order)
+        found = NORMALIZATIONS[normalization](K, degrees, options)
+    else:
+        found = NORMALIZATIONS[normalization](K.reordered(), degrees[K.order], options).in_place_of(K.order)
+    _require_range(K.dtype, found.scale, found.left)
+    return found
