@@ -48,8 +48,9 @@ choices: .venv/stamp-reproduce
 pipelines: .venv/stamp-pipelines
 	$(BIN)/python -m benchmarks.pipelines $(PIPELINES_ARGS)
 
+# Two processes share the cores; threads of BLAS and OpenMP that wait for work while spinning would take them away.
 test: lint types
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 bench: .venv/stamp-bench
 	$(BIN)/python -m benchmarks.scale --quick --output out/benchmarks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -199,11 +200,15 @@ DECIDED = {
     "high_powers_top": "holds",
 }
 
+# Experiments of which eight trials would leave some claims open.
+CLOSE = {"circle", "stretched_torus", "klein_bottle", "circle_with_outliers"}
+
 
 @pytest.fixture(scope="module")
 def few_trials(tmp_path_factory):
     wanted = {name for claim in ALL if claim.name in DECIDED for name in claim.tables}
-    experiments = [e for e in plan(find_figures(), n_trials=16) if e.name in wanted]
+    planned = plan(find_figures(), n_trials=16)
+    experiments = [e if e.name in CLOSE else replace(e, n_trials=8) for e in planned if e.name in wanted]
     store = Store(tmp_path_factory.mktemp("few"))
     run(experiments, store, jobs=2)
     return judge_claims({e.name: store.read(e.name) for e in experiments}).set_index("name")
@@ -213,7 +218,8 @@ def few_trials(tmp_path_factory):
 def test_claims_that_few_trials_decide(few_trials, name):
     found = few_trials.loc[name]
     assert found["verdict"] == DECIDED[name], found["measured"]
-    assert found["trials"] == 16
+    (tables,) = (claim.tables for claim in ALL if claim.name == name)
+    assert found["trials"] == (16 if set(tables) & CLOSE else 8)
 
 
 def _scaled(column, factor):

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from heatsketch.threads import Scratch, each, n_threads, shares, workers
 
@@ -56,13 +56,21 @@ def blas():
     return {info["num_threads"] for info in found if info.get("threading_layer") != "openmp"}
 
 
+@pytest.fixture
+def two():
+    """BLAS on two threads; the tests as a whole hold it to one."""
+    with threadpool_limits(2, "blas"):
+        yield
+
+
+@pytest.mark.usefixtures("two")
 def test_blas_keeps_to_one_thread_meanwhile():
-    before = blas()
     with workers(2):
         assert blas() == {1}
-    assert blas() == before
+    assert blas() == {2}
 
 
+@pytest.mark.usefixtures("two")
 def test_overlapping_uses_give_blas_its_threads_back():
     """Whoever leaves first must not restore them while another is at work."""
 
@@ -70,13 +78,12 @@ def test_overlapping_uses_give_blas_its_threads_back():
         with workers(2):
             assert blas() == {1}
 
-    before = blas()
     with workers(2):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
         assert blas() == {1}
-    assert blas() == before
+    assert blas() == {2}
 
 
 def test_the_number_of_threads_can_be_limited(monkeypatch):

@@ -159,17 +159,12 @@ def same(bench: Bench) -> None:
             for kept in (None, _NEIGHBORS):
                 X = bench.points(n, d).astype(dtype)
                 with bench.case(n=n, d=d, dtype=dtype, neighbors=kept, components=k, power=bench.plan.power) as row:
-                    here, there = (
-                        hs.GaussianProcessEmbedding(
-                            k,
-                            power=bench.plan.power,
-                            bandwidth=bandwidth_of(d),
-                            n_neighbors=kept,
-                            device=device,
-                            random_state=0,
-                        )
-                        .fit_transform(X)
-                        .astype(np.float64)  # in float32 the squares of small coordinates are none
+                    options = {"power": bench.plan.power, "bandwidth": bandwidth_of(d), "n_neighbors": kept}
+                    models = [
+                        hs.GaussianProcessEmbedding(k, **options, device=device, random_state=0).fit(X)
                         for device in ("cpu", bench.name)
-                    )
+                    ]
+                    # In float32 the squares of small coordinates are none.
+                    here, there = (model.embedding_.astype(np.float64) for model in models)
                     row["difference"] = float(np.linalg.norm(here - there) / np.linalg.norm(here))
+                    row["recall"] = [getattr(model.kernel_.affinity, "recall", 1.0) for model in models]

@@ -126,13 +126,12 @@ class FusedGaussian:
 
     def _product(self, V: Any) -> Any:
         m, inside = self._near, V[self._order]
-        out = torch.empty((self._n, V.shape[1]), dtype=torch.float32, device=V.device)
-        out[:m] = self._multiply(self._left, m, inside[:m], zero=self._zero, lists=self._lists)
-        out[:m] *= torch.exp2(-self._shift).float()[:, None]
+        out = self._multiply(self._left, m, inside[:m], zero=self._zero, lists=self._lists)
+        out *= torch.exp2(-self._shift).float()[:, None]
         if m < self._n:
             near, far = slice(0, m), slice(m, self._n)
-            out[near] += self._by_differences(near, far, inside)
-            out[far] = self._by_differences(far, slice(0, self._n), inside)
+            out += self._by_differences(near, far, inside)
+            out = torch.cat([out, self._by_differences(far, slice(0, self._n), inside)])
         placed = torch.empty_like(out)
         placed[self._order] = out
         return placed
