@@ -64,7 +64,7 @@ def row_block(kernel: HeatKernel, power: float, indices: IntArray) -> Any:
     """`kernel_rows` where the kernel computes: an array of float64, or a tensor on the kernel's device."""
     unit = np.zeros((kernel.shape[0], len(indices)), dtype=kernel.dtype)
     unit[indices, np.arange(len(indices))] = 1.0
-    rows = diffuse(kernel, kernel.asblock(unit), [power], trivial=not kernel.trivial_is_constant)[0].T
+    rows: Any = diffuse(kernel, kernel.asblock(unit), [power], trivial=not kernel.trivial_is_constant)[0].T
     if kernel.row_weight is not None:
         rows = like(kernel.row_weight[indices, None], rows) * rows
     return rows.contiguous() if is_tensor(rows) else np.ascontiguousarray(rows, dtype=np.float64)
