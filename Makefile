@@ -22,10 +22,11 @@ BIN := .venv/bin
 
 .PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu clean
 
-# The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
+# The stamp is remade when the project file changes, so that a pull never leaves an old environment behind. Modules are
+# compiled when they are imported, which most of what is installed never is.
 .venv/stamp-%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$*]'
 	touch $@
 
 demo: .venv/stamp-plot

@@ -167,4 +167,4 @@ def same(bench: Bench) -> None:
                     # In float32 the squares of small coordinates are none.
                     here, there = (model.embedding_.astype(np.float64) for model in models)
                     row["difference"] = float(np.linalg.norm(here - there) / np.linalg.norm(here))
-                    row["recall"] = [getattr(model.kernel_.affinity, "recall", 1.0) for model in models]
+                    row["recalls"] = [getattr(model.kernel_.affinity, "recall", 1.0) for model in models]

@@ -295,7 +295,7 @@ def _same(rows: list[Row]) -> str:
             str(row["d"]),
             row["dtype"],
             "every pair" if row["neighbors"] is None else f"{row['neighbors']} neighbours",
-            " and ".join(f"{recall:.4f}" for recall in row["recall"]) if row["neighbors"] else "-",
+            " and ".join(f"{recall:.4f}" for recall in row["recalls"]) if row["neighbors"] else "-",
             f"{row['difference']:.1e}",
         ]
         for row in rows
