@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -9,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import heatsketch as hs
 from conftest import NORMALIZATIONS, PAPER_SETS, paper_data
 from heatsketch.affinity import GaussianAffinity
+from heatsketch.normalize import NORMALIZATIONS as BY_NAME
 from heatsketch.normalize import normalize
 from heatsketch.operators import DenseOperator
 
@@ -205,3 +208,14 @@ def test_scalings_beyond_float32_are_refused_and_fine_in_float64():
     assert np.isfinite(hs.heat_kernel(X, **options) @ np.ones(201)).all()
     with pytest.raises(ValueError, match=r"row 200 add up to .* more than scaling can bridge in float32. Use float64"):
         hs.heat_kernel(X.astype(np.float32), **options)
+
+
+@pytest.mark.parametrize("beyond", [1e39, np.inf, np.nan])
+def test_factors_out_of_range_are_refused(monkeypatch, beyond):
+    K = DenseOperator(np.ones((3, 3), dtype=np.float32))
+    found = normalize(K, "symmetric")
+    far = np.array([1.0, beyond, 1.0])
+    for name in ("scale", "left"):
+        monkeypatch.setitem(BY_NAME, "symmetric", lambda *_, name=name: replace(found, **{name: far}))
+        with pytest.raises(ValueError, match="cannot be scaled within the range of float32"):
+            normalize(K, "symmetric")
