@@ -19,11 +19,13 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Modules are compiled when they are first imported, which most of what is installed never is, and kept for the processes
+# that follow, even where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu clean
 
-# The stamp is remade when the project file changes, so that a pull never leaves an old environment behind. Modules are
-# compiled when they are imported, which most of what is installed never is.
+# The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$*]'
