@@ -35,8 +35,8 @@ _CLUSTER_POINT = 1.4e-5  # a point's clustering, calibration and exact distances
 _CLUSTER_PAIR = (1.0e-9, 2.5e-11)  # a pair that is compared, and for each feature
 _BLOCK_PAIR = 1.2e-8  # a pair in an exact search by blocks
 _TORCH_PAIR = (3e-9, 8e-12)  # a pair in an exact search by PyTorch on the CPU, and for each feature
-# The same on a GPU of a server, not measured but reckoned: a distance is written once and read twice in 2.5 TB/s of
-# memory, and a feature takes a multiplication and an addition at 20 TFLOPS.
+# The same on a GPU of a server: a distance is written once and read twice in 2.5 TB/s of memory, and a feature takes a
+# multiplication and an addition at 20 TFLOPS. An H200 was measured to take as long for 50 features (`docs/gpu`).
 _GPU_PAIR = (5e-12, 1e-13)
 _FUSED_COLUMNS = 64  # that a GPU multiplies in one pass over the kernel
 _GRAPH_POINT = 2e-6  # a point's part in the graph
