@@ -1,4 +1,8 @@
-"""Blocks of columns, as arrays of NumPy or tensors of PyTorch: what is done to them in either form."""
+"""Blocks of columns, as arrays of NumPy, tensors of PyTorch or arrays of Dask: what is done to them in any form.
+
+A Dask array is in bands of rows that lie on workers (:mod:`heatsketch.bands`); what is done to it is planned, and
+computed where it is `settled` or a number of it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ __all__ = [
     "doubled",
     "empty",
     "in_order",
+    "is_banded",
     "like",
     "matching",
     "orthonormal",
@@ -31,6 +36,12 @@ __all__ = [
 def _torch() -> Any:
     """The library, which is there where a tensor is."""
     return sys.modules["torch"]
+
+
+def is_banded(values: Any) -> bool:
+    """Whether something is an array of Dask; who has one has imported the library."""
+    dask = sys.modules.get("dask.array")
+    return dask is not None and isinstance(values, dask.Array)
 
 
 def as_numpy(values: Any) -> Any:

@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from ._typing import FloatArray
 
-__all__ = ["Map", "Scratch", "each", "n_threads", "quiet_blas", "shares", "workers"]
+__all__ = ["Map", "Scratch", "alone", "each", "n_threads", "quiet_blas", "shares", "workers"]
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
 
@@ -83,6 +83,17 @@ def quiet_blas() -> Iterator[None]:
 
 _lock = Lock()
 _asking: dict[str, Any] = {"now": 0}
+
+
+def alone(function: Callable[..., Any], *args: Any) -> Any:
+    """``function(*args)`` on this thread alone, where many such calls are the parallel part, as in a task of Dask."""
+    was = getattr(_here, "is_worker", False)
+    _here.is_worker = True
+    try:
+        with quiet_blas():
+            return function(*args)
+    finally:
+        _here.is_worker = was
 
 
 def _mark_worker() -> None:

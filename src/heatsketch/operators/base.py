@@ -53,6 +53,10 @@ class Operator(ABC):
         """`V` as an array of the kind and dtype that this operator multiplies; a backend may have its own."""
         return np.asarray(V, dtype=self.dtype)
 
+    def ones(self) -> Any:
+        """A vector of ones, (N,), as this operator multiplies it."""
+        return np.ones(self.shape[0])
+
     def matvec(self, v: FloatArray) -> FloatArray:
         """Product with one column, (N,) or (N, 1) -> (N,)."""
         product: FloatArray = like(self.matmat(self.asblock(v).reshape(-1, 1))[:, 0], v)

@@ -37,6 +37,10 @@ class ComposedOperator(Operator):
         """`V` as the operator inside wants it."""
         return self.operator.asblock(V)
 
+    def ones(self) -> Any:
+        """A vector of ones, as the operator inside multiplies it."""
+        return np.ones(self.shape[0]) if self.shape != self.operator.shape else self.operator.ones()
+
 
 class ScaledOperator(ComposedOperator):
     """``diag(left) K diag(right)``.

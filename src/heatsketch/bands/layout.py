@@ -1,0 +1,197 @@
+"""How the rows of a data set lie on the workers: in bands, as they came or sorted by place, and the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+from ..extras import optional
+from ..sketch import ArraySketch, Sketch
+from .tasks import Plan, gathered, settled
+
+__all__ = ["BAND", "Layout", "band_sizes", "moved", "pick"]
+
+# Rows of a band: at least so many, so that a task is worth its handling; at most so many, so that a worker holds
+# several; and so many bands as keep hundreds of workers busy. They follow from the number of rows alone: results do
+# not depend on who computes them.
+BAND = 4096
+_MOST_ROWS, _BANDS = 65_536, 64
+
+
+def band_sizes(n_samples: int) -> tuple[int, ...]:
+    """Rows of each band, of equal size but for one row."""
+    rows = min(max(BAND, -(-n_samples // _BANDS)), _MOST_ROWS)
+    n_bands = max(1, -(-n_samples // rows))
+    return tuple(n_samples * (b + 1) // n_bands - n_samples * b // n_bands for b in range(n_bands))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the rows of a data set are.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Rows of each band.
+    given : tuple of int
+        Chunks of the rows as the user gave them.
+    numbers : Dask array of int64, shape (N,), in bands, or None
+        Which row of the data each row is, increasing within a band; None where they come in their own order.
+    """
+
+    sizes: tuple[int, ...]
+    given: tuple[int, ...]
+    numbers: Any = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return sum(self.sizes)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The first row of each band, and the end."""
+        return [0, *accumulate(self.sizes)]
+
+    def arranged(self, V: Any) -> Any:
+        """Rows in the order and the chunks of the data as rows in bands."""
+        if self.numbers is None:
+            return V.rechunk({0: self.sizes, **({1: -1} if V.ndim == 2 else {})})
+        V = V.rechunk({0: self.given, **({1: -1} if V.ndim == 2 else {})})
+        return moved(V, self.sizes, self._destinations_of_data(), "to-bands")
+
+    def restored(self, V: Any) -> Any:
+        """Rows in bands as rows in the order and the chunks of the data."""
+        if self.numbers is None:
+            return V.rechunk({0: self.given})
+        return moved(V, self.given, self.numbers, "to-rows")
+
+    def _destinations_of_data(self) -> Any:
+        """Where in the bands each row of the data is, (N,), in the chunks of the data."""
+        if "_destinations" not in self.__dict__:
+            positions = self.constant(1, np.int64).cumsum(axis=0) - 1
+            self.__dict__["_destinations"] = settled(moved(positions, self.given, self.numbers, "to-rows"))
+        return self.__dict__["_destinations"]
+
+    def constant(self, value: float, dtype: Any = np.float64) -> Any:
+        """A vector of equal entries, (N,), in bands."""
+        return optional("dask.array", "compute on a cluster", "dask").full(
+            self.n_samples, value, chunks=(self.sizes,), dtype=dtype
+        )
+
+    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
+        """Columns of a sketch at the rows of the data, (N, n_columns): each worker makes its own rows."""
+        if isinstance(sketch, ArraySketch):
+            M = optional("dask.array", "compute on a cluster", "dask").from_array(sketch.array, chunks=(self.given, -1))
+            return self.arranged(M[:, first_column : first_column + n_columns]).astype(dtype)
+        plan = Plan() if self.numbers is None else Plan(self.numbers)
+        for b, size in enumerate(self.sizes):
+            rows: Any = range(self.starts[b], self.starts[b] + size) if self.numbers is None else None
+            rows = plan.keys(self.numbers)[b] if rows is None else rows
+            plan.add("sketch", (b, 0), _sketch_rows, sketch, rows, (first_column, n_columns), np.dtype(dtype).str)
+        return plan.array("sketch", self.sizes, n_columns, dtype)
+
+    def positions(self, numbers: IntArray) -> IntArray:
+        """Where in the bands the given rows of the data are, shape (m,)."""
+        numbers = np.asarray(numbers, dtype=np.int64)
+        if self.numbers is None:
+            return numbers
+        wanted, where = np.unique(numbers, return_inverse=True)
+        plan = Plan(self.numbers)
+        for b, key in enumerate(plan.keys(self.numbers)):
+            plan.add("find-rows", b, _find, key, wanted, self.starts[b])
+        found = gathered(*plan.parts("find-rows", range(len(self.sizes))))
+        out = np.empty(len(wanted), dtype=np.int64)
+        for which, position in found if len(self.sizes) > 1 else [found]:
+            out[which] = position
+        return out[where.reshape(numbers.shape)]
+
+    def units(self, positions: IntArray, values: FloatArray, dtype: Any) -> Any:
+        """A block whose column c has ``values[c]`` at ``positions[c]`` and zeros elsewhere, (N, m), in bands."""
+        plan = Plan()
+        for b, size in enumerate(self.sizes):
+            plan.add("unit-columns", (b, 0), _units, positions - self.starts[b], values, size, np.dtype(dtype).str)
+        return plan.array("unit-columns", self.sizes, len(positions), dtype)
+
+    def rows_of(self, V: Any, positions: IntArray) -> FloatArray:
+        """Some rows of a block in bands, gathered, shape (m, k)."""
+        return pick(V, positions)
+
+
+def pick(V: Any, rows: IntArray) -> Any:
+    """Some rows of a Dask array, in any order, gathered; they must be few."""
+    wanted, where = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
+    V = V.rechunk({1: -1}) if V.ndim == 2 else V
+    starts = np.concatenate([[0], np.cumsum(V.chunks[0])])
+    plan = Plan(V)
+    bands = np.searchsorted(starts, wanted, side="right") - 1
+    touched = np.unique(bands)
+    for b in touched:
+        plan.add("pick-rows", int(b), np.take, plan.keys(V)[b], wanted[bands == b] - starts[b], 0)
+    parts = gathered(*plan.parts("pick-rows", [int(b) for b in touched]))
+    return np.concatenate(parts if len(touched) > 1 else [parts])[where.reshape(-1)]
+
+
+def moved(V: Any, sizes: tuple[int, ...], destinations: Any, label: str) -> Any:
+    """Rows of a Dask array put elsewhere: row i goes to row ``destinations[i]`` of an array with chunks `sizes`.
+
+    Each chunk is split by where its rows go, and only these pieces travel.
+    """
+    plan = Plan(V, destinations)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    split = [
+        plan.add(f"split-{label}", c, _split, rows, where, starts)
+        for c, (rows, where) in enumerate(zip(plan.keys(V), plan.keys(destinations), strict=True))
+    ]
+    trailing = tuple(V.shape[1:])
+    for b, size in enumerate(sizes):
+        pieces = [plan.add(f"send-{label}", (c, b), _piece, key, b) for c, key in enumerate(split)]
+        index = (b, 0) if V.ndim == 2 else b
+        plan.add(f"rows-{label}", index, _assemble, pieces, (size, *trailing), np.dtype(V.dtype).str)
+    return plan.array(f"rows-{label}", sizes, V.shape[1] if V.ndim == 2 else None, V.dtype)
+
+
+def _split(rows: FloatArray, destinations: IntArray, starts: IntArray) -> list[tuple[IntArray, FloatArray]]:
+    """Rows by the chunk they go to, each with their places in it."""
+    chunk = np.searchsorted(starts, destinations, side="right") - 1
+    order = np.argsort(chunk, kind="stable")
+    ends = np.searchsorted(chunk[order], np.arange(len(starts)))
+    return [
+        (destinations[some] - starts[c], rows[some])
+        for c, some in enumerate(order[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True))
+    ]
+
+
+def _piece(pieces: list[Any], which: int) -> Any:
+    return pieces[which]
+
+
+def _assemble(pieces: list[tuple[IntArray, FloatArray]], shape: tuple[int, ...], dtype: str) -> FloatArray:
+    out = np.empty(shape, dtype=dtype)
+    for places, rows in pieces:
+        out[places] = rows
+    return out
+
+
+def _sketch_rows(sketch: Sketch, rows: Any, columns: tuple[int, int], dtype: str) -> FloatArray:
+    first, count = columns
+    return sketch.block(np.asarray(rows, dtype=np.int64), np.arange(first, first + count)).astype(dtype, copy=False)
+
+
+def _find(numbers: IntArray, wanted: IntArray, start: int) -> tuple[IntArray, IntArray]:
+    """Which of the wanted numbers are here, and where."""
+    places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    here = np.flatnonzero(numbers[places] == wanted)
+    return here, start + places[here]
+
+
+def _units(positions: IntArray, values: FloatArray, size: int, dtype: str) -> FloatArray:
+    out = np.zeros((size, len(positions)), dtype=dtype)
+    here = np.flatnonzero((positions >= 0) & (positions < size))
+    out[positions[here], here] = values[here]
+    return out
