@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ._typing import FloatArray, IntArray
 from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
+from .blocks import is_banded, rows_of
 from .chunks import CHUNK_ENTRIES, chunks
 from .devices import Device
 from .graphs import KnownRows, check_affinity, row_maximum
@@ -25,10 +26,13 @@ from .operators import (
     TiledGaussianOperator,
     placed,
 )
+from .sketch import sample
 from .threads import each, n_threads, shares
 
 __all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "PrecomputedAffinity", "zero_rounding"]
 
+# Points whose scales are looked at on a cluster.
+_SOME = 1000
 # Multiplications that take as long as an exponential function.
 _EXP = 8
 # Precomputed distances below this fraction of the largest are zero.
@@ -128,6 +132,13 @@ class GaussianAffinity(Affinity):
         self.description = "every pair, formed on the fly" if tiled else "every pair"
         if device is not None:
             self.description += f" on {device.chip}"
+
+    @property
+    def typical_epsilon(self) -> float:
+        """The bandwidth, or the median of the squared local scales (of some points, on a cluster)."""
+        if is_banded(self.epsilon):
+            return float(np.median(rows_of(self.epsilon, sample(self.n_samples, _SOME))))
+        return float(np.median(np.asarray(self.epsilon)))
 
     def __getstate__(self) -> dict[str, Any]:
         # The matrix can be remade from X, so it is not pickled.

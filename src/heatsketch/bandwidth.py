@@ -27,6 +27,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from ._typing import FloatArray
+from .blocks import is_banded, rows_of
 from .chunks import chunks
 from .devices import Device
 from .kernels import Metric, no_distance, squared_distances
@@ -185,11 +186,11 @@ def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, device: De
 def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
     """Squared distances from a sample of the points to all points or a larger sample, with at least one positive."""
     n = X.shape[0]
-    rows, columns = X[sample(n, _SAMPLE)], sample(n, _COLUMNS)
+    rows, columns = rows_of(X, sample(n, _SAMPLE)), sample(n, _COLUMNS)
     if metric.precomputed:
         D2 = squared_distances(rows[:, columns], None, metric)
     else:
-        D2 = squared_distances(rows, X if n <= _COLUMNS else X[columns], metric)
+        D2 = squared_distances(rows, X if n <= _COLUMNS and not is_banded(X) else rows_of(X, columns), metric)
     if not D2.any():
         raise no_distance(n)
     return D2

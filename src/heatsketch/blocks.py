@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ._typing import FloatArray
+from ._typing import FloatArray, IntArray
+from .bands.tasks import gathered, pick, settled
 from .devices import Device, is_tensor
 
 __all__ = [
@@ -22,13 +23,18 @@ __all__ = [
     "column_norms",
     "column_products",
     "column_ranges",
+    "double",
     "doubled",
     "empty",
     "in_order",
     "is_banded",
     "like",
+    "gathered",
     "matching",
     "orthonormal",
+    "rows_of",
+    "settled",
+    "stacked",
     "weighted",
 ]
 
@@ -36,6 +42,11 @@ __all__ = [
 def _torch() -> Any:
     """The library, which is there where a tensor is."""
     return sys.modules["torch"]
+
+
+def _dask() -> Any:
+    """The arrays of Dask, which are there where one is."""
+    return sys.modules["dask.array"]
 
 
 def is_banded(values: Any) -> bool:
@@ -68,6 +79,11 @@ def cast(V: Any, dtype: Any) -> Any:
     return V.to(getattr(_torch(), np.dtype(dtype).name)) if is_tensor(V) else V.astype(dtype, copy=False)
 
 
+def double(V: Any) -> Any:
+    """What is no tensor in float64."""
+    return V.astype(np.float64) if is_banded(V) else np.asarray(V, dtype=np.float64)
+
+
 def doubled(V: Any) -> Any:
     """A tensor in float64, as NumPy makes of an array by itself when it meets one; an array as it is."""
     return V.double() if is_tensor(V) else V
@@ -79,7 +95,9 @@ def weighted(c: Any, V: Any) -> Any:
 
 
 def in_order(V: Any, order: Any) -> Any:
-    """A block from one whose rows are in an order: row i goes to ``order[i]``."""
+    """A block from one whose rows are in an order: row i goes to ``order[i]``; as it is, if the order is None."""
+    if order is None:
+        return V
     out = V.clone() if is_tensor(V) else np.empty_like(V)
     out[order] = V
     return out
@@ -95,6 +113,8 @@ def empty(shape: tuple[int, ...], dtype: Any, device: Device | None) -> Any:
 def beside(*blocks: Any) -> Any:
     """Blocks of columns side by side; as the last one is: an array, or a tensor of its dtype."""
     last = blocks[-1]
+    if is_banded(last):
+        return _dask().concatenate(blocks, axis=1).rechunk({1: -1})
     if not is_tensor(last):
         return np.column_stack([as_numpy(block) for block in blocks])
     return _torch().cat([matching(block, last) for block in blocks], 1)
@@ -102,11 +122,25 @@ def beside(*blocks: Any) -> Any:
 
 def orthonormal(V: Any) -> Any:
     """Orthonormal columns that span those of a block, (N, k) -> (N, k)."""
+    if is_banded(V):
+        return _dask().linalg.tsqr(V)[0].rechunk({0: V.chunks[0], 1: -1})
     return _torch().linalg.qr(V)[0] if is_tensor(V) else np.linalg.qr(V)[0]
+
+
+def rows_of(V: Any, rows: IntArray) -> Any:
+    """Some rows of a block; those of a Dask array, which must be few, gathered."""
+    return pick(V, rows) if is_banded(V) else V[rows]
+
+
+def stacked(vectors: list[Any]) -> Any:
+    """Vectors as the rows of one array, (m, N)."""
+    return np.stack(vectors)
 
 
 def column_norms(V: Any) -> FloatArray:
     """Euclidean norm of each column of a block, (N, k) -> (k,), as an array."""
+    if is_banded(V):
+        return np.asarray(gathered(np.sqrt((V * V).sum(axis=0))))
     if is_tensor(V):
         return np.asarray(as_numpy((V * V).sum(0).sqrt()))
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", V, V)))
@@ -114,6 +148,8 @@ def column_norms(V: Any) -> FloatArray:
 
 def column_products(V: Any, W: Any) -> FloatArray:
     """Inner products of the columns of two blocks, (N, k) -> (k,), in float64, as an array."""
+    if is_banded(V):
+        return np.asarray(gathered((V.astype(np.float64) * W).sum(axis=0)))
     if is_tensor(V):
         return np.asarray(as_numpy((V.double() * W.double()).sum(0)))
     return np.asarray(np.einsum("ij,ij->j", V, W, dtype=np.float64))
@@ -124,7 +160,7 @@ def column_ranges(V: Any) -> FloatArray:
     if is_tensor(V):
         low, high = _torch().aminmax(V, dim=0)
         return np.asarray(as_numpy(high - low))
-    return np.asarray(np.ptp(V, axis=0))
+    return np.asarray(gathered(V.max(axis=0) - V.min(axis=0)) if is_banded(V) else np.ptp(V, axis=0))
 
 
 def all_finite(V: Any) -> bool:

@@ -12,7 +12,15 @@ from .inputs import KernelOptions
 from .resources import available_memory, size_in_words
 from .threads import n_threads
 
-__all__ = ["AUTO_NEIGHBORS", "Choice", "choose", "choose_device", "fused_seconds", "tiled_seconds"]
+__all__ = [
+    "AUTO_NEIGHBORS",
+    "Choice",
+    "choose",
+    "choose_device",
+    "fused_seconds",
+    "tiled_seconds",
+    "worth_every_pair",
+]
 
 AUTO_NEIGHBORS = 32
 # n_neighbors="auto" holds all pairs up to this many points: 0.8 GB in float64.
@@ -64,6 +72,12 @@ def tiled_seconds(n_samples: int, n_features: int, n_columns: int) -> float:
     return n_samples * float(n_samples) / 2.0 * (TILE_PAIR[0] + TILE_PAIR[1] * (n_features + 2 * n_columns))
 
 
+def worth_every_pair(shape: tuple[int, ...], n_workers: int) -> bool:
+    """Whether an ordinary fit to every pair, formed on the fly, is soon done by so many cores."""
+    n, d = int(shape[0]), int(shape[1])
+    return n <= _DENSE_LIMIT or _PRODUCTS * tiled_seconds(n, d, _COLUMNS) / n_workers <= _TILED_SECONDS
+
+
 def fused_seconds(n_samples: int, n_features: int, dtype: Any, device: Device) -> float:
     """Seconds of a GPU for a product, of up to 32 columns, with a kernel that is formed on the fly."""
     pair = FUSED_PAIR[0] + FUSED_PAIR[1] * n_features
@@ -110,8 +124,7 @@ def choose(  # noqa: PLR0911 - a line for each case
     if wanted == "auto":
         if n <= _DENSE_LIMIT and fits:
             return Choice(None, False, f"every pair, held ({size_in_words(size)})")
-        seconds = _PRODUCTS * tiled_seconds(n, int(shape[1]), _COLUMNS) / n_threads()
-        if can_tile and seconds <= _TILED_SECONDS:
+        if can_tile and worth_every_pair(shape, n_threads()):
             return Choice(None, True, "every pair, formed on the fly")
         wanted = AUTO_NEIGHBORS
     if wanted is not None and int(wanted) < n - 1:

@@ -13,7 +13,7 @@ from scipy.fft import dct
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
-from .blocks import as_numpy, cast, in_order, like, weighted
+from .blocks import as_numpy, cast, in_order, like, settled, weighted
 from .devices import is_tensor, on_device
 from .heat_operator import HeatKernel
 from .operators import Operator
@@ -149,7 +149,7 @@ def _apply_powers(
         # Rounding may bring the trivial mode back, and S^(t-1) with t < 1 enlarges it: only what is meant may be there.
         blocks = [block - _trivial_part(kernel, block) for block in blocks]
         blocks = [block + mode for block in blocks] if trivial else blocks
-    return [like(block, given) for block in blocks]
+    return [settled(like(block, given)) for block in blocks]
 
 
 def _trivial_part(kernel: HeatKernel, V: FloatArray) -> Any:
@@ -306,10 +306,11 @@ def _evaluate_series(
     low, high = (float(end) for end in interval) if is_tensor(V) else interval
     half, centre = (high - low) / 2.0, (high + low) / 2.0
     previous: FloatArray = V
-    current: FloatArray = (S.matmat(V) - centre * V) / half
+    current: FloatArray = settled((S.matmat(V) - centre * V) / half)
     totals = [weighted(c[0], previous) + weighted(c[1], current) for c in series]
     for n in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):
-        previous, current = current, chebyshev_step(S, previous, current, centre, half)
+        previous, current = current, settled(chebyshev_step(S, previous, current, centre, half))
         for i, c in enumerate(series):
             totals[i] += weighted(c[n], current)
+            totals[i] = settled(totals[i])
     return [cast(total, S.dtype) for total in totals]

@@ -11,6 +11,9 @@ from scipy import sparse
 from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedAffinity
 from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from .bands.heat import build_banded_affinity
+from .bands.kernel import BandedHeatKernel
+from .blocks import double, gathered, is_banded, settled
 from .choice import choose, choose_device
 from .devices import device_for
 from .heat_operator import HeatKernel
@@ -122,13 +125,14 @@ def heat_kernel(
 def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
     """`heat_kernel` for input that has been checked; computed in `dtype`, by default that of X."""
     kernel, rule = build_affinity(X, options, dtype)
-    degrees = np.asarray(kernel.operator @ np.ones(X.shape[0]), dtype=np.float64)
+    degrees = settled(double(kernel.operator @ kernel.operator.ones()))
+    low, high = gathered(degrees.min(), degrees.max())
     if isinstance(kernel, GaussianAffinity):
-        _check_reach(kernel, degrees)
-    if 0 < degrees.min() < _SMALLEST_DEGREE[kernel.dtype] * degrees.max():
+        _check_reach(kernel, low, high)
+    if 0 < low < _SMALLEST_DEGREE[kernel.dtype] * high:
         raise ValueError(
-            f"the affinities of row {degrees.argmin()} add up to {degrees.min():.1e}, those of others to "
-            f"{degrees.max():.1e}, more than scaling can bridge in {kernel.dtype}. Use float64, a larger bandwidth, or "
+            f"the affinities of row {gathered(degrees.argmin())} add up to {low:.1e}, those of others to "
+            f"{high:.1e}, more than scaling can bridge in {kernel.dtype}. Use float64, a larger bandwidth, or "
             "leave that sample out."
         )
     scaling = normalize(
@@ -139,11 +143,14 @@ def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> Heat
         max_iter=options.max_iter,
         degrees=degrees,
     )
-    return HeatKernel.from_affinity(kernel, scaling, rule)
+    made = BandedHeatKernel if is_banded(X) else HeatKernel
+    return made.from_affinity(kernel, scaling, rule)
 
 
 def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[Affinity, str | None]:
     """The affinity of input that has been checked, and the rule by which its bandwidth was chosen, if it has one."""
+    if is_banded(X):
+        return build_banded_affinity(X, options, X.dtype if dtype is None else dtype)
     if options.affinity == "precomputed":
         device = choose_device(X.shape, options, entries=getattr(X, "nnz", None))
         return PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype, device=device), None
@@ -183,19 +190,19 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
 
 
-def _check_reach(kernel: GaussianAffinity, degrees: FloatArray) -> None:
-    """Refuse a bandwidth at which the kernel is the identity or constant; say which would do."""
+def _check_reach(kernel: GaussianAffinity, low: float, high: float) -> None:
+    """Refuse a bandwidth at which the kernel, by its smallest and largest degree, is the identity or constant."""
     n = kernel.n_samples
     own = 0.0 if kernel.zero_diagonal else 1.0
     ulps = _CONSTANT_ULPS * float(np.finfo(kernel.dtype).eps) / n
-    if (degrees - own).max() < _ALONE:
+    if high - own < _ALONE:
         trouble, verb = "so small that every point stands alone", "larger"
-    elif kernel.n_neighbors is None and degrees.min() > (n - 1 + own) * (1.0 - max(ulps, 1e-12)):
+    elif kernel.n_neighbors is None and low > (n - 1 + own) * (1.0 - max(ulps, 1e-12)):
         trouble, verb = "so large that all affinities are equal", "smaller"
     else:
         return
     remedy, _ = bandwidth_by_rule(kernel.X, "auto", kernel.metric)
     raise ValueError(
-        f"bandwidth={np.median(np.asarray(kernel.epsilon)):.3g} is {trouble}; use a {verb} one (the rule "
+        f"bandwidth={kernel.typical_epsilon:.3g} is {trouble}; use a {verb} one (the rule "
         f"bandwidth='auto' gives {remedy:.3g} here)."
     )

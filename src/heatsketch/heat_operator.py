@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from ._typing import FloatArray
+from ._typing import FloatArray, IntArray
 from .affinity import Affinity, GaussianAffinity
 from .blocks import as_numpy, like
 from .chunks import chunks
@@ -19,8 +19,9 @@ from .devices import Device, is_tensor, on_device
 from .normalize import Scaling
 from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
 from .progress import track
+from .sketch import Sketch
 
-__all__ = ["HeatKernel", "as_heat_kernel"]
+__all__ = ["HeatKernel", "as_heat_kernel", "refuse_alone"]
 
 
 class HeatKernel(Operator):
@@ -120,6 +121,22 @@ class HeatKernel(Operator):
         """Where products are computed; None for NumPy on the CPU."""
         return getattr(self._given, "device", None) if self.affinity is None else self.affinity.device
 
+    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = None) -> Any:
+        """Columns of a sketch at the points of this kernel, (N, n_columns), where the kernel computes."""
+        return sketch.matrix(self.shape[0], n_columns, first_column=first_column, device=self.device, dtype=dtype)
+
+    def positions(self, numbers: IntArray) -> IntArray:
+        """Where the given samples are among the rows of this kernel; they may lie in another order on a cluster."""
+        return numbers
+
+    def arranged(self, V: Any) -> Any:
+        """A block in the order of the samples as one in that of this kernel's rows, which is the same but there."""
+        return V
+
+    def restored(self, V: Any) -> Any:
+        """A block in the order of this kernel's rows as one in that of the samples."""
+        return V
+
     def weigh_rows(self, Y: FloatArray) -> FloatArray:
         """``diag(w) Y`` in the kernel's dtype."""
         if self.row_weight is None:
@@ -211,7 +228,7 @@ class HeatKernel(Operator):
         assert self.scaling is not None
         rows, log_scale = self.affinity.rows(X)
         degrees = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
-        _refuse_alone(degrees, first)
+        refuse_alone(degrees, first)
         sums = np.asarray(rows @ self.scaling.reference, dtype=np.float64).ravel()
         return self.scaling.extend(degrees, sums, log_scale), rows
 
@@ -224,11 +241,11 @@ class HeatKernel(Operator):
         assert self.scaling is not None
         products, log_scale = self.affinity.row_products(X, columns)
         degrees, sums = products[:, :2].astype(np.float64).T
-        _refuse_alone(degrees, first)
+        refuse_alone(degrees, first)
         return self.scaling.extend(degrees, sums, log_scale), products[:, 2:]
 
 
-def _refuse_alone(degrees: FloatArray, first: int) -> None:
+def refuse_alone(degrees: FloatArray, first: int) -> None:
     """Refuse new points, numbered from `first`, that have no affinity to any training point."""
     empty = np.flatnonzero(degrees <= 0)
     if len(empty):

@@ -34,6 +34,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray, IntArray
+from .blocks import double, gathered, is_banded, settled, stacked
 from .operators import Operator
 from .progress import task
 
@@ -45,6 +46,25 @@ _TOLERANCE_ULPS = 64
 _ANDERSON_DEPTH = 5
 # Where no scaling exists the iteration runs off to infinity: beyond this logarithm it is given up.
 _LARGEST_LOG = 500.0
+
+
+@dataclass(frozen=True)
+class LeftFactor:
+    """The factor of a point's kernel row k(x, .) on its way to the embedding, row weight included.
+
+    It is ``constant * (sum_j k_j)^-degree_exponent * (sum_j k_j reference_j)^-reference_exponent``.
+    """
+
+    constant: float
+    degree_exponent: float
+    reference_exponent: float
+
+    def __call__(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray) -> FloatArray:
+        """The factors of rows, shape (m,), from their sums; see `Scaling.extend`."""
+        homogeneity = 1.0 - self.degree_exponent - self.reference_exponent
+        factor: FloatArray = self.constant * np.exp(homogeneity * log_scale)
+        left: FloatArray = factor * degrees**-self.degree_exponent * sums**-self.reference_exponent
+        return left
 
 
 @dataclass(frozen=True)
@@ -73,9 +93,8 @@ class Scaling:
     n_iter: int
     residual: float
     converged: bool
-    # The factor of a point's kernel row k(x, .) on its way to the embedding, row weight included:
-    # constant * (sum_j k_j)^-degree_exponent * (sum_j k_j reference_j)^-reference_exponent.
-    # `left` holds it for the training points, so that new points which are training points land on them exactly.
+    # `left` holds the `LeftFactor` of the training points, so that new points which are training points land on them
+    # exactly; the others make it for new ones.
     left: FloatArray
     reference: FloatArray
     reference_exponent: float
@@ -99,6 +118,13 @@ class Scaling:
             reference=back(self.reference),
         )
 
+    def settled(self) -> Scaling:
+        """The same, with what lies on workers computed there."""
+        arrays = {name: value for name, value in vars(self).items() if is_banded(value)}
+        if not arrays:
+            return self
+        return replace(self, **dict(zip(arrays, settled(*arrays.values()), strict=True)))
+
     def extend(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray) -> FloatArray:
         """Left factor of the kernel rows of new points, row weight included, shape (m,).
 
@@ -109,10 +135,12 @@ class Scaling:
         log_scale : ndarray of shape (m,)
             The kernel is ``exp(log_scale)`` times the rows that were summed.
         """
-        homogeneity = 1.0 - self.degree_exponent - self.reference_exponent
-        factor: FloatArray = self.constant * np.exp(homogeneity * log_scale)
-        left: FloatArray = factor * degrees**-self.degree_exponent * sums**-self.reference_exponent
-        return left
+        return self.left_factor(degrees, sums, log_scale)
+
+    @property
+    def left_factor(self) -> LeftFactor:
+        """The factor of new points' rows, without anything that is as large as the data."""
+        return LeftFactor(self.constant, self.degree_exponent, self.reference_exponent)
 
 
 @dataclass(frozen=True)
@@ -128,7 +156,7 @@ def symmetric(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scal
     """Algorithm 1 of the paper."""
     alpha = options.alpha
     q = degrees**-alpha
-    v = q * np.asarray(K @ q, dtype=np.float64)  # row sums of K~
+    v = q * double(K @ q)  # row sums of K~
     s = q / np.sqrt(v)
     return Scaling(
         scale=s,
@@ -149,7 +177,7 @@ def stochastic(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Sca
     """The Markov matrix that is similar to Algorithm 1: the same S, rows divided by u."""
     same = symmetric(K, degrees, options)
     u = same.trivial
-    constant = float(same.reference.sum() / (u @ same.scale))  # sqrt(sum v), since u s = q / sqrt(sum v)
+    constant = float(gathered(same.reference.sum() / (u @ same.scale)))  # sqrt(sum v), since u s = q / sqrt(sum v)
     return replace(
         same,
         row_weight=1.0 / u,
@@ -162,16 +190,16 @@ def stochastic(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Sca
 
 def bistochastic(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:
     """Algorithm 2 of the paper."""
-    n = len(degrees)
-    found = _balanced(K, degrees, np.ones(n), options)
-    return replace(found, trivial=np.full(n, n**-0.5))
+    ones = K.ones()
+    found = _balanced(K, degrees, ones, options)
+    return replace(found, trivial=len(degrees) ** -0.5 * ones)
 
 
 def bistochastic_weighted(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:
     """Bistochastic with respect to the weights q^-alpha (Marshall and Coifman)."""
     w = degrees**-options.alpha
     found = _balanced(K, degrees, w, options)
-    constant = float(np.sqrt(w.sum()))
+    constant = float(gathered(np.sqrt(w.sum())))
     u = np.sqrt(w) / constant
     return replace(found, trivial=u, row_weight=1.0 / u, left=constant * found.left, constant=constant)
 
@@ -180,7 +208,7 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
     """``s (K (s w)) = 1``; the trivial vector and the row weight are left to the caller."""
     tol = max(options.tol, _TOLERANCE_ULPS * float(np.finfo(K.dtype).eps))
     s, row_sums, n_iter = sinkhorn(K, w, start=(w * degrees) ** -0.5, tol=tol, max_iter=options.max_iter)
-    residual = float(np.max(np.abs(row_sums - 1.0)))
+    residual = float(gathered(np.abs(row_sums - 1.0).max()))
     _require_range(K.dtype, row_sums, s * np.sqrt(w), s / row_sums)
     if residual > tol:
         warnings.warn(
@@ -208,7 +236,8 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
 
 def _require_range(dtype: np.dtype[Any], *factors: FloatArray) -> None:
     """Refuse a scaling with factors that are no numbers, or none of the kernel's dtype."""
-    if not all(np.abs(factor).max() <= np.finfo(dtype).max for factor in factors):  # nor is NaN
+    largest = [gathered(np.abs(factor).max()) for factor in factors]
+    if not all(size <= np.finfo(dtype).max for size in largest):  # nor is NaN
         raise ValueError(
             f"the affinity cannot be scaled within the range of {dtype}: its entries, or the sums of its rows, are "
             "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."
@@ -249,18 +278,20 @@ def sinkhorn(
 def _sinkhorn(
     K: Operator, weights: FloatArray, x: FloatArray, *, tol: float, max_iter: int, advance: Callable[[int, int], None]
 ) -> tuple[FloatArray, FloatArray, int]:
-    best, best_sums, best_residual = x, np.full(len(x), np.inf), np.inf
-    latest = _Anderson(len(x))
+    x = settled(x)
+    best, best_sums, best_residual = x, np.inf * K.ones(), np.inf
+    latest = _Anderson(x)
     extrapolated, last_residual = False, np.inf
     n_iter = 0
-    while n_iter < max_iter and np.abs(x).max() < _LARGEST_LOG:
+    while n_iter < max_iter and gathered(np.abs(x).max()) < _LARGEST_LOG:
         n_iter += 1
         advance(n_iter, 0)
         s = np.exp(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            row_sums = s * np.asarray(K @ (s * weights), dtype=np.float64)
-        usable = bool(np.isfinite(row_sums).all() and (row_sums > 0).all())  # else the numbers' range was left
-        residual = float(np.max(np.abs(row_sums - 1.0))) if usable else np.inf
+            row_sums = settled(s * double(K @ (s * weights)))
+            found = gathered(np.isfinite(row_sums).all(), (row_sums > 0).all(), np.abs(row_sums - 1.0).max())
+        usable = bool(found[0] and found[1])  # else the numbers' range was left
+        residual = float(found[2]) if usable else np.inf
         if residual < best_residual:
             best, best_sums, best_residual = x, row_sums, residual
         if residual <= tol:
@@ -272,8 +303,8 @@ def _sinkhorn(
         if not usable:
             break
         x, extrapolated = latest.extrapolate(x, -0.5 * np.log(row_sums))
-        last_residual = residual
-        if extrapolated and np.abs(x).max() >= _LARGEST_LOG:
+        x, last_residual = settled(x), residual
+        if extrapolated and gathered(np.abs(x).max()) >= _LARGEST_LOG:
             x, extrapolated = latest.plain(), False
     return np.exp(best), best_sums, n_iter
 
@@ -281,9 +312,9 @@ def _sinkhorn(
 class _Anderson:
     """Extrapolation of an iteration ``x <- x + step`` from its latest steps [4]_."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, x: FloatArray) -> None:
         # Differences of successive x and steps, the latest in the place of the oldest.
-        self._dx, self._df = np.empty((_ANDERSON_DEPTH, n)), np.empty((_ANDERSON_DEPTH, n))
+        self._dx, self._df = (_rows(x) for _ in range(2))
         self._last: tuple[FloatArray, FloatArray] | None = None
         self._count = 0
 
@@ -299,15 +330,21 @@ class _Anderson:
         if last is None:
             return x + step, False
         place = self._count % _ANDERSON_DEPTH
-        np.subtract(x, last[0], out=self._dx[place])
-        np.subtract(step, last[1], out=self._df[place])
+        self._dx[place], self._df[place] = x - last[0], step - last[1]
         self._count += 1
         known = min(self._count, _ANDERSON_DEPTH)
         dx, df = self._dx[:known], self._df[:known]
+        if is_banded(x):
+            dx, df = stacked(dx), stacked(df)
         # The normal equations: with five unknowns they are soon solved, and an inaccurate extrapolation only costs a
         # step.
-        gamma = np.linalg.lstsq(df @ df.T, df @ step, rcond=None)[0]
+        gamma = np.linalg.lstsq(*gathered(df @ df.T, df @ step), rcond=None)[0]
         return x + step - gamma @ dx - gamma @ df, True
+
+
+def _rows(x: FloatArray) -> Any:
+    """Room for a few vectors like x."""
+    return [None] * _ANDERSON_DEPTH if is_banded(x) else np.empty((_ANDERSON_DEPTH, len(x)))
 
 
 # Normalisations by name; one that is added here can be used in every estimator.
@@ -358,11 +395,11 @@ def normalize(
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"normalization={normalization!r} is not known; use one of {tuple(NORMALIZATIONS)}.")
     if degrees is None:
-        degrees = np.asarray(K @ np.ones(K.shape[0]), dtype=np.float64)
-    if not (degrees > 0).all():
-        empty = np.flatnonzero(~(degrees > 0))
+        degrees = double(K @ K.ones())
+    if gathered((~(degrees > 0)).any()):
+        count, first = gathered((~(degrees > 0)).sum(), (degrees > 0).argmin())
         raise ValueError(
-            f"{len(empty)} rows of the affinity are zero (the first is row {empty[0]}), so they cannot be scaled; "
+            f"{count} rows of the affinity are zero (the first is row {first}), so they cannot be scaled; "
             "remove those samples, use float64 or a larger bandwidth, or leave diagonal='auto' so that they keep "
             "themselves."
         )
@@ -371,5 +408,6 @@ def normalize(
         found = NORMALIZATIONS[normalization](K, degrees, options)
     else:
         found = NORMALIZATIONS[normalization](K.reordered(), degrees[K.order], options).in_place_of(K.order)
+    found = found.settled()
     _require_range(K.dtype, found.scale, found.left)
     return found

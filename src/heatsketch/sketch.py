@@ -81,9 +81,14 @@ def sample(n: int, size: int) -> IntArray:
     """At most `size` of the numbers below n in increasing order, pseudo-random but always the same."""
     if n <= size:
         return np.arange(n)
-    numbers = np.arange(n, dtype=np.uint64)
-    keys = philox((numbers & _MASK32, numbers >> np.uint64(32), 0, 0xB), seed=0)[0]
-    return np.sort(np.argpartition(keys, size)[:size])
+    kept, smallest = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
+    for some in chunks(n, 1):  # what is held does not grow with n
+        numbers = np.arange(some.start, some.stop, dtype=np.uint64)
+        words = philox((numbers & _MASK32, numbers >> np.uint64(32), 0, 0xB), seed=0)[0]
+        numbers, keys = np.append(kept, numbers.astype(np.int64)), np.append(smallest, words)
+        first = np.argpartition(keys, size)[:size] if len(keys) > size else np.arange(len(keys))
+        kept, smallest = numbers[first], keys[first]
+    return np.sort(kept)
 
 
 def resolve_seed(random_state: RandomState) -> int:

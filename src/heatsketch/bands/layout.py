@@ -12,9 +12,9 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..extras import optional
 from ..sketch import ArraySketch, Sketch
-from .tasks import Plan, gathered, settled
+from .tasks import Plan, gathered, pick, settled
 
-__all__ = ["BAND", "Layout", "band_sizes", "moved", "pick"]
+__all__ = ["BAND", "Layout", "band_sizes", "moved"]
 
 # Rows of a band: at least so many, so that a task is worth its handling; at most so many, so that a worker holds
 # several; and so many bands as keep hundreds of workers busy. They follow from the number of rows alone: results do
@@ -121,20 +121,6 @@ class Layout:
     def rows_of(self, V: Any, positions: IntArray) -> FloatArray:
         """Some rows of a block in bands, gathered, shape (m, k)."""
         return pick(V, positions)
-
-
-def pick(V: Any, rows: IntArray) -> Any:
-    """Some rows of a Dask array, in any order, gathered; they must be few."""
-    wanted, where = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
-    V = V.rechunk({1: -1}) if V.ndim == 2 else V
-    starts = np.concatenate([[0], np.cumsum(V.chunks[0])])
-    plan = Plan(V)
-    bands = np.searchsorted(starts, wanted, side="right") - 1
-    touched = np.unique(bands)
-    for b in touched:
-        plan.add("pick-rows", int(b), np.take, plan.keys(V)[b], wanted[bands == b] - starts[b], 0)
-    parts = gathered(*plan.parts("pick-rows", [int(b) for b in touched]))
-    return np.concatenate(parts if len(touched) > 1 else [parts])[where.reshape(-1)]
 
 
 def moved(V: Any, sizes: tuple[int, ...], destinations: Any, label: str) -> Any:

@@ -14,12 +14,13 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..extras import optional
 from ..progress import task
 from ..threads import alone
 
-__all__ = ["Parts", "Plan", "current_client", "gathered", "n_workers", "settled"]
+__all__ = ["Parts", "Plan", "current_client", "gathered", "n_workers", "pick", "settled"]
 
 # Objects on the workers, one for each band.
 Parts = list[Any]
@@ -132,11 +133,11 @@ def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
         flat.extend(collection if isinstance(collection, list) else [collection])
     lazy = [item for item in flat if hasattr(item, "__dask_graph__")]
     if lazy:
-        dask = _dask()
-        # What is fused would lose its name and its urgency.
-        with _explained(name), dask.config.set({"optimization.fuse.active": False}):
-            done = iter(dask.persist(*lazy))
-            _wait(lazy := [*done], name)
+        # Tasks that are fused lose their names and their urgency, and one key would stand for different tasks in
+        # different graphs, which confuses the scheduler.
+        with _explained(name):
+            lazy = list(_dask().persist(*lazy, optimize_graph=False))
+            _wait(lazy, name)
         done = iter(lazy)
         flat = [next(done) if hasattr(item, "__dask_graph__") else item for item in flat]
     results = iter(flat)
@@ -146,9 +147,25 @@ def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
 
 def gathered(*collections: Any, name: str = "waiting for the workers") -> Any:
     """Small Dask arrays and parts as arrays and objects of this process; anything else as it is."""
+    if not any(hasattr(item, "__dask_graph__") for item in collections):
+        return collections[0] if len(collections) == 1 else list(collections)
     with _explained(name):
-        out = _dask().compute(*collections)
+        out = _dask().compute(*collections, optimize_graph=False)
     return out[0] if len(out) == 1 else list(out)
+
+
+def pick(V: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of a Dask array, in any order, gathered; they must be few."""
+    wanted, where = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
+    V = V.rechunk({1: -1}) if V.ndim == 2 else V
+    starts = np.concatenate([[0], np.cumsum(V.chunks[0])])
+    plan = Plan(V)
+    bands = np.searchsorted(starts, wanted, side="right") - 1
+    touched = np.unique(bands)
+    for b in touched:
+        plan.add("pick-rows", int(b), np.take, plan.keys(V)[b], wanted[bands == b] - starts[b], 0)
+    parts = gathered(*plan.parts("pick-rows", [int(b) for b in touched]))
+    return np.concatenate(parts if len(touched) > 1 else [parts])[where.reshape(-1)]
 
 
 def _wait(collections: list[Any], name: str) -> None:

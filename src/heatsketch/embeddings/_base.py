@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
-from ..blocks import all_finite, as_numpy, cast, column_ranges, like
+from ..bands.inputs import is_collection
+from ..blocks import all_finite, as_numpy, cast, column_ranges, is_banded, like
 from ..costs import predict
 from ..devices import device_for, find_device, on_device
 from ..diffusion import check_power
@@ -32,6 +33,7 @@ from ..resources import available_memory, size_in_words
 from ..threads import quiet_blas
 from ..tuning import POWER_RULES, ChosenPower, tuned_kernel
 from ._answers import Answers
+from ._bands import Bands, refuse_out
 from ._names import Names
 from ._summary import Summary
 
@@ -44,7 +46,7 @@ _COPIES = 6
 
 
 class HeatEmbedding(
-    Names, Summary, Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+    Names, Summary, Answers, Bands, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
     """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their kernel rows.
 
@@ -75,10 +77,10 @@ class HeatEmbedding(
 
         Parameters
         ----------
-        X : array-like, tensor, sparse matrix, or networkx or igraph graph
+        X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
             Points of shape (n_samples, n_features); a square matrix or a graph if affinity is "precomputed", square
             distances if metric is "precomputed". For a tensor of PyTorch the embedding is one too, and lies where X
-            does.
+            does; for a Dask array or frame it is a Dask array, computed on the cluster that is current.
         y : None
             Ignored.
 
@@ -86,32 +88,39 @@ class HeatEmbedding(
         -------
         self
         """
+        if is_collection(X):
+            return self._fit_bands(X)
         options = replace(self._kernel_options(), device=device_for(X, self.device))
         self._check_common()
         self._check_parameters()
         find_device("cpu" if options.device == "auto" else options.device)  # refuses one that is not there
         names, given = sample_names(X), X
         X = self._validate(X, reset=True)
-        dtype = X.dtype
-        # Powers below 1 reach eigenvalues that float32 does not resolve.
-        computed_in = np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
-        width = self._columns(X.shape[0])
+        width, computed_in = self._columns(X.shape[0]), self._computed_in(X.dtype)
         held = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
         plan = predict(X.shape, computed_in, options, n_components=width, **held)
         plan.require_memory()
         # Products with a matrix that is held are BLAS's own; with graphs the threads are ours.
         graph = plan.n_neighbors is not None or options.cutoff is not None or issparse(X)
         with shown(self.verbose), on_device(), quiet_blas() if graph else nullcontext():
-            if isinstance(self.power, str):
-                kernel, chosen = tuned_kernel(X, options, self.power, computed_in)
-                power = chosen.power
-            else:
-                kernel, chosen, power = build_heat_kernel(X, options, computed_in), None, float(self.power)
-            self._say_kernel(kernel, power, chosen)
-            self._adopt(kernel, power, chosen, dtype)
+            self._fit_kernel(X, options)
         self.embedding_ = like(self.embedding_, given)
         self._sample_names = names
         return self
+
+    def _computed_in(self, dtype: Any) -> Any:
+        """The dtype of the kernel: powers below 1 reach eigenvalues that float32 does not resolve."""
+        return np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
+
+    def _fit_kernel(self, X: Any, options: KernelOptions) -> None:
+        """Make the kernel of checked input, choose its time, and embed."""
+        if isinstance(self.power, str):
+            kernel, chosen = tuned_kernel(X, options, self.power, self._computed_in(X.dtype))
+            power = chosen.power
+        else:
+            kernel, chosen, power = build_heat_kernel(X, options, self._computed_in(X.dtype)), None, float(self.power)
+        self._say_kernel(kernel, power, chosen)
+        self._adopt(kernel, power, chosen, X.dtype)
 
     def _adopt(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> None:
         """Embed the points of a kernel that is there, at a time that is known."""
@@ -142,6 +151,7 @@ class HeatEmbedding(
             After ``set_output(transform="pandas")`` a frame, indexed by the nodes of a graph or as `X` is.
         """
         if out is not None:
+            refuse_out(out if is_collection(X) else None)
             self._check_common()
             self._check_parameters()
             check_out(out, n_rows(X), self._n_embedded(n_rows(X)))
@@ -171,6 +181,8 @@ class HeatEmbedding(
         Y : ndarray of shape (m, n_components)
         """
         check_is_fitted(self)
+        if is_collection(X) or is_banded(self._coefficients):
+            return self._transform_bands(X, out)
         given, X = X, self._validate(X, reset=False)
         if out is None:
             out = np.empty((X.shape[0], self.n_components_), dtype=self._Y.dtype)
@@ -194,7 +206,8 @@ class HeatEmbedding(
         """
         check_is_fitted(self)
         times = self._times(powers)
-        scales = [as_numpy(Y).astype(self._Y.dtype, copy=False) for Y in self._at_powers(times.tolist())]
+        blocks = self._at_powers(times.tolist())
+        scales = [self.kernel_.restored(as_numpy(Y)).astype(self._Y.dtype, copy=False) for Y in blocks]
         for t, Y in zip(times, scales, strict=True):
             self._refuse_collapse(Y, t)
         stacked: FloatArray = like(np.stack(scales), self.embedding_)
@@ -317,7 +330,7 @@ class HeatEmbedding(
 
     def _place(self, kernel: HeatKernel, Z: Any, power: float) -> FloatArray:
         """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``, from wherever they lie."""
-        Y: FloatArray = as_numpy(kernel.place(Z))
+        Y: FloatArray = kernel.restored(as_numpy(kernel.place(Z)))
         self._refuse_collapse(Y, power)
         return Y
 
@@ -376,7 +389,7 @@ class HeatEmbedding(
         assert scaling is not None
         held = affinity.description if affinity is not None else "a given kernel"
         if isinstance(affinity, GaussianAffinity):
-            held += f", bandwidth {np.median(np.asarray(affinity.epsilon)):.4g} ({kernel.bandwidth_rule})"
+            held += f", bandwidth {affinity.typical_epsilon:.4g} ({kernel.bandwidth_rule})"
         balanced = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
         say(
             f"[{type(self).__name__}] {kernel.shape[0]} samples, {kernel.dtype}, {held}; {self.normalization} in "

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Hashable
 from functools import wraps
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import FloatArray
-from ..blocks import as_numpy
+from ..bands.inputs import is_collection
+from ..blocks import as_numpy, gathered, is_banded
 from ..extras import optional
 from ..graphs import is_graph, node_names
 
@@ -82,7 +84,7 @@ class Names:
                 f"{times} samples are called {name!r}, and a dictionary would keep one of them; use to_frame(), or "
                 "make the names unique."
             )
-        return dict(zip(names, as_numpy(self.embedding_).copy(), strict=True))
+        return dict(zip(names, as_numpy(gathered(self.embedding_)).copy(), strict=True))
 
     def to_frame(self) -> Any:
         """The embedding as a pandas frame.
@@ -93,6 +95,8 @@ class Names:
             Its index holds the names of the samples, its columns are called as `get_feature_names_out` says.
         """
         check_is_fitted(self)
+        if is_banded(self.embedding_):
+            return self._as_frame(self.embedding_)
         pandas = optional("pandas", "make a frame")
         index = _as_index(pandas, self._sample_names)
         return pandas.DataFrame(as_numpy(self.embedding_), index=index, columns=self.get_feature_names_out(), copy=True)
@@ -111,6 +115,9 @@ def _with_nodes(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def named(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_collection(X):  # scikit-learn would gather it
+            out = unwrap(method)(self, X, *args, **kwargs)
+            return out if _get_output_config("transform", self)["dense"] == "default" else self._as_frame(out, X)
         out = method(self, X, *args, **kwargs)
         pandas = sys.modules.get("pandas")
         if pandas is not None and isinstance(out, pandas.DataFrame) and is_graph(X):

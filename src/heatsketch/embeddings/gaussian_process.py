@@ -375,7 +375,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
 def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None, first: int, count: int) -> Any:
     """Columns of the sketch, without their part in the exact directions, (N, count), on the kernel's device."""
-    M = sketch.matrix(kernel.shape[0], count, first_column=first, device=kernel.device)
+    M = kernel.sketched(sketch, count, first_column=first)
     if exact is None:
         return M
     Q = exact if kernel.device is None else matching(exact, M)

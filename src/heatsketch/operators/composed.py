@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._typing import FloatArray, IntArray
-from ..blocks import as_numpy, column_norms, like
+from ..blocks import as_numpy, column_norms, is_banded, like
 from ..devices import Device, is_tensor
 from .base import Operator
 from .device import DeviceSparseOperator
@@ -109,6 +109,8 @@ class DeflatedOperator(ComposedOperator):
 
     def _settled(self, V: FloatArray) -> FloatArray:
         """`V` itself where it has no part along u but for rounding, which is cheaper to see than to take out."""
+        if is_banded(V):  # to look would take longer
+            return self.project(V)
         part, whole = as_numpy(abs(self.vector @ V)), column_norms(V)  # of each column
         clean = part <= _PROJECTED_ULPS * np.finfo(self.dtype).eps * whole
         return V if (clean & (whole > _SQUARABLE) & (whole < 1.0 / _SQUARABLE)).all() else self.project(V)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,135 @@ _STRIP = 32
 _COLUMNS = 8
 # Up to this many features differences are formed one by one, which no cancellation can harm and no product beats.
 _DIRECT_FEATURES = 6
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How the exponents of a Gaussian kernel are formed, so that they are accurate enough.
+
+    Attributes
+    ----------
+    kind : str
+        The dtype that points are held in.
+    differences : bool
+        Whether differences are formed one by one, or inner products.
+    dtype : str
+        Of the kernel.
+    """
+
+    kind: str
+    differences: bool
+    dtype: str
+
+    @classmethod
+    def choose(cls, norm: float, steepest: float, n_features: int, dtype: np.dtype[Any]) -> Arithmetic:
+        """The cheapest that is accurate enough.
+
+        Parameters
+        ----------
+        norm : float
+            The largest squared norm of the points, from their centre and in their unit.
+        steepest : float
+            The unit, squared, over the smallest epsilon.
+        n_features : int
+        dtype : dtype of the kernel
+        """
+        spread = 4.0 * norm * steepest
+        kind = products_in(spread, dtype)
+        differences = n_features <= _DIRECT_FEATURES or kind is None
+        if differences:  # relative to a difference, rounding is that of the coordinates
+            close = float(np.finfo(dtype).eps) * spread**0.5 <= EXPONENT_ERROR[dtype]
+            kind = dtype.type if close else np.float64
+        return cls(np.dtype(kind).str, differences, dtype.str)
+
+    def tiles(self, X: FloatArray, centre: FloatArray, unit: float, scales: FloatArray) -> Tiles:
+        """Points as this arithmetic wants them; `scales`, (n,), are the square roots of each point's epsilon."""
+        n, d = X.shape
+        centred = _centred(X, centre, unit)
+        columns = np.zeros((d, n + _COLUMNS), dtype=self.kind)  # a tile at the edge may read a little further
+        columns[:, :n] = centred.T
+        return Tiles(
+            centred[: 0 if self.differences else n].astype(self.kind),
+            columns,
+            np.einsum("ij,ij->i", centred, centred).astype(self.kind),
+            (unit / scales).astype(self.dtype),
+        )
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Points of which tiles of the kernel are formed.
+
+    Attributes
+    ----------
+    points : ndarray of shape (N, d), or (0, d) where differences are formed
+    columns : ndarray of shape (d, N or a little more)
+        The same in columns.
+    norms, scale : ndarrays of shape (N,)
+        Squared norms, and the factors of exponents.
+    """
+
+    points: FloatArray
+    columns: FloatArray
+    norms: FloatArray
+    scale: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.norms)
+
+    def joined(self, other: Tiles) -> Tiles:
+        """These points followed by others."""
+        columns = np.hstack([self.columns[:, : len(self)], other.columns])
+        both = (np.concatenate(part) for part in ((self.points, other.points), (self.norms, other.norms)))
+        points, norms = both
+        return Tiles(points, columns, norms, np.concatenate([self.scale, other.scale]))
+
+    def multiply(
+        self,
+        pairs: IntArray,
+        V: FloatArray,
+        out: FloatArray,
+        scratch: Scratch,
+        *,
+        tile: int = TILE,
+        zero_diagonal: bool = False,
+    ) -> None:
+        """Add the products of some tiles, and of their transposes, with `V` to `out`; both are `padded`.
+
+        Parameters
+        ----------
+        pairs : ndarray of int, shape (p, 4)
+            Top, bottom, left and right of the tiles.
+        V, out : ndarrays of shape (N, k)
+        scratch : Scratch
+        tile : int
+            The largest side of a tile.
+        zero_diagonal : bool
+        """
+        from ..compiled.products import tile_products  # noqa: PLC0415
+
+        P = scratch.array("products", (_STRIP, tile + _COLUMNS), self.columns.dtype)
+        K = scratch.array("kernel", (tile, tile), self.scale.dtype)
+        tile_products(pairs, self.points, self.columns, self.norms, self.scale, zero_diagonal, V, out, P, K)
+
+
+def padded(V: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A block with as many columns, filled up with zeros, as vectors of the compiled product have; and one of zeros."""
+    k = V.shape[1]
+    width = -(-k // _COLUMNS) * _COLUMNS
+    V = np.ascontiguousarray(np.pad(V, ((0, 0), (0, width - k))))
+    return V, np.zeros(V.shape, dtype=V.dtype)
+
+
+def largest_norm(X: FloatArray, centre: FloatArray, unit: float) -> float:
+    """The largest squared norm of points, from their centre and in their unit."""
+    centred = _centred(X, centre, unit)
+    return float(np.einsum("ij,ij->i", centred, centred).max(initial=0.0))
+
+
+def _centred(X: FloatArray, centre: FloatArray, unit: float) -> FloatArray:
+    centred: FloatArray = (np.asarray(X, dtype=np.float64) - centre) / unit
+    return centred
 
 
 class TiledGaussianOperator(Operator):
@@ -67,41 +197,20 @@ class TiledGaussianOperator(Operator):
         self.zero_diagonal, self.tile, self.threads = zero_diagonal, tile, threads
         scales = np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), n)
         unit = float(np.median(scales))  # numbers near 1, whatever the unit of X
-        centred = (np.asarray(X, dtype=np.float64) - central_point(X)) / unit
-        self._scale = (unit / scales).astype(self.dtype)
-        self._choose_arithmetic(centred, float((unit / scales).max()) ** 2)
-
-    def _choose_arithmetic(self, centred: FloatArray, steepest: float) -> None:
-        """Hold the points as the arithmetic that is accurate enough wants them."""
-        n, d = centred.shape
-        norms = np.einsum("ij,ij->i", centred, centred)
-        spread = 4.0 * float(norms.max(initial=0.0)) * steepest
-        kind = products_in(spread, self.dtype)
-        differences = d <= _DIRECT_FEATURES or kind is None
-        if differences:  # relative to a difference, rounding is that of the coordinates
-            close = float(np.finfo(self.dtype).eps) * spread**0.5 <= EXPONENT_ERROR[self.dtype]
-            kind = self.dtype.type if close else np.float64
-        self._columns = np.zeros((d, n + _COLUMNS), dtype=kind)  # a tile at the edge may read a little further
-        self._columns[:, :n] = centred.T
-        self._points = centred[: 0 if differences else n].astype(kind)
-        self._norms = norms.astype(kind)
+        centre = central_point(X)
+        norm = largest_norm(X, centre, unit)
+        steepest = float((unit / scales).max()) ** 2
+        self._tiles = Arithmetic.choose(norm, steepest, X.shape[1], self.dtype).tiles(X, centre, unit, scales)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """K V, tile by tile."""
-        from ..compiled.products import tile_products  # noqa: PLC0415
-
         V = self.check_block(V)
         k = V.shape[1]
-        width = -(-k // _COLUMNS) * _COLUMNS
-        V = np.ascontiguousarray(np.pad(V, ((0, 0), (0, width - k))))
-        out = np.zeros(V.shape, dtype=self.dtype)
+        V, out = padded(V)
         scratch = Scratch()
-        held = self._points, self._columns, self._norms, self._scale, self.zero_diagonal
 
         def multiply(pairs: IntArray) -> None:
-            P = scratch.array("products", (_STRIP, self.tile + _COLUMNS), self._columns.dtype)
-            K = scratch.array("kernel", (self.tile, self.tile), self.dtype)
-            tile_products(pairs, *held, V, out, P, K)
+            self._tiles.multiply(pairs, V, out, scratch, tile=self.tile, zero_diagonal=self.zero_diagonal)
 
         threads = n_threads() if self.threads is None else self.threads
         with workers(threads, blas=False) as share:

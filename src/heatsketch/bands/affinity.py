@@ -1,0 +1,142 @@
+"""The Gaussian affinity of all pairs of points in bands, and the rows of new points."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..affinity import GaussianAffinity
+from ..bandwidth import SELF_TUNING_NEIGHBOR
+from ..kernels import Metric
+from .gaussian import BandedGaussianOperator, GaussianBands
+from .layout import Layout
+from .pairs import joined_sums, kth_of_lists, merged_nearest, nearest_of_pair, row_sums
+from .tasks import Plan, settled
+
+__all__ = ["BandedGaussianAffinity", "local_scales_in_bands"]
+
+
+class BandedGaussianAffinity(GaussianAffinity):
+    """``exp(-d(x, y)^2 / epsilon)`` for all pairs of points in bands.
+
+    Parameters
+    ----------
+    X : Dask array of shape (N, d), in bands
+    epsilon : float, or Dask array of shape (N,) in bands
+    layout : Layout
+    device : str
+        Where workers compute.
+    metric, scale_neighbor, zero_diagonal, dtype, precision
+        As for `GaussianAffinity`.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        epsilon: Any,
+        layout: Layout,
+        *,
+        metric: Metric | None = None,
+        scale_neighbor: int = SELF_TUNING_NEIGHBOR,
+        zero_diagonal: bool = False,
+        dtype: Any = np.float64,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        super().__init__(
+            X,
+            epsilon,
+            metric=metric,
+            scale_neighbor=scale_neighbor,
+            zero_diagonal=zero_diagonal,
+            dtype=dtype,
+            tiled=True,
+            precision=precision,
+        )
+        self.layout = layout
+        self._bands = GaussianBands(X, epsilon, self.metric, zero_diagonal, self.dtype, device, precision, layout)
+        self.description = f"every pair, formed on the fly in {len(layout.sizes)} bands"
+
+    @cached_property
+    def operator(self) -> BandedGaussianOperator:  # type: ignore[override]
+        """``K``."""
+        return BandedGaussianOperator(self._bands)
+
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
+        """Rows of new points are as long as the data, and not held on a cluster; see `row_products`."""
+        raise NotImplementedError("kernel rows of new points are not held on a cluster; use row_products.")
+
+    def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
+        """Rows of the kernel at new points times columns, planned.
+
+        Parameters
+        ----------
+        X : Dask array of shape (m, d), in chunks of rows
+        V : Dask array of shape (N, c), in bands
+
+        Returns
+        -------
+        products : Dask array of shape (m, c), in the chunks of X
+            In units in which the largest entry of each row is 1.
+        log_scale : Dask array of shape (m,)
+            The logarithms of these units.
+        """
+        kernel, held = self._bands.description(), self._bands.held()
+        plan = Plan(X, V, held)
+        local = None
+        if self._bands.local:
+            local = local_scales_in_bands(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor)
+            plan = Plan(X, V, held, local)
+        scales: list[Any] = [None] * len(X.chunks[0]) if local is None else plan.keys(local)
+        for q, queries in enumerate(plan.keys(X)):
+            parts = [
+                plan.add("rows-of-new-points", (q, b), row_sums, queries, band, columns, scales[q], kernel)
+                for b, (band, columns) in enumerate(zip(plan.keys(held), plan.keys(V), strict=True))
+            ]
+            both = plan.add("sum-of-rows", q, joined_sums, parts)
+            plan.add("new-products", (q, 0), _first, both)
+            plan.add("new-scales", q, _second, both)
+        products = plan.array("new-products", X.chunks[0], V.shape[1], np.float64)
+        return products, plan.array("new-scales", X.chunks[0], None, np.float64)
+
+
+def local_scales_in_bands(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> Any:
+    """Squared distance from each row of `X` to its k-th neighbour among those of `Y`, (m,), planned.
+
+    Parameters
+    ----------
+    X : Dask array of shape (m, d), in chunks of rows
+    Y : Dask array of shape (N, d), in bands
+    metric : Metric
+    n_neighbors : int
+        k.
+
+    Returns
+    -------
+    scales : Dask array of shape (m,), in the chunks of X
+    """
+    plan = Plan(X, Y)
+    for q, queries in enumerate(plan.keys(X)):
+        lists = [
+            plan.add("nearest-of-pair", (q, b), nearest_of_pair, queries, band, n_neighbors, metric)
+            for b, band in enumerate(plan.keys(Y))
+        ]
+        merged = plan.add("merge-nearest", q, merged_nearest, lists)
+        plan.add("local-scales", q, kth_of_lists, merged, n_neighbors)
+    return plan.array("local-scales", X.chunks[0], None, np.float64)
+
+
+def settled_scales(X: Any, metric: Metric, n_neighbors: int) -> Any:
+    """The squared local scales of points in bands, (N,), computed."""
+    return settled(local_scales_in_bands(X, X, metric=metric, n_neighbors=n_neighbors), name="measuring scales")
+
+
+def _first(both: tuple[Any, Any]) -> Any:
+    return both[0]
+
+
+def _second(both: tuple[Any, Any]) -> Any:
+    return both[1]

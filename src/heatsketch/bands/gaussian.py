@@ -1,0 +1,197 @@
+"""All pairs, exactly, on a cluster: pairs of bands are tasks, and each is used for both of its blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..kernels import Metric, central_point
+from ..operators.tiled import Arithmetic, largest_norm
+from .layout import Layout, pick
+from .operator import BandedOperator
+from .pairs import between, between_by_metric, between_on_device, prepared, worker_device
+from .tasks import Key, Parts, Plan, gathered, settled
+
+__all__ = ["BandedGaussianOperator", "GaussianBands"]
+
+# Sums that are added up at a time: trees keep what waits on the workers, and the rounding, small.
+_FAN_IN = 4
+# Rows whose median is the centre of the points; those that `central_point` looks at.
+_CENTRE_ROWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianBands:
+    """Points in bands and their kernel ``exp(-d(x, y)^2 / epsilon)``.
+
+    Attributes
+    ----------
+    X : Dask array of shape (N, d), in bands
+    epsilon : float, or Dask array of shape (N,) in bands
+        A number, or squared local scales.
+    metric : Metric
+    zero_diagonal : bool
+    dtype : dtype of the kernel
+    device : str
+        Where workers compute; "auto" takes the GPU of each that has one.
+    precision : str
+    layout : Layout
+    """
+
+    X: Any
+    epsilon: Any
+    metric: Metric
+    zero_diagonal: bool
+    dtype: np.dtype[Any]
+    device: str
+    precision: str
+    layout: Layout
+
+    @property
+    def local(self) -> bool:
+        """Whether each point has a scale of its own."""
+        return np.ndim(self.epsilon) > 0
+
+    @property
+    def compiled(self) -> bool:
+        """Whether tiles are formed by the compiled loops, or by a device: Euclidean distances, diagonal kept."""
+        return self.metric.euclidean and self.metric.name != "sqeuclidean" and not self.zero_diagonal
+
+    def description(self) -> dict[str, Any]:
+        """What tasks must know of the kernel."""
+        return {
+            "metric": self.metric,
+            "epsilon": None if self.local else float(self.epsilon),
+            "zero_diagonal": self.zero_diagonal,
+            "dtype": self.dtype.str,
+            "device": self.device,
+            "precision": self.precision,
+        }
+
+    def held(self) -> Parts:
+        """The points of each band and their local scales, or None, as tasks take them."""
+        plan = Plan(self.X, self.epsilon) if self.local else Plan(self.X)
+        scales: list[Any] = plan.keys(self.epsilon) if self.local else [None] * len(self.layout.sizes)
+        for b, key in enumerate(plan.keys(self.X)):
+            plan.add("points", b, _pair, key, scales[b])
+        return plan.parts("points", range(len(self.layout.sizes)))
+
+    def tiles(self) -> Parts:
+        """The points of each band as tiles are formed from them, by the arithmetic that is accurate for all."""
+        n, d = self.X.shape
+        centre = central_point(pick(self.X, np.arange(0, n, max(1, n // _CENTRE_ROWS))))
+        unit, steepest = self._unit()
+        plan = Plan(self.X)
+        for b, key in enumerate(plan.keys(self.X)):
+            plan.add("norms", b, largest_norm, key, centre, unit)
+        bands = range(len(self.layout.sizes))
+        norm = float(np.max(gathered(*plan.parts("norms", bands))))
+        arithmetic = Arithmetic.choose(norm, steepest, d, self.dtype)
+        plan = Plan(self.X, self.epsilon) if self.local else Plan(self.X)
+        scales: list[Any] = plan.keys(self.epsilon) if self.local else [float(self.epsilon)] * len(bands)
+        for b, key in enumerate(plan.keys(self.X)):
+            plan.add("tile-points", b, prepared, key, centre, unit, scales[b], arithmetic)
+        return plan.parts("tile-points", bands)
+
+    def _unit(self) -> tuple[float, float]:
+        """A length near which the scales of the points lie, and how much steeper the kernel is at the smallest."""
+        if not self.local:
+            return float(np.sqrt(self.epsilon)), 1.0
+        n = self.X.shape[0]
+        unit = float(np.sqrt(np.median(pick(self.epsilon, np.arange(0, n, max(1, n // 1000))))))
+        return unit, unit**2 / float(gathered(self.epsilon.min()))
+
+
+class BandedGaussianOperator(BandedOperator):
+    """Products with ``exp(-d(x, y)^2 / epsilon)`` for all pairs of points in bands.
+
+    Each pair of bands is a task, which forms the kernel between them tile by tile and gives the products with both of
+    its blocks. They are taken along a curve that stays within small squares of the plane of pairs, and added up as
+    trees, so that what waits to be added is a few times a block, whatever the number of bands.
+
+    Parameters
+    ----------
+    bands : GaussianBands
+    """
+
+    def __init__(self, bands: GaussianBands) -> None:
+        n = bands.layout.n_samples
+        self.layout, self.shape, self.dtype = bands.layout, (n, n), bands.dtype
+        device = worker_devices(bands.device) if bands.compiled else "cpu"
+        self._kernel: dict[str, Any] | None = None
+        if device != "cpu" or not bands.compiled:
+            self._kernel = bands.description() | {"device": device}
+        self._between = between_on_device if device != "cpu" else between_by_metric
+        self._points = settled(bands.tiles() if self._kernel is None else bands.held(), name="laying points out")
+
+    def matmat(self, V: Any) -> Any:
+        """K V, pair of bands by pair of bands."""
+        V = self.asblock(V)
+        return settled(self._product(V), name="multiplying bands")
+
+    def _product(self, V: Any) -> Any:
+        plan = Plan(V, self._points)
+        blocks, points = plan.keys(V), plan.keys(self._points)
+        n_bands = len(points)
+        shared = () if self._kernel is None else (self._kernel,)
+        function: Any = between if self._kernel is None else self._between
+        halves: dict[tuple[int, int], Key] = {}
+        for i in range(n_bands):
+            for j in range(i, n_bands):
+                there = (points[j], blocks[i], blocks[j]) if i != j else (None, blocks[i], None)
+                key = plan.add("kernel-tile", (i, j), function, points[i], *there, *shared, urgency=-_curve(i, j))
+                halves[i, j] = plan.add("half-of-tile", (i, j, 0), _half, key, 0, urgency=1)
+                if i != j:
+                    halves[j, i] = plan.add("half-of-tile", (i, j, 1), _half, key, 1, urgency=1)
+        for i in range(n_bands):
+            _add_up(plan, i, [halves[i, j] for j in range(n_bands)])
+        return plan.array("kernel-product", self.layout.sizes, V.shape[1], self.dtype)
+
+
+def _add_up(plan: Plan, band: int, parts: list[Key]) -> None:
+    """Tasks that add up the parts of a band as a tree; the last is the band's product."""
+    for level in count():
+        groups = [parts[at : at + _FAN_IN] for at in range(0, len(parts), _FAN_IN)]
+        if len(groups) == 1:
+            plan.add("kernel-product", (band, 0), total, groups[0], urgency=1)
+            return
+        parts = [plan.add("sum-of-tiles", (band, level, g), total, group, urgency=1) for g, group in enumerate(groups)]
+
+
+def total(parts: list[FloatArray]) -> FloatArray:
+    """The sum of a few arrays, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    out = parts[0] + parts[1]
+    for part in parts[2:]:
+        out += part
+    return out
+
+
+def worker_devices(wanted: str) -> str:
+    """Where the workers compute: "cuda" if nothing else is wanted and all of them have a GPU."""
+    if wanted != "auto":
+        return wanted
+    plan = Plan()
+    plan.add("look-for-a-gpu", 0, worker_device, wanted)
+    return str(gathered(*plan.parts("look-for-a-gpu", [0])))
+
+
+def _curve(i: int, j: int) -> int:
+    """The place of a pair of bands on the curve of Morton, which fills squares one after another; from 1."""
+    place = 0
+    for bit in range(max(i, j).bit_length()):
+        place |= ((i >> bit & 1) << 2 * bit + 1) | ((j >> bit & 1) << 2 * bit)
+    return place + 1
+
+
+def _half(product: tuple[FloatArray, FloatArray | None], which: int) -> FloatArray | None:
+    return product[which]
+
+
+def _pair(X: FloatArray, scales: Any) -> tuple[FloatArray, Any]:
+    return X, scales

@@ -1,0 +1,87 @@
+"""From points on a cluster and options to the heat kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..affinity import GaussianAffinity
+from ..bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from ..blocks import rows_of
+from ..choice import AUTO_NEIGHBORS, worth_every_pair
+from ..inputs import KernelOptions
+from ..kernels import no_distance
+from ..sketch import sample
+from .affinity import BandedGaussianAffinity, local_scales_in_bands, settled_scales
+from .layout import Layout, band_sizes
+from .tasks import gathered, n_workers, settled
+
+__all__ = ["build_banded_affinity", "neighbors_on_cluster"]
+
+# Points whose distances to all others set the bandwidth by the rule "neighbor".
+_SAMPLE = 1000
+
+
+def neighbors_on_cluster(shape: tuple[int, ...], options: KernelOptions) -> int | None:
+    """How many neighbours are kept of points on a cluster; None for every pair."""
+    wanted = options.n_neighbors
+    if wanted == "auto":
+        quick = options.measure.euclidean and worth_every_pair(shape, n_workers())
+        return None if quick else AUTO_NEIGHBORS
+    return None if wanted is None or int(wanted) >= shape[0] - 1 else int(wanted)
+
+
+def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[GaussianAffinity, str]:
+    """The affinity of points on a cluster, and the rule by which its bandwidth was chosen.
+
+    Parameters
+    ----------
+    X : Dask array of shape (N, d), in chunks of rows
+    options : KernelOptions
+    dtype : dtype of the kernel
+    """
+    rule = options.bandwidth if isinstance(options.bandwidth, str) else "given"
+    rule = "neighbor" if rule == "auto" else rule
+    n_neighbors = neighbors_on_cluster(X.shape, options)
+    common: dict[str, Any] = {
+        "metric": options.measure,
+        "scale_neighbor": options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR,
+        "zero_diagonal": options.diagonal == "zero",
+        "dtype": dtype,
+    }
+    if n_neighbors is not None:
+        from .neighbor_affinity import banded_neighbor_affinity  # noqa: PLC0415
+
+        bandwidth = options.bandwidth if rule == "given" else rule
+        if rule in ("median", "slope"):
+            bandwidth, _ = bandwidth_by_rule(X, rule, options.measure)
+        affinity, _ = banded_neighbor_affinity(
+            X, n_neighbors, bandwidth=bandwidth, bandwidth_neighbor=options.bandwidth_neighbor, **common
+        )
+        return affinity, rule
+    layout = Layout(band_sizes(X.shape[0]), X.chunks[0])
+    points = settled(layout.arranged(X), name="laying points out")
+    epsilon = _bandwidth(points, rule, options)
+    others = {"device": options.device, "precision": options.precision}
+    return BandedGaussianAffinity(points, epsilon, layout, **common, **others), rule
+
+
+def _bandwidth(X: Any, rule: str, options: KernelOptions) -> Any:
+    """Epsilon, or the squared local scales of all points in bands."""
+    metric = options.measure
+    if rule == "given":
+        return options.bandwidth
+    if rule == "self-tuning":
+        return settled_scales(X, metric, options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR)
+    if rule != "neighbor":
+        return bandwidth_by_rule(X, rule, metric)[0]
+    from dask.array import from_array  # noqa: PLC0415
+
+    some = from_array(rows_of(X, sample(X.shape[0], _SAMPLE)), chunks=(-1, -1))
+    k = options.bandwidth_neighbor or NEIGHBOR
+    scales = np.asarray(gathered(local_scales_in_bands(some, X, metric=metric, n_neighbors=k)))
+    if not scales.any():
+        raise no_distance(X.shape[0])
+    return median_scale(scales)
+

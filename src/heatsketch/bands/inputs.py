@@ -1,0 +1,93 @@
+"""Dask arrays and frames as users give them: checked before any work, with what is not there on a cluster refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..blocks import is_banded
+from ..extras import optional
+from ..inputs import KernelOptions
+from .tasks import Plan, gathered
+
+__all__ = ["as_points", "is_collection", "probe_of", "refuse_on_cluster", "require_finite"]
+
+
+def is_collection(X: Any) -> bool:
+    """Whether something is an array or a frame of Dask."""
+    return hasattr(X, "__dask_graph__") and (hasattr(X, "chunks") or hasattr(X, "npartitions"))
+
+
+def as_points(X: Any) -> Any:
+    """A Dask array or frame as a Dask array of known shape, in chunks of rows, not computed; in a float dtype."""
+    if hasattr(X, "to_dask_array"):
+        X = X.to_dask_array(lengths=True)
+    if not is_banded(X):
+        raise TypeError(f"X is a {type(X).__name__}; of Dask's collections, arrays and frames are taken.")
+    if X.ndim != 2:
+        raise ValueError(
+            f"X is a Dask array of {X.ndim} dimensions; it must have 2: a row for each sample. Reshape your data."
+        )
+    if not isinstance(X._meta, np.ndarray):
+        raise TypeError(
+            f"X is a Dask array of {type(X._meta).__module__} arrays; give one of NumPy arrays, for example by "
+            "X.map_blocks(lambda chunk: chunk.toarray()), or a sparse matrix in memory."
+        )
+    if np.isnan(X.shape[0]):
+        X = X.compute_chunk_sizes()
+    empty = [size for size in X.chunks[0] if size == 0]
+    rows = tuple(size for size in X.chunks[0] if size) if empty else X.chunks[0]
+    X = X.rechunk({0: rows or (0,), 1: -1})
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def probe_of(X: Any) -> Any:
+    """A few rows of zeros with the dtype and the names of X, by which scikit-learn checks what it checks."""
+    if hasattr(X, "to_dask_array"):
+        pandas = optional("pandas", "make a frame")
+        zeros = {name: np.zeros(2, dtype=dtype) for name, dtype in X.dtypes.items() if dtype.kind in "biuf"}
+        missing = [name for name in X.columns if name not in zeros]
+        if missing:
+            raise ValueError(
+                f"columns {missing} of X are not numeric; encode categories or leave these columns out."
+            )
+        return pandas.DataFrame(zeros, columns=X.columns)
+    return np.zeros((min(2, len(X)) if X.ndim == 2 else 2, *X.shape[1:]), dtype=X.dtype)
+
+
+def refuse_on_cluster(options: KernelOptions) -> None:
+    """Refuse options that need a matrix of all pairs in one place, or have no counterpart on a cluster."""
+    for name, value in (("affinity", options.affinity), ("metric", options.metric)):
+        if value == "precomputed":
+            raise ValueError(
+                f"{name}='precomputed' was given with a Dask array; on a cluster kernels are made from points. Give "
+                "points, or the matrix in memory (a sparse one, if it is large)."
+            )
+    if options.cutoff is not None:
+        raise ValueError(
+            f"cutoff={options.cutoff!r} was given with a Dask array; on a cluster every pair is used "
+            "(n_neighbors=None) or neighbours are (n_neighbors=32). Leave cutoff at None."
+        )
+
+
+def require_finite(X: Any) -> None:
+    """Refuse points with NaN or infinity, and say where the first is."""
+    starts = np.concatenate([[0], np.cumsum(X.chunks[0])])
+    plan = Plan(X)
+    for b, key in enumerate(plan.keys(X)):
+        plan.add("check-points", b, first_bad_row, key)
+    found = gathered(*plan.parts("check-points", range(len(X.chunks[0]))))
+    rows = [int(starts[b] + row) for b, row in enumerate(np.atleast_1d(found)) if row >= 0]
+    if rows:
+        raise ValueError(
+            f"Input X contains NaN or infinity, first in row {rows[0]}; leave such rows out or fill them in "
+            "(for example with dask_ml.impute.SimpleImputer)."
+        )
+
+
+def first_bad_row(X: FloatArray) -> int:
+    """The first row with an entry that is no finite number, or -1."""
+    bad = ~np.isfinite(X).all(axis=1)
+    return int(bad.argmax()) if bad.any() else -1

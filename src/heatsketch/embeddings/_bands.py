@@ -1,0 +1,116 @@
+"""Embeddings of Dask arrays and frames: fitted and applied on the cluster that is current, or on threads."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from .._typing import FloatArray
+from ..bands.inputs import as_points, first_bad_row, is_collection, probe_of, refuse_on_cluster, require_finite
+from ..bands.kernel import BandedHeatKernel
+from ..bands.layout import BAND
+from ..bands.tasks import Plan, gathered, settled
+from ..extras import optional
+from ..inputs import KernelOptions, explained
+from ..progress import shown
+
+
+class Bands:
+    """What an embedding does with data on a cluster."""
+
+    embedding_: Any
+    kernel_: Any
+    n_components_: int
+    verbose: bool
+
+    def _fit_bands(self, X: Any) -> Self:
+        """`fit` for a Dask array or frame."""
+        options: KernelOptions = self._kernel_options()  # type: ignore[attr-defined]
+        self._check_common()  # type: ignore[attr-defined]
+        self._check_parameters()  # type: ignore[attr-defined]
+        refuse_on_cluster(options)
+        points = self._check_bands(X, reset=True)
+        if points.shape[0] <= BAND:  # one band, and so one task: not worth a cluster
+            self.fit(gathered(X))  # type: ignore[attr-defined]
+            self.embedding_ = _dask().from_array(np.asarray(self.embedding_), chunks=(points.chunks[0], -1))
+            return self
+        with shown(self.verbose):
+            points = settled(points, name="reading points")
+            require_finite(points)
+            self._fit_kernel(points, options)  # type: ignore[attr-defined]
+        self._sample_names = None
+        return self
+
+    def _transform_bands(self, X: Any, out: FloatArray | None) -> Any:
+        """`transform` for a Dask array or frame, planned; or for an array, by a model that lies on a cluster."""
+        if not is_collection(X):
+            points = self._validate(X, reset=False)  # type: ignore[attr-defined]
+            with shown(self.verbose):
+                return self.kernel_.at_new_points(points, self._coefficients, out)
+        refuse_out(out)
+        points = _checked(self._check_bands(X, reset=False))
+        if isinstance(self.kernel_, BandedHeatKernel):
+            return self.kernel_.at_new_points(points, self._coefficients)
+        plan = Plan(points)
+        model = plan.add("fitted-model", 0, _itself, self)
+        for b, key in enumerate(plan.keys(points)):
+            plan.add("place-new-points", (b, 0), _transform, model, key)
+        return plan.array("place-new-points", points.chunks[0], self.n_components_, self._coefficients.dtype)
+
+    def _check_bands(self, X: Any, *, reset: bool) -> Any:
+        """A Dask array or frame as points in chunks of rows, with what scikit-learn checks checked."""
+        least = 2 if reset else 1
+        points = as_points(X)
+        if points.shape[0] < least:
+            raise ValueError(f"X has {points.shape[0]} sample(s), and at least {least} are needed.")
+        with explained():
+            validate_data(self, probe_of(X), reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=1)
+        return points
+
+    def _as_frame(self, Y: Any, X: Any = None) -> Any:
+        """An embedding on a cluster as a Dask frame, with the index of X if that is one."""
+        frames = optional("dask.dataframe", "make a frame on a cluster", "dask")
+        names = self.get_feature_names_out()  # type: ignore[attr-defined]
+        return frames.from_dask_array(Y, columns=list(names), index=getattr(X, "index", None))
+
+
+def refuse_out(out: Any) -> None:
+    """Refuse an array to write to: what lies on a cluster is stored by Dask."""
+    if out is not None:
+        raise ValueError(
+            "out was given with a Dask array; the embedding stays on the cluster. Store it with its own methods, such "
+            "as to_zarr or to_hdf5, or dask.array.store."
+        )
+
+
+def _dask() -> Any:
+    return optional("dask.array", "compute on a cluster", "dask")
+
+
+def _checked(points: Any) -> Any:
+    """New points that are refused, when they are computed, where they are not finite."""
+    plan = Plan(points)
+    starts = np.concatenate([[0], np.cumsum(points.chunks[0])])
+    for b, key in enumerate(plan.keys(points)):
+        plan.add("check-points", (b, 0), _require_finite, key, int(starts[b]))
+    return plan.array("check-points", points.chunks[0], points.shape[1], points.dtype)
+
+
+def _require_finite(X: FloatArray, start: int) -> FloatArray:
+    row = first_bad_row(X)
+    if row >= 0:
+        raise ValueError(
+            f"Input X contains NaN or infinity, first in row {start + row}; leave such rows out or fill them in."
+        )
+    return X
+
+
+def _itself(model: Any) -> Any:
+    return model
+
+
+def _transform(model: Any, X: FloatArray) -> FloatArray:
+    placed: FloatArray = model.kernel_.at_new_points(X, model._coefficients)
+    return placed
