@@ -288,7 +288,7 @@ def _sinkhorn(
         advance(n_iter, 0)
         s = np.exp(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            row_sums = settled(s * double(K @ (s * weights)))
+            row_sums = s * double(K @ (s * weights))
             found = gathered(np.isfinite(row_sums).all(), (row_sums > 0).all(), np.abs(row_sums - 1.0).max())
         usable = bool(found[0] and found[1])  # else the numbers' range was left
         residual = float(found[2]) if usable else np.inf

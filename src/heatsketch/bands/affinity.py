@@ -84,7 +84,7 @@ class BandedGaussianAffinity(GaussianAffinity):
         log_scale : Dask array of shape (m,)
             The logarithms of these units.
         """
-        kernel, held = self._bands.description(), self._bands.held()
+        kernel, held = self._bands.kernel(), self._bands.held()
         plan = Plan(X, V, held)
         local = None
         if self._bands.local:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..kernels import Metric, central_point
 from ..operators.tiled import Arithmetic, largest_norm
 from .layout import Layout, pick
 from .operator import BandedOperator
-from .pairs import between, between_by_metric, between_on_device, prepared, worker_device
+from .pairs import PairKernel, between
 from .tasks import Key, Parts, Plan, gathered, settled
 
 __all__ = ["BandedGaussianOperator", "GaussianBands"]
@@ -61,17 +61,6 @@ class GaussianBands:
         """Whether tiles are formed by the compiled loops, or by a device: Euclidean distances, diagonal kept."""
         return self.metric.euclidean and self.metric.name != "sqeuclidean" and not self.zero_diagonal
 
-    def description(self) -> dict[str, Any]:
-        """What tasks must know of the kernel."""
-        return {
-            "metric": self.metric,
-            "epsilon": None if self.local else float(self.epsilon),
-            "zero_diagonal": self.zero_diagonal,
-            "dtype": self.dtype.str,
-            "device": self.device,
-            "precision": self.precision,
-        }
-
     def held(self) -> Parts:
         """The points of each band and their local scales, or None, as tasks take them."""
         plan = Plan(self.X, self.epsilon) if self.local else Plan(self.X)
@@ -80,22 +69,24 @@ class GaussianBands:
             plan.add("points", b, _pair, key, scales[b])
         return plan.parts("points", range(len(self.layout.sizes)))
 
-    def tiles(self) -> Parts:
-        """The points of each band as tiles are formed from them, by the arithmetic that is accurate for all."""
+    def kernel(self) -> PairKernel:
+        """What tasks must know of the kernel, without how tiles are formed."""
+        epsilon = None if self.local else float(self.epsilon)
+        return PairKernel(self.metric, epsilon, self.zero_diagonal, self.dtype.str, self.device, self.precision)
+
+    def tiled_kernel(self) -> PairKernel:
+        """The same with the arithmetic that is accurate for all tiles."""
+        if not self.compiled:
+            return self.kernel()
         n, d = self.X.shape
         centre = central_point(pick(self.X, np.arange(0, n, max(1, n // _CENTRE_ROWS))))
         unit, steepest = self._unit()
         plan = Plan(self.X)
         for b, key in enumerate(plan.keys(self.X)):
             plan.add("norms", b, largest_norm, key, centre, unit)
-        bands = range(len(self.layout.sizes))
-        norm = float(np.max(gathered(*plan.parts("norms", bands))))
+        norm = float(np.max(gathered(*plan.parts("norms", range(len(self.layout.sizes))))))
         arithmetic = Arithmetic.choose(norm, steepest, d, self.dtype)
-        plan = Plan(self.X, self.epsilon) if self.local else Plan(self.X)
-        scales: list[Any] = plan.keys(self.epsilon) if self.local else [float(self.epsilon)] * len(bands)
-        for b, key in enumerate(plan.keys(self.X)):
-            plan.add("tile-points", b, prepared, key, centre, unit, scales[b], arithmetic)
-        return plan.parts("tile-points", bands)
+        return replace(self.kernel(), arithmetic=arithmetic, centre=centre, unit=unit)
 
     def _unit(self) -> tuple[float, float]:
         """A length near which the scales of the points lie, and how much steeper the kernel is at the smallest."""
@@ -121,12 +112,7 @@ class BandedGaussianOperator(BandedOperator):
     def __init__(self, bands: GaussianBands) -> None:
         n = bands.layout.n_samples
         self.layout, self.shape, self.dtype = bands.layout, (n, n), bands.dtype
-        device = worker_devices(bands.device) if bands.compiled else "cpu"
-        self._kernel: dict[str, Any] | None = None
-        if device != "cpu" or not bands.compiled:
-            self._kernel = bands.description() | {"device": device}
-        self._between = between_on_device if device != "cpu" else between_by_metric
-        self._points = settled(bands.tiles() if self._kernel is None else bands.held(), name="laying points out")
+        self._points, self._kernel = settled(bands.held(), name="laying points out"), bands.tiled_kernel()
 
     def matmat(self, V: Any) -> Any:
         """K V, pair of bands by pair of bands."""
@@ -136,14 +122,12 @@ class BandedGaussianOperator(BandedOperator):
     def _product(self, V: Any) -> Any:
         plan = Plan(V, self._points)
         blocks, points = plan.keys(V), plan.keys(self._points)
-        n_bands = len(points)
-        shared = () if self._kernel is None else (self._kernel,)
-        function: Any = between if self._kernel is None else self._between
+        n_bands, kernel = len(points), self._kernel
         halves: dict[tuple[int, int], Key] = {}
         for i in range(n_bands):
             for j in range(i, n_bands):
                 there = (points[j], blocks[i], blocks[j]) if i != j else (None, blocks[i], None)
-                key = plan.add("kernel-tile", (i, j), function, points[i], *there, *shared, urgency=-_curve(i, j))
+                key = plan.add("kernel-tile", (i, j), between, points[i], *there, kernel, urgency=-_curve(i, j))
                 halves[i, j] = plan.add("half-of-tile", (i, j, 0), _half, key, 0, urgency=1)
                 if i != j:
                     halves[j, i] = plan.add("half-of-tile", (i, j, 1), _half, key, 1, urgency=1)
@@ -170,15 +154,6 @@ def total(parts: list[FloatArray]) -> FloatArray:
     for part in parts[2:]:
         out += part
     return out
-
-
-def worker_devices(wanted: str) -> str:
-    """Where the workers compute: "cuda" if nothing else is wanted and all of them have a GPU."""
-    if wanted != "auto":
-        return wanted
-    plan = Plan()
-    plan.add("look-for-a-gpu", 0, worker_device, wanted)
-    return str(gathered(*plan.parts("look-for-a-gpu", [0])))
 
 
 def _curve(i: int, j: int) -> int:

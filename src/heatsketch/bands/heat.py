@@ -63,7 +63,9 @@ def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[G
     layout = Layout(band_sizes(X.shape[0]), X.chunks[0])
     points = settled(layout.arranged(X), name="laying points out")
     epsilon = _bandwidth(points, rule, options)
-    others = {"device": options.device, "precision": options.precision}
+    # To look for GPUs takes workers a while: only where the work is worth it.
+    quick = options.device == "auto" and worth_every_pair(X.shape, n_workers())
+    others = {"device": "cpu" if quick else options.device, "precision": options.precision}
     return BandedGaussianAffinity(points, epsilon, layout, **common, **others), rule
 
 
@@ -84,4 +86,3 @@ def _bandwidth(X: Any, rule: str, options: KernelOptions) -> Any:
     if not scales.any():
         raise no_distance(X.shape[0])
     return median_scale(scales)
-

@@ -50,9 +50,7 @@ def probe_of(X: Any) -> Any:
         zeros = {name: np.zeros(2, dtype=dtype) for name, dtype in X.dtypes.items() if dtype.kind in "biuf"}
         missing = [name for name in X.columns if name not in zeros]
         if missing:
-            raise ValueError(
-                f"columns {missing} of X are not numeric; encode categories or leave these columns out."
-            )
+            raise ValueError(f"columns {missing} of X are not numeric; encode categories or leave these columns out.")
         return pandas.DataFrame(zeros, columns=X.columns)
     return np.zeros((min(2, len(X)) if X.ndim == 2 else 2, *X.shape[1:]), dtype=X.dtype)
 

@@ -6,51 +6,107 @@ tiles, however large a band is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..chunks import chunks
-from ..devices import find_device, has_cuda, on_device
+from ..devices import Device, find_device, has_cuda, on_device
 from ..kernels import Metric, gaussian_affinity, squared_distances
 from ..operators import DeviceGaussianOperator
 from ..operators.tiled import TILE, Arithmetic, Tiles, padded, tournament
 from ..threads import Scratch
 
 __all__ = [
+    "BandPoints",
+    "PairKernel",
     "RowSums",
     "between",
-    "between_by_metric",
-    "between_on_device",
     "joined_sums",
     "kth_of_lists",
     "merged_nearest",
     "nearest_of_pair",
-    "prepared",
     "row_sums",
     "worker_device",
 ]
 
+# The points of a band, (m, d), and their squared local scales, (m,), or None.
+BandPoints = tuple[Any, Any]
 
-def between(A: Tiles, B: Tiles | None, V: FloatArray, W: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+
+@dataclass(frozen=True, eq=False)
+class PairKernel:
+    """What a worker must know of ``exp(-d(x, y)^2 / epsilon)`` to form it between two bands.
+
+    Attributes
+    ----------
+    metric : Metric
+    epsilon : float or None
+        None where points have scales of their own.
+    zero_diagonal : bool
+        Whether points that coincide have no affinity.
+    dtype : str
+    device, precision : str
+        "auto" takes the GPU of a worker that has one.
+    arithmetic : Arithmetic or None
+        How compiled tiles are formed; None where they are not: for other metrics, and without the diagonal.
+    centre : ndarray of shape (d,), or None
+    unit : float
+        Where the points are taken from, and their unit.
+    """
+
+    metric: Metric
+    epsilon: float | None
+    zero_diagonal: bool
+    dtype: str
+    device: str = "cpu"
+    precision: str = "auto"
+    arithmetic: Arithmetic | None = None
+    centre: FloatArray | None = None
+    unit: float = 1.0
+
+    def scales_of(self, band: BandPoints) -> Any:
+        """Squared local scales, or the epsilon of all."""
+        return self.epsilon if band[1] is None else band[1]
+
+    def tiles(self, band: BandPoints) -> Tiles:
+        """A band's points as compiled tiles are formed from them."""
+        assert self.arithmetic is not None
+        assert self.centre is not None
+        roots = np.broadcast_to(np.sqrt(np.asarray(self.scales_of(band), dtype=np.float64)), len(band[0]))
+        return self.arithmetic.tiles(band[0], self.centre, self.unit, roots)
+
+
+def between(
+    A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
+) -> tuple[FloatArray, FloatArray | None]:
     """``K W`` and ``K^T V`` for the kernel K between two bands; for one band (B and W None) its own ``K V``.
 
     Parameters
     ----------
-    A, B : Tiles
-        The points of either band, m and n of them.
+    A, B : tuples
+        Points of a band, (m, d) or (n, d), and their squared local scales, or None.
     V, W : ndarrays of shape (m, k) and (n, k)
+    kernel : PairKernel
 
     Returns
     -------
-    ndarrays of shape (m, k) and (n, k)
+    ndarrays of shape (m, k) and (n, k), or None
     """
+    if kernel.arithmetic is None:
+        return _by_metric(A, B, V, W, kernel)
+    device = worker_device(kernel.device)
+    if device is not None:
+        return _on_device(A, B, V, W, kernel, device)
     m, k = V.shape
     if B is None or W is None:
-        tiles, block, pairs = A, V, _own_pairs(m)
+        tiles, block, pairs = kernel.tiles(A), V, _own_pairs(m)
     else:
-        tiles, block, pairs = A.joined(B), np.concatenate([V, W]), _crossed_pairs(m, len(B))
+        tiles, block = kernel.tiles(A).joined(kernel.tiles(B)), np.concatenate([V, W])
+        pairs = _crossed_pairs(m, len(W))
     block, out = padded(np.ascontiguousarray(block))
     tiles.multiply(pairs, block, out, Scratch())
     return np.ascontiguousarray(out[:m, :k]), None if B is None else np.ascontiguousarray(out[m:, :k])
@@ -69,76 +125,58 @@ def _crossed_pairs(m: int, n: int) -> IntArray:
     return np.column_stack([i, ends[0], m + j, ends[1]]).astype(np.int64)
 
 
-def between_by_metric(
-    A: tuple[Any, Any], B: tuple[Any, Any] | None, V: FloatArray, W: FloatArray | None, kernel: dict[str, Any]
+def _by_metric(
+    A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
 ) -> tuple[FloatArray, FloatArray | None]:
-    """The same for any metric, some rows at a time, and with zeros between points that coincide where that is wanted.
-
-    Parameters
-    ----------
-    A, B : tuples
-        Points (m, d) of a band, and their squared local scales (m,), or None.
-    V, W : ndarrays
-        As for `between`.
-    kernel : dict
-        `metric`, `epsilon`, `zero_diagonal` and `dtype`.
-    """
-    here = A
+    """The same for any metric, some rows at a time, and with zeros between points that coincide where that is wanted."""
     there, right = (A, V) if B is None or W is None else (B, W)
     out = np.empty(V.shape, dtype=V.dtype)
     mirrored = None if B is None else np.zeros(right.shape, dtype=V.dtype)
     for rows in chunks(len(V), there[0].shape[0]):
-        local = None if here[1] is None else here[1][rows]
-        K = _kernel(here[0][rows], there[0], (local, there[1]), kernel)
+        K = _entries((A[0][rows], None if A[1] is None else A[1][rows]), there, kernel)
         out[rows] = K @ right
         if mirrored is not None:
             mirrored += K.T @ V[rows]
     return out, mirrored
 
 
-def _kernel(X: Any, Y: Any, scales: tuple[Any, Any], kernel: dict[str, Any]) -> FloatArray:
-    D2 = squared_distances(X, Y, kernel["metric"])
-    epsilon = kernel["epsilon"]
-    if scales[0] is not None:
-        epsilon = np.sqrt(scales[0])[:, None] * np.sqrt(scales[1])[None, :]
-    coincident = D2 == 0 if kernel["zero_diagonal"] else None
-    K = gaussian_affinity(D2, epsilon, kernel["dtype"])
+def _entries(A: BandPoints, B: BandPoints, kernel: PairKernel) -> FloatArray:
+    """The kernel between the points of A and those of B, (m, n)."""
+    D2 = squared_distances(A[0], B[0], kernel.metric)
+    epsilon: Any = kernel.epsilon
+    if A[1] is not None and B[1] is not None:
+        epsilon = np.sqrt(A[1])[:, None] * np.sqrt(B[1])[None, :]
+    coincident = D2 == 0 if kernel.zero_diagonal else None
+    K = gaussian_affinity(D2, epsilon, kernel.dtype)
     if coincident is not None:
         K[coincident] = 0.0
-    return K.astype(kernel["dtype"], copy=False)
+    return K.astype(kernel.dtype, copy=False)
 
 
-def between_on_device(
-    A: tuple[Any, Any], B: tuple[Any, Any] | None, V: FloatArray, W: FloatArray | None, kernel: dict[str, Any]
+def _on_device(
+    A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel, device: Device
 ) -> tuple[FloatArray, FloatArray | None]:
-    """`between` on the worker's own device; the points are as for `between_by_metric`."""
-    device = find_device(kernel["device"])
-    assert device is not None
-    (X, here), (Y, there) = A, B or A
-    epsilon = kernel["epsilon"]
-    options = {"dtype": kernel["dtype"], "precision": kernel["precision"]}
-
-    def scales(of: Any) -> Any:
-        return epsilon if of is None else of
-
+    """The same on the worker's own device."""
+    options = {"dtype": kernel.dtype, "precision": kernel.precision}
     with on_device():
-        second = DeviceGaussianOperator(Y, scales(there), device, **options)
+        first = DeviceGaussianOperator(A[0], kernel.scales_of(A), device, **options)
         if B is None or W is None:
-            return second.matmat(V), None
-        first = DeviceGaussianOperator(X, scales(here), device, **options)
-        return _unshifted(second.rows(X, scales(here), W)), _unshifted(first.rows(Y, scales(there), V))
+            return first.matmat(V), None
+        second = DeviceGaussianOperator(B[0], kernel.scales_of(B), device, **options)
+        here, there = second.rows(A[0], kernel.scales_of(A), W), first.rows(B[0], kernel.scales_of(B), V)
+    return _unshifted(*here), _unshifted(*there)
 
 
-def _unshifted(found: tuple[FloatArray, FloatArray]) -> FloatArray:
+def _unshifted(products: FloatArray, log_scale: FloatArray) -> FloatArray:
     """Products with rows as they are, from those with rows whose largest entry is 1."""
-    products, log_scale = found
     whole: FloatArray = np.exp(log_scale)[:, None].astype(products.dtype) * products
     return whole
 
 
-def worker_device(wanted: str) -> str:
-    """Where a worker computes: on its own GPU if it has one and nothing else was asked for."""
-    return ("cuda" if has_cuda() else "cpu") if wanted == "auto" else wanted
+@cache
+def worker_device(wanted: str) -> Device | None:
+    """Where a worker computes: on its own GPU if it has one and nothing else was asked for; None for the CPU."""
+    return find_device(("cuda" if has_cuda() else "cpu") if wanted == "auto" else wanted)
 
 
 # Rows of the kernel at new points, summed against columns: the sums, in units in which the largest entry of each row
@@ -146,9 +184,7 @@ def worker_device(wanted: str) -> str:
 RowSums = tuple[FloatArray, FloatArray]
 
 
-def row_sums(
-    Q: Any, band: tuple[Any, Any], columns: FloatArray, local: FloatArray | None, kernel: dict[str, Any]
-) -> RowSums:
+def row_sums(Q: Any, band: BandPoints, columns: FloatArray, local: FloatArray | None, kernel: PairKernel) -> RowSums:
     """The rows of new points against one band, summed.
 
     Parameters
@@ -159,7 +195,7 @@ def row_sums(
     columns : ndarray of shape (n, c)
     local : ndarray of shape (m,), or None
         Squared local scales of the new points.
-    kernel : dict
+    kernel : PairKernel
 
     Returns
     -------
@@ -169,12 +205,12 @@ def row_sums(
     X, scales = band
     sums, log_scale = np.zeros((Q.shape[0], columns.shape[1])), np.zeros(Q.shape[0])
     for rows in chunks(Q.shape[0], X.shape[0]):
-        D2 = squared_distances(Q[rows], X, kernel["metric"])
-        epsilon = kernel["epsilon"]
+        D2 = squared_distances(Q[rows], X, kernel.metric)
+        epsilon: Any = kernel.epsilon
         if scales is not None and local is not None:
             epsilon = np.sqrt(local[rows])[:, None] * np.sqrt(scales)[None, :]
         exponent = D2 / epsilon
-        if kernel["zero_diagonal"]:
+        if kernel.zero_diagonal:
             exponent[D2 == 0] = np.inf
         nearest = exponent.min(axis=1)
         log_scale[rows] = -nearest
@@ -221,9 +257,3 @@ def kth_of_lists(lists: FloatArray, k: int) -> FloatArray:
     """Squared distance to the k-th neighbour from such lists; the farthest where fewer points are apart, (m,)."""
     kth = np.sort(lists[:, :-1], axis=1)[:, k - 1]
     return np.where(np.isfinite(kth), kth, lists[:, -1])
-
-
-def prepared(X: FloatArray, centre: FloatArray, unit: float, scales: Any, arithmetic: Arithmetic) -> Tiles:
-    """A band's points as tiles are formed from them; `scales` are squared local scales (m,), or the epsilon of all."""
-    roots = np.broadcast_to(np.sqrt(np.asarray(scales, dtype=np.float64)), len(X))
-    return arithmetic.tiles(X, centre, unit, roots)

@@ -20,7 +20,7 @@ from ..extras import optional
 from ..progress import task
 from ..threads import alone
 
-__all__ = ["Parts", "Plan", "current_client", "gathered", "n_workers", "pick", "settled"]
+__all__ = ["Parts", "Plan", "current_client", "everywhere", "gathered", "n_workers", "pick", "settled"]
 
 # Objects on the workers, one for each band.
 Parts = list[Any]
@@ -113,6 +113,12 @@ def current_client() -> Any:
         return distributed.client.default_client()
     except ValueError:
         return None
+
+
+def everywhere(value: Any) -> Any:
+    """An object that many tasks take, sent to each worker once; itself where there is no cluster."""
+    client = current_client()
+    return value if client is None else client.scatter(value, broadcast=True, hash=False)
 
 
 def n_workers() -> int:

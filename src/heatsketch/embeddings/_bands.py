@@ -11,7 +11,7 @@ from .._typing import FloatArray
 from ..bands.inputs import as_points, first_bad_row, is_collection, probe_of, refuse_on_cluster, require_finite
 from ..bands.kernel import BandedHeatKernel
 from ..bands.layout import BAND
-from ..bands.tasks import Plan, gathered, settled
+from ..bands.tasks import Plan, everywhere, gathered, settled
 from ..extras import optional
 from ..inputs import KernelOptions, explained
 from ..progress import shown
@@ -54,7 +54,7 @@ class Bands:
         if isinstance(self.kernel_, BandedHeatKernel):
             return self.kernel_.at_new_points(points, self._coefficients)
         plan = Plan(points)
-        model = plan.add("fitted-model", 0, _itself, self)
+        model = everywhere(self)
         for b, key in enumerate(plan.keys(points)):
             plan.add("place-new-points", (b, 0), _transform, model, key)
         return plan.array("place-new-points", points.chunks[0], self.n_components_, self._coefficients.dtype)
@@ -105,10 +105,6 @@ def _require_finite(X: FloatArray, start: int) -> FloatArray:
             f"Input X contains NaN or infinity, first in row {start + row}; leave such rows out or fill them in."
         )
     return X
-
-
-def _itself(model: Any) -> Any:
-    return model
 
 
 def _transform(model: Any, X: FloatArray) -> FloatArray:
