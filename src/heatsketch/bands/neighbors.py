@@ -260,14 +260,15 @@ def _round_trip(a: int, n_bands: int, counts: IntArray | None, *, itself: bool =
 
 
 def _summary(shard: Shard) -> tuple[int, bool, str]:
-    return len(shard.points), shard.vertices.counts is not None, shard.index.method
+    return len(shard.points), shard.vertices.gather is not None, shard.index.method
 
 
 def _multiplicity(vertices: Vertices, n: int, folded: bool) -> FloatArray:
     """How many points each vertex is, (n, 1); no notes at all where all are one in every band."""
     if not folded:
         return np.empty((n, 0))
-    return np.ones((n, 1)) if vertices.counts is None else vertices.counts[:, None]
+    counts = vertices.counts
+    return np.ones((n, 1)) if counts is None else counts[:, None]
 
 
 def _item(pair: tuple[Any, Any], which: int) -> Any:

@@ -18,7 +18,7 @@ from ..kernels import Metric
 from ..neighborhoods import distinct, kth_apart, n_tied, within
 from ..neighbors import BlockedIndex, NeighborIndex, make_index
 
-__all__ = ["Asked", "Lists", "Shard", "Vertices", "ask", "band_of", "merge", "position_in", "reach", "search"]
+__all__ = ["Asked", "Lists", "Shard", "Vertices", "ask", "band_of", "merge", "position_in", "reach", "search", "taken"]
 
 # A box is as far as its points to so much: distances may be rounded in different ways.
 _ROUNDED = 1.0 - 1e-8
@@ -54,21 +54,29 @@ class Vertices:
         The position of each row's vertex.
     first : ndarray of int, shape (U,)
         A row of each vertex.
-    counts : ndarray of float64, shape (U,), or None if no rows coincide
-        Rows of each vertex.
+    gather : csr_array of int8, shape (U, n), or None if no rows coincide
+        Ones that add up the rows of each vertex.
     """
 
     place: IntArray
     first: IntArray
-    counts: FloatArray | None
+    gather: Any = None
 
-    def sums(self, V: FloatArray, positions: IntArray | None = None) -> FloatArray:
-        """Sums over the rows of each vertex, or of some of them, (n, k) -> (U, k)."""
-        if self.counts is None:
-            return V[self.first if positions is None else self.first[positions]]
-        n = len(self.place)
-        gather = sparse.csr_array((np.ones(n, V.dtype), (self.place, np.arange(n))), shape=(len(self.first), n))
-        return np.asarray((gather if positions is None else gather[positions]) @ V)
+    @property
+    def counts(self) -> FloatArray | None:
+        """Rows of each vertex, shape (U,), or None if no rows coincide."""
+        return None if self.gather is None else np.diff(self.gather.indptr).astype(np.float64)
+
+    def taker(self, positions: IntArray | None = None) -> Any:
+        """What `taken` needs for the vertices of all or of some positions."""
+        if self.gather is None:
+            return self.first if positions is None else self.first[positions]
+        return self.gather if positions is None else self.gather[positions]
+
+
+def taken(taker: Any, V: FloatArray) -> FloatArray:
+    """Sums over the rows of each vertex, which are rows of `V` where none coincide, (n, k) -> (U, k)."""
+    return np.take(V, taker, axis=0) if isinstance(taker, np.ndarray) else np.asarray(taker @ V)
 
 
 @dataclass(frozen=True)
@@ -94,9 +102,10 @@ class Shard:
         index = make_index(X if same is None else X[first], metric, kind=kind)
         positions = np.empty(len(first), dtype=np.int64)
         positions[index.order] = np.arange(len(first))
-        counts = None if same is None else np.bincount(places)[index.order].astype(np.float64)
-        first = first[index.order]
-        return cls(Vertices(positions[places], first, counts), X[first], index)
+        places, first, n = positions[places], first[index.order], len(X)
+        ones = np.ones(n, dtype=np.int8)
+        gather = None if same is None else sparse.csr_array((ones, (places, np.arange(n))), shape=(len(first), n))
+        return cls(Vertices(places, first, gather), X[first], index)
 
     @property
     def box(self) -> FloatArray:
