@@ -130,15 +130,17 @@ def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
     flat: list[Any] = []
     for collection in collections:
         flat.extend(collection if isinstance(collection, list) else [collection])
-    lazy = [item for item in flat if hasattr(item, "__dask_graph__")]
-    if lazy:
+    places = [i for i, item in enumerate(flat) if hasattr(item, "__dask_graph__")]
+    # Collections of one kind one after the other: Dask mixes up the results of kinds that alternate.
+    places.sort(key=lambda i: type(flat[i]).__name__)
+    if places:
         dask = _dask()
         # What is fused would lose its name and its urgency.
         with _explained(name), dask.config.set({"optimization.fuse.active": False}):
-            done = iter(dask.persist(*lazy))
-            _wait(lazy := [*done], name)
-        done = iter(lazy)
-        flat = [next(done) if hasattr(item, "__dask_graph__") else item for item in flat]
+            done = list(dask.persist(*(flat[i] for i in places)))
+            _wait(done, name)
+        for i, item in zip(places, done, strict=True):
+            flat[i] = item
     results = iter(flat)
     out = [[next(results) for _ in one] if isinstance(one, list) else next(results) for one in collections]
     return out[0] if len(out) == 1 else out
