@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,8 @@ class HaloOperator(BandedOperator):
     def _halo(self, plan: Plan, values: Any, a: int, take: Callable[..., FloatArray]) -> list[Any]:
         """Keys of what band a needs of others, in the order of its halo, taken where it lies."""
         links, values = plan.keys(self._links), plan.keys(values)
-        return [plan.add("halo", (b, a), take, links[b], values[b], a) for b in np.flatnonzero(self._needed[a]).tolist()]
+        others = np.flatnonzero(self._needed[a]).tolist()
+        return [plan.add("halo", (b, a), take, links[b], values[b], a) for b in others]
 
     def matmat(self, V: Any) -> Any:
         """K V, computed and held on the workers, (N, k) in bands."""
@@ -173,7 +175,7 @@ def _kept_edges(lists: Lists, radii: FloatArray, n_bands: int) -> list[Edges]:
     ends = np.searchsorted(bands[order], np.arange(n_bands + 1))
     return [
         Edges(here[some].astype(np.int32), position_in(ids[some]).astype(np.int32), squared[some])
-        for some in (order[first:last] for first, last in zip(ends[:-1], ends[1:], strict=True))
+        for some in (order[first:last] for first, last in pairwise(ends))
     ]
 
 
@@ -192,7 +194,7 @@ def _block(
     U = len(vertices.first)
     every = np.arange(U)
     inside = own[band]
-    pairs = [(every, numbered(band, every), np.zeros(U))]
+    pairs: list[tuple[Any, ...]] = [(every, numbered(band, every), np.zeros(U))]
     # What a vertex keeps itself comes first: of two that are equal the first stays.
     pairs += [(some.here, numbered(b, some.there), some.squared) for b, some in enumerate(own)]
     pairs.append((inside.there, numbered(band, inside.here), inside.squared))

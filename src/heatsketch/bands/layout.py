@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ class Layout:
 
     def rows_of(self, V: Any, positions: IntArray) -> FloatArray:
         """Some rows of a block in bands, gathered, shape (m, k)."""
-        return pick(V, positions)
+        return np.asarray(pick(V, positions))
 
 
 def pick(V: Any, rows: IntArray) -> Any:
@@ -167,8 +167,7 @@ def _split(rows: FloatArray, destinations: IntArray, starts: IntArray) -> list[t
     order = np.argsort(chunk, kind="stable")
     ends = np.searchsorted(chunk[order], np.arange(len(starts)))
     return [
-        (destinations[some] - starts[c], rows[some])
-        for c, some in enumerate(order[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True))
+        (destinations[some] - starts[c], rows[some]) for c, some in enumerate(order[a:b] for a, b in pairwise(ends))
     ]
 
 

@@ -136,7 +136,7 @@ class BandedNeighborAffinity(GaussianAffinity):
         return dict(self.__dict__)
 
     @property
-    def operator(self) -> HaloOperator:  # type: ignore[override]
+    def operator(self) -> HaloOperator:
         """``K``, sparse, in bands."""
         return self._operator
 
@@ -213,7 +213,9 @@ class BandedNeighborAffinity(GaussianAffinity):
         )
         table = np.array(gathered(counts)).reshape(len(chunks), 2, -1)
         products = self._multiplied(rows, V, table, X.chunks[0])
-        return settled(products.rechunk({0: given}), log_scale.rechunk({0: given}), name="placing new points")  # type: ignore[no-any-return]
+        products, log_scale = products.rechunk({0: given}), log_scale.rechunk({0: given})
+        products, log_scale = settled(products, log_scale, name="placing new points")
+        return products, log_scale
 
     def _multiplied(self, rows: Parts, V: Any, table: IntArray, sizes: tuple[int, ...]) -> Any:
         """Products of new rows, for which only the rows of `V` travel that they meet; `table` says where there are."""
@@ -224,7 +226,8 @@ class BandedNeighborAffinity(GaussianAffinity):
         keys = plan.keys(vertices), plan.keys(V), plan.keys(twins)
         for s, made in enumerate(plan.keys(rows)):
             fetched: list[list[Any]] = [[], []]
-            for kind, (label, fetch, values) in enumerate((("fetch", _fetch, keys[1]), ("twins", _fetch_twins, keys[2]))):
+            kinds = (("fetch", _fetch, keys[1]), ("twins", _fetch_twins, keys[2]))
+            for kind, (label, fetch, values) in enumerate(kinds):
                 for b in np.flatnonzero(table[s, kind]).tolist():
                     wanted = plan.add(f"wanted-{label}", (s, b), _wanted, made, kind, b)
                     fetched[kind].append(plan.add(label, (s, b), fetch, keys[0][b], values[b], wanted))

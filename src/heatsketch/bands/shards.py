@@ -194,7 +194,8 @@ def reach(lists: Lists, points: FloatArray, boxes: list[FloatArray], p: float) -
 def nearest_box(points: FloatArray, boxes: list[FloatArray], p: float | None) -> IntArray:
     """The band that each point is nearest to; any is as good as another where the metric does not tell."""
     distances = np.stack([box_distances(points, box, 2.0 if p is None else p) for box in boxes])
-    return distances.argmin(axis=0)
+    nearest: IntArray = distances.argmin(axis=0)
+    return nearest
 
 
 def ask(

@@ -119,7 +119,7 @@ def n_workers() -> int:
     client = current_client()
     if client is None:
         return int(_dask("dask.system").CPU_COUNT)
-    return max(1, sum(client.nthreads().values()))
+    return max(1, int(sum(client.nthreads().values())))
 
 
 def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
