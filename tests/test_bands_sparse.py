@@ -21,7 +21,7 @@ from heatsketch.bands.neighbors import BandedNeighborhoods  # noqa: E402
 from heatsketch.bands.placement import placed_by_locality, split_space  # noqa: E402
 
 RNG = np.random.default_rng(0)
-N = 2400
+N = 2100
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +126,7 @@ def test_local_data_have_a_small_halo_and_it_is_all_that_moves(monkeypatch):
     assert isinstance(affinity, GaussianAffinity)
     assert 0 < operator.halo_rows < 0.1 * N
     assert affinity.description == (
-        f"8 neighbours (blocks, recall 1.000) in 8 bands, halo {100 * operator.halo_rows / N:.1f}% of the rows"
+        f"8 neighbours (blocks, recall 1.000) in 7 bands, halo {100 * operator.halo_rows / N:.1f}% of the rows"
     )
     moved = []
     take = graph._linked_rows
@@ -156,7 +156,7 @@ def test_placing_by_locality():
     np.testing.assert_array_equal(np.sort(numbers), np.arange(N))
     np.testing.assert_array_equal(points.compute(), X[numbers])
     assert all((np.diff(numbers[a:b]) > 0).all() for a, b in pairwise(starts))
-    assert 0.5 * N / 8 < min(found.sizes) <= max(found.sizes) < 1.6 * N / 8
+    assert 0.5 * N / 7 < min(found.sizes) <= max(found.sizes) < 1.6 * N / 7
     np.testing.assert_array_equal(found.restored(points).compute(), X)
     np.testing.assert_array_equal(found.arranged(da.from_array(X, chunks=(20, 5))).compute(), X[numbers])
     np.testing.assert_array_equal(numbers[found.positions(np.array([5, 77, 5]))], [5, 77, 5])
@@ -190,7 +190,7 @@ def test_a_point_goes_where_it_goes_alone():
 
 
 def test_what_has_no_distances_is_refused():
-    with pytest.raises(ValueError, match="all distances between the 2400 points are zero"):
+    with pytest.raises(ValueError, match="all distances between the 2100 points are zero"):
         banded_neighbor_affinity(da.ones((N, 2), chunks=(500, 2)), 8, Metric())
     X = np.concatenate([np.zeros((N, 2)), RNG.normal(size=(50, 2))])
     found, points = placed_by_locality(da.from_array(X, chunks=(500, 2)))
