@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._typing import FloatArray
 from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedAffinity
-from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from .bands.heat import build_banded_affinity
 from .bands.kernel import BandedHeatKernel
+from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from .blocks import double, gathered, is_banded, settled
 from .choice import choose, choose_device
 from .devices import device_for

@@ -81,14 +81,15 @@ def sample(n: int, size: int) -> IntArray:
     """At most `size` of the numbers below n in increasing order, pseudo-random but always the same."""
     if n <= size:
         return np.arange(n)
-    kept, smallest = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
-    for some in chunks(n, 1):  # what is held does not grow with n
+    chosen = best = np.empty(0, dtype=np.uint64)
+    for some in chunks(n, 1):  # of the keys of all only the smallest are held
         numbers = np.arange(some.start, some.stop, dtype=np.uint64)
-        words = philox((numbers & _MASK32, numbers >> np.uint64(32), 0, 0xB), seed=0)[0]
-        numbers, keys = np.append(kept, numbers.astype(np.int64)), np.append(smallest, words)
-        first = np.argpartition(keys, size)[:size] if len(keys) > size else np.arange(len(keys))
-        kept, smallest = numbers[first], keys[first]
-    return np.sort(kept)
+        keys = philox((numbers & _MASK32, numbers >> np.uint64(32), 0, 0xB), seed=0)[0]
+        chosen, best = np.concatenate([chosen, numbers]), np.concatenate([best, keys])
+        if len(best) > size:
+            first = np.argpartition(best, size)[:size]
+            chosen, best = chosen[first], best[first]
+    return np.sort(chosen).astype(np.int64)
 
 
 def resolve_seed(random_state: RandomState) -> int:

@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 
 from ..affinity import GaussianAffinity
-from ..bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from ..bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from ..blocks import rows_of
 from ..choice import AUTO_NEIGHBORS, worth_every_pair
+from ..extras import optional
 from ..inputs import KernelOptions
 from ..kernels import no_distance
 from ..sketch import sample
 from .affinity import BandedGaussianAffinity, local_scales_in_bands, settled_scales
 from .layout import Layout, band_sizes
+from .neighbor_affinity import banded_neighbor_affinity
 from .tasks import gathered, n_workers, settled
 
 __all__ = ["build_banded_affinity", "neighbors_on_cluster"]
-
-# Points whose distances to all others set the bandwidth by the rule "neighbor".
-_SAMPLE = 1000
 
 
 def neighbors_on_cluster(shape: tuple[int, ...], options: KernelOptions) -> int | None:
@@ -51,8 +50,6 @@ def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[G
         "dtype": dtype,
     }
     if n_neighbors is not None:
-        from .neighbor_affinity import banded_neighbor_affinity  # noqa: PLC0415
-
         bandwidth = options.bandwidth if rule == "given" else rule
         if rule in ("median", "slope"):
             bandwidth, _ = bandwidth_by_rule(X, rule, options.measure)
@@ -78,9 +75,9 @@ def _bandwidth(X: Any, rule: str, options: KernelOptions) -> Any:
         return settled_scales(X, metric, options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR)
     if rule != "neighbor":
         return bandwidth_by_rule(X, rule, metric)[0]
-    from dask.array import from_array  # noqa: PLC0415
-
-    some = from_array(rows_of(X, sample(X.shape[0], _SAMPLE)), chunks=(-1, -1))
+    some = optional("dask.array", "compute on a cluster", "dask").from_array(
+        rows_of(X, sample(X.shape[0], SAMPLE)), chunks=(-1, -1)
+    )
     k = options.bandwidth_neighbor or NEIGHBOR
     scales = np.asarray(gathered(local_scales_in_bands(some, X, metric=metric, n_neighbors=k)))
     if not scales.any():

@@ -126,7 +126,7 @@ def n_workers() -> int:
     client = current_client()
     if client is None:
         return int(_dask("dask.system").CPU_COUNT)
-    return max(1, sum(client.nthreads().values()))
+    return max(1, int(sum(client.nthreads().values())))
 
 
 def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
@@ -137,15 +137,17 @@ def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
     flat: list[Any] = []
     for collection in collections:
         flat.extend(collection if isinstance(collection, list) else [collection])
-    lazy = [item for item in flat if hasattr(item, "__dask_graph__")]
-    if lazy:
+    places = [i for i, item in enumerate(flat) if hasattr(item, "__dask_graph__")]
+    # Collections of one kind one after the other: Dask mixes up the results of kinds that alternate.
+    places.sort(key=lambda i: type(flat[i]).__name__)
+    if places:
         # Tasks that are fused lose their names and their urgency, and one key would stand for different tasks in
         # different graphs, which confuses the scheduler.
         with _explained(name):
-            lazy = list(_dask().persist(*lazy, optimize_graph=False))
-            _wait(lazy, name)
-        done = iter(lazy)
-        flat = [next(done) if hasattr(item, "__dask_graph__") else item for item in flat]
+            done = list(_dask().persist(*(flat[i] for i in places), optimize_graph=False))
+            _wait(done, name)
+        for i, item in zip(places, done, strict=True):
+            flat[i] = item
     results = iter(flat)
     out = [[next(results) for _ in one] if isinstance(one, list) else next(results) for one in collections]
     return out[0] if len(out) == 1 else out
