@@ -12,20 +12,22 @@ from scipy import sparse
 from .._typing import FloatArray, IntArray
 from ..affinity import GaussianAffinity
 from ..bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, median_scale
+from ..extras import optional
 from ..kernels import Metric, squared_distances
 from ..neighborhoods import EDGE, looked_at
+from ..progress import track
 from ..sketch import sample
 from .graph import HaloOperator, banded_graph
-from .layout import Layout, pick
+from .layout import Layout
 from .neighbors import BandedNeighborhoods, Widest
 from .placement import placed_by_locality
 from .shards import Lists, Vertices, band_of, position_in, taken
-from .tasks import Parts, Plan, gathered, settled
+from .tasks import Parts, Plan, gathered, n_workers, pick, settled
 
 __all__ = ["BandedNeighborAffinity", "banded_neighbor_affinity"]
 
-# New points that are placed at a time, and entries of their lists.
-_QUERIES, _LISTED = 4096, 1 << 20
+# New points of a task, entries of their lists, and such tasks for each worker that are planned at a time.
+_QUERIES, _LISTED, _ROUNDS = 4096, 1 << 20, 4
 
 
 def banded_neighbor_affinity(
@@ -193,11 +195,25 @@ class BandedNeighborAffinity(GaussianAffinity):
         log_scale : Dask array of float64, shape (m,)
             The kernel is ``exp(log_scale)`` times the rows that were multiplied.
         """
-        hoods, given = self.neighborhoods, X.chunks[0]
+        given, hoods = X.chunks[0], self.neighborhoods
         length = looked_at(hoods.n_vertices, hoods.n_neighbors, self.scale_neighbor)
         X = X.rechunk({0: _divided(given, max(1, min(_QUERIES, _LISTED // length))), 1: -1})
         V = V.rechunk({0: self.layout.sizes, 1: -1})
-        chunks, lists = range(len(X.chunks[0])), hoods.query(X, self._notes, self.scale_neighbor)
+        # Some at a time: the lists of their neighbours are larger than what comes of them.
+        step = _ROUNDS * n_workers()
+        pieces = [X.blocks[at : at + step] for at in range(0, len(X.chunks[0]), step)]
+        found = [self._some_products(some, V, length) for some in track(pieces, "placing new points", len(pieces))]
+        dask = optional("dask.array", "compute on a cluster", "dask")
+        products, log_scale = (
+            dask.concatenate(parts, axis=0).rechunk({0: given}) for parts in zip(*found, strict=True)
+        )
+        self._latest = None, None
+        return products, log_scale
+
+    def _some_products(self, X: Any, V: Any, length: int) -> tuple[Any, Any]:
+        """`row_products` of some of the new points, looking at so many vertices."""
+        hoods, chunks = self.neighborhoods, range(len(X.chunks[0]))
+        lists = hoods.query(X, self._notes, self.scale_neighbor)
         plan = Plan(X, lists, self._widest)
         neighbor = self.scale_neighbor if np.ndim(self.epsilon) else None
         rule = _Rule(hoods.n_neighbors, neighbor, self.metric, self.zero_diagonal)
@@ -212,16 +228,20 @@ class BandedNeighborAffinity(GaussianAffinity):
             plan.parts("count-needed", chunks),
         )
         table = np.array(gathered(counts)).reshape(len(chunks), 2, -1)
-        products = self._multiplied(rows, V, table, X.chunks[0])
-        products, log_scale = products.rechunk({0: given}), log_scale.rechunk({0: given})
-        products, log_scale = settled(products, log_scale, name="placing new points")
+        products = settled(self._multiplied(rows, V, table, X.chunks[0]), name="placing new points")
         return products, log_scale
+
+    def _multiply_once(self, V: Any) -> Any:
+        """``K V``, remembered for the next of the new points."""
+        if getattr(self, "_latest", (None, None))[0] != V.name:
+            self._latest = V.name, self._operator.matmat(V)
+        return self._latest[1]
 
     def _multiplied(self, rows: Parts, V: Any, table: IntArray, sizes: tuple[int, ...]) -> Any:
         """Products of new rows, for which only the rows of `V` travel that they meet; `table` says where there are."""
         vertices = self.neighborhoods.vertices
         # A new point that is a training point has the row of that point, and its product.
-        twins = self._operator.matmat(V) if table[:, 1].any() else V
+        twins = self._multiply_once(V) if table[:, 1].any() else V
         plan = Plan(rows, vertices, V, twins)
         keys = plan.keys(vertices), plan.keys(V), plan.keys(twins)
         for s, made in enumerate(plan.keys(rows)):

@@ -155,7 +155,7 @@ def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
 
 def gathered(*collections: Any, name: str = "waiting for the workers") -> Any:
     """Small Dask arrays and parts as arrays and objects of this process; anything else as it is."""
-    if not any(hasattr(item, "__dask_graph__") for item in collections):
+    if not any(isinstance(item, list) or hasattr(item, "__dask_graph__") for item in collections):
         return collections[0] if len(collections) == 1 else list(collections)
     with _explained(name):
         out = _dask().compute(*collections, optimize_graph=False)
