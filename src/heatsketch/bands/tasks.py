@@ -20,7 +20,18 @@ from ..extras import optional
 from ..progress import task
 from ..threads import alone
 
-__all__ = ["Parts", "Plan", "current_client", "everywhere", "gathered", "n_workers", "pick", "settled"]
+__all__ = [
+    "Parts",
+    "Plan",
+    "current_client",
+    "everywhere",
+    "gathered",
+    "n_workers",
+    "pick",
+    "settled",
+    "started",
+    "waited_for",
+]
 
 # Objects on the workers, one for each band.
 Parts = list[Any]
@@ -151,6 +162,18 @@ def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
     results = iter(flat)
     out = [[next(results) for _ in one] if isinstance(one, list) else next(results) for one in collections]
     return out[0] if len(out) == 1 else out
+
+
+def started(parts: Parts, *, name: str) -> Parts:
+    """Parts whose computation has begun; `waited_for` waits for its end."""
+    with _explained(name):
+        return list(_dask().persist(*parts, optimize_graph=False))
+
+
+def waited_for(parts: Parts, *, name: str) -> None:
+    """Wait for parts that were `started`; a task that failed raises its error."""
+    with _explained(name):
+        _wait(parts, name)
 
 
 def gathered(*collections: Any, name: str = "waiting for the workers") -> Any:
