@@ -73,6 +73,7 @@ ORDER = [
     "affinity",
     "radius",
     "anderson",
+    "bands.acceleration",
     "normalize",
     "heat_operator",
     "inputs",

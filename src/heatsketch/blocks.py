@@ -7,12 +7,13 @@ computed where it is `settled` or a number of it is asked for.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ._typing import FloatArray, IntArray
-from .bands.tasks import gathered, pick, settled
+from .bands.tasks import gathered, mapped, on_bands, pick, settled, summed
 from .devices import Device, is_tensor
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "column_ranges",
     "double",
     "doubled",
+    "each_band",
     "empty",
     "gathered",
     "in_order",
@@ -33,9 +35,11 @@ __all__ = [
     "matching",
     "orthonormal",
     "rows_of",
+    "rows_scaled",
     "settled",
     "stacked",
     "weighted",
+    "without",
 ]
 
 
@@ -130,6 +134,45 @@ def orthonormal(V: Any) -> Any:
 def rows_of(V: Any, rows: IntArray) -> Any:
     """Some rows of a block; those of a Dask array, which must be few, gathered."""
     return pick(V, rows) if is_banded(V) else V[rows]
+
+
+def rows_scaled(V: Any, factors: Any, *, over: bool = False) -> Any:
+    """``diag(factors) V``; `over` allows to write it over V."""
+    if is_banded(V):
+        return mapped("scale-rows", _rows_scaled, V, factors)
+    if not over:
+        return factors[:, None] * V
+    V *= factors[:, None]
+    return V
+
+
+def _rows_scaled(V: FloatArray, factors: FloatArray) -> FloatArray:
+    scaled: FloatArray = factors[:, None] * V
+    return scaled
+
+
+def without(V: Any, u: Any) -> Any:
+    """``(I - u u^T) V`` for a unit vector u: a block without its part along u."""
+    if is_banded(V):
+        return mapped("project", _without, V, u, summed("parts-along", _along, u, V))
+    out = u[:, None] * -(u @ V)[None, :]
+    out += V
+    return out
+
+
+def _along(u: FloatArray, V: FloatArray) -> FloatArray:
+    return u @ V
+
+
+def _without(V: FloatArray, u: FloatArray, along: FloatArray) -> FloatArray:
+    out = u[:, None] * -along[None, :]
+    out += V
+    return out
+
+
+def each_band(function: Callable[..., Any], *arrays: Any) -> list[Any]:
+    """``function(*arrays)`` for each band of Dask arrays, gathered; a list of one for other arrays."""
+    return on_bands(function, *arrays) if is_banded(arrays[0]) else [function(*arrays)]
 
 
 def stacked(vectors: list[Any]) -> Any:

@@ -35,7 +35,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray, IntArray
 from .anderson import Anderson
-from .blocks import double, gathered, is_banded, settled
+from .bands.acceleration import BandedAnderson
+from .blocks import double, each_band, gathered, is_banded, settled
 from .operators import Operator
 from .progress import task
 
@@ -280,18 +281,18 @@ def _sinkhorn(
 ) -> tuple[FloatArray, FloatArray, int]:
     x = settled(x)
     best, best_sums, best_residual = x, np.inf * K.ones(), np.inf
-    latest = Anderson(x)
+    latest: Any = BandedAnderson() if is_banded(x) else Anderson()
     extrapolated, last_residual = False, np.inf
     n_iter = 0
-    while n_iter < max_iter and gathered(np.abs(x).max()) < _LARGEST_LOG:
+    size = max(each_band(_largest, x))
+    while n_iter < max_iter and size < _LARGEST_LOG:
         n_iter += 1
         advance(n_iter, 0)
         s = np.exp(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             row_sums = s * double(K @ (s * weights))
-            found = gathered(np.isfinite(row_sums).all(), (row_sums > 0).all(), np.abs(row_sums - 1.0).max())
-        usable = bool(found[0] and found[1])  # else the numbers' range was left
-        residual = float(found[2]) if usable else np.inf
+        residual = max(each_band(_residual, row_sums))
+        usable = residual < np.inf  # else the numbers' range was left
         if residual < best_residual:
             best, best_sums, best_residual = x, row_sums, residual
         if residual <= tol:
@@ -299,14 +300,26 @@ def _sinkhorn(
         if extrapolated and not residual <= 2.0 * last_residual:
             # The extrapolation went astray: take the plain step instead, and forget what misled it.
             x, extrapolated = latest.plain(), False
+            size = max(each_band(_largest, x))
             continue
         if not usable:
             break
         x, extrapolated = latest.extrapolate(x, -0.5 * np.log(row_sums))
-        x, last_residual = settled(x), residual
-        if extrapolated and gathered(np.abs(x).max()) >= _LARGEST_LOG:
+        size, last_residual = max(each_band(_largest, x)), residual
+        if extrapolated and size >= _LARGEST_LOG:
             x, extrapolated = latest.plain(), False
+            size = max(each_band(_largest, x))
     return np.exp(best), best_sums, n_iter
+
+
+def _residual(row_sums: FloatArray) -> float:
+    """How far row sums are from 1; infinity where one is no positive number."""
+    usable = np.isfinite(row_sums).all() and (row_sums > 0).all()
+    return float(np.max(np.abs(row_sums - 1.0))) if usable else np.inf
+
+
+def _largest(x: FloatArray) -> float:
+    return float(np.abs(x).max())
 
 
 # Normalisations by name; one that is added here can be used in every estimator.
