@@ -109,6 +109,11 @@ class HaloOperator(BandedOperator):
         self.shape, self.dtype = (layout.n_samples, layout.n_samples), np.dtype(dtype)
         self.halo_rows, self.nnz = int(needed.sum()), nnz
 
+    @property
+    def n_tasks(self) -> int:
+        """Tasks of a product: one for each band, and one for each pair of bands that have neighbours in common."""
+        return int(len(self.layout.sizes) + np.count_nonzero(self._needed))
+
     def bytes_moved(self, n_columns: int = 1) -> int:
         """Bytes that a product with so many columns moves from one band to another."""
         return self.halo_rows * n_columns * self.dtype.itemsize

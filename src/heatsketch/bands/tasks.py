@@ -241,8 +241,7 @@ def summed(label: str, function: Callable[..., Any], *arrays: Any) -> Any:
     """The sum over all bands of ``function(*chunks)``, a small array, planned."""
     plan = Plan(*arrays)
     parts = [
-        plan.add(label, b, function, *chunks)
-        for b, chunks in enumerate(zip(*map(plan.keys, arrays), strict=True))
+        plan.add(label, b, function, *chunks) for b, chunks in enumerate(zip(*map(plan.keys, arrays), strict=True))
     ]
     plan.add(f"sum-of-{label}", 0, _sum, parts)
     return plan.parts(f"sum-of-{label}", [0])[0]
