@@ -2,7 +2,7 @@
 
 From the root of the repository, on a machine with two cores that is otherwise idle::
 
-    python -m benchmarks.cluster                 about a quarter of an hour; results.json and index.md under docs/cluster
+    python -m benchmarks.cluster                 half an hour; results.json and index.md under docs/cluster
     python -m benchmarks.cluster --only speed    a section alone, put beside the others that are there
     python -m benchmarks.cluster --quick         small sizes, to see that it runs
     python -m benchmarks.cluster --page          only write the page again from the results that are there

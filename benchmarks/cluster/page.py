@@ -141,8 +141,8 @@ def _memory(rows: list[Row]) -> str:
         "## Memory of a worker\n\nThe most that either of two workers held beyond what it held before, over making the "
         "kernel of every pair and multiplying by it, and the bound of the model below (its share of the points and "
         "columns, a few squares of bands under way, and the tile in hand). The kernel itself would take "
-        f"{rows[-1]['n'] ** 2 * 8 / 2**30:.0f} GiB. {within} of {len(rows)} are within the bound; the interpreter's own "
-        "memory, some 200 MiB, is not counted.\n\n" + table
+        f"{rows[-1]['n'] ** 2 * 8 / 2**30:.0f} GiB. {within} of {len(rows)} are within the bound; the "
+        "interpreter's own memory, some 200 MiB, is not counted.\n\n" + table
     )
 
 
@@ -165,8 +165,8 @@ def _moved(rows: list[Row]) -> str:
     return (
         "## Bytes that travel\n\nWhat two workers sent each other in one product with "
         f"{rows[0]['k']} columns, by their own counters. With a graph only the rows of the halo travel, the neighbours "
-        "of a band that lie in others, and half of these lie on the same worker here. In few dimensions bands that were "
-        "placed by locality have small halos; in many dimensions nearly every point has neighbours elsewhere.\n\n"
+        "of a band that lie in others, and half of these lie on the same worker here. In few dimensions bands that "
+        "were placed by locality have small halos; in many dimensions nearly every point has neighbours elsewhere.\n\n"
         + table
     )
 
@@ -189,20 +189,9 @@ def _model(exact_rows: list[Row], sparse_rows: list[Row]) -> str:
         name = f"its graph, N = {r['n']:,}"
         graph = sparse.graph_seconds(r["n"], r["workers"])
         checked.append([name, r["use"], f"{r['graph_seconds']:.1f}", f"{graph:.1f}"])
-    text = _MODEL.format(
-        pair=1e9 * exact.pair,
-        feature=1e12 * exact.feature,
-        column=1e12 * exact.column,
-        task=1e3 * exact.task,
-        entry=1e9 * sparse.entry,
-        byte=1e9 * sparse.byte,
-        sparse_task=1e3 * sparse.task,
-        point=1e6 * sparse.point,
-        start=sparse.start,
-    )
-    return (
-        text + _table(["run", "used to", "seconds", "by the model"], checked) + _scaled_up(exact, sparse, sparse_rows)
-    )
+    text = _MODEL.format(table=_table(["", "every pair", "neighbours"], _costs(exact, sparse)))
+    runs = _table(["run", "used to", "seconds", "by the model"], checked)
+    return text + runs + _scaled_up(exact, sparse, sparse_rows)
 
 
 _MODEL = """## What it costs, as a model
@@ -210,19 +199,42 @@ _MODEL = """## What it costs, as a model
 With N points of R^d, k columns (filled up to a multiple of 8), W workers of one thread, bands of n rows, B = N / n of
 them (n = 4,096 up to 262,144 points, then N / 64 up to 65,536):
 
-| | every pair | neighbours |
-|---|---|---|
-| seconds of a product | N²/2 ({pair:.2f} ns + {feature:.1f} ps d + {column:.1f} ps k) / W + {task:.2f} ms for each of about 2 B² tasks | ({entry:.2f} ns k for each entry + {byte:.2f} ns for each byte moved) / W + {sparse_task:.2f} ms for each task, a band or a pair of bands that touch |
-| flops of a product | N²/2 (2 d + 4 k + 20) | 2 k for each entry |
-| bytes moved | 8 (d + k) n for each worker and each band of each square of 8 × 8 bands, and the halves of tiles | 8 k for each row of the halo |
-| memory of a worker | 8 [(2 d + 3 k) N / W + (d + k) n for each band under way, 16 or more squares' worth at most, + two bands in hand] | the entries of its bands, 12 bytes each; 8 (d + 3 k) N / W |
-| once | a pass over the points | search and graph: {point:.0f} µs for each point / W + {start:.1f} s, in R^3 |
-
+{table}
 A fit takes one product with ones, a dozen with one column each to balance the kernel, and p with k columns. The
 constants were fitted to the runs marked "fit", by least squares of relative errors; those marked "check" were not
 used. Tasks are bound by the scheduler, which is one process: its part does not shrink with W.
 
 """
+
+
+def _costs(exact: Exact, sparse: Sparse) -> list[list[str]]:
+    pair, feature, column = 1e9 * exact.pair, 1e12 * exact.feature, 1e12 * exact.column
+    entry, byte = 1e9 * sparse.entry, 1e9 * sparse.byte
+    return [
+        [
+            "seconds of a product",
+            f"N²/2 ({pair:.2f} ns + {feature:.1f} ps d + {column:.1f} ps k) / W, and {1e3 * exact.task:.2f} ms for "
+            "each of about 2 B² tasks",
+            f"({entry:.2f} ns k for each entry + {byte:.2f} ns for each byte moved) / W, and {1e3 * sparse.task:.2f} "
+            "ms for each task: a band, or a pair of bands that touch",
+        ],
+        ["flops of a product", "N²/2 (2 d + 4 k + 20)", "2 k for each entry"],
+        [
+            "bytes moved",
+            "8 (d + k) n for each worker and each band of each square of 8 by 8 bands, and the halves of tiles",
+            "8 k for each row of the halo",
+        ],
+        [
+            "memory of a worker",
+            "8 (2 d + 3 k) N / W, 8 (d + k) n for each band of the squares under way, and two bands in hand",
+            "8 (d + 3 k) N / W, and 12 bytes for each entry of its bands",
+        ],
+        [
+            "once",
+            "a pass over the points",
+            f"search and graph: {1e6 * sparse.point:.0f} µs for each point / W, and {sparse.start:.1f} s, in R^3",
+        ],
+    ]
 
 
 def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
@@ -234,7 +246,8 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         seconds = products[0] * exact.seconds(n, 10, 1, workers) + products[1] * exact.seconds(n, 10, _K, workers)
         moved = sum(m * bytes_of_product(n, 10, k, workers) for m, k in zip(products, (1, _K), strict=True))
         gpus = sum(products) * float(n) * n / _GPU_PAIRS / (workers // 64)
-        lines.append(_line(f"every pair, R^10, {workers:,} cores", n, seconds, moved, workers, exact.task * n_tasks(n)))
+        scheduler = sum(products) * exact.task * n_tasks(n)
+        lines.append(_line(f"every pair, R^10, {workers:,} cores", (n, workers), seconds, moved, scheduler))
         lines.append([f"every pair, R^10, {workers // 64} GPUs", f"{n:.0e}", _duration(gpus), "", "", "exponentials"])
         bands = max(64, n // 65_536)
         halo = last["halo"] / last["n"] * (bands / last["bands"]) ** (1 / 3) * (last["n"] / n) ** (1 / 3) * n
@@ -242,15 +255,15 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         parts = [sparse.seconds(row | {"k": k}) for k in (1, _K)]
         seconds = sparse.graph_seconds(n, workers) + products[0] * parts[0] + products[1] * parts[1]
         moved = halo * 8 * (products[0] + products[1] * _K)
-        lines.append(
-            _line(f"32 neighbours, R^3, {workers:,} cores", n, seconds, moved, workers, 22 * sparse.task * row["tasks"])
-        )
+        scheduler = sum(products) * sparse.task * row["tasks"]
+        name = f"32 neighbours, R^3, {workers:,} cores"
+        lines.append(_line(name, (n, workers), seconds, moved, scheduler))
     table = _table(["fit", "N", "time", "bytes moved", "at 10 Gbit/s each", "bound by"], lines)
     return (
         f"\n### A hundred million and a billion points\n\nThe model for a fit with k = {_K} and p = {_POWER}, beyond "
         "anything that was run here: an extrapolation, not a measurement. GPUs are one for 64 cores, at the rate that "
-        "[one was measured at](../gpu/index.md). A halo is a surface: it grows with the bands by the power 2/3 of their "
-        f"points in R^3.\n\n{table}\n"
+        "[one was measured at](../gpu/index.md). A halo is a surface: it grows with the bands by the power 2/3 of "
+        f"their points in R^3.\n\n{table}\n"
         "Every pair of a hundred million points is a matter of exponentials, half of 10^16 of them in every product: "
         "that is for hundreds of GPUs, or for nobody. With neighbours the same points take some "
         f"{12 * per_point * 1e8 / 1e12:.1f} TB of memory in all for the graph, are bound by the search for neighbours, "
@@ -260,7 +273,8 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
     )
 
 
-def _line(name: str, n: int, seconds: float, moved: float, workers: int, scheduler: float) -> list[str]:
+def _line(name: str, size: tuple[int, int], seconds: float, moved: float, scheduler: float) -> list[str]:
+    n, workers = size
     network = moved / workers / _NETWORK
     bound = max((("cores", seconds - scheduler), ("scheduler", scheduler), ("network", network)), key=lambda b: b[1])[0]
     return [name, f"{n:.0e}", _duration(seconds), f"{moved / 1e12:.2g} TB", _duration(network), bound]
