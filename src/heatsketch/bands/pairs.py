@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -156,15 +157,32 @@ def _on_device(
     A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
 ) -> tuple[FloatArray, FloatArray | None]:
     """The same on the worker's own device."""
-    device, options = worker_device(kernel.device), {"dtype": kernel.dtype, "precision": kernel.precision}
-    assert device is not None
     with on_device():
-        first = DeviceGaussianOperator(A[0], kernel.scales_of(A), device, **options)
+        first = _operator_there(A, kernel)
         if B is None or W is None:
             return first.matmat(V), None
-        second = DeviceGaussianOperator(B[0], kernel.scales_of(B), device, **options)
+        second = _operator_there(B, kernel)
         here, there = second.rows(A[0], kernel.scales_of(A), W), first.rows(B[0], kernel.scales_of(B), V)
     return _unshifted(*here), _unshifted(*there)
+
+
+def _operator_there(band: BandPoints, kernel: PairKernel) -> DeviceGaussianOperator:
+    """The kernel of a band on the worker's device; the latest are kept, for they are used again and again."""
+    points, scales = band
+    made = (id(points), kernel.epsilon, kernel.dtype, kernel.precision, kernel.device)
+    if made not in _there or _there[made][0]() is not points or _there[made][1] is not scales:
+        device = worker_device(kernel.device)
+        assert device is not None
+        options = {"dtype": kernel.dtype, "precision": kernel.precision}
+        _there[made] = ref(points), scales, DeviceGaussianOperator(points, kernel.scales_of(band), device, **options)
+        while len(_there) > _KEPT:
+            _there.pop(next(iter(_there)), None)
+    return _there[made][2]
+
+
+# By the identity of the points, which a worker holds for as long as the kernel is used.
+_there: dict[tuple[Any, ...], tuple[Any, Any, DeviceGaussianOperator]] = {}
+_KEPT = 64
 
 
 def _unshifted(products: FloatArray, log_scale: FloatArray) -> FloatArray:
