@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from heatsketch.bands.gaussian import _SQUARE, _TASKS, _squares
+from heatsketch.bands.gaussian import _SQUARE, _TASKS
 from heatsketch.bands.layout import band_sizes
 
 __all__ = ["Exact", "Sparse", "bytes_of_product", "memory_of_product", "n_tasks"]
@@ -30,8 +30,8 @@ def _columns(k: int) -> int:
 def n_tasks(n: int) -> int:
     """Tasks of a product with every pair: a tile and its halves, and sums as trees."""
     n_bands = len(band_sizes(n))
-    sums = sum(ceil(len(square) / 4) for square in _squares(n_bands))
-    return 3 * n_bands * (n_bands + 1) // 2 + sums + 2 * n_bands
+    tiles = n_bands * (n_bands + 1) // 2
+    return 3 * tiles + tiles // 2 + 2 * n_bands * ceil(n_bands / _SQUARE)
 
 
 def memory_of_product(n: int, d: int, k: int, workers: int) -> float:
@@ -58,7 +58,8 @@ def bytes_of_product(n: int, d: int, k: int, workers: int) -> float:
         return 0.0
     n_bands, rows = len(band_sizes(n)), max(band_sizes(n))
     away = 1.0 - 1.0 / workers
-    touched = sum(len({band for pair in square for band in pair}) for square in _squares(n_bands))
+    along = ceil(n_bands / _SQUARE)
+    touched = min(_SQUARE, n_bands) * along**2  # 8 bands of a square on the diagonal, 16 of others
     fetched = touched * rows * (d + k) * min(workers, _SQUARE**2)
     summed = n_bands**2 * rows * k
     return float(_ITEM * away * (fetched + summed))

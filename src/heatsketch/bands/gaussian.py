@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -127,8 +128,8 @@ class BandedGaussianOperator(BandedOperator):
         sums: dict[int, Any] = {}
         under_way: deque[Parts] = deque()
         most = 1 + -(-_TASKS * n_workers() // _SQUARE**2)
-        squares = _squares(len(self.layout.sizes))
-        for square in track(squares, "multiplying bands", len(squares)):
+        n_bands = len(self.layout.sizes)
+        for square in track(_squares(n_bands), "multiplying bands", _n_squares(n_bands)):
             if len(under_way) >= most:
                 waited_for(under_way.popleft(), name="multiplying bands")
             started_now = started(self._square(V, square, sums), name="multiplying bands")
@@ -157,12 +158,17 @@ class BandedGaussianOperator(BandedOperator):
         return plan.parts("sum-of-square", _touched(square))
 
 
-def _squares(n_bands: int) -> list[Square]:
+def _squares(n_bands: int) -> Iterator[Square]:
     """All pairs of bands, by the squares that they lie in; those of the diagonal are triangles."""
-    edges = range(0, n_bands, _SQUARE)
-    corners = [(top, left) for top in edges for left in edges if top <= left]
-    sides = [(range(top, top + _SQUARE), range(left, left + _SQUARE)) for top, left in corners]
-    return [[(i, j) for i in rows for j in columns if i <= j < n_bands] for rows, columns in sides]
+    for top in range(0, n_bands, _SQUARE):
+        for left in range(top, n_bands, _SQUARE):
+            rows, columns = range(top, top + _SQUARE), range(left, left + _SQUARE)
+            yield [(i, j) for i in rows for j in columns if i <= j < n_bands]
+
+
+def _n_squares(n_bands: int) -> int:
+    along = -(-n_bands // _SQUARE)
+    return along * (along + 1) // 2
 
 
 def _touched(square: Square) -> list[int]:
