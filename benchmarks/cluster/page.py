@@ -266,7 +266,7 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         f"their points in R^3.\n\n{table}\n"
         "Every pair of a hundred million points is a matter of exponentials, half of 10^16 of them in every product: "
         "that is for hundreds of GPUs, or for nobody. With neighbours the same points take some "
-        f"{12 * per_point * 1e8 / 1e12:.1f} TB of memory in all for the graph, are bound by the search for neighbours, "
+        f"{12 * per_point * 1e8 / 1e9:.0f} GB of memory in all for the graph, are bound by the search for neighbours, "
         "and fit on a cluster that many have; at a billion points the scheduler, one process that handles every task, "
         "has to hand out "
         f"{14 * 10**9 // 65_536:,} tasks for a product, and larger bands are the remedy.\n"

@@ -22,7 +22,7 @@ from heatsketch.bands.tasks import settled
 from heatsketch.inputs import KernelOptions
 from heatsketch.sketch import GaussianSketch
 
-from .watch import begin, bytes_sent, end
+from .watch import begin, bytes_sent, end, warm_up
 
 __all__ = ["SECTIONS"]
 
@@ -33,6 +33,7 @@ Row = dict[str, Any]
 def _cluster(workers: int) -> Iterator[tuple[Any, Any]]:
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with distributed.LocalCluster(**options, memory_limit=0) as cluster, distributed.Client(cluster) as client:
+        client.run(warm_up)
         yield cluster, client
 
 
@@ -81,7 +82,7 @@ def memory(quick: bool) -> list[Row]:
     for n in (5_000, 20_000) if quick else (20_000, 80_000):
         for d, k in ((10, 8), (50, 32)):
             with _cluster(2) as (_, client):
-                _products(_affinity(5_000, d, None), k, 1)  # what is imported and compiled is there
+                _products(_affinity(5_000, d, None), k, 1)
                 before = client.run(begin)
                 _products(_affinity(n, d, None), k, 1)
                 peak = client.run(end)
@@ -194,7 +195,7 @@ def sparse_model(quick: bool) -> list[Row]:
     for use, cases in (("fit", fitting), ("check", checking)):
         for n, k in cases:
             with _cluster(2):
-                _affinity(5_000, 3, 32)  # what is imported and compiled is there
+                _affinity(5_000, 3, 32)
                 start = time.perf_counter()
                 affinity = _affinity(n, 3, 32)
                 row = {"use": use, "n": n, "d": 3, "k": k, "workers": 2, "graph_seconds": time.perf_counter() - start}

@@ -6,10 +6,27 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["begin", "bytes_sent", "end"]
+import numpy as np
+
+__all__ = ["begin", "bytes_sent", "end", "warm_up"]
 
 _EVERY = 0.02
 _samplers: dict[str, Any] = {}
+
+
+def warm_up() -> int:
+    """Import and compile what a product takes, so that it is there before anything is measured."""
+    from heatsketch import GaussianProcessEmbedding, datasets  # noqa: PLC0415
+    from heatsketch.operators import TiledGaussianOperator  # noqa: PLC0415
+
+    X = datasets.circle(600, random_state=0)
+    for n_neighbors in (None, 8):
+        GaussianProcessEmbedding(power=2, n_neighbors=n_neighbors, random_state=0).fit(X)
+    for columns in (8, 32):
+        TiledGaussianOperator(X, 0.1, threads=1).matmat(X[:, :1].repeat(columns, axis=1))
+    wide = np.random.default_rng(0).normal(size=(600, 10))
+    TiledGaussianOperator(wide, 1.0, threads=1).matmat(wide)
+    return len(X)
 
 
 def begin() -> int:
