@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..kernels import Metric, central_point
 from ..operators.tiled import Arithmetic, largest_norm
+from .columns import add_up
 from .layout import Layout, pick
 from .operator import BandedOperator
 from .pairs import PairKernel, between
@@ -18,8 +18,6 @@ from .tasks import Key, Parts, Plan, gathered, settled
 
 __all__ = ["BandedGaussianOperator", "GaussianBands"]
 
-# Sums that are added up at a time: trees keep what waits on the workers, and the rounding, small.
-_FAN_IN = 4
 # Rows whose median is the centre of the points; those that `central_point` looks at.
 _CENTRE_ROWS = 64
 
@@ -132,28 +130,8 @@ class BandedGaussianOperator(BandedOperator):
                 if i != j:
                     halves[j, i] = plan.add("half-of-tile", (i, j, 1), _half, key, 1, urgency=1)
         for i in range(n_bands):
-            _add_up(plan, i, [halves[i, j] for j in range(n_bands)])
+            add_up(plan, "kernel-product", (i, 0), [halves[i, j] for j in range(n_bands)])
         return plan.array("kernel-product", self.layout.sizes, V.shape[1], self.dtype)
-
-
-def _add_up(plan: Plan, band: int, parts: list[Key]) -> None:
-    """Tasks that add up the parts of a band as a tree; the last is the band's product."""
-    for level in count():
-        groups = [parts[at : at + _FAN_IN] for at in range(0, len(parts), _FAN_IN)]
-        if len(groups) == 1:
-            plan.add("kernel-product", (band, 0), total, groups[0], urgency=1)
-            return
-        parts = [plan.add("sum-of-tiles", (band, level, g), total, group, urgency=1) for g, group in enumerate(groups)]
-
-
-def total(parts: list[FloatArray]) -> FloatArray:
-    """The sum of a few arrays, in their order."""
-    if len(parts) == 1:
-        return parts[0]
-    out = parts[0] + parts[1]
-    for part in parts[2:]:
-        out += part
-    return out
 
 
 def _curve(i: int, j: int) -> int:
