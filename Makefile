@@ -16,6 +16,7 @@
 #   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
 # And for those with a GPU:
 #   make bench-gpu    some minutes; results under docs/gpu
+#   make bench-cluster  half an hour; results under docs/cluster
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -23,7 +24,7 @@ BIN := .venv/bin
 # that follow, even where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu clean
+.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu bench-cluster clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -64,6 +65,9 @@ bench-full: .venv/stamp-bench
 # The build of PyTorch is the user's choice, so this takes the environment as it is.
 bench-gpu: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
+
+bench-cluster: .venv/stamp-dev
+	$(BIN)/python -m benchmarks.cluster $(CLUSTER_ARGS)
 
 lint: .venv/stamp-dev
 	$(BIN)/ruff check .

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 import heatsketch as hs
-from heatsketch.bandwidth import _SAMPLE, kth_neighbor
+from heatsketch.bandwidth import SAMPLE, kth_neighbor
 
 RULES = ("median", "neighbor", "slope", "self-tuning")
 
@@ -93,7 +93,7 @@ def test_kth_neighbor_with_fewer_points_apart():
 
 
 def test_large_samples_are_subsampled_close_to_the_whole():
-    X = _sphere(4 * _SAMPLE, 2)
+    X = _sphere(4 * SAMPLE, 2)
     sampled = hs.estimate_bandwidth(X, "neighbor").epsilon
     whole = np.median(np.partition(squareform(pdist(X)) ** 2, 10, axis=1)[:, 10])
     assert sampled == pytest.approx(whole, rel=0.1)

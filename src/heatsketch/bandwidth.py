@@ -53,7 +53,7 @@ NEIGHBOR = 10  # the neighbour that sets the scale by default, chosen in docs/ba
 SELF_TUNING_NEIGHBOR = 7  # the neighbour that Zelnik-Manor and Perona use
 
 # Rules that yield one number look at the distances from at most this many points to all the others.
-_SAMPLE = 1000
+SAMPLE = 1000
 # ... those of its distribution, "median" and "slope", to a sample of at most so many.
 _COLUMNS = 20_000
 _HISTOGRAM_BINS = 2048
@@ -136,7 +136,7 @@ def bandwidth_by_rule(
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         return local_scales(X, X, metric=metric, n_neighbors=k, device=device), rule
     if rule == "neighbor":
-        some = X[sample(X.shape[0], _SAMPLE)]
+        some = X[sample(X.shape[0], SAMPLE)]
         scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR, device=device)
         if not scales.any():
             raise no_distance(X.shape[0])
@@ -147,7 +147,7 @@ def bandwidth_by_rule(
 
 def median_scale(scales: FloatArray) -> float:
     """The median over (a sample of) the points of the squared distance to a neighbour, by the rule "neighbor"."""
-    return float(np.median(scales[sample(len(scales), _SAMPLE)]))
+    return float(np.median(scales[sample(len(scales), SAMPLE)]))
 
 
 def intrinsic_dimension(X: Any, metric: Metric) -> float:
@@ -186,7 +186,7 @@ def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, device: De
 def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
     """Squared distances from a sample of the points to all points or a larger sample, with at least one positive."""
     n = X.shape[0]
-    rows, columns = rows_of(X, sample(n, _SAMPLE)), sample(n, _COLUMNS)
+    rows, columns = rows_of(X, sample(n, SAMPLE)), sample(n, _COLUMNS)
     if metric.precomputed:
         D2 = squared_distances(rows[:, columns], None, metric)
     else:

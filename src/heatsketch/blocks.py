@@ -7,12 +7,13 @@ computed where it is `settled` or a number of it is asked for.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ._typing import FloatArray, IntArray
-from .bands.tasks import Plan, gathered, pick, settled
+from .bands.tasks import gathered, mapped, on_bands, pick, settled, summed
 from .devices import Device, is_tensor
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "column_ranges",
     "double",
     "doubled",
+    "each_band",
     "empty",
     "fetched",
     "flat_nonzero",
@@ -37,9 +39,11 @@ __all__ = [
     "matching",
     "orthonormal",
     "rows_of",
+    "rows_scaled",
     "settled",
     "stacked",
     "weighted",
+    "without",
 ]
 
 
@@ -173,6 +177,45 @@ def rows_of(V: Any, rows: IntArray) -> Any:
     return pick(V, rows) if is_banded(V) else V[rows]
 
 
+def rows_scaled(V: Any, factors: Any, *, over: bool = False) -> Any:
+    """``diag(factors) V``; `over` allows to write it over V."""
+    if is_banded(V):
+        return mapped("scale-rows", _rows_scaled, V, factors)
+    if not over:
+        return factors[:, None] * V
+    V *= factors[:, None]
+    return V
+
+
+def _rows_scaled(V: FloatArray, factors: FloatArray) -> FloatArray:
+    scaled: FloatArray = factors[:, None] * V
+    return scaled
+
+
+def without(V: Any, u: Any) -> Any:
+    """``(I - u u^T) V`` for a unit vector u: a block without its part along u."""
+    if is_banded(V):
+        return mapped("project", _without, V, u, summed("parts-along", _along, u, V))
+    out = u[:, None] * -(u @ V)[None, :]
+    out += V
+    return out
+
+
+def _along(u: FloatArray, V: FloatArray) -> FloatArray:
+    return u @ V
+
+
+def _without(V: FloatArray, u: FloatArray, along: FloatArray) -> FloatArray:
+    out = u[:, None] * -along[None, :]
+    out += V
+    return out
+
+
+def each_band(function: Callable[..., Any], *arrays: Any) -> list[Any]:
+    """``function(*arrays)`` for each band of Dask arrays, gathered; a list of one for other arrays."""
+    return on_bands(function, *arrays) if is_banded(arrays[0]) else [function(*arrays)]
+
+
 def stacked(vectors: list[Any]) -> Any:
     """Vectors as the rows of one array, (m, N)."""
     return np.stack(vectors)
@@ -213,10 +256,6 @@ def flat_nonzero(mask: Any) -> IntArray:
     """Where a vector is true, increasing, as an array; on workers these must be few places."""
     if not is_banded(mask):
         return np.flatnonzero(mask)
-    plan = Plan(mask)
-    for b, key in enumerate(plan.keys(mask)):
-        plan.add("find-true", b, np.flatnonzero, key)
-    found = gathered(*plan.parts("find-true", range(len(mask.chunks[0]))))
+    found = on_bands(np.flatnonzero, mask)
     starts = np.cumsum([0, *mask.chunks[0][:-1]])
-    found = found if len(starts) > 1 else [found]
     return np.concatenate([start + some for start, some in zip(starts, found, strict=True)])

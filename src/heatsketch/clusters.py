@@ -43,7 +43,7 @@ _TILE_COLUMNS = 2048
 _LEAST_RECALL = 0.99
 _MOST_DIFFERENCES = 20_000
 # Distances that differ by less are the same for the recall.
-_SAME = 1.0 + 1e-5
+SAME = 1.0 + 1e-5
 # Float32 tells neighbours apart while a cluster's squared extent is no more than so many times their squared distance;
 # it is given up where more than this share of a sample asks for more.
 _RESOLVED = 1000.0
@@ -178,7 +178,7 @@ class ClusterIndex:
         held = np.arange(found.k) < found.count[rows, None]
         _, squared = self._measured(self.points[rows], np.where(held, ids, 0))
         squared = np.where(np.sort(held, axis=1)[:, ::-1], squared, np.inf) if not held.all() else squared
-        return float((squared <= _SAME * kth[:, None]).mean())
+        return float((squared <= SAME * kth[:, None]).mean())
 
     def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """Nearest neighbours of other points, as `neighbors` gives them."""
@@ -205,7 +205,7 @@ class ClusterIndex:
 
         def of_cluster(a: int) -> tuple[IntArray, IntArray, FloatArray]:
             apart = np.sqrt(np.square(self._centres[a:] - self._centres[a]).sum(axis=1))
-            others = a + np.flatnonzero(apart <= _SAME * (np.sqrt(limit) + self._extent[a] + self._extent[a:]))
+            others = a + np.flatnonzero(apart <= SAME * (np.sqrt(limit) + self._extent[a] + self._extent[a:]))
             members = self._members(a)
             found = []
             for start in range(members.start, members.stop, _TILE_ROWS):

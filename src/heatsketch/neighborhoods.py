@@ -7,6 +7,7 @@ multiplicity; they count as neighbours of others as often as they are there, and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,7 +38,7 @@ _MOST_TIES = 4
 # Up to this many points all of them are looked at for every new point.
 SMALL = 2000
 # Points with the widest neighbourhoods, which may reach new points that are far away.
-_WIDEST = 256
+WIDEST = 256
 # The stream of random words that keys of rows are made with.
 _KEYS = 0xD
 
@@ -150,7 +151,7 @@ class Neighborhoods:
     @cached_property
     def _widest(self) -> IntArray:
         """The vertices with the widest neighbourhoods."""
-        return np.argpartition(self.radii, -_WIDEST)[-_WIDEST:]
+        return np.argpartition(self.radii, -WIDEST)[-WIDEST:]
 
     @cached_property
     def _positions(self) -> IntArray:
@@ -166,17 +167,13 @@ class Neighborhoods:
         n, k = self.n_vertices, self.n_neighbors
         if n < 2:
             raise no_distance(len(self.places) if self.places is not None else n)
-        most = max(1, n - 1 if n <= SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
-        most = min(max(most, self._at_least), n - 1)
-        wanted = min(most, max(k + _SLACK, self._at_least))
+        wanted, most = lengths(n, k, self._at_least)
         while True:
             with task("finding neighbours") as advance:
                 ids, squared = self.index.neighbors(wanted, advance)
             self.radii = self.kth(ids, squared, k)
             self._kept = within(squared, self.radii)
-            # More may be as far away as the k-th, or k that do not coincide may not have been found yet.
-            tied = float(((self._kept == wanted) | (self.radii == 0)).mean())
-            if wanted == most or tied <= (0.0 if n <= 10 * SMALL else _TIED):
+            if wanted == most or not tied_often(n_tied(self._kept, self.radii, wanted), n):
                 break
             wanted = min(most, 2 * wanted)
         self.ids, self.squared = ids, squared
@@ -188,15 +185,7 @@ class Neighborhoods:
 
         Where fewer than k points are apart it is the distance of the farthest.
         """
-        if self.places is None and 1 <= k <= squared.shape[1] and squared[:, 0].min(initial=1.0) > 0:
-            return squared[:, k - 1].astype(np.float64)  # the usual case: everybody is there once
-        out = np.empty(len(ids))
-        for rows in chunks(len(ids), 4 * ids.shape[1]):
-            apart = squared[rows] > 0
-            seen = np.cumsum(np.where(apart, self._multiplicity[ids[rows]], 0), axis=1)
-            first = np.where(seen[:, -1] >= k, (seen >= k).argmax(axis=1), ids.shape[1] - 1)
-            out[rows] = squared[rows][np.arange(len(first)), first]
-        return out
+        return kth_apart(squared, k, None if self.places is None else lambda rows: self._multiplicity[ids[rows]])
 
     def scales(self, k: int) -> FloatArray:
         """Squared distance of each vertex to its k-th neighbour, for k up to the number kept, shape (U,)."""
@@ -235,7 +224,7 @@ class Neighborhoods:
             Neighbours that must be in the lists.
         """
         n, k = self.n_vertices, self.n_neighbors
-        ids, squared = self.index.query(Q, n if n <= SMALL else min(n, 2 * max(k, k_scale) + 16))
+        ids, squared = self.index.query(Q, looked_at(n, k, k_scale))
         radii = self.kth(ids, squared, k)
         keep = squared <= EDGE * np.maximum(radii[:, None], self.radii[ids])
         row, column = np.nonzero(keep)
@@ -268,6 +257,50 @@ class Neighborhoods:
         """Rows against the vertices, in the order of the index, as rows against all points, (m, U) -> (m, N)."""
         columns = self._positions if self.places is None else self._positions[self.places]
         return sparse.csr_array(rows)[:, columns]
+
+
+def lengths(n: int, k: int, at_least: int) -> tuple[int, int]:
+    """Neighbours to look for at first, and at most, for n vertices that keep k and are asked for `at_least`."""
+    most = max(1, n - 1 if n <= SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
+    most = min(max(most, at_least), n - 1)
+    return min(most, max(k + _SLACK, at_least)), most
+
+
+def looked_at(n: int, k: int, k_scale: int) -> int:
+    """How many of n vertices, the nearest, are looked at for a new point."""
+    return n if n <= SMALL else min(n, 2 * max(k, k_scale) + 16)
+
+
+def n_tied(kept: IntArray, radii: FloatArray, wanted: int) -> int:
+    """Vertices of which more may be as far away as the k-th, or k that do not coincide may not have been found."""
+    return int(((kept == wanted) | (radii == 0)).sum())
+
+
+def tied_often(tied: int, n: int) -> bool:
+    """Whether so many of n vertices are tied that it is worth to look for more neighbours."""
+    return tied / n > (0.0 if n <= 10 * SMALL else _TIED)
+
+
+def kth_apart(squared: FloatArray, k: int, multiplicity: Callable[[slice], FloatArray] | None) -> FloatArray:
+    """Squared distance to the k-th neighbour that does not coincide, from sorted lists, shape (m,).
+
+    Parameters
+    ----------
+    squared : ndarray of shape (m, length)
+    k : int
+    multiplicity : callable, or None if every vertex is one point
+        How many points the listed vertices of some rows are.
+    """
+    if multiplicity is None and 1 <= k <= squared.shape[1] and squared[:, 0].min(initial=1.0) > 0:
+        return squared[:, k - 1].astype(np.float64)  # the usual case: everybody is there once
+    out = np.empty(len(squared))
+    for rows in chunks(len(squared), 4 * squared.shape[1]):
+        apart = squared[rows] > 0
+        counts = np.float32(1) if multiplicity is None else multiplicity(rows)
+        seen = np.cumsum(np.where(apart, counts, np.float32(0)), axis=1)
+        first = np.where(seen[:, -1] >= k, (seen >= k).argmax(axis=1), squared.shape[1] - 1)
+        out[rows] = squared[rows][np.arange(len(first)), first]
+    return out
 
 
 def within(squared: FloatArray, radii: FloatArray) -> IntArray:

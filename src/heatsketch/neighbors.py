@@ -31,6 +31,7 @@ __all__ = [
     "Neighbors",
     "index_kind",
     "make_index",
+    "minkowski_exponent",
     "nearest_neighbors",
 ]
 
@@ -197,9 +198,18 @@ def index_kind(
     return "clusters" if clusters else "blocks"
 
 
-def make_index(X: Any, metric: Metric, device: Device | None = None, *, queries: int | None = None) -> NeighborIndex:
+def minkowski_exponent(metric: Metric) -> float | None:
+    """The p of Minkowski's metric, if it is one that a tree knows; it tells how far a box is."""
+    if metric.params or callable(metric.name):
+        return None
+    return 2.0 if metric.euclidean else _MINKOWSKI.get(metric.name)
+
+
+def make_index(
+    X: Any, metric: Metric, device: Device | None = None, *, queries: int | None = None, kind: str | None = None
+) -> NeighborIndex:
     """An index of the points, of the kind that suits them and the number of queries (all points by default)."""
-    kind = index_kind(X.shape, metric, sparse.issparse(X), device, queries)
+    kind = kind or index_kind(X.shape, metric, sparse.issparse(X), device, queries)
     if device is not None and kind == "device":
         return DeviceIndex(X, device)
     if kind == "tree":

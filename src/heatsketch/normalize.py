@@ -34,7 +34,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray, IntArray
-from .blocks import double, gathered, is_banded, settled, stacked
+from .anderson import Anderson
+from .bands.acceleration import BandedAnderson
+from .blocks import double, each_band, gathered, is_banded, settled
 from .operators import Operator
 from .progress import task
 
@@ -43,7 +45,6 @@ __all__ = ["NORMALIZATIONS", "Scaling", "ScalingOptions", "normalize", "sinkhorn
 # Rounding in a product limits how closely row sums can be known: no smaller tolerance is asked for than this
 # many units in the last place of the kernel's dtype.
 _TOLERANCE_ULPS = 64
-_ANDERSON_DEPTH = 5
 # Where no scaling exists the iteration runs off to infinity: beyond this logarithm it is given up.
 _LARGEST_LOG = 500.0
 
@@ -280,18 +281,18 @@ def _sinkhorn(
 ) -> tuple[FloatArray, FloatArray, int]:
     x = settled(x)
     best, best_sums, best_residual = x, np.inf * K.ones(), np.inf
-    latest = _Anderson(x)
+    latest: Any = BandedAnderson() if is_banded(x) else Anderson()
     extrapolated, last_residual = False, np.inf
     n_iter = 0
-    while n_iter < max_iter and gathered(np.abs(x).max()) < _LARGEST_LOG:
+    size = max(each_band(_largest, x))
+    while n_iter < max_iter and size < _LARGEST_LOG:
         n_iter += 1
         advance(n_iter, 0)
         s = np.exp(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             row_sums = s * double(K @ (s * weights))
-            found = gathered(np.isfinite(row_sums).all(), (row_sums > 0).all(), np.abs(row_sums - 1.0).max())
-        usable = bool(found[0] and found[1])  # else the numbers' range was left
-        residual = float(found[2]) if usable else np.inf
+        residual = max(each_band(_residual, row_sums))
+        usable = residual < np.inf  # else the numbers' range was left
         if residual < best_residual:
             best, best_sums, best_residual = x, row_sums, residual
         if residual <= tol:
@@ -299,52 +300,26 @@ def _sinkhorn(
         if extrapolated and not residual <= 2.0 * last_residual:
             # The extrapolation went astray: take the plain step instead, and forget what misled it.
             x, extrapolated = latest.plain(), False
+            size = max(each_band(_largest, x))
             continue
         if not usable:
             break
         x, extrapolated = latest.extrapolate(x, -0.5 * np.log(row_sums))
-        x, last_residual = settled(x), residual
-        if extrapolated and gathered(np.abs(x).max()) >= _LARGEST_LOG:
+        size, last_residual = max(each_band(_largest, x)), residual
+        if extrapolated and size >= _LARGEST_LOG:
             x, extrapolated = latest.plain(), False
+            size = max(each_band(_largest, x))
     return np.exp(best), best_sums, n_iter
 
 
-class _Anderson:
-    """Extrapolation of an iteration ``x <- x + step`` from its latest steps [4]_."""
-
-    def __init__(self, x: FloatArray) -> None:
-        # Differences of successive x and steps, the latest in the place of the oldest.
-        self._dx, self._df = (_rows(x) for _ in range(2))
-        self._last: tuple[FloatArray, FloatArray] | None = None
-        self._count = 0
-
-    def plain(self) -> FloatArray:
-        """The latest x and its own step; all that is known is forgotten."""
-        assert self._last is not None
-        (x, step), self._last, self._count = self._last, None, 0
-        return x + step
-
-    def extrapolate(self, x: FloatArray, step: FloatArray) -> tuple[FloatArray, bool]:
-        """The next x: by the combination of the latest steps that is smallest, and whether there were several."""
-        last, self._last = self._last, (x, step)
-        if last is None:
-            return x + step, False
-        place = self._count % _ANDERSON_DEPTH
-        self._dx[place], self._df[place] = x - last[0], step - last[1]
-        self._count += 1
-        known = min(self._count, _ANDERSON_DEPTH)
-        dx, df = self._dx[:known], self._df[:known]
-        if is_banded(x):
-            dx, df = stacked(dx), stacked(df)
-        # The normal equations: with five unknowns they are soon solved, and an inaccurate extrapolation only costs a
-        # step.
-        gamma = np.linalg.lstsq(*gathered(df @ df.T, df @ step), rcond=None)[0]
-        return x + step - gamma @ dx - gamma @ df, True
+def _residual(row_sums: FloatArray) -> float:
+    """How far row sums are from 1; infinity where one is no positive number."""
+    usable = np.isfinite(row_sums).all() and (row_sums > 0).all()
+    return float(np.max(np.abs(row_sums - 1.0))) if usable else np.inf
 
 
-def _rows(x: FloatArray) -> Any:
-    """Room for a few vectors like x."""
-    return [None] * _ANDERSON_DEPTH if is_banded(x) else np.empty((_ANDERSON_DEPTH, len(x)))
+def _largest(x: FloatArray) -> float:
+    return float(np.abs(x).max())
 
 
 # Normalisations by name; one that is added here can be used in every estimator.

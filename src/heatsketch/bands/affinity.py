@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
-from ..bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from ..bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from ..blocks import rows_of
 from ..extras import optional
 from ..kernels import Metric, no_distance
@@ -20,9 +20,6 @@ from .pairs import joined_sums, kth_of_lists, merged_nearest, nearest_of_pair, r
 from .tasks import Plan, gathered, settled
 
 __all__ = ["BandedGaussianAffinity", "bandwidth_in_bands", "local_scales_in_bands"]
-
-# Points whose distances to all others set the bandwidth by the rule "neighbor".
-_SAMPLE = 1000
 
 
 class BandedGaussianAffinity(GaussianAffinity):
@@ -152,7 +149,7 @@ def bandwidth_in_bands(X: Any, rule: str, metric: Metric, n_neighbors: int | Non
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         return settled(local_scales_in_bands(points, points, metric=metric, n_neighbors=k), name="measuring scales")
     dask = optional("dask.array", "compute on a cluster", "dask")
-    some = dask.from_array(rows_of(X, sample(X.shape[0], _SAMPLE)), chunks=(-1, -1))
+    some = dask.from_array(rows_of(X, sample(X.shape[0], SAMPLE)), chunks=(-1, -1))
     k = n_neighbors or NEIGHBOR
     scales = np.asarray(gathered(local_scales_in_bands(some, points, metric=metric, n_neighbors=k)))
     if not scales.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,14 +11,19 @@ import numpy as np
 from .._typing import FloatArray
 from ..kernels import Metric, central_point
 from ..operators.tiled import Arithmetic, largest_norm
-from .columns import add_up
-from .layout import Layout, pick
+from ..progress import track
+from .columns import add_up, total
+from .layout import Layout
 from .operator import BandedOperator
 from .pairs import PairKernel, between
-from .tasks import Key, Parts, Plan, gathered, settled
+from .tasks import Key, Parts, Plan, gathered, n_workers, pick, settled, started, waited_for
 
 __all__ = ["BandedGaussianOperator", "GaussianBands"]
 
+Square = list[tuple[int, int]]  # pairs of bands
+
+# Bands along the side of a square, and tasks for each worker that are under way at a time.
+_SQUARE, _TASKS = 8, 32
 # Rows whose median is the centre of the points; those that `central_point` looks at.
 _CENTRE_ROWS = 64
 
@@ -99,8 +105,9 @@ class BandedGaussianOperator(BandedOperator):
     """Products with ``exp(-d(x, y)^2 / epsilon)`` for all pairs of points in bands.
 
     Each pair of bands is a task, which forms the kernel between them tile by tile and gives the products with both of
-    its blocks. They are taken along a curve that stays within small squares of the plane of pairs, and added up as
-    trees, so that what waits to be added is a few times a block, whatever the number of bands.
+    its blocks. The plane of pairs is cut into squares of 8 by 8 bands. Within one, products are added up as trees, and
+    to what the squares before it have left; only a few squares are under way at a time. So a worker holds the points
+    and columns of a few bands, whatever their number, and every sum has one order, whoever computes it.
 
     Parameters
     ----------
@@ -113,33 +120,52 @@ class BandedGaussianOperator(BandedOperator):
         self._points, self._kernel = settled(bands.held(), name="laying points out"), bands.tiled_kernel()
 
     def matmat(self, V: Any) -> Any:
-        """K V, pair of bands by pair of bands."""
-        V = self.asblock(V)
-        return settled(self._product(V), name="multiplying bands")
+        """K V, square by square."""
+        V = settled(self.asblock(V))
+        sums: dict[int, Any] = {}
+        under_way: deque[Parts] = deque()
+        most = 1 + -(-_TASKS * n_workers() // _SQUARE**2)
+        squares = _squares(len(self.layout.sizes))
+        for square in track(squares, "multiplying bands", len(squares)):
+            if len(under_way) >= most:
+                waited_for(under_way.popleft(), name="multiplying bands")
+            started_now = started(self._square(V, square, sums), name="multiplying bands")
+            sums |= dict(zip(_touched(square), started_now, strict=True))
+            under_way.append(started_now)
+        plan = Plan(list(sums.values()))
+        for b in range(len(self.layout.sizes)):
+            plan.add("kernel-product", (b, 0), total, [sums[b].key])
+        return settled(
+            plan.array("kernel-product", self.layout.sizes, V.shape[1], self.dtype), name="multiplying bands"
+        )
 
-    def _product(self, V: Any) -> Any:
-        plan = Plan(V, self._points)
+    def _square(self, V: Any, square: Square, sums: dict[int, Any]) -> Parts:
+        """The sums of the bands that a square touches, with what was there before."""
+        plan = Plan(V, self._points, list(sums.values()))
         blocks, points = plan.keys(V), plan.keys(self._points)
-        n_bands, kernel = len(points), self._kernel
-        halves: dict[tuple[int, int], Key] = {}
-        for i in range(n_bands):
-            for j in range(i, n_bands):
-                there = (points[j], blocks[i], blocks[j]) if i != j else (None, blocks[i], None)
-                key = plan.add("kernel-tile", (i, j), between, points[i], *there, kernel, urgency=-_curve(i, j))
-                halves[i, j] = plan.add("half-of-tile", (i, j, 0), _half, key, 0, urgency=1)
-                if i != j:
-                    halves[j, i] = plan.add("half-of-tile", (i, j, 1), _half, key, 1, urgency=1)
-        for i in range(n_bands):
-            add_up(plan, "kernel-product", (i, 0), [halves[i, j] for j in range(n_bands)])
-        return plan.array("kernel-product", self.layout.sizes, V.shape[1], self.dtype)
+        parts: dict[int, list[Key]] = {band: [sums[band].key] if band in sums else [] for band in _touched(square)}
+        for i, j in square:
+            there = (points[j], blocks[i], blocks[j]) if i != j else (None, blocks[i], None)
+            key = plan.add("kernel-tile", (i, j), between, points[i], *there, self._kernel)
+            parts[i].append(plan.add("half-of-tile", (i, j, 0), _half, key, 0, urgency=1))
+            if i != j:
+                parts[j].append(plan.add("half-of-tile", (i, j, 1), _half, key, 1, urgency=1))
+        for band, several in parts.items():
+            add_up(plan, "sum-of-square", band, several)
+        return plan.parts("sum-of-square", _touched(square))
 
 
-def _curve(i: int, j: int) -> int:
-    """The place of a pair of bands on the curve of Morton, which fills squares one after another; from 1."""
-    place = 0
-    for bit in range(max(i, j).bit_length()):
-        place |= ((i >> bit & 1) << 2 * bit + 1) | ((j >> bit & 1) << 2 * bit)
-    return place + 1
+def _squares(n_bands: int) -> list[Square]:
+    """All pairs of bands, by the squares that they lie in; those of the diagonal are triangles."""
+    edges = range(0, n_bands, _SQUARE)
+    corners = [(top, left) for top in edges for left in edges if top <= left]
+    sides = [(range(top, top + _SQUARE), range(left, left + _SQUARE)) for top, left in corners]
+    return [[(i, j) for i in rows for j in columns if i <= j < n_bands] for rows, columns in sides]
+
+
+def _touched(square: Square) -> list[int]:
+    """The bands that a square has pairs of."""
+    return sorted({band for pair in square for band in pair})
 
 
 def _half(product: tuple[FloatArray, FloatArray | None], which: int) -> FloatArray | None:

@@ -10,6 +10,7 @@ from ..choice import AUTO_NEIGHBORS, worth_every_pair
 from ..inputs import KernelOptions
 from .affinity import BandedGaussianAffinity, bandwidth_in_bands
 from .layout import Layout, band_sizes
+from .neighbor_affinity import banded_neighbor_affinity
 from .tasks import n_workers, settled
 
 __all__ = ["build_banded_affinity", "neighbors_on_cluster"]
@@ -43,8 +44,6 @@ def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[G
         "dtype": dtype,
     }
     if n_neighbors is not None:
-        from .neighbor_affinity import banded_neighbor_affinity  # noqa: PLC0415
-
         bandwidth = options.bandwidth if rule == "given" else rule
         if rule in ("median", "slope"):
             bandwidth = bandwidth_in_bands(X, rule, options.measure)

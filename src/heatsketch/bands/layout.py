@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -63,20 +63,25 @@ class Layout:
         """Rows in the order and the chunks of the data as rows in bands."""
         if self.numbers is None:
             return V.rechunk({0: self.sizes, **({1: -1} if V.ndim == 2 else {})})
-        V = V.rechunk({0: self.given, **({1: -1} if V.ndim == 2 else {})})
+        V = V.rechunk({0: self._portions, **({1: -1} if V.ndim == 2 else {})})
         return moved(V, self.sizes, self._destinations_of_data(), "to-bands")
 
     def restored(self, V: Any) -> Any:
         """Rows in bands as rows in the order and the chunks of the data."""
         if self.numbers is None:
             return V.rechunk({0: self.given})
-        return moved(V, self.given, self.numbers, "to-rows")
+        return moved(V, self._portions, self.numbers, "to-rows").rechunk({0: self.given})
+
+    @property
+    def _portions(self) -> tuple[int, ...]:
+        """Chunks of the rows in the order of the data as they are moved: not many more than there are bands."""
+        return self.given if len(self.given) <= 2 * len(self.sizes) else band_sizes(self.n_samples)
 
     def _destinations_of_data(self) -> Any:
-        """Where in the bands each row of the data is, (N,), in the chunks of the data."""
+        """Where in the bands each row of the data is, (N,), in the order of the data."""
         if "_destinations" not in self.__dict__:
             positions = self.constant(1, np.int64).cumsum(axis=0) - 1
-            self.__dict__["_destinations"] = settled(moved(positions, self.given, self.numbers, "to-rows"))
+            self.__dict__["_destinations"] = settled(moved(positions, self._portions, self.numbers, "to-rows"))
         return self.__dict__["_destinations"]
 
     def constant(self, value: float, dtype: Any = np.float64) -> Any:
@@ -128,7 +133,7 @@ class Layout:
 
     def rows_of(self, V: Any, positions: IntArray) -> FloatArray:
         """Some rows of a block in bands, gathered, shape (m, k)."""
-        return pick(V, positions)
+        return np.asarray(pick(V, positions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +189,7 @@ def _split(rows: FloatArray, destinations: IntArray, starts: IntArray) -> list[t
     order = np.argsort(chunk, kind="stable")
     ends = np.searchsorted(chunk[order], np.arange(len(starts)))
     return [
-        (destinations[some] - starts[c], rows[some])
-        for c, some in enumerate(order[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True))
+        (destinations[some] - starts[c], rows[some]) for c, some in enumerate(order[a:b] for a, b in pairwise(ends))
     ]
 
 

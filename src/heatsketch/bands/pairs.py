@@ -98,9 +98,8 @@ def between(
     """
     if kernel.arithmetic is None:
         return _by_metric(A, B, V, W, kernel)
-    device = worker_device(kernel.device)
-    if device is not None:
-        return _on_device(A, B, V, W, kernel, device)
+    if worker_device(kernel.device) is not None:
+        return _on_device(A, B, V, W, kernel)
     m, k = V.shape
     if B is None or W is None:
         tiles, block, pairs = kernel.tiles(A), V, _own_pairs(m)
@@ -128,7 +127,7 @@ def _crossed_pairs(m: int, n: int) -> IntArray:
 def _by_metric(
     A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
 ) -> tuple[FloatArray, FloatArray | None]:
-    """The same for any metric, some rows at a time, and with zeros between points that coincide where that is wanted."""
+    """The same for any metric, some rows at a time, with zeros between points that coincide where that is wanted."""
     there, right = (A, V) if B is None or W is None else (B, W)
     out = np.empty(V.shape, dtype=V.dtype)
     mirrored = None if B is None else np.zeros(right.shape, dtype=V.dtype)
@@ -154,10 +153,11 @@ def _entries(A: BandPoints, B: BandPoints, kernel: PairKernel) -> FloatArray:
 
 
 def _on_device(
-    A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel, device: Device
+    A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
 ) -> tuple[FloatArray, FloatArray | None]:
     """The same on the worker's own device."""
-    options = {"dtype": kernel.dtype, "precision": kernel.precision}
+    device, options = worker_device(kernel.device), {"dtype": kernel.dtype, "precision": kernel.precision}
+    assert device is not None
     with on_device():
         first = DeviceGaussianOperator(A[0], kernel.scales_of(A), device, **options)
         if B is None or W is None:

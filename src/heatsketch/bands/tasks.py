@@ -20,7 +20,21 @@ from ..extras import optional
 from ..progress import task
 from ..threads import alone
 
-__all__ = ["Parts", "Plan", "current_client", "everywhere", "gathered", "n_workers", "pick", "settled"]
+__all__ = [
+    "Parts",
+    "Plan",
+    "current_client",
+    "everywhere",
+    "gathered",
+    "mapped",
+    "n_workers",
+    "on_bands",
+    "pick",
+    "settled",
+    "started",
+    "summed",
+    "waited_for",
+]
 
 # Objects on the workers, one for each band.
 Parts = list[Any]
@@ -126,38 +140,115 @@ def n_workers() -> int:
     client = current_client()
     if client is None:
         return int(_dask("dask.system").CPU_COUNT)
-    return max(1, sum(client.nthreads().values()))
+    return max(1, int(sum(client.nthreads().values())))
 
 
 def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
-    """Dask arrays and parts, computed and held on the workers; anything else as it is.
+    """Dask arrays, and lists of parts, computed and held on the workers; anything else as it is.
 
     What is not referred to any more is released. One argument gives one result, several a list.
     """
-    flat: list[Any] = []
-    for collection in collections:
-        flat.extend(collection if isinstance(collection, list) else [collection])
-    lazy = [item for item in flat if hasattr(item, "__dask_graph__")]
-    if lazy:
+    return _held(collections, name, wait=True)
+
+
+def _held(collections: tuple[Any, ...], name: str, *, wait: bool) -> Any:
+    flat, shape = _flattened(collections)
+    places = [i for i, item in enumerate(flat) if hasattr(item, "__dask_graph__")]
+    # Collections of one kind one after the other: Dask mixes up the results of kinds that alternate.
+    places.sort(key=lambda i: type(flat[i]).__name__)
+    if places:
         # Tasks that are fused lose their names and their urgency, and one key would stand for different tasks in
         # different graphs, which confuses the scheduler.
         with _explained(name):
-            lazy = list(_dask().persist(*lazy, optimize_graph=False))
-            _wait(lazy, name)
-        done = iter(lazy)
-        flat = [next(done) if hasattr(item, "__dask_graph__") else item for item in flat]
-    results = iter(flat)
-    out = [[next(results) for _ in one] if isinstance(one, list) else next(results) for one in collections]
+            done = list(_dask().persist(*(flat[i] for i in places), optimize_graph=False))
+            if wait:
+                _wait(_futures(done), name)
+        for i, item in zip(places, done, strict=True):
+            flat[i] = item
+    return _restored(flat, shape)
+
+
+def _flattened(collections: tuple[Any, ...]) -> tuple[list[Any], list[int | None]]:
+    """Collections with lists of parts laid out, and how many parts each list has; None for what is no list."""
+    shape = [len(one) if isinstance(one, list) else None for one in collections]
+    return [item for one in collections for item in (one if isinstance(one, list) else [one])], shape
+
+
+def _restored(flat: list[Any], shape: list[int | None]) -> Any:
+    """The inverse of `_flattened`; a single collection comes without a list around it."""
+    items = iter(flat)
+    out = [next(items) if count is None else [next(items) for _ in range(count)] for count in shape]
     return out[0] if len(out) == 1 else out
 
 
+def _futures(collections: list[Any]) -> list[Any]:
+    distributed = sys.modules.get("distributed")
+    return [] if distributed is None else list(distributed.futures_of(collections))
+
+
+def started(*collections: Any, name: str = "waiting for the workers") -> Any:
+    """The same without waiting: what is computed next may need it, and waits for it where it runs.
+
+    Where there is no cluster, there is nothing but waiting.
+    """
+    return _held(collections, name, wait=False)
+
+
+def waited_for(parts: Parts, *, name: str) -> None:
+    """Wait for parts that were `started`; a task that failed raises its error."""
+    with _explained(name):
+        _wait(_futures(parts), name)
+
+
 def gathered(*collections: Any, name: str = "waiting for the workers") -> Any:
-    """Small Dask arrays and parts as arrays and objects of this process; anything else as it is."""
-    if not any(hasattr(item, "__dask_graph__") for item in collections):
+    """Small Dask arrays, and lists of parts, as arrays and objects of this process; anything else as it is."""
+    flat, shape = _flattened(collections)
+    lazy = [item for item in flat if hasattr(item, "__dask_graph__")]
+    if not lazy:
         return collections[0] if len(collections) == 1 else list(collections)
     with _explained(name):
-        out = _dask().compute(*collections, optimize_graph=False)
-    return out[0] if len(out) == 1 else list(out)
+        client = current_client()
+        if client is None:
+            found = iter(_dask().compute(*lazy, optimize_graph=False))
+        else:
+            futures = client.compute(lazy, optimize_graph=False)
+            _wait(futures, name)  # to fetch results would wait forever where there are no workers
+            found = iter(client.gather(futures))
+    return _restored([next(found) if hasattr(item, "__dask_graph__") else item for item in flat], shape)
+
+
+def on_bands(function: Callable[..., Any], *arrays: Any) -> list[Any]:
+    """``function(*chunks)`` for each band of arrays, gathered; what it returns must be small."""
+    label, plan = function.__name__.strip("_").replace("_", "-"), Plan(*arrays)
+    for b, chunks in enumerate(zip(*map(plan.keys, arrays), strict=True)):
+        plan.add(label, b, function, *chunks)
+    return list(gathered(plan.parts(label, range(len(arrays[0].chunks[0])))))
+
+
+def mapped(label: str, function: Callable[..., Any], V: Any, *others: Any) -> Any:
+    """``function(chunk, *other chunks)`` for each band, planned: an array like V, one task for each band.
+
+    Others are arrays in the same bands, or a part that all tasks take.
+    """
+    plan, part, n_bands = Plan(V, *others), _dask("dask.delayed").Delayed, len(V.chunks[0])
+    lists = [[other.key] * n_bands if isinstance(other, part) else plan.keys(other) for other in others]
+    for b, keys in enumerate(zip(plan.keys(V), *lists, strict=True)):
+        plan.add(label, b if V.ndim == 1 else (b, 0), function, *keys)
+    return plan.array(label, V.chunks[0], None if V.ndim == 1 else V.shape[1], V.dtype)
+
+
+def summed(label: str, function: Callable[..., Any], *arrays: Any) -> Any:
+    """The sum over all bands of ``function(*chunks)``, a small array, planned."""
+    plan = Plan(*arrays)
+    parts = [
+        plan.add(label, b, function, *chunks) for b, chunks in enumerate(zip(*map(plan.keys, arrays), strict=True))
+    ]
+    plan.add(f"sum-of-{label}", 0, _sum, parts)
+    return plan.parts(f"sum-of-{label}", [0])[0]
+
+
+def _sum(parts: list[Any]) -> Any:
+    return np.sum(parts, axis=0)
 
 
 def pick(V: Any, rows: NDArray[np.int64]) -> Any:
@@ -174,13 +265,12 @@ def pick(V: Any, rows: NDArray[np.int64]) -> Any:
     return np.concatenate(parts if len(touched) > 1 else [parts])[where.reshape(-1)]
 
 
-def _wait(collections: list[Any], name: str) -> None:
+def _wait(futures: list[Any], name: str) -> None:
     """Wait for work on a cluster; a task that failed raises its error."""
     client = current_client()
-    if client is None:  # threads have done it already
+    if client is None or not futures:  # threads have done it already
         return
     distributed = sys.modules["distributed"]
-    futures = distributed.futures_of(collections)
     deserted: float | None = None
     with task(name) as advance:
         while True:

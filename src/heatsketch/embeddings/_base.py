@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._typing import FloatArray
-from ..affinity import GaussianAffinity
 from ..bands.inputs import is_collection
 from ..blocks import all_finite, as_numpy, cast, column_ranges, is_banded, like
 from ..costs import predict
@@ -385,18 +384,6 @@ class HeatEmbedding(
         self.bandwidth_ = kernel.bandwidth
         self.n_neighbors_ = getattr(kernel.affinity, "n_neighbors", None)
         self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
-
-    def _say_kernel(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None) -> None:
-        scaling, affinity = kernel.scaling, kernel.affinity
-        assert scaling is not None
-        held = affinity.description if affinity is not None else "a given kernel"
-        if isinstance(affinity, GaussianAffinity):
-            held += f", bandwidth {affinity.typical_epsilon:.4g} ({kernel.bandwidth_rule})"
-        balanced = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
-        say(
-            f"[{type(self).__name__}] {kernel.shape[0]} samples, {kernel.dtype}, {held}; {self.normalization} in "
-            f"{scaling.n_iter} products{balanced}; power {power:g} ({'given' if chosen is None else chosen.rule})"
-        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "embedding_")

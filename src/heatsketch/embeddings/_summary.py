@@ -10,6 +10,7 @@ from .._typing import FloatArray
 from ..affinity import GaussianAffinity
 from ..display import Facts, html_table
 from ..heat_operator import HeatKernel
+from ..progress import say
 from ..tuning import ChosenPower
 
 
@@ -33,8 +34,7 @@ class Summary:
         facts = [("samples", f"{kernel.shape[0]:,}, in {self.embedding_.dtype}"), ("kernel", affinity.description)]
         if isinstance(affinity, GaussianAffinity):
             median = "median of " if np.ndim(affinity.epsilon) else ""
-            epsilon = float(np.median(np.asarray(affinity.epsilon)))
-            facts.append(("bandwidth", f"{median}{epsilon:.4g} ({kernel.bandwidth_rule})"))
+            facts.append(("bandwidth", f"{median}{affinity.typical_epsilon:.4g} ({kernel.bandwidth_rule})"))
         off = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
         facts.append(("normalisation", f"{self.normalization}, {scaling.n_iter} products{off}"))
         rule = "given" if self.power_choice_ is None else self.power_choice_.rule
@@ -44,6 +44,19 @@ class Summary:
         if hasattr(self, "distortion_"):
             facts.append(("distortion", str(self.distortion_)))
         return facts
+
+    def _say_kernel(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None) -> None:
+        """Tell those who watch what the kernel of a fit is."""
+        scaling, affinity = kernel.scaling, kernel.affinity
+        assert scaling is not None
+        held = affinity.description if affinity is not None else "a given kernel"
+        if isinstance(affinity, GaussianAffinity):
+            held += f", bandwidth {affinity.typical_epsilon:.4g} ({kernel.bandwidth_rule})"
+        balanced = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
+        say(
+            f"[{type(self).__name__}] {kernel.shape[0]} samples, {kernel.dtype}, {held}; {self.normalization} in "
+            f"{scaling.n_iter} products{balanced}; power {power:g} ({'given' if chosen is None else chosen.rule})"
+        )
 
     def _repr_html_inner(self) -> str:
         html: str = super()._repr_html_inner()  # type: ignore[misc]

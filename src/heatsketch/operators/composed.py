@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._typing import FloatArray, IntArray
-from ..blocks import as_numpy, column_norms, is_banded, like
+from ..blocks import as_numpy, column_norms, is_banded, like, rows_scaled, without
 from ..devices import Device, is_tensor
 from ..sketch import Sketch
 from .base import Operator
@@ -74,8 +74,7 @@ class ScaledOperator(ComposedOperator):
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """diag(left) (K (diag(right) V))."""
-        out = self.operator.matmat(self.right[:, None] * self.asblock(V))
-        out *= self.left[:, None]
+        out = rows_scaled(self.operator.matmat(rows_scaled(self.asblock(V), self.right)), self.left, over=True)
         product: FloatArray = like(out, V)
         return product
 
@@ -110,9 +109,7 @@ class DeflatedOperator(ComposedOperator):
 
     def project(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) V for a block of columns, (N, k) -> (N, k)."""
-        out = self.vector[:, None] * -(self.vector @ V)[None, :]
-        out += V
-        return out
+        return without(V, self.vector)
 
     def _settled(self, V: FloatArray) -> FloatArray:
         """`V` itself where it has no part along u but for rounding, which is cheaper to see than to take out."""
