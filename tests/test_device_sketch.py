@@ -34,7 +34,7 @@ N = 700
 @pytest.fixture(autouse=True)
 def many(monkeypatch):
     """As many as 600 points are too many to diagonalise a kernel, or to hold all pairs."""
-    dense = ("spectrum.DENSE_LIMIT", "directions.DENSE_LIMIT", "wide.DENSE_LIMIT")
+    dense = ("spectrum.DENSE_LIMIT", "wide.DENSE_LIMIT")
     for place in (*dense, "distortion.ALL_PAIRS", "embeddings.heat_sketch.ALL_PAIRS"):
         monkeypatch.setattr(f"heatsketch.{place}", 600)
 

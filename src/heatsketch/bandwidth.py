@@ -27,7 +27,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from ._typing import FloatArray
-from .blocks import is_banded, rows_of
+from .blocks import is_remote, rows_of
 from .chunks import chunks
 from .devices import Device
 from .kernels import Metric, no_distance, squared_distances
@@ -190,7 +190,7 @@ def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
     if metric.precomputed:
         D2 = squared_distances(rows[:, columns], None, metric)
     else:
-        D2 = squared_distances(rows, X if n <= _COLUMNS and not is_banded(X) else rows_of(X, columns), metric)
+        D2 = squared_distances(rows, X if n <= _COLUMNS and not is_remote(X) else rows_of(X, columns), metric)
     if not D2.any():
         raise no_distance(n)
     return D2

@@ -17,6 +17,7 @@ from .bands.tasks import gathered, mapped, on_bands, pick, settled, summed
 from .devices import Device, is_tensor
 
 __all__ = [
+    "Columns",
     "all_finite",
     "as_numpy",
     "beside",
@@ -28,9 +29,12 @@ __all__ = [
     "doubled",
     "each_band",
     "empty",
+    "fetched",
+    "flat_nonzero",
     "gathered",
     "in_order",
     "is_banded",
+    "is_remote",
     "like",
     "matching",
     "orthonormal",
@@ -59,6 +63,16 @@ def is_banded(values: Any) -> bool:
     return dask is not None and isinstance(values, dask.Array)
 
 
+def is_remote(values: Any) -> bool:
+    """Whether rows of something must be fetched: an array of Dask, or points that are looked up by their numbers."""
+    return is_banded(values) or hasattr(values, "rows_of")
+
+
+def fetched(values: Any) -> Any:
+    """Something small as an array of this process, from workers or a device; an array as it is."""
+    return as_numpy(gathered(values))
+
+
 def as_numpy(values: Any) -> Any:
     """A tensor from wherever it lies as an array; anything else as it is."""
     return values.detach().cpu().numpy() if is_tensor(values) else values
@@ -75,7 +89,8 @@ def matching(values: Any, given: Any) -> Any:
     """Values as `like` gives them, and in the dtype of `given`, so that both can be multiplied as they are."""
     if is_tensor(given):
         return like(values, given).to(given.dtype)
-    return np.asarray(as_numpy(values)).astype(given.dtype, copy=False)
+    values = values if is_banded(values) else np.asarray(as_numpy(values))
+    return values.astype(given.dtype, copy=False)
 
 
 def cast(V: Any, dtype: Any) -> Any:
@@ -124,6 +139,30 @@ def beside(*blocks: Any) -> Any:
     return _torch().cat([matching(block, last) for block in blocks], 1)
 
 
+class Columns:
+    """A block that is made some columns at a time: filled in where there is room for it, else joined from its parts.
+
+    Parameters
+    ----------
+    room : ndarray or tensor of shape (N, k), or None for parts that are Dask arrays
+    """
+
+    def __init__(self, room: Any) -> None:
+        self._room, self._parts, self._filled = room, [], 0  # type: ignore[var-annotated]
+
+    def add(self, block: Any) -> None:
+        """The next columns."""
+        start, self._filled = self._filled, self._filled + block.shape[1]
+        if self._room is None:
+            self._parts.append(settled(block))
+        else:
+            self._room[:, start : self._filled] = like(block, self._room)
+
+    def joined(self) -> Any:
+        """All of them, (N, k)."""
+        return settled(beside(*self._parts)) if self._room is None else self._room
+
+
 def orthonormal(V: Any) -> Any:
     """Orthonormal columns that span those of a block, (N, k) -> (N, k)."""
     if is_banded(V):
@@ -132,7 +171,9 @@ def orthonormal(V: Any) -> Any:
 
 
 def rows_of(V: Any, rows: IntArray) -> Any:
-    """Some rows of a block; those of a Dask array, which must be few, gathered."""
+    """Some rows of a block; those that lie on workers, which must be few, gathered."""
+    if hasattr(V, "rows_of"):
+        return V.rows_of(rows)
     return pick(V, rows) if is_banded(V) else V[rows]
 
 
@@ -208,4 +249,13 @@ def column_ranges(V: Any) -> FloatArray:
 
 def all_finite(V: Any) -> bool:
     """Whether all entries are numbers, and finite."""
-    return bool((_torch() if is_tensor(V) else np).isfinite(V).all())
+    return bool(gathered((_torch() if is_tensor(V) else np).isfinite(V).all()))
+
+
+def flat_nonzero(mask: Any) -> IntArray:
+    """Where a vector is true, increasing, as an array; on workers these must be few places."""
+    if not is_banded(mask):
+        return np.flatnonzero(mask)
+    found = on_bands(np.flatnonzero, mask)
+    starts = np.cumsum([0, *mask.chunks[0][:-1]])
+    return np.concatenate([start + some for start, some in zip(starts, found, strict=True)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._typing import FloatArray
-from .blocks import as_numpy
+from .blocks import as_numpy, rows_of, settled
 from .directions import leading_directions
 from .heat_operator import HeatKernel
 from .kernels import magnitude, row_distances
@@ -70,7 +70,7 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
     # Only rows of these pairs are looked at, so that no more than they leave a device.
     seen, where = np.unique([ends[i != j] for ends in (i, j)], return_inverse=True)
     i, j = where.reshape(2, -1)
-    F = as_numpy(wide[seen]).astype(np.float64)
+    F = as_numpy(rows_of(wide, kernel.positions(seen))).astype(np.float64)
     F /= magnitude(wide)
     beyond = np.square(row_distances(np.ascontiguousarray(F[:, measured:]), i, j))
     along = np.square(F[i, :measured] - F[j, :measured])  # [pairs, measured]
@@ -83,4 +83,4 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
     errors: FloatArray = np.sqrt(2.0 / (k - np.arange(most + 1.0)) * np.mean(np.square(share), axis=0))
     r = int(np.argmin(errors))
     r = r if errors[r] < (1.0 - _WORTHWHILE) * errors[0] else 0
-    return Split(Q[:, :r], errors)
+    return Split(settled(Q[:, :r]), errors)

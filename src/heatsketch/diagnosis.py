@@ -11,7 +11,8 @@ from scipy.sparse.csgraph import connected_components
 
 from ._typing import FloatArray
 from .affinity import GaussianAffinity
-from .bandwidth import SlopeProfile, bandwidth_by_rule, slope_profile
+from .bandwidth import SlopeProfile, slope_profile
+from .blocks import column_products, double, fetched, flat_nonzero, settled
 from .density import SpectralDensity, density_of
 from .directions import leading_directions
 from .display import html_table
@@ -112,28 +113,24 @@ class Subject:
         """Leading directions, (N, r)."""
         n = self.kernel.shape[0]
         r = min(max(self.n_components + 2, 8), _MOST_DIRECTIONS, n - 1)
-        return leading_directions(self.kernel, r, self.power).astype(np.float64)
+        return settled(leading_directions(self.kernel, r, self.power).astype(np.float64))  # type: ignore[no-any-return]
 
     @cached_property
     def eigenvalues(self) -> FloatArray:
         """Of the leading directions, (r,)."""
         Q = self.directions
-        values: FloatArray = np.einsum("ij,ij->j", Q, np.asarray(deflated(self.kernel) @ Q, dtype=np.float64))
-        return values
+        return column_products(Q, double(deflated(self.kernel) @ Q))
 
     @cached_property
     def profile(self) -> SlopeProfile | None:
         """How neighbourhoods grow with the bandwidth; None for a given affinity."""
         affinity = self.gaussian
-        return None if affinity is None else slope_profile(affinity.X, affinity.metric)
+        return None if affinity is None else slope_profile(self.kernel.points, affinity.metric)
 
     @cached_property
     def neighbor_bandwidth(self) -> float | None:
         """What the rule of the tenth neighbour gives."""
-        affinity = self.gaussian
-        if affinity is None:
-            return None
-        return float(bandwidth_by_rule(affinity.X, "neighbor", affinity.metric)[0])
+        return self.kernel.neighbor_bandwidth
 
     @property
     def measured_together(self) -> bool:
@@ -242,14 +239,14 @@ def _hub(subject: Subject) -> Finding | None:
 def _outlier(subject: Subject) -> Finding | None:
     # Only directions that are left at this time matter.
     left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
-    leverage = np.square(subject.directions[:, left]).sum(axis=1)
-    owners = np.flatnonzero(leverage > _OWNED)
+    leverage = subject.kernel.restored(np.square(subject.directions[:, left]).sum(axis=1))
+    owners = flat_nonzero(leverage > _OWNED)
     if not len(owners) or len(owners) >= subject.kernel.shape[0] // 4:
         return None
     named = ", ".join(map(str, owners[:5])) + (", ..." if len(owners) > 5 else "")
     return Finding(
         "outlier",
-        float(leverage.max()),
+        float(fetched(leverage.max())),
         f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
         "themselves.",
         f"Leave them out, or: {_wider(subject).lower()}. Sketches suffer less than eigenvectors.",
@@ -360,8 +357,8 @@ def _wider(subject: Subject) -> str:
 
 def _suggested(subject: Subject, *, larger: bool) -> str:
     """The bandwidth of the rule "neighbor", where it is on the side that is advised."""
-    epsilon, suggested = subject.kernel.bandwidth, subject.neighbor_bandwidth
-    if epsilon is None or suggested is None or (suggested > 1.01 * np.median(epsilon)) != larger:
+    affinity, suggested = subject.gaussian, subject.neighbor_bandwidth
+    if affinity is None or suggested is None or (suggested > 1.01 * affinity.typical_epsilon) != larger:
         return ""
     return f" (the rule 'neighbor' gives {suggested:.3g})"
 

@@ -18,7 +18,8 @@ from .devices import is_tensor, on_device
 from .heat_operator import HeatKernel
 from .operators import Operator
 from .progress import track
-from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, extreme_ritz, refuse_negative
+from .ritz import extreme_ritz
+from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, refuse_negative
 
 __all__ = ["METHODS", "RELATIVE_ERROR", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
 
@@ -130,10 +131,10 @@ def _apply_powers(
     """S^e M for exponents e; with ``weight=1`` its error counts after one more product by S."""
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
-    given, M = M, kernel.symmetric.asblock(M)
+    given, M = M, settled(kernel.symmetric.asblock(M))
     rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
     mode = _trivial_part(kernel, M)
-    rest = M if mode is None else M - mode
+    rest = M if mode is None else settled(M - mode)
     whole = _whole(exponents)
     if method == "auto" and whole:
         most = max(exponents)

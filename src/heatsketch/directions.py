@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ._typing import FloatArray
-from .blocks import as_numpy, empty, matching, orthonormal
+from .blocks import as_numpy, fetched, in_order, matching, orthonormal, settled
 from .devices import on_device
 from .heat_operator import HeatKernel
 from .progress import track
 from .sketch import RademacherSketch
-from .spectrum import DENSE_LIMIT, canonical, deflated, eigenpairs
+from .spectrum import canonical, deflated, eigenpairs, soon_diagonalised
 
 __all__ = ["leading_directions"]
 
@@ -44,26 +44,25 @@ def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     ----------
     .. [1] Halko, Martinsson, Tropp. "Finding structure with randomness". SIAM Review, 2011.
     """
-    n = kernel.shape[0]
     width = _WIDER * r + _ADDED
-    if n <= DENSE_LIMIT or 5 * width > n:
+    if soon_diagonalised(kernel, width):
         return _largest(kernel, r).astype(kernel.dtype)
     S = deflated(kernel)
-    order = S.order if S.order is not None else slice(None)
+    order = S.order
     S = S.reordered()
-    Q = S.asblock(RademacherSketch(_SEED).matrix(n, width, device=kernel.device, dtype=kernel.dtype)[order])
+    signs = kernel.sketched(RademacherSketch(_SEED), width, dtype=kernel.dtype)
+    Q = S.asblock(signs if order is None else signs[order])
     products = int(np.clip(np.ceil(power), *_RANGE_PRODUCTS))
     for done in track(range(products), "finding leading directions", products):
-        Q = S.matmat(Q)
+        Q = settled(S.matmat(Q))
         # Where the spectrum decays fast, what is small would drown in the rounding of what is large.
-        if done % _CHECKED == 0 and np.linalg.cond(as_numpy(Q.T @ Q)) > _MOST_CONDITION:
-            Q = orthonormal(Q)
-    Q = orthonormal(Q)
-    ritz, W = np.linalg.eigh(as_numpy(Q.T @ S.matmat(Q)))
+        if done % _CHECKED == 0 and np.linalg.cond(fetched(Q.T @ Q)) > _MOST_CONDITION:
+            Q = settled(orthonormal(Q))
+    Q = settled(orthonormal(Q))
+    ritz, W = np.linalg.eigh(fetched(Q.T @ S.matmat(Q)))
     leading = np.argsort(-np.abs(ritz), kind="stable")[:r]
-    vectors = empty((n, r), W.dtype, kernel.device)
-    vectors[order] = Q @ matching(W[:, leading], Q)
-    directions: FloatArray = as_numpy(canonical(ritz[leading], vectors, kernel.rounding))
+    vectors = in_order(Q @ matching(W[:, leading], Q), order)
+    directions: FloatArray = as_numpy(canonical(ritz[leading], vectors, kernel.rounding, kernel))
     return directions
 
 

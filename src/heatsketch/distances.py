@@ -11,12 +11,13 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import chi2
 
 from ._typing import FloatArray, IntArray
+from .bands.columns import column_distances
 from .blocks import as_numpy
 from .diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite
 from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count, is_number
 from .kernels import magnitude, row_distances, squared_distances
-from .processes import canonical_metric, check_pairs, row_block
+from .processes import canonical_metric, check_pairs, row_block, rows_of_pairs
 from .spectrum import eigenpairs, rounding_level
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
 
 # Entries of kernel rows held at a time: 256 MB in float64.
 _ROW_ENTRIES = 1 << 25
+# Columns of a kernel on a cluster that are diffused at a time, for as many points.
+_MOST_COLUMNS = 256
 _SMALLEST_ERROR = 1e-6
 # Units of rounding that a distance may be off by; four times what was seen on tori of 20 and 500 points.
 _ROUNDINGS = 4.0
@@ -82,6 +85,11 @@ def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None, *,
     require_definite(kernel, [power])
     if pairs is not None:
         pairs = check_pairs(pairs, n)
+    if kernel.in_bands and (pairs is None or form != "rows"):
+        raise ValueError(
+            f"diffusion distances of {'all' if pairs is None else 'some'} pairs of {n} points on a cluster were asked "
+            f"for with form={form!r}, which takes a matrix of all pairs; give pairs, and leave form at 'rows'."
+        )
     if form == "rows" and pairs is not None:
         return _pair_distances(kernel, power, pairs)
     if form == "rows":
@@ -107,11 +115,18 @@ def _condensed(points: FloatArray) -> FloatArray:
 
 def _pair_distances(kernel: Any, power: float, pairs: Any) -> FloatArray:
     out = np.empty(len(pairs))
-    for some in _pairs_of_few(pairs, max(2, _ROW_ENTRIES // kernel.shape[0])):
+    most = _MOST_COLUMNS if kernel.in_bands else max(2, _ROW_ENTRIES // kernel.shape[0])
+    for some in _pairs_of_few(pairs, most):
         indices, where = np.unique(pairs[some], return_inverse=True)
+        i, j = where.reshape(-1, 2).T
+        if kernel.in_bands:
+            units = kernel.units(indices, weighted=True)
+            columns = diffuse(kernel, units, [power], trivial=not kernel.trivial_is_constant)[0]
+            out[some] = column_distances(columns, i, j)
+            continue
         rows = row_block(kernel, power, indices)
         scale = magnitude(rows)
-        out[some] = scale * row_distances(rows / scale, *where.reshape(-1, 2).T)
+        out[some] = scale * row_distances(rows / scale, i, j)
     return out
 
 
@@ -169,9 +184,10 @@ def distances_among(
     -------
     distances : list of ndarray of shape (m (m - 1) / 2,)
     """
-    units = np.zeros((kernel.shape[0], len(points)))
-    units[points, np.arange(len(points))] = 1.0 if kernel.row_weight is None else kernel.row_weight[points]
-    blocks = diffuse(kernel, kernel.asblock(units), powers, trivial=trivial and not kernel.trivial_is_constant)
+    units = kernel.units(points, weighted=True)
+    blocks = diffuse(kernel, units, powers, trivial=trivial and not kernel.trivial_is_constant)
+    if kernel.in_bands:
+        return [column_distances(block, *np.triu_indices(len(points), 1)) for block in blocks]
     return [embedded_distances(as_numpy(block).T, None) for block in blocks]
 
 
@@ -218,8 +234,9 @@ def distance_interval(
 
 
 def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
-    """Distances between rows of `Y`: condensed for all pairs, or for the given ones."""
+    """Distances between rows of `Y`: condensed for all pairs, or for the given ones; of a Dask array for given ones."""
     distances: FloatArray
+    Y, pairs = rows_of_pairs(Y, pairs)
     scale = magnitude(Y)
     Y = Y.astype(np.float64) / scale
     if pairs is None:
@@ -239,7 +256,7 @@ def sketch_interval(
 
     Parameters
     ----------
-    Y : ndarray of shape (N, k)
+    Y : ndarray of shape (N, k), or a Dask array if pairs are given
     pairs : array-like of int, shape (m, 2), or None for all
     level : float
     n_exact : int
@@ -251,6 +268,7 @@ def sketch_interval(
     -------
     low, high : ndarrays of shape (m,)
     """
+    Y, pairs = rows_of_pairs(Y, pairs)
     sketched = embedded_distances(Y[:, n_exact:], pairs)
     if not n_exact:
         return distance_interval(sketched, Y.shape[1], level)

@@ -11,14 +11,15 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 
 from ._typing import FloatArray, IntArray, RandomState
-from .blocks import as_numpy, like
+from .blocks import as_numpy, double, gathered, like, rows_of
 from .diffusion import coefficients, diffuse
 from .display import Facts, Shown
 from .distances import diffusion_distances, distances_among, embedded_distances
 from .heat_operator import HeatKernel
 from .kernels import magnitude, row_distances
 from .pairs import COINCIDENT, distinct_points, neighbor_pairs
-from .sketch import GaussianSketch, philox, resolve_seed
+from .processes import rows_of_pairs
+from .sketch import GaussianSketch, first_by_key, philox, resolve_seed, sample
 
 __all__ = [
     "Distortion",
@@ -35,6 +36,8 @@ QUANTILES = (0.001, 0.01, 0.05, 0.25)
 ALL_PAIRS = 2000
 _OTHER_SEED = 0xD15707
 _ANCHORS, _MINED_PAIRS, _WIDTH = 256, 128, 64
+# On a cluster the worst pairs are looked for among so many points, brought to this process.
+_MINED_FROM = 20_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,7 +190,7 @@ def _ratio(top: float, bottom: float) -> float:
 
 
 def kernel_distortion(
-    Y: ArrayLike,
+    Y: Any,
     kernel: HeatKernel,
     power: float,
     *,
@@ -199,7 +202,7 @@ def kernel_distortion(
 
     Parameters
     ----------
-    Y : array-like of shape (N, k)
+    Y : array-like or Dask array of shape (N, k)
     kernel : HeatKernel
     power : float
         Diffusion time of the distance.
@@ -207,7 +210,8 @@ def kernel_distortion(
     exhaustive : bool, optional
         Whether to measure all pairs, which needs the N x N matrix; by default up to 2000 points. Beyond, exact
         distances are computed for all pairs of 256 random points, and for the worst pairs found by neighbour
-        searches: near in `Y` though far by a wide sketch of the kernel, and the other way round.
+        searches: near in `Y` though far by a wide sketch of the kernel, and the other way round. On a cluster not
+        all pairs can be measured, and searches are among 20,000 points, all or a random part of them.
     random_state : int, RandomState, Generator or None
         Draws the points and the wide sketch.
 
@@ -215,16 +219,22 @@ def kernel_distortion(
     -------
     distortion : Distortion
     """
-    Y = np.asarray(Y, dtype=np.float64)
+    Y = double(Y if kernel.in_bands else gathered(Y))
     Y = Y / magnitude(Y)  # L does not depend on the scale
-    if exhaustive if exhaustive is not None else len(Y) <= ALL_PAIRS:
+    if exhaustive and kernel.in_bands:
+        raise ValueError(
+            f"exhaustive=True was given for {len(Y)} points on a cluster, whose pairs are too many; leave it at None, "
+            "or measure the embedding of a part of the data in memory."
+        )
+    if exhaustive if exhaustive is not None else len(Y) <= ALL_PAIRS and not kernel.in_bands:
         return measure_distortion(Y, diffusion_distances(kernel, power), quantiles=quantiles)
     seed = resolve_seed(random_state)
     sampled = _random_pairs(len(Y), seed)
     mined = _mined_pairs(Y, kernel, power, seed)
     pairs = np.vstack([sampled, mined])
     d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, mined)])
-    embedded = np.linalg.norm(Y[pairs[:, 0]] - Y[pairs[:, 1]], axis=1)
+    rows, ends = rows_of_pairs(Y, pairs)
+    embedded = np.linalg.norm(rows[ends[:, 0]] - rows[ends[:, 1]], axis=1)
 
     def pair_at(position: int) -> tuple[int, int]:
         return int(pairs[position, 0]), int(pairs[position, 1])
@@ -256,6 +266,12 @@ def unseen_distortion(
     -------
     distortion : Distortion
     """
+    if kernel.in_bands:
+        raise ValueError(
+            "the distortion of new points was asked for on a cluster; it takes their kernel rows, which are as long as "
+            "the data. Measure that of the training points (X=None), or of a model that was fitted to a part of the "
+            "data in memory."
+        )
     columns = kernel.asblock(kernel.rows_at_new_points(X).T)
     diffused = as_numpy(coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant))
     rows = diffused.T.astype(np.float64)
@@ -274,7 +290,7 @@ def distance_errors(kernel: HeatKernel, power: float, *, trivial: bool) -> Calla
     apart = d > COINCIDENT * d.max()
 
     def errors(Y: FloatArray) -> FloatArray:
-        found: FloatArray = np.abs(embedded_distances(Y[anchors], None)[apart] / d[apart] - 1.0)
+        found: FloatArray = np.abs(embedded_distances(rows_of(Y, anchors), None)[apart] / d[apart] - 1.0)
         return found
 
     return errors
@@ -282,7 +298,7 @@ def distance_errors(kernel: HeatKernel, power: float, *, trivial: bool) -> Calla
 
 def distortion_measure(kernel: HeatKernel, power: float) -> Callable[[FloatArray], Distortion]:
     """`kernel_distortion` for several embeddings of the same kernel; up to 2000 points distances are computed once."""
-    if kernel.shape[0] > ALL_PAIRS:
+    if kernel.shape[0] > ALL_PAIRS or kernel.in_bands:
         return lambda Y: kernel_distortion(Y, kernel, power, quantiles=())
     d = diffusion_distances(kernel, power)
     return lambda Y: measure_distortion(Y, d, quantiles=())
@@ -290,8 +306,7 @@ def distortion_measure(kernel: HeatKernel, power: float) -> Callable[[FloatArray
 
 def _random_pairs(n: int, seed: int) -> IntArray:
     """All pairs of a random subset of the points, shape (m, 2)."""
-    keys = philox((np.arange(n), 0, 0, 0xD), seed)[0]
-    anchors = np.argsort(keys, kind="stable")[: min(n, _ANCHORS)]
+    anchors = first_by_key(n, _ANCHORS, lambda numbers: philox((numbers, 0, 0, 0xD), seed)[0])
     i, j = np.triu_indices(len(anchors), 1)
     return np.column_stack([anchors[i], anchors[j]])
 
@@ -299,8 +314,12 @@ def _random_pairs(n: int, seed: int) -> IntArray:
 def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> IntArray:
     """Pairs that look most contracted and most expanded, judged by a wide sketch, shape (m, 2)."""
     # Another seed than the caller's, which may be that of the embedding: its own columns would find nothing.
-    G = GaussianSketch(seed ^ _OTHER_SEED).matrix(len(Y), _WIDTH, device=kernel.device) / np.sqrt(_WIDTH)
+    G = kernel.sketched(GaussianSketch(seed ^ _OTHER_SEED), _WIDTH) / np.sqrt(_WIDTH)
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
+    numbers: Any = slice(None)
+    if kernel.in_bands:
+        numbers = sample(len(Y), _MINED_FROM)
+        Y, wide = rows_of(Y, numbers), rows_of(wide, kernel.positions(numbers))
     wide = wide / magnitude(wide)
     distinct = as_numpy(distinct_points(wide))
     found = []
@@ -310,4 +329,5 @@ def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> 
         near, far = (row_distances(Z, *pairs.T) for Z in (here, there))
         order = np.argsort(near / np.maximum(far, np.finfo(np.float64).tiny), kind="stable")
         found.append(pairs[order[:_MINED_PAIRS]])
-    return np.vstack(found)
+    mined = np.vstack(found)
+    return mined if isinstance(numbers, slice) else numbers[mined]

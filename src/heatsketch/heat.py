@@ -9,7 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedAffinity
+from .bands.affinity import bandwidth_in_bands
 from .bands.heat import build_banded_affinity
+from .bands.inputs import is_collection, kernel_points
 from .bands.kernel import BandedHeatKernel
 from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from .blocks import double, gathered, is_banded, settled
@@ -53,8 +55,9 @@ def heat_kernel(
 
     Parameters
     ----------
-    X : array-like, tensor, sparse matrix, or networkx or igraph graph
-        Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed".
+    X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
+        Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed". That of
+        Dask arrays and frames is computed on the cluster that is current, and multiplies Dask arrays.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}
@@ -118,7 +121,8 @@ def heat_kernel(
         device=device_for(X, device),
         precision=precision,
     )
-    return build_heat_kernel(check_points(X, options), options)
+    checked = kernel_points if is_collection(X) else check_points
+    return build_heat_kernel(checked(X, options), options)
 
 
 def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
@@ -200,7 +204,10 @@ def _check_reach(kernel: GaussianAffinity, low: float, high: float) -> None:
         trouble, verb = "so large that all affinities are equal", "smaller"
     else:
         return
-    remedy, _ = bandwidth_by_rule(kernel.X, "auto", kernel.metric)
+    if is_banded(kernel.X):
+        remedy = bandwidth_in_bands(kernel.X, "neighbor", kernel.metric)
+    else:
+        remedy, _ = bandwidth_by_rule(kernel.X, "auto", kernel.metric)
     raise ValueError(
         f"bandwidth={kernel.typical_epsilon:.3g} is {trouble}; use a {verb} one (the rule "
         f"bandwidth='auto' gives {remedy:.3g} here)."

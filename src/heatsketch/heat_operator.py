@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 
 from ._typing import FloatArray, IntArray
 from .affinity import Affinity, GaussianAffinity
+from .bandwidth import bandwidth_by_rule
 from .blocks import as_numpy, like
 from .chunks import chunks
 from .devices import Device, is_tensor, on_device
@@ -43,6 +44,9 @@ class HeatKernel(Operator):
     affinity, scaling, bandwidth_rule
         Where the kernel comes from; None for a kernel that was given as a matrix.
     """
+
+    # Whether rows lie in bands on the workers of Dask: blocks are Dask arrays then, and the matrix is never formed.
+    in_bands = False
 
     def __init__(
         self,
@@ -124,6 +128,26 @@ class HeatKernel(Operator):
     def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = None) -> Any:
         """Columns of a sketch at the points of this kernel, (N, n_columns), where the kernel computes."""
         return sketch.matrix(self.shape[0], n_columns, first_column=first_column, device=self.device, dtype=dtype)
+
+    @property
+    def points(self) -> Any:
+        """What the kernel was made of, in the order of the samples; None where the affinity was given."""
+        return self.affinity.X if isinstance(self.affinity, GaussianAffinity) else None
+
+    @property
+    def neighbor_bandwidth(self) -> float | None:
+        """The bandwidth that the rule "neighbor" gives for the points; None where the affinity was given."""
+        affinity = self.affinity
+        if not isinstance(affinity, GaussianAffinity):
+            return None
+        return float(bandwidth_by_rule(affinity.X, "neighbor", affinity.metric)[0])
+
+    def units(self, numbers: IntArray, *, weighted: bool) -> Any:
+        """Unit columns at the given samples, (N, m), where the kernel computes; times their row weights on request."""
+        unit = np.zeros((self.shape[0], len(numbers)), dtype=self.dtype)
+        weight = self.row_weight if weighted else None
+        unit[numbers, np.arange(len(numbers))] = 1.0 if weight is None else weight[numbers]
+        return self.asblock(unit)
 
     def positions(self, numbers: IntArray) -> IntArray:
         """Where the given samples are among the rows of this kernel; they may lie in another order on a cluster."""

@@ -16,6 +16,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils.extmath import row_norms
 
 from ._typing import FloatArray, IntArray
+from .blocks import gathered, is_banded
 from .chunks import chunks
 from .devices import is_tensor
 from .threads import each, shares
@@ -208,6 +209,9 @@ def magnitude(Z: Any) -> float:
     """Largest absolute entry, or 1 if there is none: points divided by it have squares that do not underflow."""
     if is_tensor(Z):
         return (max(0.0, float(Z.max()), -float(Z.min())) if Z.numel() else 0.0) or 1.0
+    if is_banded(Z):
+        high, low = gathered(Z.max(), Z.min())
+        return max(float(high), -float(low)) or 1.0
     return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) or 1.0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ._typing import FloatArray, IntArray
-from .blocks import as_numpy, column_norms, column_products, matching
+from .blocks import as_numpy, column_norms, column_products, gathered, matching, rows_of, settled
 from .devices import is_tensor
 from .heat_operator import HeatKernel
 from .progress import track
@@ -53,18 +53,20 @@ class KrylovSketch:
 
     def __init__(self, kernel: HeatKernel, rows: IntArray, n_columns: int, n_steps: int) -> None:
         S = deflated(kernel)
-        n = S.shape[0]
-        order = np.arange(n) if S.order is None else S.order
+        rows = kernel.positions(rows)
         self._S = S.reordered()
-        self._rows = np.argsort(order)[rows]
-        G = RademacherSketch(_SEED).matrix(n, n_columns, device=kernel.device)
+        self._rows = rows if S.order is None else np.argsort(S.order)[rows]
+        G = kernel.sketched(RademacherSketch(_SEED), n_columns)
         if kernel.trivial is not None:
             u = matching(kernel.trivial, G)
             G -= u[:, None] * (u @ G)[None, :]
-        weight = np.ones(n) if kernel.row_weight is None else kernel.row_weight
-        self._weight = weight[rows][:, None]
+        self._weight = (
+            np.ones((len(rows), 1)) if kernel.row_weight is None else rows_of(kernel.row_weight, rows)[:, None]
+        )
+        G = settled(G)
         self._norms = _sizes(G)  # [q]
-        self._v = self._S.asblock(G[order] / matching(np.maximum(self._norms, np.finfo(float).tiny), G))
+        start = G if S.order is None else G[S.order]
+        self._v = settled(self._S.asblock(start / matching(np.maximum(self._norms, np.finfo(float).tiny), G)))
         self._previous = self._v  # not looked at in the first step
         self._diagonal: list[FloatArray] = []
         self._off: list[FloatArray] = []
@@ -81,19 +83,20 @@ class KrylovSketch:
         wanted = min(n_steps, self._v.shape[0])
         for _ in track(range(self.n_steps, wanted), "looking at the kernel's scales", max(0, wanted - self.n_steps)):
             v = self._v
-            self._kept.append(as_numpy(v[self._rows]).astype(np.float64))
+            self._kept.append(as_numpy(rows_of(v, self._rows)).astype(np.float64))
             w = self._S.matmat(v)
             if self._off:
                 w -= matching(self._off[-1], w) * self._previous
             along = column_products(v, w)
             w -= matching(along, w) * v
+            w = settled(w)
             size = _sizes(w)
             self._diagonal.append(along)
             first = self._off[0] if self._off else size
             size = np.where(size > _EXHAUSTED * (first + np.abs(self._diagonal[0])), size, 0.0)
             self._off.append(size)
             inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-            self._previous, self._v = v, w * matching(inverse, w)
+            self._previous, self._v = v, settled(w * matching(inverse, w))
         if not self.n_steps:
             return
         self._nodes, self._vectors = self._eigensystem()
@@ -132,5 +135,5 @@ def _sizes(V: Any) -> FloatArray:
     """Norm of each column of a block, in float64, shape (k,)."""
     if is_tensor(V):
         return column_norms(V.double())
-    sizes: FloatArray = np.linalg.norm(V.astype(np.float64, copy=False), axis=0)
+    sizes: FloatArray = gathered(np.linalg.norm(V.astype(np.float64, copy=False), axis=0))
     return sizes

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
 from .affinity import GaussianAffinity, PrecomputedAffinity
-from .blocks import as_numpy
+from .blocks import as_numpy, gathered
 from .devices import find_device
 from .distortion import Distortion
 from .embeddings import ESTIMATORS
@@ -97,7 +97,12 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     if name is None:
         raise ValueError(f"a {type(model).__name__} was given; what can be saved is a fitted {', '.join(ESTIMATORS)}.")
     check_is_fitted(model)
-    parameters = model.get_params(deep=False)
+    if model.kernel_.in_bands:
+        raise ValueError(
+            f"this {name} lies on a cluster, and a model file holds all of its data; store its embedding_ instead "
+            "(embedding_.to_zarr(...)), or fit to a part of the data in memory and save that."
+        )
+    parameters = {key: gathered(value) for key, value in model.get_params(deep=False).items()}
     if callable(model.metric):
         raise ValueError(
             f"metric={model.metric!r} is a function, which a model file does not hold; name a metric of scikit-learn, "
@@ -115,7 +120,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "parameters": parameters,
         "kernel": _kernel_entries(model.kernel_),
         "fitted": {
-            key: as_numpy(value) for key, value in vars(model).items() if key not in parameters.keys() | _DERIVED
+            key: as_numpy(gathered(value))
+            for key, value in vars(model).items()
+            if key not in parameters.keys() | _DERIVED
         },
     }
     document["fitted"]["_sample_names"] = _as_stored(model._sample_names)

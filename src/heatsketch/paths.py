@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from ._typing import FloatArray, IntArray
+from .blocks import rows_of
 from .kernels import Metric, row_distances, squared_distances
 from .neighborhoods import distinct
 from .neighbors import nearest_neighbors
@@ -81,7 +82,7 @@ def shortest_paths(X: Any, metric: Metric) -> Paths | None:
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    X : ndarray, csr_array or Dask array of shape (N, d), or (N, N) distances if the metric is "precomputed"
     metric : Metric
 
     Returns
@@ -117,7 +118,7 @@ def shortest_paths(X: Any, metric: Metric) -> Paths | None:
 
 def among(X: Any, rows: IntArray, metric: Metric) -> Any:
     """The sample: its points, or the distances between them."""
-    return X[rows][:, rows] if metric.precomputed else X[rows]
+    return X[rows][:, rows] if metric.precomputed else rows_of(X, rows)
 
 
 def _linked(graph: sparse.csr_array, Z: Any, metric: Metric) -> sparse.csr_array:

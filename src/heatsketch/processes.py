@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
 from ._typing import FloatArray, IntArray, RandomState
-from .blocks import as_numpy, like
+from .blocks import as_numpy, is_banded, like, rows_of
 from .chunks import chunks
 from .devices import is_tensor
 from .diffusion import check_power, diffuse
@@ -22,7 +22,15 @@ from .operators import Operator
 from .sketch import GaussianSketch, resolve_seed
 from .spectrum import eigenpairs, rounding_level
 
-__all__ = ["canonical_metric", "check_pairs", "gaussian_process", "kernel_rows", "row_block", "secant_products"]
+__all__ = [
+    "canonical_metric",
+    "check_pairs",
+    "gaussian_process",
+    "kernel_rows",
+    "row_block",
+    "rows_of_pairs",
+    "secant_products",
+]
 
 
 def check_pairs(pairs: ArrayLike, n_samples: int, *, width: int = 2) -> IntArray:
@@ -62,12 +70,35 @@ def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
 
 def row_block(kernel: HeatKernel, power: float, indices: IntArray) -> Any:
     """`kernel_rows` where the kernel computes: an array of float64, or a tensor on the kernel's device."""
-    unit = np.zeros((kernel.shape[0], len(indices)), dtype=kernel.dtype)
-    unit[indices, np.arange(len(indices))] = 1.0
-    rows: Any = diffuse(kernel, kernel.asblock(unit), [power], trivial=not kernel.trivial_is_constant)[0].T
+    if kernel.in_bands:
+        raise ValueError(
+            f"rows of the kernel of {kernel.shape[0]} points on a cluster were asked for, which are as long as the "
+            "data; ask for diffusion_distances of pairs, or make the kernel of a part of the data in memory."
+        )
+    unit = kernel.units(indices, weighted=False)
+    rows: Any = diffuse(kernel, unit, [power], trivial=not kernel.trivial_is_constant)[0].T
     if kernel.row_weight is not None:
         rows = like(kernel.row_weight[indices, None], rows) * rows
     return rows.contiguous() if is_tensor(rows) else np.ascontiguousarray(rows, dtype=np.float64)
+
+
+def rows_of_pairs(Y: Any, pairs: ArrayLike | None) -> tuple[Any, Any]:
+    """The rows of a Dask array that pairs ask for, gathered, and the pairs of these; an array and pairs as they are.
+
+    Parameters
+    ----------
+    Y : ndarray or Dask array of shape (N, k)
+    pairs : array-like of int, shape (m, 2), or None for all
+    """
+    if not is_banded(Y):
+        return Y, pairs
+    if pairs is None:
+        raise ValueError(
+            f"distances between all pairs of {len(Y)} points on a cluster were asked for, which are too many; give "
+            "pairs, an array of indices of shape (m, 2)."
+        )
+    numbers, where = np.unique(check_pairs(pairs, len(Y)), return_inverse=True)
+    return rows_of(Y, numbers), where.reshape(-1, 2)
 
 
 def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
@@ -149,7 +180,7 @@ def gaussian_process(
 
     Returns
     -------
-    f : ndarray of shape (N, n_draws)
+    f : ndarray of shape (N, n_draws), or a Dask array for a kernel on a cluster
 
     Examples
     --------
@@ -164,8 +195,9 @@ def gaussian_process(
     n = kernel.shape[0]
     sketch = GaussianSketch(resolve_seed(random_state))
     if method == "sketch":
-        blocks = diffuse(kernel, sketch.matrix(n, n_draws, device=kernel.device), [power])
-        return np.asarray(as_numpy(kernel.weigh_rows(blocks[0])))
+        blocks = diffuse(kernel, kernel.sketched(sketch, n_draws), [power])
+        drawn: FloatArray = kernel.restored(as_numpy(kernel.weigh_rows(blocks[0])))
+        return drawn
     if method != "karhunen-loeve":
         raise ValueError(f"method={method!r} is not known; use 'sketch' or 'karhunen-loeve'.")
     most = n if kernel.trivial is None else n - 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._typing import FloatArray
 from .affinity import GaussianAffinity
-from .blocks import as_numpy
+from .blocks import as_numpy, rows_of
 from .density import density_of
 from .display import Shown, html_table
 from .distances import distances_among
@@ -139,7 +139,7 @@ def measure_scales(
     scales : Scales
     """
     affinity = kernel.affinity
-    paths = shortest_paths(affinity.X, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
+    paths = shortest_paths(kernel.points, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
     rows = np.arange(1) if paths is None else paths.rows
     longest = _LONGEST if powers is None else float(np.max(powers))
     steps = int(np.clip(np.ceil(np.sqrt(longest / horizon(1))), 16, _MOST_STEPS))
@@ -170,5 +170,6 @@ def _distortions(kernel: HeatKernel, powers: FloatArray, embeddings: FloatArray)
     n = kernel.shape[0]
     anchors = sample(n, min(_ANCHORS, max(16, _ROW_ENTRIES // (n * len(powers)))))
     true = distances_among(kernel, anchors, powers.tolist())
-    measured = (measure_distortion(Y[anchors], d, quantiles=(_TAIL,)) for Y, d in zip(embeddings, true, strict=True))
+    rows = (rows_of(Y, anchors) for Y in embeddings)
+    measured = (measure_distortion(Y, d, quantiles=(_TAIL,)) for Y, d in zip(rows, true, strict=True))
     return np.log([found.central[_TAIL] for found in measured])

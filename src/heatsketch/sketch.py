@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from ._typing import FloatArray, IntArray, RandomState
-from .blocks import empty
+from .blocks import empty, gathered, is_banded
 from .chunks import chunks
 from .devices import Device
+from .draws import MASK32, Words, first_by_key, philox, sample
 from .threads import each
 
 __all__ = [
@@ -34,15 +35,13 @@ __all__ = [
     "HashedRademacherSketch",
     "RademacherSketch",
     "Sketch",
+    "first_by_key",
     "make_sketch",
     "philox",
     "resolve_seed",
     "sample",
 ]
 
-Words = NDArray[np.uint64]
-
-_MASK32 = np.uint64(0xFFFFFFFF)
 _MERSENNE61 = np.uint64(2**61 - 1)
 # Streams keep uses of one seed apart: they are the last word of the Philox counter.
 _GAUSSIAN, _RADEMACHER, _HASH, _COLUMNS = range(4)
@@ -51,45 +50,6 @@ _ENTRIES_PER_CHUNK = 1 << 16
 # On a device: as many as keep it busy. With temporaries, below 100 bytes for each, that is less than half a GB. A row
 # makes whole groups of columns, so that it costs as many entries as some columns more.
 _ENTRIES_PER_LAUNCH, _FURTHER_COLUMNS = 1 << 22, 8
-
-
-def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], seed: int) -> tuple[Words, ...]:
-    """Philox4x32-10: four 32-bit counter words and a 64-bit key to four random 32-bit words.
-
-    Parameters
-    ----------
-    counter : four array-likes of integers in [0, 2**32), broadcast against each other
-    seed : int
-        The key; only its lowest 64 bits count.
-
-    Returns
-    -------
-    words : four arrays of uint64 with values in [0, 2**32)
-    """
-    c0, c1, c2, c3 = np.broadcast_arrays(*(np.asarray(c, dtype=np.uint64) for c in counter))
-    key0, key1 = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
-    for _ in range(10):
-        p0 = c0 * np.uint64(0xD2511F53)
-        p1 = c2 * np.uint64(0xCD9E8D57)
-        c0, c2 = (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(key0), (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(key1)
-        c1, c3 = p1 & _MASK32, p0 & _MASK32
-        key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
-    return c0, c1, c2, c3
-
-
-def sample(n: int, size: int) -> IntArray:
-    """At most `size` of the numbers below n in increasing order, pseudo-random but always the same."""
-    if n <= size:
-        return np.arange(n)
-    chosen = best = np.empty(0, dtype=np.uint64)
-    for some in chunks(n, 1):  # of the keys of all only the smallest are held
-        numbers = np.arange(some.start, some.stop, dtype=np.uint64)
-        keys = philox((numbers & _MASK32, numbers >> np.uint64(32), 0, 0xB), seed=0)[0]
-        chosen, best = np.concatenate([chosen, numbers]), np.concatenate([best, keys])
-        if len(best) > size:
-            first = np.argpartition(best, size)[:size]
-            chosen, best = chosen[first], best[first]
-    return np.sort(chosen).astype(np.int64)
 
 
 def resolve_seed(random_state: RandomState) -> int:
@@ -127,6 +87,9 @@ class Sketch(ABC):
     def make(cls, seed: int, n_rows: int) -> Sketch:  # noqa: ARG003
         """The sketch of a data set of `n_rows` points; most laws do not depend on their number."""
         return cls(seed)
+
+    def require(self, n_columns: int) -> None:  # noqa: B027 - most laws have as many columns as are asked for
+        """Refuse more columns than there are."""
 
     def block(self, rows: ArrayLike, columns: ArrayLike) -> FloatArray:
         """Entries at the given rows and columns.
@@ -187,7 +150,7 @@ class Sketch(ABC):
 def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
     """Four Philox words for each row and each group of columns, shape (rows, groups, 4)."""
     i = rows[:, None].astype(np.uint64)
-    return np.stack(philox((i & _MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
+    return np.stack(philox((i & MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
 
 
 def _numbers(rows: slice, device: Device) -> Any:
@@ -314,17 +277,27 @@ class ColumnSketch(Sketch):
     @property
     def points(self) -> IntArray:
         """The points in the order in which the columns take them, shape (n_rows,)."""
-        rows = np.arange(self.n_rows, dtype=np.uint64)
-        a, b, _, _ = philox((rows & _MASK32, rows >> np.uint64(32), 0, _COLUMNS), self.seed)
-        return np.argsort((a << np.uint64(32)) | b, kind="stable")
+        return self.taken(self.n_rows)
 
-    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
-        if len(columns) and columns.max() >= self.n_rows:
+    def taken(self, n_columns: int) -> IntArray:
+        """The points that the first columns take, in their order, shape (n_columns,)."""
+        self.require(n_columns)
+        return first_by_key(self.n_rows, n_columns, self._keys)
+
+    def _keys(self, rows: Words) -> Words:
+        a, b, _, _ = philox((rows & MASK32, rows >> np.uint64(32), 0, _COLUMNS), self.seed)
+        return (a << np.uint64(32)) | b
+
+    def require(self, n_columns: int) -> None:
+        """Refuse more columns than there are points."""
+        if n_columns > self.n_rows:
             raise ValueError(
-                f"sketch='columns' was asked for column {columns.max() + 1}, but there are only {self.n_rows} "
+                f"sketch='columns' was asked for column {n_columns}, but there are only {self.n_rows} "
                 "points to sample; use fewer components or a Gaussian sketch."
             )
-        picked = rows[:, None] == self.points[columns][None, :]
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        picked = rows[:, None] == self.taken(int(columns.max(initial=-1)) + 1)[columns][None, :]
         return np.where(picked, np.sqrt(self.n_rows), 0.0)
 
 
@@ -334,12 +307,16 @@ class ArraySketch(Sketch):
 
     array: FloatArray = field(kw_only=True)
 
-    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
-        if len(columns) and columns.max() >= self.array.shape[1]:
+    def require(self, n_columns: int) -> None:
+        """Refuse more columns than were given."""
+        if n_columns > self.array.shape[1]:
             raise ValueError(
                 f"the sketch given as an array has {self.array.shape[1]} columns, and column "
-                f"{columns.max() + 1} was asked for; give an array with at least that many columns."
+                f"{n_columns} was asked for; give an array with at least that many columns."
             )
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        self.require(int(columns.max(initial=-1)) + 1)
         return np.asarray(self.array[np.ix_(rows, columns)], dtype=np.float64)
 
 
@@ -353,7 +330,7 @@ SKETCHES: dict[str, type[Sketch]] = {
 
 
 def make_sketch(sketch: str | ArrayLike, seed: int, n_rows: int) -> Sketch:
-    """Sketch by name, or around an array of shape (n_rows, k).
+    """Sketch by name, or around an array, or a Dask array for a kernel on a cluster, of shape (n_rows, k).
 
     Examples
     --------
@@ -371,12 +348,12 @@ def make_sketch(sketch: str | ArrayLike, seed: int, n_rows: int) -> Sketch:
                 "(n_samples, n_components)."
             )
         return SKETCHES[sketch].make(seed, n_rows)
-    array = np.asarray(sketch)
+    array: Any = sketch if is_banded(sketch) else np.asarray(sketch)
     if array.ndim != 2 or array.shape[0] != n_rows or array.dtype.kind not in "biuf":
         raise ValueError(
             f"sketch was given as an array of shape {array.shape} and dtype {array.dtype}; it must be real "
             f"with shape ({n_rows}, n_components), one row for each sample."
         )
-    if not np.isfinite(array).all():
+    if not gathered(np.isfinite(array).all()):
         raise ValueError("sketch was given as an array with NaN or infinite entries; they must be finite.")
     return ArraySketch(seed, array=array)

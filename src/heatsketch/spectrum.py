@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, eigh_tridiagonal
+from scipy.linalg import block_diag, eigh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
-from .blocks import as_numpy, doubled, like, orthonormal
+from .blocks import (
+    as_numpy,
+    beside,
+    doubled,
+    fetched,
+    gathered,
+    in_order,
+    is_banded,
+    like,
+    orthonormal,
+    settled,
+)
 from .devices import device_of, on_device
 from .heat_operator import HeatKernel
 from .operators import DeflatedOperator, Operator
@@ -27,9 +38,9 @@ __all__ = [
     "chebyshev_step",
     "deflated",
     "eigenpairs",
-    "extreme_ritz",
     "refuse_negative",
     "rounding_level",
+    "soon_diagonalised",
 ]
 
 SOLVERS = ("auto", "dense", "lanczos", "randomized")
@@ -39,7 +50,6 @@ DENSE_LIMIT = 2000
 _OVERSAMPLING = 10
 _FILTER_DEGREE = 100
 _MOST_GROWTH = 1e8
-_LANCZOS_STEPS = 200
 # Eigenvalues this close, relative to their size, count as one. So many more are looked at to see where an eigenspace
 # ends, and so many at most by iterative solvers.
 _REPEATED = 1e-8
@@ -84,7 +94,7 @@ class Eigenpairs:
         """These pairs followed by others."""
         return Eigenpairs(
             np.append(self.values, others.values),
-            np.column_stack([self.vectors, others.vectors]),
+            settled(beside(self.vectors, others.vectors)),
             np.append(self.residuals, others.residuals),
         )
 
@@ -102,6 +112,12 @@ def refuse_negative(lowest: float, rounding: float = 0.0) -> None:
 def rounding_level(kernel: HeatKernel) -> float:
     """Size below which an eigenvalue of the kernel is rounding."""
     return max(ROUNDING_ULPS * float(np.finfo(kernel.dtype).eps), _ROUNDINGS * kernel.rounding)
+
+
+def soon_diagonalised(kernel: HeatKernel, n_pairs: int = 1) -> bool:
+    """Whether to diagonalise the whole matrix for so many pairs: that of few points, never one on a cluster."""
+    n = kernel.shape[0]
+    return not kernel.in_bands and (n <= DENSE_LIMIT or 5 * n_pairs > n)
 
 
 def deflated(kernel: HeatKernel) -> Operator:
@@ -130,7 +146,7 @@ def eigenpairs(
         "dense" diagonalises the whole matrix; "randomized" is subspace iteration with a Chebyshev filter from a random
         start: blocks of products, a bounded number of them, and no trouble with repeated eigenvalues; "lanczos" is
         ARPACK, repeated on the complement of what it found until no larger eigenvalue is left. "auto" takes "dense" up
-        to 2000 points or when a fifth of all pairs is wanted, "randomized" otherwise.
+        to 2000 points or when a fifth of all pairs is wanted, "randomized" otherwise, and always on a cluster.
     tol : float
         Residual wanted.
     max_iter : int
@@ -150,7 +166,7 @@ def eigenpairs(
     n = kernel.shape[0]
     known = np.empty((n, 0)) if kernel.trivial is None else kernel.trivial[:, None]
     if after is not None:
-        known = np.column_stack([known, after.vectors])
+        known = settled(beside(known, after.vectors))
     most = n - known.shape[1]
     if not 1 <= n_pairs <= most:
         raise ValueError(
@@ -160,7 +176,12 @@ def eigenpairs(
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
     if solver == "auto":
-        solver = "dense" if n <= DENSE_LIMIT or 5 * n_pairs > n else "randomized"
+        solver = "dense" if soon_diagonalised(kernel, n_pairs) else "randomized"
+    if kernel.in_bands and solver != "randomized":
+        raise ValueError(
+            f"solver={solver!r} was given for data on a cluster, where the kernel is only multiplied by blocks; use "
+            "solver='randomized' or 'auto', or fit to data in memory."
+        )
     if solver == "lanczos" and n_pairs >= most:
         raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
     solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
@@ -179,7 +200,7 @@ def eigenpairs(
     ):
         wanted = min(2 * wanted, limit)
         values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
-    vectors = canonical(values, vectors, epsilon)[:, :n_pairs]
+    vectors = settled(canonical(values, vectors, epsilon, kernel)[:, :n_pairs])
     values = values[:n_pairs]
     residuals = _residuals(kernel, values, vectors)
     if (residuals > accuracy).any():
@@ -194,7 +215,7 @@ def eigenpairs(
 
 def _residuals(kernel: HeatKernel, values: FloatArray, vectors: FloatArray) -> FloatArray:
     """``|S v - lambda v|`` of each pair, shape (k,)."""
-    norms: FloatArray = np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0)
+    norms: FloatArray = gathered(np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0))
     return norms
 
 
@@ -203,24 +224,40 @@ def _alike(a: float, b: float, epsilon: float) -> bool:
     return abs(a - b) <= max(_REPEATED, 100.0 * epsilon) * max(abs(a), abs(b)) + 10.0 * epsilon
 
 
-def canonical(values: FloatArray, vectors: Any, epsilon: float) -> Any:
+def canonical(values: FloatArray, vectors: Any, epsilon: float, kernel: HeatKernel | None = None) -> Any:
     """The same eigenspaces in bases that depend on nothing but the spaces.
 
     Solvers return any basis of a repeated eigenvalue's space, and another one with other threads. Here it is the one
     that orthonormalises the projections of fixed random vectors in turn; for a simple eigenvalue that fixes the sign.
+    Where vectors lie in bands, those of the kernel's layout, the kernel must be given.
     """
+    spaces = _spaces(values, epsilon)
+    if is_banded(vectors):
+        assert kernel is not None
+        widest = max(space.stop - space.start for space in spaces)
+        seen = gathered(vectors.T @ kernel.sketched(_START, widest, first_column=1))  # [k, widest]
+        return settled(vectors @ block_diag(*(_turn(seen[some, : some.stop - some.start]) for some in spaces)))
     device = device_of(vectors)
     vectors = vectors.copy() if device is None else vectors.clone()
-    start = 0
-    for stop in range(1, len(values) + 1):
-        if stop < len(values) and _alike(values[stop - 1], values[stop], epsilon):
-            continue
-        space = vectors[:, start:stop] if device is None else vectors[:, start:stop].double()
-        seen = space.T @ _START.matrix(len(vectors), stop - start, first_column=1, device=device)  # [size, size]
-        Q, R = np.linalg.qr(as_numpy(seen))
-        vectors[:, start:stop] = space @ like(Q * np.where(np.diagonal(R) < 0, -1.0, 1.0), space)
-        start = stop
+    for some in spaces:
+        space = vectors[:, some] if device is None else vectors[:, some].double()
+        size = some.stop - some.start
+        turn = _turn(as_numpy(space.T @ _START.matrix(len(vectors), size, first_column=1, device=device)))
+        vectors[:, some] = space @ like(turn, space)
     return vectors
+
+
+def _spaces(values: FloatArray, epsilon: float) -> list[slice]:
+    """The eigenvalues, in decreasing order, that are one up to rounding."""
+    ends = [end for end in range(1, len(values)) if not _alike(values[end - 1], values[end], epsilon)]
+    return [slice(start, stop) for start, stop in pairwise([0, *ends, len(values)])]
+
+
+def _turn(seen: FloatArray) -> FloatArray:
+    """The rotation of a basis, in which fixed vectors have the parts `seen`, (k, k), to the canonical one."""
+    Q, R = np.linalg.qr(seen)
+    turn: FloatArray = Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)
+    return turn
 
 
 def _dense(kernel: HeatKernel, k: int, known: FloatArray, _tol: float, _max_iter: int) -> tuple[FloatArray, FloatArray]:
@@ -283,6 +320,7 @@ def _subspace(
     order = S.order if S.order is not None else slice(None)
     S, known = S.reordered(), known[order]
     known = known if device is None else device.tensor(known)
+    width = min(n - known.shape[1], k + _OVERSAMPLING)
 
     def outside(V: FloatArray) -> FloatArray:
         V = doubled(V)
@@ -290,18 +328,17 @@ def _subspace(
 
     lower = 0.0 if kernel.definite else -1.0
     wanted = max(tol, 10.0 * kernel.rounding)
-    Q = outside(S @ _START.matrix(n, min(n - known.shape[1], k + _OVERSAMPLING), device=device)[order])
+    Q = outside(S @ kernel.sketched(_START, width)[order])
     products = 0
     for _ in track(count(), "finding eigenvectors", 0):
         # Twice: where the block has lost rank, the first fills up from rounding, with parts of what is known already.
-        Q = orthonormal(outside(orthonormal(Q)))
-        SQ = doubled(S @ Q)
-        ritz, W = np.linalg.eigh(as_numpy(Q.T @ SQ))
-        Q, SQ = (block @ like(W, block) for block in (Q, SQ))
-        worst = np.linalg.norm(as_numpy(SQ - like(ritz, Q) * Q), axis=0)[-k:].max()
+        Q = settled(orthonormal(outside(orthonormal(Q))))
+        SQ = settled(doubled(S @ Q))
+        ritz, W = np.linalg.eigh(fetched(Q.T @ SQ))
+        Q, SQ = settled(*(block @ like(W, block) for block in (Q, SQ)))
+        worst = gathered(np.linalg.norm(as_numpy(SQ - like(ritz, Q) * Q), axis=0))[-k:].max()
         if worst <= wanted or products >= max_iter:
-            vectors = np.empty((n, k))
-            vectors[order] = as_numpy(Q)[:, ::-1][:, :k]
+            vectors = in_order(as_numpy(Q)[:, ::-1][:, :k], kernel.symmetric.order)
             return ritz[::-1][:k].astype(np.float64), vectors
         Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
         Q = outside(Q)
@@ -321,9 +358,9 @@ def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: fl
     most = np.arccosh(_MOST_GROWTH / S.rounding) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
     degree = max(1, min(degree, int(most)))
     previous: FloatArray = V
-    current: FloatArray = ((S @ V) - centre * V) / half
+    current: FloatArray = settled(((S @ V) - centre * V) / half)
     for _ in range(degree - 1):
-        previous, current = current, chebyshev_step(S, previous, current, centre, half)
+        previous, current = current, settled(chebyshev_step(S, previous, current, centre, half))
     return current, degree
 
 
@@ -334,48 +371,3 @@ def chebyshev_step(S: Operator, previous: FloatArray, current: FloatArray, centr
     out -= (2.0 * centre / half) * current
     out -= previous
     return out
-
-
-@dataclass(frozen=True)
-class ExtremeRitz:
-    """Extreme Ritz values of an operator, which lie within its spectrum, and the residuals of their vectors."""
-
-    low: float
-    low_residual: float
-    high: float
-    high_residual: float
-
-    @property
-    def size(self) -> float:
-        """The largest absolute value."""
-        return max(abs(self.low), abs(self.high))
-
-
-def extreme_ritz(S: Operator, accuracy: float, *, both: bool = False) -> ExtremeRitz:
-    """Ends of the spectrum of S by a short Lanczos run.
-
-    Parameters
-    ----------
-    S : Operator
-    accuracy : float
-        Residual wanted of the largest Ritz value (and of the smallest, with `both`), as a fraction of the largest in
-        size. After 200 products the best is taken.
-    """
-    n = S.shape[0]
-    start: FloatArray = _START.matrix(n, 1)[:, 0]
-    v, previous = start / np.linalg.norm(start), np.zeros(n)
-    diagonal: list[float] = []
-    off: list[float] = []
-    while True:
-        w = np.asarray(S @ v, dtype=np.float64) - (off[-1] if off else 0.0) * previous
-        diagonal.append(float(v @ w))
-        w -= diagonal[-1] * v
-        off.append(float(np.linalg.norm(w)))
-        ritz, vectors = eigh_tridiagonal(diagonal, off[:-1])
-        residuals = off[-1] * np.abs(vectors[-1])
-        found = ExtremeRitz(float(ritz[0]), float(residuals[0]), float(ritz[-1]), float(residuals[-1]))
-        worst = max(found.high_residual, found.low_residual if both else 0.0)
-        exhausted = off[-1] <= 1e-14 * found.size or len(off) >= min(n, _LANCZOS_STEPS)
-        if exhausted or worst <= accuracy * found.size:
-            return found
-        previous, v = v, w / off[-1]

@@ -23,7 +23,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
+from .bands.heat import neighbors_on_cluster
 from .bandwidth import bandwidth_by_rule
+from .blocks import is_banded
 from .choice import choose
 from .density import SpectralDensity, density_of
 from .display import Facts, Shown
@@ -107,7 +109,7 @@ def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple
 
     Parameters
     ----------
-    X : ndarray or csr_array
+    X : ndarray, csr_array or Dask array
     options : KernelOptions
     rule : {"auto", "paths", "entropy"}
     dtype : dtype
@@ -181,7 +183,7 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    X : ndarray, csr_array or Dask array of shape (N, d), or (N, N) distances if the metric is "precomputed"
     options : KernelOptions
     paths : Paths
 
@@ -190,8 +192,11 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
     epsilon : float
     chosen : ChosenPower
     """
-    limited = choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors is not None
-    if limited or options.cutoff is not None or options.bandwidth_neighbor is not None:
+    if is_banded(X):
+        n_neighbors = neighbors_on_cluster(X.shape, options)
+    else:
+        n_neighbors = choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors
+    if n_neighbors is not None or options.cutoff is not None or options.bandwidth_neighbor is not None:
         return None
     metric = options.measure
     few = paths.first(_SAMPLE)

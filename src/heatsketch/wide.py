@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ._typing import FloatArray
-from .blocks import as_numpy, empty, like, matching
+from ._typing import FloatArray, IntArray
+from .blocks import Columns, as_numpy, beside, cast, empty, gathered, matching, rows_of, settled
 from .devices import device_of, is_tensor, on_device
 from .diffusion import diffuse
 from .directions import leading_directions
 from .heat_operator import HeatKernel
 from .kernels import magnitude
 from .sketch import GaussianSketch
-from .spectrum import DENSE_LIMIT, eigenpairs, rounding_level
+from .spectrum import DENSE_LIMIT, eigenpairs, rounding_level, soon_diagonalised
 
 __all__ = ["WideSketch", "default_width", "deflated_sketch", "wide_sketch"]
 
@@ -39,7 +39,7 @@ class WideSketch:
 
     Attributes
     ----------
-    M : ndarray of shape (N, m), or a tensor on the kernel's device
+    M : ndarray of shape (N, m), a tensor on the kernel's device, or a Dask array in its bands
     features : ndarray or tensor of shape (N, m), likewise
         F over `unit`, which is 1 unless F is so small or large that squares of its entries would not be numbers.
     unit : float
@@ -64,7 +64,11 @@ class WideSketch:
             from .fused.points import combined  # noqa: PLC0415
 
             return combined(self.M, W, dtype)
-        return (self.M @ W).astype(dtype)
+        return settled((self.M @ W).astype(dtype))
+
+    def at(self, kernel: HeatKernel, numbers: IntArray) -> WideSketch:
+        """The same with the features of some samples alone, as an array."""
+        return replace(self, features=rows_of(self.features, kernel.positions(numbers)))
 
 
 def default_width(n_samples: int) -> int:
@@ -91,23 +95,23 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     """
     n, rounding = kernel.shape[0], rounding_level(kernel)
     # A trivial mode that is constant is absent from all distances; any other is a direction like the rest.
-    known = np.empty((n, 0)) if kernel.trivial is None or kernel.trivial_is_constant else kernel.trivial[:, None]
-    first = known.shape[1]
+    known = [] if kernel.trivial is None or kernel.trivial_is_constant else [kernel.trivial[:, None]]
+    first = len(known)
     most = n if kernel.trivial is None else n - 1
     width = min(width, most + first)
-    if most + first <= width and n <= DENSE_LIMIT:
+    if most + first <= width and n <= DENSE_LIMIT and soon_diagonalised(kernel):
         pairs = eigenpairs(kernel, most, solver="dense")
         scaled = pairs.coordinates(power, rounding)
         size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)
         kept = np.flatnonzero(size > _NEGLIGIBLE * size.max(initial=0.0))
         kept = kept[np.argsort(-size[kept], kind="stable")]
-        M = np.column_stack([known, pairs.vectors[:, kept]])
-        features, unit = _in_range(kernel.weigh_rows(np.column_stack([known, scaled[:, kept]])))
+        M = beside(*known, pairs.vectors[:, kept])
+        features, unit = _in_range(kernel.weigh_rows(beside(*known, scaled[:, kept])))
         if kernel.device is not None:
             M, features = kernel.device.tensor(M), kernel.device.tensor(features)
         return WideSketch(M, features, unit, np.ones(M.shape[1]), first, exact=True)
     directions = leading_directions(kernel, max(1, min(width // 2, most)), power)
-    Q = np.column_stack([known, directions]).astype(kernel.dtype)
+    Q = settled(cast(beside(*known, directions), kernel.dtype))
     M, features = deflated_sketch(kernel, Q, max(1, width - Q.shape[1]), power, seed ^ _STREAM)
     features, unit = _in_range(features)
     weights = np.ones(M.shape[1])
@@ -136,33 +140,36 @@ def deflated_sketch(
 
     Returns
     -------
-    M, features : ndarrays of shape (N, r + n_random), or tensors on the kernel's device
+    M, features : ndarrays of shape (N, r + n_random), tensors on the kernel's device, or Dask arrays in its bands
     """
     n, r = Q.shape
-    G, dtype, device = GaussianSketch(seed), kernel.dtype, kernel.device
-    M, features = (empty((n, r + n_random), dtype, device) for _ in range(2))
-    Q = matching(Q, M)
-    M[:, :r] = Q
+    G, dtype, shape = GaussianSketch(seed), kernel.dtype, (n, r + n_random)
+    made, features = (Columns(None if kernel.in_bands else empty(shape, dtype, kernel.device)) for _ in range(2))
+    Q = kernel.asblock(Q)
+    made.add(Q)
     for start in range(0, n_random, _SLICE):  # in slices: what is needed beside them stays small
-        block = G.matrix(n, min(_SLICE, n_random - start), first_column=start, device=device, dtype=dtype)
+        block = kernel.sketched(G, min(_SLICE, n_random - start), first_column=start, dtype=dtype)
         rest = block - Q @ (Q.T @ block)
-        M[:, r + start : r + start + block.shape[1]] = rest / matching(np.sqrt(n_random), rest)
+        made.add(rest / matching(np.sqrt(n_random), rest))
+    M = made.joined()
     for start in range(0, M.shape[1], _SLICE):
-        some = slice(start, start + _SLICE)
-        blocks = diffuse(kernel, M[:, some], [power], trivial=trivial and not kernel.trivial_is_constant)
-        features[:, some] = like(kernel.weigh_rows(blocks[0]), features)
-    return M, features
+        some = M[:, start : start + _SLICE]
+        blocks = diffuse(kernel, some, [power], trivial=trivial and not kernel.trivial_is_constant)
+        features.add(kernel.weigh_rows(blocks[0]))
+    return M, features.joined()
 
 
 def _squared_norms(M: Any) -> FloatArray:
     """Squared norm of each column of M, (N, m) -> (m,), in float64."""
     device = device_of(M)
     if device is None:
-        return np.asarray(np.square(M).sum(axis=0, dtype=np.float64))
+        return np.asarray(gathered(np.square(M).sum(axis=0, dtype=np.float64)))
     return np.asarray(as_numpy(M.square().sum(0, dtype=device.torch.float64)))
 
 
 def _in_range(features: Any) -> tuple[Any, float]:
     """The features in a unit in which their squares are numbers, and that unit."""
     size = magnitude(features)
-    return (features, 1.0) if _SAFE[0] < size < _SAFE[1] else (features / matching(size, features), float(size))
+    if _SAFE[0] < size < _SAFE[1]:
+        return features, 1.0
+    return settled(features / matching(size, features)), float(size)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ._typing import FloatArray
-from .blocks import as_numpy
+from .blocks import as_numpy, beside
 from .directions import leading_directions
 from .distances import sketch_interval
 from .heat_operator import HeatKernel
@@ -27,7 +26,7 @@ class Witness:
 
     Attributes
     ----------
-    features : ndarray of shape (N, r + m)
+    features : ndarray or Dask array of shape (N, r + m), in the order of the samples
         Distances between rows are unbiased in their squares.
     n_exact : int
         r, the columns along which distances are exact.
@@ -58,7 +57,7 @@ def call_witness(kernel: HeatKernel, power: float, *, trivial: bool) -> Witness:
     others = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EXACT, others), power)
     if trivial and kernel.trivial is not None and not kernel.trivial_is_constant:
-        Q = np.column_stack([kernel.trivial, Q])
+        Q = beside(kernel.trivial[:, None], Q)
     Q = Q.astype(kernel.dtype)
-    features = as_numpy(deflated_sketch(kernel, Q, _RANDOM, power, _SEED, trivial=trivial)[1])
+    features = kernel.restored(as_numpy(deflated_sketch(kernel, Q, _RANDOM, power, _SEED, trivial=trivial)[1]))
     return Witness(features, Q.shape[1], kernel, power)

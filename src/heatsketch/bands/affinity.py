@@ -9,14 +9,17 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
-from ..bandwidth import SELF_TUNING_NEIGHBOR
-from ..kernels import Metric
+from ..bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from ..blocks import rows_of
+from ..extras import optional
+from ..kernels import Metric, no_distance
+from ..sketch import sample
 from .gaussian import BandedGaussianOperator, GaussianBands
-from .layout import Layout
+from .layout import Layout, Samples
 from .pairs import joined_sums, kth_of_lists, merged_nearest, nearest_of_pair, row_sums
-from .tasks import Plan, settled
+from .tasks import Plan, gathered, settled
 
-__all__ = ["BandedGaussianAffinity", "local_scales_in_bands"]
+__all__ = ["BandedGaussianAffinity", "bandwidth_in_bands", "local_scales_in_bands"]
 
 
 class BandedGaussianAffinity(GaussianAffinity):
@@ -129,9 +132,29 @@ def local_scales_in_bands(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -
     return plan.array("local-scales", X.chunks[0], None, np.float64)
 
 
-def settled_scales(X: Any, metric: Metric, n_neighbors: int) -> Any:
-    """The squared local scales of points in bands, (N,), computed."""
-    return settled(local_scales_in_bands(X, X, metric=metric, n_neighbors=n_neighbors), name="measuring scales")
+def bandwidth_in_bands(X: Any, rule: str, metric: Metric, n_neighbors: int | None = None) -> Any:
+    """Epsilon by a rule, as :func:`heatsketch.bandwidth.bandwidth_by_rule` has it; local scales, (N,), in bands.
+
+    Parameters
+    ----------
+    X : Dask array of shape (N, d), in bands, or Samples
+    rule : {"median", "neighbor", "slope", "self-tuning"}
+    metric : Metric
+    n_neighbors : int, optional
+    """
+    if rule in ("median", "slope"):
+        return bandwidth_by_rule(X, rule, metric)[0]
+    points = X.X if isinstance(X, Samples) else X
+    if rule == "self-tuning":
+        k = n_neighbors or SELF_TUNING_NEIGHBOR
+        return settled(local_scales_in_bands(points, points, metric=metric, n_neighbors=k), name="measuring scales")
+    dask = optional("dask.array", "compute on a cluster", "dask")
+    some = dask.from_array(rows_of(X, sample(X.shape[0], SAMPLE)), chunks=(-1, -1))
+    k = n_neighbors or NEIGHBOR
+    scales = np.asarray(gathered(local_scales_in_bands(some, points, metric=metric, n_neighbors=k)))
+    if not scales.any():
+        raise no_distance(X.shape[0])
+    return median_scale(scales)
 
 
 def _first(both: tuple[Any, Any]) -> Any:

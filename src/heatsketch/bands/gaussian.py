@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from .._typing import FloatArray
 from ..kernels import Metric, central_point
 from ..operators.tiled import Arithmetic, largest_norm
 from ..progress import track
+from .columns import add_up, total
 from .layout import Layout
 from .operator import BandedOperator
 from .pairs import PairKernel, between
@@ -23,8 +23,6 @@ __all__ = ["BandedGaussianOperator", "GaussianBands"]
 
 Square = list[tuple[int, int]]  # pairs of bands
 
-# Sums that are added up at a time: trees keep what waits on the workers, and the rounding, small.
-_FAN_IN = 4
 # Bands along the side of a square, and tasks for each worker that are under way at a time.
 _SQUARE, _TASKS = 8, 32
 # Rows whose median is the centre of the points; those that `central_point` looks at.
@@ -154,7 +152,7 @@ class BandedGaussianOperator(BandedOperator):
             if i != j:
                 parts[j].append(plan.add("half-of-tile", (i, j, 1), _half, key, 1, urgency=1))
         for band, several in parts.items():
-            _add_up(plan, band, several)
+            add_up(plan, "sum-of-square", band, several)
         return plan.parts("sum-of-square", _touched(square))
 
 
@@ -174,26 +172,6 @@ def _n_squares(n_bands: int) -> int:
 def _touched(square: Square) -> list[int]:
     """The bands that a square has pairs of."""
     return sorted({band for pair in square for band in pair})
-
-
-def _add_up(plan: Plan, band: int, parts: list[Key]) -> None:
-    """Tasks that add up the parts of a band as a tree."""
-    for level in count():
-        groups = [parts[at : at + _FAN_IN] for at in range(0, len(parts), _FAN_IN)]
-        if len(groups) == 1:
-            plan.add("sum-of-square", band, total, groups[0], urgency=1)
-            return
-        parts = [plan.add("sum-of-tiles", (band, level, g), total, group, urgency=1) for g, group in enumerate(groups)]
-
-
-def total(parts: list[FloatArray]) -> FloatArray:
-    """The sum of a few arrays, in their order."""
-    if len(parts) == 1:
-        return parts[0]
-    out = parts[0] + parts[1]
-    for part in parts[2:]:
-        out += part
-    return out
 
 
 def _half(product: tuple[FloatArray, FloatArray | None], which: int) -> FloatArray | None:

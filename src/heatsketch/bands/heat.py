@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..affinity import GaussianAffinity
-from ..bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
-from ..blocks import rows_of
+from ..bandwidth import SELF_TUNING_NEIGHBOR
 from ..choice import AUTO_NEIGHBORS, worth_every_pair
-from ..extras import optional
 from ..inputs import KernelOptions
-from ..kernels import no_distance
-from ..sketch import sample
-from .affinity import BandedGaussianAffinity, local_scales_in_bands, settled_scales
+from .affinity import BandedGaussianAffinity, bandwidth_in_bands
 from .layout import Layout, band_sizes
 from .neighbor_affinity import banded_neighbor_affinity
-from .tasks import gathered, n_workers, settled
+from .tasks import n_workers, settled
 
 __all__ = ["build_banded_affinity", "neighbors_on_cluster"]
 
@@ -52,34 +46,17 @@ def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[G
     if n_neighbors is not None:
         bandwidth = options.bandwidth if rule == "given" else rule
         if rule in ("median", "slope"):
-            bandwidth, _ = bandwidth_by_rule(X, rule, options.measure)
+            bandwidth = bandwidth_in_bands(X, rule, options.measure)
         affinity, _ = banded_neighbor_affinity(
             X, n_neighbors, bandwidth=bandwidth, bandwidth_neighbor=options.bandwidth_neighbor, **common
         )
         return affinity, rule
     layout = Layout(band_sizes(X.shape[0]), X.chunks[0])
     points = settled(layout.arranged(X), name="laying points out")
-    epsilon = _bandwidth(points, rule, options)
+    epsilon: Any = options.bandwidth
+    if rule != "given":
+        epsilon = bandwidth_in_bands(points, rule, options.measure, options.bandwidth_neighbor)
     # To look for GPUs takes workers a while: only where the work is worth it.
     quick = options.device == "auto" and worth_every_pair(X.shape, n_workers())
     others = {"device": "cpu" if quick else options.device, "precision": options.precision}
     return BandedGaussianAffinity(points, epsilon, layout, **common, **others), rule
-
-
-def _bandwidth(X: Any, rule: str, options: KernelOptions) -> Any:
-    """Epsilon, or the squared local scales of all points in bands."""
-    metric = options.measure
-    if rule == "given":
-        return options.bandwidth
-    if rule == "self-tuning":
-        return settled_scales(X, metric, options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR)
-    if rule != "neighbor":
-        return bandwidth_by_rule(X, rule, metric)[0]
-    some = optional("dask.array", "compute on a cluster", "dask").from_array(
-        rows_of(X, sample(X.shape[0], SAMPLE)), chunks=(-1, -1)
-    )
-    k = options.bandwidth_neighbor or NEIGHBOR
-    scales = np.asarray(gathered(local_scales_in_bands(some, X, metric=metric, n_neighbors=k)))
-    if not scales.any():
-        raise no_distance(X.shape[0])
-    return median_scale(scales)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array
 
 from .._typing import FloatArray
 from ..blocks import is_banded
 from ..extras import optional
-from ..inputs import KernelOptions
-from .tasks import Plan, gathered
+from ..inputs import KernelOptions, check_points, explained
+from . import layout
+from .tasks import Plan, gathered, settled
 
-__all__ = ["as_points", "is_collection", "probe_of", "refuse_on_cluster", "require_finite"]
+__all__ = [
+    "as_points",
+    "checked_bands",
+    "is_collection",
+    "kernel_points",
+    "probe_of",
+    "refuse_on_cluster",
+    "require_finite",
+]
 
 
 def is_collection(X: Any) -> bool:
@@ -41,6 +51,27 @@ def as_points(X: Any) -> Any:
     rows = tuple(size for size in X.chunks[0] if size) if empty else X.chunks[0]
     X = X.rechunk({0: rows or (0,), 1: -1})
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def checked_bands(X: Any, *, least: int) -> Any:
+    """A Dask array or frame as points in chunks of rows, of which there must be so many."""
+    points = as_points(X)
+    if points.shape[0] < least:
+        raise ValueError(f"X has {points.shape[0]} sample(s), and at least {least} are needed.")
+    return points
+
+
+def kernel_points(X: Any, options: KernelOptions) -> Any:
+    """The input of a kernel that is a Dask array or frame, checked: points on workers; an array, if they are few."""
+    refuse_on_cluster(options)
+    points = checked_bands(X, least=2)
+    if points.shape[0] <= layout.BAND:
+        return check_points(gathered(X), options)
+    with explained():
+        check_array(probe_of(X), dtype=[np.float64, np.float32], ensure_min_samples=1)
+    points = settled(points, name="reading points")
+    require_finite(points)
+    return points
 
 
 def probe_of(X: Any) -> Any:

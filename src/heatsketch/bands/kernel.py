@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..blocks import gathered, is_banded, settled
+from ..blocks import gathered, is_banded, rows_of, settled
 from ..extras import optional
 from ..heat_operator import HeatKernel, refuse_alone
 from ..normalize import LeftFactor
 from ..sketch import Sketch
-from .layout import Layout
+from .affinity import bandwidth_in_bands
+from .layout import Layout, Samples
 from .tasks import Plan
 
 __all__ = ["BandedHeatKernel"]
@@ -26,11 +27,30 @@ class BandedHeatKernel(HeatKernel):
     gives blocks in that order.
     """
 
+    in_bands = True
+
     @property
     def layout(self) -> Layout:
         """How its rows lie on the workers."""
         found: Layout = self.affinity.layout  # type: ignore[union-attr]
         return found
+
+    @property
+    def bandwidth(self) -> Any:
+        """Epsilon, or each point's squared local scale, (N,), in the order of the samples."""
+        epsilon = self.affinity.epsilon  # type: ignore[union-attr]
+        return self.restored(epsilon) if is_banded(epsilon) else epsilon
+
+    @property
+    def points(self) -> Any:
+        """The points, which can be looked up by the numbers of the samples (`blocks.rows_of`)."""
+        X = self.affinity.X  # type: ignore[union-attr]
+        return X if self.layout.numbers is None else Samples(X, self.layout)
+
+    @property
+    def neighbor_bandwidth(self) -> float:
+        """The bandwidth that the rule "neighbor" gives for the points."""
+        return float(bandwidth_in_bands(self.points, "neighbor", self.affinity.metric))  # type: ignore[union-attr]
 
     @cached_property
     def trivial_is_constant(self) -> bool:  # type: ignore[override]
@@ -45,6 +65,12 @@ class BandedHeatKernel(HeatKernel):
     def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = None) -> Any:
         """Columns of a sketch at the points of this kernel, each worker making its own rows."""
         return self.layout.sketched(sketch, n_columns, first_column=first_column, dtype=dtype or np.float64)
+
+    def units(self, numbers: IntArray, *, weighted: bool) -> Any:
+        """Unit columns at the given samples, (N, m), in bands; times their row weights on request."""
+        positions = self.positions(numbers)
+        values = rows_of(self.row_weight, positions) if weighted and self.row_weight is not None else None
+        return self.layout.units(positions, np.ones(len(positions)) if values is None else values, self.dtype)
 
     def positions(self, numbers: IntArray) -> IntArray:
         """Where the given samples are among the rows of this kernel."""

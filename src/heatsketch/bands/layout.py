@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray, IntArray
+from ..blocks import is_banded
 from ..extras import optional
-from ..sketch import ArraySketch, Sketch
+from ..sketch import ArraySketch, ColumnSketch, Sketch
 from .tasks import Plan, gathered, pick, settled
 
-__all__ = ["BAND", "Layout", "band_sizes", "moved"]
+__all__ = ["BAND", "Layout", "Samples", "band_sizes", "moved"]
 
 # Rows of a band: at least so many, so that a task is worth its handling; at most so many, so that a worker holds
 # several; and so many bands as keep hundreds of workers busy. They follow from the number of rows alone: results do
@@ -91,9 +92,16 @@ class Layout:
 
     def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
         """Columns of a sketch at the rows of the data, (N, n_columns): each worker makes its own rows."""
+        last = first_column + n_columns
+        sketch.require(last)
         if isinstance(sketch, ArraySketch):
-            M = optional("dask.array", "compute on a cluster", "dask").from_array(sketch.array, chunks=(self.given, -1))
-            return self.arranged(M[:, first_column : first_column + n_columns]).astype(dtype)
+            M = sketch.array
+            if not is_banded(M):
+                M = optional("dask.array", "compute on a cluster", "dask").from_array(M, chunks=(self.given, -1))
+            return self.arranged(M[:, first_column:last]).astype(dtype)
+        if isinstance(sketch, ColumnSketch):  # its points are found once, not in every band
+            taken = self.positions(sketch.taken(last)[first_column:])
+            return self.units(taken, np.full(n_columns, np.sqrt(self.n_samples)), dtype)
         plan = Plan() if self.numbers is None else Plan(self.numbers)
         for b, size in enumerate(self.sizes):
             rows: Any = range(self.starts[b], self.starts[b] + size) if self.numbers is None else None
@@ -126,6 +134,34 @@ class Layout:
     def rows_of(self, V: Any, positions: IntArray) -> FloatArray:
         """Some rows of a block in bands, gathered, shape (m, k)."""
         return np.asarray(pick(V, positions))
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Points in bands that are looked up by the numbers of the samples.
+
+    Attributes
+    ----------
+    X : Dask array of shape (N, d), in bands
+    layout : Layout
+    """
+
+    X: Any
+    layout: Layout
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the points."""
+        return tuple(self.X.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the points."""
+        return self.X.dtype
+
+    def rows_of(self, numbers: IntArray) -> FloatArray:
+        """The points with these numbers, gathered; they must be few."""
+        return self.layout.rows_of(self.X, self.layout.positions(numbers))
 
 
 def moved(V: Any, sizes: tuple[int, ...], destinations: Any, label: str) -> Any:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import FloatArray
 from ..affinity import GaussianAffinity
 from ..bandwidth import intrinsic_dimension
-from ..blocks import as_numpy
+from ..blocks import as_numpy, gathered
 from ..diagnosis import Diagnosis, diagnose
 from ..distances import check_level, embedded_distances
 from ..distortion import ALL_PAIRS, QUANTILES, Distortion, kernel_distortion, unseen_distortion
@@ -40,9 +40,17 @@ class Answers:
 
     @property
     def _Y(self) -> FloatArray:
-        """The embedding as an array, wherever it lies."""
-        Y: FloatArray = as_numpy(self.embedding_)
+        """The embedding as an array, wherever it lies; a Dask array where the kernel is on a cluster."""
+        Y: FloatArray = self.embedding_ if self.kernel_.in_bands else as_numpy(gathered(self.embedding_))
         return Y
+
+    def _refuse_bands(self, question: str) -> None:
+        """Refuse what takes a search among all points in one place."""
+        if self.kernel_.in_bands:
+            raise ValueError(
+                f"{question} was asked of an embedding on a cluster; it compares all {self.kernel_.shape[0]} points in "
+                "one place. Fit to a part of the data in memory, and ask that."
+            )
 
     kernel_: HeatKernel
     n_components_: int
@@ -61,7 +69,7 @@ class Answers:
         Parameters
         ----------
         pairs : array-like of int, shape (m, 2), optional
-            Pairs of training points; all pairs when left out.
+            Pairs of training points; all pairs when left out, which must not be on a cluster.
         interval : float in (0, 1), optional
             Level of the confidence interval, such as 0.95. The law of a Gaussian sketch gives it exactly, for every
             pair. Where the embedding is one, it is its own; other embeddings have no such law, and a sketch that is
@@ -123,6 +131,7 @@ class Answers:
         check_is_fitted(self)
         level = check_level(interval, "interval")
         check_count(n_neighbors, "n_neighbors")
+        self._refuse_bands("unsupported_neighbors()")
         return neighbor_support(self._Y, self._call_witness(), n_neighbors, level)
 
     def stability(
@@ -159,6 +168,7 @@ class Answers:
         check_level(share, "share")
         if under not in ("data", "seed"):
             raise ValueError(f"under={under!r} is not known; use 'data' or 'seed'.")
+        self._refuse_bands("stability()")
         seeds = np.random.default_rng(resolve_seed(random_state)).integers(2**31, size=n_repeats)
         again = self._on_a_part if under == "data" else self._drawn_again
         others = (again(np.random.default_rng(seed), share) for seed in seeds)
@@ -263,7 +273,8 @@ class Answers:
         """
         check_is_fitted(self)
         if X is not None:
-            return self._distortion_of(X, quantiles, random_state)
+            self._refuse_bands("the distortion of new points")
+            return self._distortion_of(gathered(X), quantiles, random_state)
         return kernel_distortion(
             self._Y,
             self.kernel_,
@@ -290,4 +301,6 @@ class Answers:
         """Estimate of the intrinsic dimension of the training points; None for a precomputed affinity."""
         check_is_fitted(self)
         affinity = self.kernel_.affinity
-        return intrinsic_dimension(affinity.X, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
+        if not isinstance(affinity, GaussianAffinity):
+            return None
+        return intrinsic_dimension(self.kernel_.points, affinity.metric)

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from .._typing import FloatArray
-from ..bands.inputs import as_points, first_bad_row, is_collection, probe_of, refuse_on_cluster, require_finite
+from ..bands import layout
+from ..bands.inputs import checked_bands, first_bad_row, is_collection, probe_of, refuse_on_cluster, require_finite
 from ..bands.kernel import BandedHeatKernel
-from ..bands.layout import BAND
 from ..bands.tasks import Plan, everywhere, gathered, settled
+from ..blocks import is_banded, like
 from ..extras import optional
 from ..inputs import KernelOptions, explained
 from ..progress import shown
@@ -32,9 +33,9 @@ class Bands:
         self._check_parameters()  # type: ignore[attr-defined]
         refuse_on_cluster(options)
         points = self._check_bands(X, reset=True)
-        if points.shape[0] <= BAND:  # one band, and so one task: not worth a cluster
+        if points.shape[0] <= layout.BAND:  # one band, and so one task: not worth a cluster
             self.fit(gathered(X))  # type: ignore[attr-defined]
-            self.embedding_ = _dask().from_array(np.asarray(self.embedding_), chunks=(points.chunks[0], -1))
+            self.embedding_ = handed_back(np.asarray(self.embedding_), points)
             return self
         with shown(self.verbose):
             points = settled(points, name="reading points")
@@ -61,10 +62,7 @@ class Bands:
 
     def _check_bands(self, X: Any, *, reset: bool) -> Any:
         """A Dask array or frame as points in chunks of rows, with what scikit-learn checks checked."""
-        least = 2 if reset else 1
-        points = as_points(X)
-        if points.shape[0] < least:
-            raise ValueError(f"X has {points.shape[0]} sample(s), and at least {least} are needed.")
+        points = checked_bands(X, least=2 if reset else 1)
         with explained():
             validate_data(self, probe_of(X), reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=1)
         return points
@@ -74,6 +72,13 @@ class Bands:
         frames = optional("dask.dataframe", "make a frame on a cluster", "dask")
         names = self.get_feature_names_out()  # type: ignore[attr-defined]
         return frames.from_dask_array(Y, columns=list(names), index=getattr(X, "index", None))
+
+
+def handed_back(values: Any, given: Any) -> Any:
+    """An embedding, or several stacked, (..., N, k), as what it was made from: an array, a tensor or a Dask array."""
+    if not is_banded(given) or is_banded(values):
+        return like(values, given)
+    return _dask().from_array(values, chunks=(*(-1,) * (values.ndim - 2), given.chunks[0], -1))
 
 
 def refuse_out(out: Any) -> None:

@@ -32,7 +32,7 @@ from ..resources import available_memory, size_in_words
 from ..threads import quiet_blas
 from ..tuning import POWER_RULES, ChosenPower, tuned_kernel
 from ._answers import Answers
-from ._bands import Bands, refuse_out
+from ._bands import Bands, handed_back, refuse_out
 from ._names import Names
 from ._summary import Summary
 
@@ -209,7 +209,7 @@ class HeatEmbedding(
         scales = [self.kernel_.restored(as_numpy(Y)).astype(self._Y.dtype, copy=False) for Y in blocks]
         for t, Y in zip(times, scales, strict=True):
             self._refuse_collapse(Y, t)
-        stacked: FloatArray = like(np.stack(scales), self.embedding_)
+        stacked: FloatArray = handed_back(np.stack(scales), self.embedding_)
         return stacked
 
     def _times(self, powers: ArrayLike) -> FloatArray:
@@ -258,7 +258,7 @@ class HeatEmbedding(
                     f"{self.distance_error_:.3g} of themselves"
                 )
         finally:
-            self.embedding_ = like(self.embedding_, given)
+            self.embedding_ = handed_back(self.embedding_, given)
         return self
 
     def _add_until(self, wanted: float) -> float:
@@ -284,7 +284,9 @@ class HeatEmbedding(
             before = reached
 
     def _require_memory(self, more: int) -> None:
-        """Refuse components that memory will not hold, before any is made."""
+        """Refuse components that memory will not hold, before any is made; what workers have is not known here."""
+        if self.kernel_.in_bands:
+            return
         size = _COPIES * self.embedding_.shape[0] * (self.n_components_ + more) * self.kernel_.dtype.itemsize
         if size > available_memory():
             raise MemoryError(

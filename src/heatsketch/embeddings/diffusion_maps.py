@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._typing import FloatArray
+from ..blocks import settled
 from ..heat_operator import HeatKernel
 from ..spectrum import DENSE_LIMIT, SOLVERS, Eigenpairs, eigenpairs, rounding_level
 from ._base import HeatEmbedding
@@ -174,23 +175,24 @@ class DiffusionMaps(HeatEmbedding):
         return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
 
     def _fitted(self, kernel: HeatKernel, pairs: Eigenpairs, power: float) -> dict[str, Any]:
-        Z = pairs.coordinates(power - 1.0, rounding_level(kernel)).astype(kernel.dtype)
+        Z = settled(pairs.coordinates(power - 1.0, rounding_level(kernel)).astype(kernel.dtype))
         return {
             "embedding_": self._place(kernel, Z, power),
             "_coefficients": Z,
             "eigenvalues_": pairs.values,
-            "eigenvectors_": pairs.vectors,
+            "eigenvectors_": kernel.restored(pairs.vectors),
             "residuals_": pairs.residuals,
             "n_components_": len(pairs.values),
         }
 
     @property
     def _pairs(self) -> Eigenpairs:
-        return Eigenpairs(self.eigenvalues_, self.eigenvectors_, self.residuals_)
+        return Eigenpairs(self.eigenvalues_, settled(self.kernel_.arranged(self.eigenvectors_)), self.residuals_)
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel = self.kernel_
-        return [kernel.weigh_rows(self._pairs.coordinates(t, rounding_level(kernel))) for t in powers]
+        pairs = self._pairs
+        return [kernel.weigh_rows(pairs.coordinates(t, rounding_level(kernel))) for t in powers]
 
     def _most_components(self) -> int:
         n = self.kernel_.shape[0]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._typing import FloatArray, RandomState
-from ..blocks import as_numpy, beside, matching
+from ..blocks import as_numpy, beside, column_ranges, gathered, matching, settled
 from ..deflation import best_split
 from ..diffusion import coefficients, diffuse
 from ..directions import leading_directions
@@ -18,6 +18,7 @@ from ..distances import columns_for, components_for, embedded_distances, error_o
 from ..distortion import distortion_measure
 from ..heat_operator import HeatKernel
 from ..inputs import check_count
+from ..kernels import magnitude
 from ..sketch import SKETCHES, Sketch, make_sketch, resolve_seed
 from ._base import HeatEmbedding
 
@@ -286,7 +287,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     def _draw(self, kernel: HeatKernel, exact: FloatArray | None, k: int, power: float, seed: int) -> dict[str, Any]:
         n, r = kernel.shape[0], 0 if exact is None else exact.shape[1]
-        sketch = make_sketch(self.sketch, seed, n)
+        sketch = make_sketch(self.sketch if kernel.in_bands else gathered(self.sketch), seed, n)
         M = _sketched_block(kernel, sketch, exact, 0, k - r) / np.sqrt(k - r)
         keep = self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
         Z = coefficients(kernel, _joined(exact, M), power, trivial=keep)
@@ -327,8 +328,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
         new_rows = self._place(kernel, new, self.power_).astype(self.embedding_.dtype, copy=False)
-        self._coefficients = np.column_stack([self._coefficients * shrink.astype(new.dtype), new])
-        self.embedding_ = np.column_stack([self.embedding_ * shrink.astype(new_rows.dtype), new_rows])
+        self._coefficients = settled(beside(self._coefficients * shrink.astype(new.dtype), new))
+        self.embedding_ = settled(beside(self.embedding_ * shrink.astype(new_rows.dtype), new_rows))
         self.n_components_ += n
 
     def _add_until(self, wanted: float) -> float:
@@ -389,7 +390,7 @@ def _joined(exact: FloatArray | None, M: Any) -> Any:
 
 def _warn_drowned(Y: FloatArray) -> None:
     """Say so if a constant that was kept leaves few digits to the differences between points."""
-    if np.ptp(Y, axis=0).max() < _DROWNED * float(np.finfo(Y.dtype).eps) * np.abs(Y).max():
+    if column_ranges(Y).max() < _DROWNED * float(np.finfo(Y.dtype).eps) * magnitude(Y):
         warnings.warn(
             "the trivial mode, a constant, is kept and so much larger than the differences between points that few of "
             "their digits are left; use trivial='auto', which changes no distance.",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._typing import FloatArray, RandomState
-from ..blocks import as_numpy
+from .._typing import FloatArray, IntArray, RandomState
+from ..blocks import as_numpy, gathered, is_banded, rows_of
 from ..devices import on_device
 from ..diffusion import coefficients, diffuse
 from ..distances import diffusion_distances
@@ -19,7 +19,7 @@ from ..inputs import check_count, is_number
 from ..objectives import OBJECTIVES
 from ..optimize import Plan, Round, Start, optimize
 from ..pairs import AllPairs, FoundPairs, PairSource
-from ..sketch import resolve_seed
+from ..sketch import resolve_seed, sample
 from ..starts import DEFAULT_STARTS, STARTS, make_start, nearest_start
 from ..wide import WideSketch, default_width, wide_sketch
 from ._base import HeatEmbedding
@@ -28,6 +28,8 @@ from ._base import HeatEmbedding
 _ROUNDS = 14, 28
 # Components up to which more are optimised for a wanted error: beyond, a random sketch does as well.
 _MOST_COMPONENTS = 64
+# Points of a data set on a cluster whose features are brought to this process, for pairs to be looked for among them.
+_SEEN = 20_000
 
 
 class HeatSketch(HeatEmbedding):
@@ -38,6 +40,9 @@ class HeatSketch(HeatEmbedding):
     sketch, the one whose embedding has the smallest distortion against the diffusion distance, over pairs of points.
     The worst pairs are looked for again and again while W is optimised, from several starts, diffusion maps among
     them. The result is linear in the kernel like the others: new points are placed by their own kernel rows.
+
+    On a cluster (a Dask array as X) pairs are looked for among 20,000 points, all or a random part of them, whose rows
+    of the wide sketch are brought to the client; what is found there is then applied to all points on the cluster.
 
     Parameters
     ----------
@@ -79,8 +84,8 @@ class HeatSketch(HeatEmbedding):
     init : str, sequence of str, or array of shape (n_samples, n_components), default="auto"
         Where to start: "spectral" (diffusion maps), "random" (a Gaussian process embedding), "deflated" (half of each),
         or several of these, of which the best after the opening rounds goes on; a name that is repeated starts from
-        other random numbers. "auto" takes one of each. An array is an embedding of your own, whose nearest sketch is
-        taken.
+        other random numbers. "auto" takes one of each. An array, or a Dask array, is an embedding of your own, whose
+        nearest sketch is taken.
     width : int or "auto", default="auto"
         Columns of the wide sketch, at least `n_components`: half of them leading directions of the kernel, half a
         random sketch of the remainder. Up to 2000 points, if the kernel has no more nontrivial eigenvectors than that,
@@ -273,19 +278,24 @@ class HeatSketch(HeatEmbedding):
         return max(default_width(n_samples) if isinstance(self.width, str) else int(self.width), k)
 
     def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
-        n, k, seed = kernel.shape[0], int(self.n_components), resolve_seed(self.random_state)
+        k, seed = int(self.n_components), resolve_seed(self.random_state)
         names = self._names()
-        given = None if names else self._given(n)
+        given = None if names else self._given(kernel)
         wide = self._widen(kernel, k, power, seed)
-        starts = self._starts(wide, names, k, seed) if given is None else [nearest_start(wide, given)]
-        return self._optimise(kernel, wide, starts, power, seed)
+        seen = _at_seen(kernel, wide)
+        starts = self._starts(wide, names, k, seed) if given is None else [nearest_start(seen, given)]
+        return self._optimise(kernel, (wide, seen), starts, power, seed)
 
-    def _given(self, n_samples: int) -> FloatArray:
-        """The embedding to start from."""
-        given = np.asarray(self.init, dtype=np.float64)
-        if len(given) != n_samples or not np.isfinite(given).all():
+    def _given(self, kernel: HeatKernel) -> FloatArray:
+        """The embedding to start from, at the points that are seen."""
+        init: Any = self.init if is_banded(self.init) else np.asarray(self.init)
+        n, numbers = kernel.shape[0], _seen(kernel)
+        matches = len(init) == n
+        given: FloatArray = gathered(init) if numbers is None or not matches else rows_of(init, numbers)
+        given = np.asarray(given, dtype=np.float64)
+        if not matches or not np.isfinite(given).all():
             raise ValueError(
-                f"init was given as an array of {len(given)} rows for {n_samples} samples; it must have a row of "
+                f"init was given as an array of {len(init)} rows for {n} samples; it must have a row of "
                 "finite numbers for each sample."
             )
         if not np.ptp(given, axis=0).any():
@@ -304,8 +314,9 @@ class HeatSketch(HeatEmbedding):
 
     @on_device()
     def _optimise(
-        self, kernel: HeatKernel, wide: WideSketch, starts: list[Start], power: float, seed: int
+        self, kernel: HeatKernel, sketches: tuple[WideSketch, WideSketch], starts: list[Start], power: float, seed: int
     ) -> dict[str, Any]:
+        wide, seen = sketches  # of all points, and of those among which pairs are looked for
         plan = Plan(
             OBJECTIVES[self.objective],
             _ROUNDS[kernel.shape[0] > ALL_PAIRS] if isinstance(self.n_rounds, str) else int(self.n_rounds),
@@ -314,8 +325,8 @@ class HeatSketch(HeatEmbedding):
             float(self.regularization),
             self.callback,
         )
-        source = _pair_source(kernel, wide, power)
-        found = optimize(wide.features, source, starts, plan, seed, weights=wide.weights)
+        source = _pair_source(kernel, seen, power)
+        found = optimize(seen.features, source, starts, plan, seed, weights=wide.weights)
         M = wide.combined(found.W, kernel.dtype)
         keep = not kernel.trivial_is_constant
         Z = coefficients(kernel, M, power, trivial=keep)
@@ -346,19 +357,32 @@ class HeatSketch(HeatEmbedding):
         self._check_parameters()
         kernel, k, dtype, seed = self.kernel_, self.n_components_ + n, self.embedding_.dtype, self.seed_
         wide = self._widen(kernel, k, self.power_, seed)
-        present = nearest_start(wide, self.embedding_.astype(np.float64)).W
+        seen, numbers = _at_seen(kernel, wide), _seen(kernel)
+        Y = self.embedding_ if numbers is None else rows_of(self.embedding_, numbers)
+        present = nearest_start(seen, Y.astype(np.float64)).W
         beside = make_start("random", wide, n, seed, repeat=k).W  # columns that no other start has
         beside *= np.linalg.norm(present) / np.linalg.norm(beside)
         starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, self._names(), k, seed)]
-        fitted = self._optimise(kernel, wide, starts, self.power_, seed)
+        fitted = self._optimise(kernel, (wide, seen), starts, self.power_, seed)
         for name, value in fitted.items():
             setattr(self, name, value)
         self.embedding_ = self.embedding_.astype(dtype, copy=False)
 
 
+def _seen(kernel: HeatKernel) -> IntArray | None:
+    """Samples among which pairs are looked for; None for all."""
+    return sample(kernel.shape[0], _SEEN) if kernel.in_bands else None
+
+
+def _at_seen(kernel: HeatKernel, wide: WideSketch) -> WideSketch:
+    """The wide sketch with the features of these samples."""
+    numbers = _seen(kernel)
+    return wide if numbers is None else wide.at(kernel, numbers)
+
+
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSource:
     """All pairs with their exact distances while that is soon done; else those that a search in the sketch finds."""
     n = kernel.shape[0]
-    if n > ALL_PAIRS:
+    if n > ALL_PAIRS or kernel.in_bands:
         return FoundPairs(wide.features)
     return AllPairs(diffusion_distances(kernel, power) / wide.unit, n, kernel.device)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._typing import FloatArray, IntArray
 from ..blocks import like
+from ..sketch import Sketch
 
 # Columns of the identity that the generic `toarray` multiplies at a time.
 _IDENTITY_BLOCK = 256
@@ -56,6 +57,10 @@ class Operator(ABC):
     def ones(self) -> Any:
         """A vector of ones, (N,), as this operator multiplies it."""
         return np.ones(self.shape[0])
+
+    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0) -> Any:
+        """Columns of a sketch at the rows of this operator, (N, n_columns), in float64."""
+        return sketch.matrix(self.shape[0], n_columns, first_column=first_column)
 
     def matvec(self, v: FloatArray) -> FloatArray:
         """Product with one column, (N,) or (N, 1) -> (N,)."""

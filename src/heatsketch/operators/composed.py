@@ -11,6 +11,7 @@ from scipy import sparse
 from .._typing import FloatArray, IntArray
 from ..blocks import as_numpy, column_norms, is_banded, like, rows_scaled, without
 from ..devices import Device, is_tensor
+from ..sketch import Sketch
 from .base import Operator
 from .device import DeviceSparseOperator
 from .sparse import SparseOperator
@@ -40,6 +41,12 @@ class ComposedOperator(Operator):
     def ones(self) -> Any:
         """A vector of ones, as the operator inside multiplies it."""
         return np.ones(self.shape[0]) if self.shape != self.operator.shape else self.operator.ones()
+
+    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0) -> Any:
+        """Columns of a sketch, where the operator inside has its rows."""
+        if self.shape != self.operator.shape:
+            return super().sketched(sketch, n_columns, first_column=first_column)
+        return self.operator.sketched(sketch, n_columns, first_column=first_column)
 
 
 class ScaledOperator(ComposedOperator):

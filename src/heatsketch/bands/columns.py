@@ -1,0 +1,67 @@
+"""Distances between the columns of a block in bands: each band adds its part."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from .._typing import FloatArray, IntArray
+from ..kernels import magnitude, row_distances
+from .tasks import Key, Plan, gathered
+
+__all__ = ["add_up", "column_distances", "total"]
+
+# Sums that are added up at a time: trees keep what waits on the workers, and the rounding, small.
+_FAN_IN = 4
+
+
+def column_distances(V: Any, i: IntArray, j: IntArray) -> FloatArray:
+    """Distances between columns of a block, for given pairs, in float64.
+
+    Parameters
+    ----------
+    V : Dask array of shape (N, k), in bands
+    i, j : ndarrays of int, shape (m,)
+        Columns.
+
+    Returns
+    -------
+    distances : ndarray of shape (m,)
+    """
+    scale = magnitude(V)
+    plan = Plan(V)
+    parts = [plan.add("distances-in-band", b, _squared, key, i, j, scale) for b, key in enumerate(plan.keys(V))]
+    add_up(plan, "distances", 0, parts)
+    distances: FloatArray = scale * np.sqrt(gathered(*plan.parts("distances", [0]), name="measuring distances"))
+    return distances
+
+
+def _squared(V: FloatArray, i: IntArray, j: IntArray, scale: float) -> FloatArray:
+    rows = np.ascontiguousarray(V.T, dtype=np.float64) / scale
+    squared: FloatArray = np.square(row_distances(rows, i, j))
+    return squared
+
+
+def add_up(plan: Plan, label: str, index: Any, parts: list[Key]) -> None:
+    """Tasks that add up parts as a tree; the last has the label and the index."""
+    for level in count():
+        groups = [parts[at : at + _FAN_IN] for at in range(0, len(parts), _FAN_IN)]
+        if len(groups) == 1:
+            plan.add(label, index, total, groups[0], urgency=1)
+            return
+        place = index if isinstance(index, tuple) else (index,)
+        parts = [
+            plan.add(f"sum-of-{label}", (*place, level, g), total, group, urgency=1) for g, group in enumerate(groups)
+        ]
+
+
+def total(parts: list[FloatArray]) -> FloatArray:
+    """The sum of a few arrays, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    out = parts[0] + parts[1]
+    for part in parts[2:]:
+        out += part
+    return out
