@@ -64,7 +64,7 @@ class BandedGaussianAffinity(GaussianAffinity):
         self.description = f"every pair, formed on the fly in {len(layout.sizes)} bands"
 
     @cached_property
-    def operator(self) -> BandedGaussianOperator:  # type: ignore[override]
+    def operator(self) -> BandedGaussianOperator:
         """``K``."""
         return BandedGaussianOperator(self._bands)
 

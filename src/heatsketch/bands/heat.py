@@ -58,5 +58,5 @@ def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[G
         epsilon = bandwidth_in_bands(points, rule, options.measure, options.bandwidth_neighbor)
     # To look for GPUs takes workers a while: only where the work is worth it.
     quick = options.device == "auto" and worth_every_pair(X.shape, n_workers())
-    others = {"device": "cpu" if quick else options.device, "precision": options.precision}
+    others: dict[str, Any] = {"device": "cpu" if quick else options.device, "precision": options.precision}
     return BandedGaussianAffinity(points, epsilon, layout, **common, **others), rule

@@ -53,7 +53,7 @@ class BandedHeatKernel(HeatKernel):
         return float(bandwidth_in_bands(self.points, "neighbor", self.affinity.metric))  # type: ignore[union-attr]
 
     @cached_property
-    def trivial_is_constant(self) -> bool:  # type: ignore[override]
+    def trivial_is_constant(self) -> bool:
         """Whether the trivial mode takes the same value in every row."""
         if self.trivial is None:
             return False

@@ -17,7 +17,7 @@ from ..kernels import Metric, no_distance
 from ..neighborhoods import WIDEST, lengths, looked_at, tied_often
 from ..neighbors import index_kind, minkowski_exponent
 from ..sketch import sample
-from .layout import Layout, pick
+from .layout import Layout
 from .shards import (
     Asked,
     Lists,
@@ -33,7 +33,7 @@ from .shards import (
     reach,
     search,
 )
-from .tasks import Parts, Plan, gathered, settled
+from .tasks import Parts, Plan, gathered, pick, settled
 
 __all__ = ["BandedNeighborhoods", "Widest"]
 

@@ -173,7 +173,7 @@ def _operator_there(band: BandPoints, kernel: PairKernel) -> DeviceGaussianOpera
     if made not in _there or _there[made][0]() is not points or _there[made][1] is not scales:
         device = worker_device(kernel.device)
         assert device is not None
-        options = {"dtype": kernel.dtype, "precision": kernel.precision}
+        options: dict[str, Any] = {"dtype": kernel.dtype, "precision": kernel.precision}
         _there[made] = ref(points), scales, DeviceGaussianOperator(points, kernel.scales_of(band), device, **options)
         while len(_there) > _KEPT:
             _there.pop(next(iter(_there)), None)

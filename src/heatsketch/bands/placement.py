@@ -11,8 +11,8 @@ from .._typing import FloatArray, IntArray
 from ..chunks import chunks
 from ..kernels import magnitude
 from ..sketch import philox
-from .layout import Layout, band_sizes, moved, pick
-from .tasks import Plan, gathered, settled
+from .layout import Layout, band_sizes, moved
+from .tasks import Plan, gathered, pick, settled
 
 __all__ = ["Partition", "placed_by_locality", "split_space"]
 

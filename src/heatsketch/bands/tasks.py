@@ -14,8 +14,8 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._typing import IntArray
 from ..extras import optional
 from ..progress import task
 from ..threads import alone
@@ -251,7 +251,7 @@ def _sum(parts: list[Any]) -> Any:
     return np.sum(parts, axis=0)
 
 
-def pick(V: Any, rows: NDArray[np.int64]) -> Any:
+def pick(V: Any, rows: IntArray) -> Any:
     """Some rows of a Dask array, in any order, gathered; they must be few."""
     wanted, where = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
     V = V.rechunk({1: -1}) if V.ndim == 2 else V

@@ -25,6 +25,7 @@ class Bands:
     kernel_: Any
     n_components_: int
     verbose: bool
+    _coefficients: Any
 
     def _fit_bands(self, X: Any) -> Self:
         """`fit` for a Dask array or frame."""

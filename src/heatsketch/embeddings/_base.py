@@ -160,7 +160,7 @@ class HeatEmbedding(
             self.embedding_ = out
         return self._handed_out(self.embedding_)
 
-    def transform(self, X: Any, *, out: FloatArray | None = None) -> FloatArray:
+    def transform(self, X: Any, *, out: FloatArray | None = None) -> Any:
         """Embed new points by their own rows of the kernel, ``a(x) S^(t-1) M``.
 
         Each row is embedded by itself, and a training point lands where `embedding_` has it. One case is undecidable:
@@ -305,10 +305,8 @@ class HeatEmbedding(
 
     def _refuse_auto_components(self) -> None:
         if isinstance(self.n_components, str):
-            raise ValueError(
-                f"n_components={self.n_components!r} was given; it follows from the law of a random sketch, which "
-                f"{type(self).__name__} does not have. Give a number, or use GaussianProcessEmbedding."
-            )
+            law = f"it follows from the law of a random sketch, which {type(self).__name__} does not have. Give a number"
+            raise ValueError(f"n_components={self.n_components!r} was given; {law}, or use GaussianProcessEmbedding.")
 
     @abstractmethod
     def _check_parameters(self) -> None:

@@ -26,6 +26,7 @@ class Names:
 
     embedding_: FloatArray
     get_feature_names_out: Callable[[], NDArray[Any]]
+    _as_frame: Callable[..., Any]
     # A list, a pandas index, or None for samples without names; models of earlier versions have none.
     _sample_names: Any = None
 

@@ -109,7 +109,8 @@ class DeflatedOperator(ComposedOperator):
 
     def project(self, V: FloatArray) -> FloatArray:
         """(I - u u^T) V for a block of columns, (N, k) -> (N, k)."""
-        return without(V, self.vector)
+        projected: FloatArray = without(V, self.vector)
+        return projected
 
     def _settled(self, V: FloatArray) -> FloatArray:
         """`V` itself where it has no part along u but for rounding, which is cheaper to see than to take out."""
