@@ -7,11 +7,12 @@ from typing import Any
 from ..affinity import GaussianAffinity
 from ..bandwidth import SELF_TUNING_NEIGHBOR
 from ..choice import AUTO_NEIGHBORS, worth_every_pair
+from ..devices import has_cuda
 from ..inputs import KernelOptions
 from .affinity import BandedGaussianAffinity, bandwidth_in_bands
 from .layout import Layout, band_sizes
 from .neighbor_affinity import banded_neighbor_affinity
-from .tasks import n_workers, settled
+from .tasks import n_workers, on_every_worker, settled
 
 __all__ = ["build_banded_affinity", "neighbors_on_cluster"]
 
@@ -51,12 +52,18 @@ def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[G
             X, n_neighbors, bandwidth=bandwidth, bandwidth_neighbor=options.bandwidth_neighbor, **common
         )
         return affinity, rule
-    layout = Layout(band_sizes(X.shape[0]), X.chunks[0])
+    # To look for GPUs takes workers a while: only where the work is worth it.
+    quick = options.device == "auto" and worth_every_pair(X.shape, n_workers())
+    device = "cpu" if quick else options.device
+    layout = Layout(band_sizes(X.shape[0], largest=_on_gpus(device)), X.chunks[0])
     points = settled(layout.arranged(X), name="laying points out")
     epsilon: Any = options.bandwidth
     if rule != "given":
         epsilon = bandwidth_in_bands(points, rule, options.measure, options.bandwidth_neighbor)
-    # To look for GPUs takes workers a while: only where the work is worth it.
-    quick = options.device == "auto" and worth_every_pair(X.shape, n_workers())
-    others: dict[str, Any] = {"device": "cpu" if quick else options.device, "precision": options.precision}
+    others: dict[str, Any] = {"device": device, "precision": options.precision}
     return BandedGaussianAffinity(points, epsilon, layout, **common, **others), rule
+
+
+def _on_gpus(device: str) -> bool:
+    """Whether workers compute on GPUs."""
+    return device.startswith("cuda") or (device == "auto" and any(on_every_worker(has_cuda)))

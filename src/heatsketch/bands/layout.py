@@ -19,14 +19,14 @@ __all__ = ["BAND", "Layout", "Samples", "band_sizes", "moved"]
 
 # Rows of a band: at least so many, so that a task is worth its handling; at most so many, so that a worker holds
 # several; and so many bands as keep hundreds of workers busy. They follow from the number of rows alone: results do
-# not depend on who computes them.
+# not depend on who computes them. Only GPUs, which are done with such a task in no time, get the largest.
 BAND = 4096
 _MOST_ROWS, _BANDS = 65_536, 64
 
 
-def band_sizes(n_samples: int) -> tuple[int, ...]:
+def band_sizes(n_samples: int, *, largest: bool = False) -> tuple[int, ...]:
     """Rows of each band, of equal size but for one row."""
-    rows = min(max(BAND, -(-n_samples // _BANDS)), _MOST_ROWS)
+    rows = _MOST_ROWS if largest else min(max(BAND, -(-n_samples // _BANDS)), _MOST_ROWS)
     n_bands = max(1, -(-n_samples // rows))
     return tuple(n_samples * (b + 1) // n_bands - n_samples * b // n_bands for b in range(n_bands))
 

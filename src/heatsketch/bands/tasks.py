@@ -29,6 +29,7 @@ __all__ = [
     "mapped",
     "n_workers",
     "on_bands",
+    "on_every_worker",
     "pick",
     "settled",
     "started",
@@ -133,6 +134,12 @@ def everywhere(value: Any) -> Any:
     """An object that many tasks take, sent to each worker once; itself where there is no cluster."""
     client = current_client()
     return value if client is None else client.scatter(value, broadcast=True, hash=False)
+
+
+def on_every_worker(function: Callable[[], Any]) -> list[Any]:
+    """What a function returns on each worker, or here where there is no cluster."""
+    client = current_client()
+    return [function()] if client is None else list(client.run(function).values())
 
 
 def n_workers() -> int:
