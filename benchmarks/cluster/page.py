@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Any
 
+from heatsketch.bands.layout import band_sizes
+
 from .model import Exact, Sparse, bytes_of_product, memory_of_product, n_tasks
 
 __all__ = ["page"]
@@ -197,7 +199,7 @@ def _model(exact_rows: list[Row], sparse_rows: list[Row]) -> str:
 _MODEL = """## What it costs, as a model
 
 With N points of R^d, k columns (filled up to a multiple of 8), W workers of one thread, bands of n rows, B = N / n of
-them (n = 4,096 up to 262,144 points, then N / 64 up to 65,536):
+them (n = 4,096 up to 262,144 points, then N / 64 up to 65,536, and N / 512 beyond 33 million points):
 
 {table}
 A fit takes one product with ones, a dozen with one column each to balance the kernel, and p with k columns. The
@@ -249,7 +251,7 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         scheduler = sum(products) * exact.task * n_tasks(n)
         lines.append(_line(f"every pair, R^10, {workers:,} cores", (n, workers), seconds, moved, scheduler))
         lines.append([f"every pair, R^10, {workers // 64} GPUs", f"{n:.0e}", _duration(gpus), "", "", "exponentials"])
-        bands = max(64, n // 65_536)
+        bands = len(band_sizes(n))
         halo = last["halo"] / last["n"] * (bands / last["bands"]) ** (1 / 3) * (last["n"] / n) ** (1 / 3) * n
         row = {"nnz": per_point * n, "halo": halo, "workers": workers, "tasks": 14.0 * bands}
         parts = [sparse.seconds(row | {"k": k}) for k in (1, _K)]
@@ -269,7 +271,7 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         f"{12 * per_point * 1e8 / 1e9:.0f} GB of memory in all for the graph, are bound by the search for neighbours, "
         "and fit on a cluster that many have; at a billion points the scheduler, one process that handles every task, "
         "has to hand out "
-        f"{14 * 10**9 // 65_536:,} tasks for a product, and larger bands are the remedy.\n"
+        f"{14 * len(band_sizes(10**9)):,} tasks for a product, which it can; a band is then two million points.\n"
     )
 
 

@@ -14,6 +14,7 @@ from .threads import n_threads
 
 __all__ = [
     "AUTO_NEIGHBORS",
+    "DENSE_LIMIT",
     "Choice",
     "choose",
     "choose_device",
@@ -24,7 +25,7 @@ __all__ = [
 
 AUTO_NEIGHBORS = 32
 # n_neighbors="auto" holds all pairs up to this many points: 0.8 GB in float64.
-_DENSE_LIMIT = 10_000
+DENSE_LIMIT = 10_000
 # Beyond, it forms them on the fly where the products of an ordinary fit (some thirty, with sixteen columns) take no
 # longer than about this many seconds.
 _TILED_SECONDS = 5.0
@@ -74,8 +75,7 @@ def tiled_seconds(n_samples: int, n_features: int, n_columns: int) -> float:
 
 def worth_every_pair(shape: tuple[int, ...], n_workers: int) -> bool:
     """Whether an ordinary fit to every pair, formed on the fly, is soon done by so many cores."""
-    n, d = int(shape[0]), int(shape[1])
-    return n <= _DENSE_LIMIT or _PRODUCTS * tiled_seconds(n, d, _COLUMNS) / n_workers <= _TILED_SECONDS
+    return _PRODUCTS * tiled_seconds(int(shape[0]), int(shape[1]), _COLUMNS) / n_workers <= _TILED_SECONDS
 
 
 def fused_seconds(n_samples: int, n_features: int, dtype: Any, device: Device) -> float:
@@ -122,14 +122,14 @@ def choose(  # noqa: PLR0911 - a line for each case
     if options.cutoff is not None:
         return Choice(None, False, f"pairs whose affinity is at least {options.cutoff:g}")
     if wanted == "auto":
-        if n <= _DENSE_LIMIT and fits:
+        if n <= DENSE_LIMIT and fits:
             return Choice(None, False, f"every pair, held ({size_in_words(size)})")
         if can_tile and worth_every_pair(shape, n_threads()):
             return Choice(None, True, "every pair, formed on the fly")
         wanted = AUTO_NEIGHBORS
     if wanted is not None and int(wanted) < n - 1:
         return Choice(int(wanted), False, f"{wanted} neighbours")
-    if can_tile and not (n <= _DENSE_LIMIT and fits):
+    if can_tile and not (n <= DENSE_LIMIT and fits):
         return Choice(None, True, "every pair, formed on the fly")
     if fits:
         return Choice(None, False, f"every pair, held ({size_in_words(size)})")
@@ -145,7 +145,7 @@ def _choose_there(
     if options.cutoff is not None:
         return Choice(None, False, f"pairs whose affinity is at least {options.cutoff:g}, on {device.chip}")
     if wanted == "auto":
-        quick = n <= _DENSE_LIMIT
+        quick = n <= DENSE_LIMIT
         if tiles and not quick and device.is_cuda:
             quick = _PRODUCTS * fused_seconds(n, int(shape[1]), dtype, device) <= _FUSED_SECONDS
         wanted = None if quick else AUTO_NEIGHBORS

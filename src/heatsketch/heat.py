@@ -57,7 +57,7 @@ def heat_kernel(
     ----------
     X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
         Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed". That of
-        Dask arrays and frames is computed on the cluster that is current, and multiplies Dask arrays.
+        Dask arrays and frames of more than 4,096 rows lies on the cluster that is current, and multiplies Dask arrays.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}
@@ -133,8 +133,9 @@ def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> Heat
     if isinstance(kernel, GaussianAffinity):
         _check_reach(kernel, low, high)
     if 0 < low < _SMALLEST_DEGREE[kernel.dtype] * high:
+        row = kernel.operator.number_of(int(gathered(degrees.argmin())))
         raise ValueError(
-            f"the affinities of row {gathered(degrees.argmin())} add up to {low:.1e}, those of others to "
+            f"the affinities of row {row} add up to {low:.1e}, those of others to "
             f"{high:.1e}, more than scaling can bridge in {kernel.dtype}. Use float64, a larger bandwidth, or "
             "leave that sample out."
         )

@@ -147,7 +147,7 @@ def check_points(X: Any, options: KernelOptions) -> Any:
 
 def from_user(X: Any, options: KernelOptions) -> Any:
     """Bring input into a form that scikit-learn validates: graphs as matrices, and no columns of words."""
-    if hasattr(X, "__dask_graph__"):
+    if hasattr(X, "__dask_graph__") and type(X).__module__.startswith("dask"):
         raise TypeError(
             f"{type(X).__name__} of Dask was given where data in memory are needed; give X.compute(), or its shape. "
             "Estimators and heat_kernel take it as it is."

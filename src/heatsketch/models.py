@@ -61,7 +61,7 @@ _RECORDS: dict[str, type] = {
     )
 }
 # What follows from the kernel, or can be made again.
-_DERIVED = {"kernel_", "_witness", "bandwidth_", "n_neighbors_", "n_iter_", "scaling_residual_"}
+_DERIVED = {"kernel_", "_witness", "_frame_index", "bandwidth_", "n_neighbors_", "n_iter_", "scaling_residual_"}
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:

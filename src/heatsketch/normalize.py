@@ -373,6 +373,7 @@ def normalize(
         degrees = double(K @ K.ones())
     if gathered((~(degrees > 0)).any()):
         count, first = gathered((~(degrees > 0)).sum(), (degrees > 0).argmin())
+        first = K.number_of(int(first))
         raise ValueError(
             f"{count} rows of the affinity are zero (the first is row {first}), so they cannot be scaled; "
             "remove those samples, use float64 or a larger bandwidth, or leave diagonal='auto' so that they keep "

@@ -14,12 +14,16 @@ from ..blocks import rows_of
 from ..extras import optional
 from ..kernels import Metric, no_distance
 from ..sketch import sample
+from .columns import add_up
 from .gaussian import BandedGaussianOperator, GaussianBands
-from .layout import Layout, Samples
+from .layout import Layout, Samples, divided
 from .pairs import joined_sums, kth_of_lists, merged_nearest, nearest_of_pair, row_sums
 from .tasks import Plan, gathered, settled
 
 __all__ = ["BandedGaussianAffinity", "bandwidth_in_bands", "local_scales_in_bands"]
+
+# New points of a task.
+_QUERIES = 65_536
 
 
 class BandedGaussianAffinity(GaussianAffinity):
@@ -87,7 +91,8 @@ class BandedGaussianAffinity(GaussianAffinity):
         log_scale : Dask array of shape (m,)
             The logarithms of these units.
         """
-        kernel, held = self._bands.kernel(), self._bands.held()
+        given, kernel, held = X.chunks[0], self._bands.kernel(), self._bands.held()
+        X = X.rechunk({0: divided(given, _QUERIES), 1: -1})
         plan = Plan(X, V, held)
         local = None
         if self._bands.local:
@@ -99,11 +104,12 @@ class BandedGaussianAffinity(GaussianAffinity):
                 plan.add("rows-of-new-points", (q, b), row_sums, queries, band, columns, scales[q], kernel)
                 for b, (band, columns) in enumerate(zip(plan.keys(held), plan.keys(V), strict=True))
             ]
-            both = plan.add("sum-of-rows", q, joined_sums, parts)
+            both = add_up(plan, "rows-summed", q, parts, joined_sums)
             plan.add("new-products", (q, 0), _first, both)
             plan.add("new-scales", q, _second, both)
         products = plan.array("new-products", X.chunks[0], V.shape[1], np.float64)
-        return products, plan.array("new-scales", X.chunks[0], None, np.float64)
+        log_scale = plan.array("new-scales", X.chunks[0], None, np.float64)
+        return products.rechunk({0: given}), log_scale.rechunk({0: given})
 
 
 def local_scales_in_bands(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> Any:
@@ -127,7 +133,7 @@ def local_scales_in_bands(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -
             plan.add("nearest-of-pair", (q, b), nearest_of_pair, queries, band, n_neighbors, metric)
             for b, band in enumerate(plan.keys(Y))
         ]
-        merged = plan.add("merge-nearest", q, merged_nearest, lists)
+        merged = add_up(plan, "nearest", q, lists, merged_nearest)
         plan.add("local-scales", q, kth_of_lists, merged, n_neighbors)
     return plan.array("local-scales", X.chunks[0], None, np.float64)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,29 +32,32 @@ def column_distances(V: Any, i: IntArray, j: IntArray) -> FloatArray:
     """
     scale = magnitude(V)
     plan = Plan(V)
-    parts = [plan.add("distances-in-band", b, _squared, key, i, j, scale) for b, key in enumerate(plan.keys(V))]
+    pairs = plan.add("pairs", 0, np.stack, [i, j])  # sent once, not with every task
+    parts = [plan.add("distances-in-band", b, _squared, key, pairs, scale) for b, key in enumerate(plan.keys(V))]
     add_up(plan, "distances", 0, parts)
     distances: FloatArray = scale * np.sqrt(gathered(*plan.parts("distances", [0]), name="measuring distances"))
     return distances
 
 
-def _squared(V: FloatArray, i: IntArray, j: IntArray, scale: float) -> FloatArray:
+def _squared(V: FloatArray, pairs: IntArray, scale: float) -> FloatArray:
     rows = np.ascontiguousarray(V.T, dtype=np.float64) / scale
-    squared: FloatArray = np.square(row_distances(rows, i, j))
+    squared: FloatArray = np.square(row_distances(rows, *pairs))
     return squared
 
 
-def add_up(plan: Plan, label: str, index: Any, parts: list[Key]) -> None:
-    """Tasks that add up parts as a tree; the last has the label and the index."""
-    for level in count():
+def add_up(
+    plan: Plan, label: str, index: Any, parts: list[Key], function: Callable[[list[Any]], Any] | None = None
+) -> Key:
+    """Tasks that add up parts as a tree, or join them by another function; the last has the label and the index."""
+    function, level = function or total, 0
+    place = index if isinstance(index, tuple) else (index,)
+    while len(parts) > _FAN_IN:
         groups = [parts[at : at + _FAN_IN] for at in range(0, len(parts), _FAN_IN)]
-        if len(groups) == 1:
-            plan.add(label, index, total, groups[0], urgency=1)
-            return
-        place = index if isinstance(index, tuple) else (index,)
-        parts = [
-            plan.add(f"sum-of-{label}", (*place, level, g), total, group, urgency=1) for g, group in enumerate(groups)
-        ]
+        keys = [(*place, level, g) for g in range(len(groups))]
+        added = zip(keys, groups, strict=True)
+        parts = [plan.add(f"sum-of-{label}", key, function, group, urgency=1) for key, group in added]
+        level += 1
+    return plan.add(label, index, function, parts, urgency=1)
 
 
 def total(parts: list[FloatArray]) -> FloatArray:

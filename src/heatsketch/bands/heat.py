@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..affinity import GaussianAffinity
 from ..bandwidth import SELF_TUNING_NEIGHBOR
-from ..choice import AUTO_NEIGHBORS, worth_every_pair
+from ..choice import AUTO_NEIGHBORS, DENSE_LIMIT, worth_every_pair
 from ..devices import has_cuda
 from ..inputs import KernelOptions
 from .affinity import BandedGaussianAffinity, bandwidth_in_bands
@@ -18,11 +19,13 @@ __all__ = ["build_banded_affinity", "neighbors_on_cluster"]
 
 
 def neighbors_on_cluster(shape: tuple[int, ...], options: KernelOptions) -> int | None:
-    """How many neighbours are kept of points on a cluster; None for every pair."""
+    """How many neighbours are kept of points on a cluster; None for every pair.
+
+    "auto" looks at the number of points alone: an embedding must not depend on the workers that happen to be there.
+    """
     wanted = options.n_neighbors
     if wanted == "auto":
-        quick = options.measure.euclidean and worth_every_pair(shape, n_workers())
-        return None if quick else AUTO_NEIGHBORS
+        return None if shape[0] <= DENSE_LIMIT else AUTO_NEIGHBORS
     return None if wanted is None or int(wanted) >= shape[0] - 1 else int(wanted)
 
 
@@ -45,6 +48,7 @@ def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[G
         "dtype": dtype,
     }
     if n_neighbors is not None:
+        _warn_of_device(options.device)
         bandwidth = options.bandwidth if rule == "given" else rule
         if rule in ("median", "slope"):
             bandwidth = bandwidth_in_bands(X, rule, options.measure)
@@ -62,6 +66,17 @@ def build_banded_affinity(X: Any, options: KernelOptions, dtype: Any) -> tuple[G
         epsilon = bandwidth_in_bands(points, rule, options.measure, options.bandwidth_neighbor)
     others: dict[str, Any] = {"device": device, "precision": options.precision}
     return BandedGaussianAffinity(points, epsilon, layout, **common, **others), rule
+
+
+def _warn_of_device(device: str) -> None:
+    """Say so if a device is asked for that is not used."""
+    if device not in ("auto", "cpu"):
+        warnings.warn(
+            f"device={device!r} was given with neighbours on a cluster, which are found and multiplied by the CPUs of "
+            "the workers; every pair (n_neighbors=None) is what their GPUs compute.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _on_gpus(device: str) -> bool:

@@ -17,6 +17,7 @@ from .tasks import Plan, gathered, settled
 __all__ = [
     "as_points",
     "checked_bands",
+    "chunk_sizes",
     "is_collection",
     "kernel_points",
     "probe_of",
@@ -27,13 +28,13 @@ __all__ = [
 
 def is_collection(X: Any) -> bool:
     """Whether something is an array or a frame of Dask."""
-    return hasattr(X, "__dask_graph__") and (hasattr(X, "chunks") or hasattr(X, "npartitions"))
+    return hasattr(X, "__dask_graph__") and type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 def as_points(X: Any) -> Any:
     """A Dask array or frame as a Dask array of known shape, in chunks of rows, not computed; in a float dtype."""
     if hasattr(X, "to_dask_array"):
-        X = X.to_dask_array(lengths=True)
+        X = _plain(X).to_dask_array(lengths=True)
     if not is_banded(X):
         raise TypeError(f"X is a {type(X).__name__}; of Dask's collections, arrays and frames are taken.")
     if X.ndim != 2:
@@ -46,11 +47,23 @@ def as_points(X: Any) -> Any:
             "X.map_blocks(lambda chunk: chunk.toarray()), or a sparse matrix in memory."
         )
     if np.isnan(X.shape[0]):
-        X = X.compute_chunk_sizes()
+        X = X.copy().compute_chunk_sizes()  # of a copy: it changes the array itself
     empty = [size for size in X.chunks[0] if size == 0]
     rows = tuple(size for size in X.chunks[0] if size) if empty else X.chunks[0]
     X = X.rechunk({0: rows or (0,), 1: -1})
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _plain(X: Any) -> Any:
+    """A Dask frame without the dtypes that only pandas has."""
+    odd = [name for name, dtype in X.dtypes.items() if not isinstance(dtype, np.dtype)]
+    return X.astype(dict.fromkeys(odd, np.float64)) if odd else X
+
+
+def chunk_sizes(X: Any) -> tuple[int, ...]:
+    """Rows of each chunk of a Dask array, where they are known; of others nothing is promised."""
+    sizes = X.chunks[0] if hasattr(X, "chunks") else X.to_dask_array(lengths=True).chunks[0]
+    return () if np.isnan(sum(sizes)) else tuple(int(size) for size in sizes)
 
 
 def checked_bands(X: Any, *, least: int) -> Any:
@@ -68,22 +81,23 @@ def kernel_points(X: Any, options: KernelOptions) -> Any:
     if points.shape[0] <= layout.BAND:
         return check_points(gathered(X), options)
     with explained():
-        check_array(probe_of(X), dtype=[np.float64, np.float32], ensure_min_samples=1)
+        check_array(probe_of(X, points), dtype=[np.float64, np.float32], ensure_min_samples=1)
     points = settled(points, name="reading points")
     require_finite(points)
     return points
 
 
-def probe_of(X: Any) -> Any:
-    """A few rows of zeros with the dtype and the names of X, by which scikit-learn checks what it checks."""
+def probe_of(X: Any, points: Any) -> Any:
+    """Two rows of zeros with the dtype and the names of X, by which scikit-learn checks what it checks of points."""
     if hasattr(X, "to_dask_array"):
         pandas = optional("pandas", "make a frame")
-        zeros = {name: np.zeros(2, dtype=dtype) for name, dtype in X.dtypes.items() if dtype.kind in "biuf"}
+        numeric = pandas.api.types.is_numeric_dtype
+        zeros = {name: np.zeros(2) for name, dtype in X.dtypes.items() if numeric(dtype)}
         missing = [name for name in X.columns if name not in zeros]
         if missing:
             raise ValueError(f"columns {missing} of X are not numeric; encode categories or leave these columns out.")
         return pandas.DataFrame(zeros, columns=X.columns)
-    return np.zeros((min(2, len(X)) if X.ndim == 2 else 2, *X.shape[1:]), dtype=X.dtype)
+    return np.zeros((2, points.shape[1]), dtype=X.dtype)
 
 
 def refuse_on_cluster(options: KernelOptions) -> None:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .._typing import FloatArray, IntArray
 from ..blocks import gathered, is_banded, rows_of, settled
@@ -112,6 +113,7 @@ class BandedHeatKernel(HeatKernel):
         assert self.scaling is not None
         dask = optional("dask.array", "compute on a cluster", "dask")
         if not is_banded(X):
+            X = X.toarray() if sparse.issparse(X) else X
             found = gathered(self.at_new_points(dask.from_array(X, chunks=(self.layout.sizes[0], -1)), Z))
             if out is None:
                 return found

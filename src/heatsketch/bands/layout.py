@@ -15,18 +15,20 @@ from ..extras import optional
 from ..sketch import ArraySketch, ColumnSketch, Sketch
 from .tasks import Plan, gathered, pick, settled
 
-__all__ = ["BAND", "Layout", "Samples", "band_sizes", "moved"]
+__all__ = ["BAND", "Layout", "Samples", "band_sizes", "divided", "moved"]
 
-# Rows of a band: at least so many, so that a task is worth its handling; at most so many, so that a worker holds
-# several; and so many bands as keep hundreds of workers busy. They follow from the number of rows alone: results do
-# not depend on who computes them. Only GPUs, which are done with such a task in no time, get the largest.
+# Rows of a band: at least so many, so that a task is worth its handling; so many bands as keep hundreds of workers
+# busy, then larger ones up to so many rows, and never more bands than the scheduler can handle the pairs of. They
+# follow from the number of rows alone: results do not depend on who computes them. Only GPUs, which are done with such
+# a task in no time, get the largest.
 BAND = 4096
-_MOST_ROWS, _BANDS = 65_536, 64
+_MOST_ROWS, _BANDS, _MOST_BANDS = 65_536, 64, 512
 
 
 def band_sizes(n_samples: int, *, largest: bool = False) -> tuple[int, ...]:
     """Rows of each band, of equal size but for one row."""
     rows = _MOST_ROWS if largest else min(max(BAND, -(-n_samples // _BANDS)), _MOST_ROWS)
+    rows = max(rows, -(-n_samples // _MOST_BANDS))
     n_bands = max(1, -(-n_samples // rows))
     return tuple(n_samples * (b + 1) // n_bands - n_samples * b // n_bands for b in range(n_bands))
 
@@ -116,8 +118,9 @@ class Layout:
             return numbers
         wanted, where = np.unique(numbers, return_inverse=True)
         plan = Plan(self.numbers)
+        sought = plan.add("rows-sought", 0, _same, wanted)  # sent once, not with every task
         for b, key in enumerate(plan.keys(self.numbers)):
-            plan.add("find-rows", b, _find, key, wanted, self.starts[b])
+            plan.add("find-rows", b, _find, key, sought, self.starts[b])
         found = gathered(*plan.parts("find-rows", range(len(self.sizes))))
         out = np.empty(len(wanted), dtype=np.int64)
         for which, position in found if len(self.sizes) > 1 else [found]:
@@ -207,6 +210,15 @@ def _assemble(pieces: list[tuple[IntArray, FloatArray]], shape: tuple[int, ...],
 def _sketch_rows(sketch: Sketch, rows: Any, columns: tuple[int, int], dtype: str) -> FloatArray:
     first, count = columns
     return sketch.block(np.asarray(rows, dtype=np.int64), np.arange(first, first + count)).astype(dtype, copy=False)
+
+
+def _same(values: Any) -> Any:
+    return values
+
+
+def divided(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Chunks divided into such of at most so many rows."""
+    return tuple(min(most, size - start) for size in sizes for start in range(0, max(size, 1), most))
 
 
 def _find(numbers: IntArray, wanted: IntArray, start: int) -> tuple[IntArray, IntArray]:

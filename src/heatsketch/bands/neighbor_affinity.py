@@ -18,7 +18,7 @@ from ..neighborhoods import EDGE, looked_at
 from ..progress import track
 from ..sketch import sample
 from .graph import HaloOperator, banded_graph
-from .layout import Layout
+from .layout import Layout, divided
 from .neighbors import BandedNeighborhoods, Widest
 from .placement import placed_by_locality
 from .shards import Lists, Vertices, band_of, position_in, taken
@@ -197,7 +197,7 @@ class BandedNeighborAffinity(GaussianAffinity):
         """
         given, hoods = X.chunks[0], self.neighborhoods
         length = looked_at(hoods.n_vertices, hoods.n_neighbors, self.scale_neighbor)
-        X = X.rechunk({0: _divided(given, max(1, min(_QUERIES, _LISTED // length))), 1: -1})
+        X = X.rechunk({0: divided(given, max(1, min(_QUERIES, _LISTED // length))), 1: -1})
         V = V.rechunk({0: self.layout.sizes, 1: -1})
         # Some at a time: the lists of their neighbours are larger than what comes of them.
         step = _ROUNDS * n_workers()
@@ -339,11 +339,6 @@ def _pairs(
 def _by_band(ids: IntArray, n_bands: int) -> list[IntArray]:
     """Positions of vertices whose numbers increase, by band."""
     return np.split(position_in(ids), np.searchsorted(band_of(ids), np.arange(1, n_bands)))
-
-
-def _divided(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Chunks divided into such of at most so many rows."""
-    return tuple(min(most, size - start) for size in sizes for start in range(0, max(size, 1), most))
 
 
 def _count_zeros(values: FloatArray) -> int:

@@ -11,6 +11,7 @@ from ..blocks import is_banded
 from ..operators import Operator
 from ..sketch import Sketch
 from .layout import Layout
+from .tasks import pick
 
 __all__ = ["BandedOperator"]
 
@@ -30,9 +31,14 @@ class BandedOperator(Operator):
                 f"{type(V).__name__} was given to a kernel whose rows lie on a cluster; give a Dask array with "
                 f"{self.shape[0]} rows, which dask.array.from_array makes of an array."
             )
-        if V.chunks[0] != self.layout.sizes:
-            V = V.rechunk({0: self.layout.sizes})
+        if V.chunks[0] != self.layout.sizes or (V.ndim == 2 and V.numblocks[1] > 1):
+            V = V.rechunk({0: self.layout.sizes, **({1: -1} if V.ndim == 2 else {})})
         return V if V.dtype == self.dtype else V.astype(self.dtype)
+
+    def number_of(self, row: int) -> int:
+        """The number of the sample at a row."""
+        numbers = self.layout.numbers
+        return row if numbers is None else int(pick(numbers, np.array([row]))[0])
 
     def ones(self) -> Any:
         """A vector of ones, (N,), in bands."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from threading import RLock
 from typing import Any
 from weakref import ref
 
@@ -170,19 +171,31 @@ def _operator_there(band: BandPoints, kernel: PairKernel) -> DeviceGaussianOpera
     """The kernel of a band on the worker's device; the latest are kept, for they are used again and again."""
     points, scales = band
     made = (id(points), kernel.epsilon, kernel.dtype, kernel.precision, kernel.device)
-    if made not in _there or _there[made][0]() is not points or _there[made][1] is not scales:
+    with _lock:
+        found = _there.get(made)
+    if found is None or found[0]() is not points or found[1] is not scales:
         device = worker_device(kernel.device)
         assert device is not None
         options: dict[str, Any] = {"dtype": kernel.dtype, "precision": kernel.precision}
-        _there[made] = ref(points), scales, DeviceGaussianOperator(points, kernel.scales_of(band), device, **options)
-        while len(_there) > _KEPT:
-            _there.pop(next(iter(_there)), None)
-    return _there[made][2]
+        operator = DeviceGaussianOperator(points, kernel.scales_of(band), device, **options)
+        found = ref(points, lambda _: _forget(made)), scales, operator
+        with _lock:
+            _there[made] = found
+            while len(_there) > _KEPT:
+                del _there[next(iter(_there))]
+    return found[2]
+
+
+def _forget(made: tuple[Any, ...]) -> None:
+    """Points that are gone need no kernel."""
+    with _lock:
+        _there.pop(made, None)
 
 
 # By the identity of the points, which a worker holds for as long as the kernel is used.
 _there: dict[tuple[Any, ...], tuple[Any, Any, DeviceGaussianOperator]] = {}
-_KEPT = 64
+_lock = RLock()
+_KEPT = 16
 
 
 def _unshifted(products: FloatArray, log_scale: FloatArray) -> FloatArray:

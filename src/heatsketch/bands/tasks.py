@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -71,6 +72,7 @@ class Plan:
         """The keys of a source, one for each band."""
         if isinstance(source, list):
             return [part.key for part in source]
+        assert source.ndim == 1 or source.numblocks[1] == 1, "blocks are in bands of whole rows"
         return [row if source.ndim == 1 else row[0] for row in source.__dask_keys__()]
 
     def add(self, label: str, index: Any, function: Callable[..., Any], *args: Any, urgency: int = 0) -> Key:
@@ -111,18 +113,20 @@ class Plan:
 
     def _graph(self, name: str) -> Any:
         module = _dask("dask.highlevelgraph")
-        notes = {"priority": self._urgency_of} if self._urgency else None
+        notes = {"priority": partial(_urgency_of, self._urgency)} if self._urgency else None
         layer = module.MaterializedLayer(self._tasks, annotations=notes)
         return module.HighLevelGraph.from_collections(name, layer, dependencies=self._sources)
 
-    def _urgency_of(self, key: Key) -> int:
-        return self._urgency.get(key, 0)
+
+def _urgency_of(urgency: dict[Key, int], key: Key) -> int:
+    return urgency.get(key, 0)
 
 
 def current_client() -> Any:
-    """The client of `distributed` that is current, or None."""
+    """The client of `distributed` that is current, or None, also where another scheduler was asked for."""
     distributed = sys.modules.get("distributed")
-    if distributed is None:
+    asked = _dask().config.get("scheduler", None)
+    if distributed is None or asked not in (None, "distributed", "dask.distributed"):
         return None
     try:
         return distributed.client.default_client()
@@ -292,7 +296,7 @@ def _wait(futures: list[Any], name: str) -> None:
                     f"the cluster has had no worker for {_ABANDONED:.0f} s ({name}); start workers and fit again."
                 )
     for future in futures:
-        if future.status != "finished":
+        if future.status in ("error", "cancelled"):
             future.result()  # raises the error of the task
 
 

@@ -106,9 +106,9 @@ class Answers:
         return True
 
     def __getstate__(self) -> Any:
-        # The witness can be called again, so it is not pickled.
+        # The witness can be called again, and the index of a frame on a cluster lies there: neither is pickled.
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
-        return {name: value for name, value in state.items() if name != "_witness"}
+        return {name: value for name, value in state.items() if name not in ("_witness", "_frame_index")}
 
     def unsupported_neighbors(self, n_neighbors: int = 15, *, interval: float = 0.95) -> NeighborSupport:
         """Which neighbours in the embedding are not neighbours by diffusion distance, as far as can be told.

@@ -9,11 +9,12 @@ from sklearn.utils.validation import validate_data
 
 from .._typing import FloatArray
 from ..bands import layout
-from ..bands.inputs import checked_bands, first_bad_row, is_collection, probe_of, refuse_on_cluster, require_finite
+from ..bands.inputs import checked_bands, chunk_sizes, first_bad_row, probe_of, refuse_on_cluster, require_finite
 from ..bands.kernel import BandedHeatKernel
 from ..bands.tasks import Plan, everywhere, gathered, settled
 from ..blocks import is_banded, like
 from ..extras import optional
+from ..heat_operator import HeatKernel
 from ..inputs import KernelOptions, explained
 from ..progress import shown
 
@@ -26,6 +27,7 @@ class Bands:
     n_components_: int
     verbose: bool
     _coefficients: Any
+    _frame_index: Any = None  # of the Dask frame that was fitted to
 
     def _fit_bands(self, X: Any) -> Self:
         """`fit` for a Dask array or frame."""
@@ -36,43 +38,44 @@ class Bands:
         points = self._check_bands(X, reset=True)
         if points.shape[0] <= layout.BAND:  # one band, and so one task: not worth a cluster
             self.fit(gathered(X))  # type: ignore[attr-defined]
-            self.embedding_ = handed_back(np.asarray(self.embedding_), points)
+            self.embedding_ = in_chunks_of(X, handed_back(np.asarray(self.embedding_), points))
+            self._frame_index = getattr(X, "index", None)
             return self
         with shown(self.verbose):
             points = settled(points, name="reading points")
             require_finite(points)
             self._fit_kernel(points, options)  # type: ignore[attr-defined]
-        self._sample_names = None
+        self.embedding_ = in_chunks_of(X, self.embedding_)
+        self._sample_names, self._frame_index = None, getattr(X, "index", None)
         return self
 
     def _transform_bands(self, X: Any, out: FloatArray | None) -> Any:
-        """`transform` for a Dask array or frame, planned; or for an array, by a model that lies on a cluster."""
-        if not is_collection(X):
-            points = self._validate(X, reset=False)  # type: ignore[attr-defined]
-            with shown(self.verbose):
-                return self.kernel_.at_new_points(points, self._coefficients, out)
+        """`transform` for a Dask array or frame: planned, but with neighbours on a cluster."""
         refuse_out(out)
         points = _checked(self._check_bands(X, reset=False))
         if isinstance(self.kernel_, BandedHeatKernel):
-            return self.kernel_.at_new_points(points, self._coefficients)
-        plan = Plan(points)
-        model = everywhere(self)
-        for b, key in enumerate(plan.keys(points)):
-            plan.add("place-new-points", (b, 0), _transform, model, key)
-        return plan.array("place-new-points", points.chunks[0], self.n_components_, self._coefficients.dtype)
+            placed = self.kernel_.at_new_points(points, self._coefficients)
+        else:
+            plan = Plan(points)
+            model = everywhere((self.kernel_, self._coefficients))  # what is fitted now, whatever becomes of it
+            for b, key in enumerate(plan.keys(points)):
+                plan.add("place-new-points", (b, 0), _transform, model, key)
+            placed = plan.array("place-new-points", points.chunks[0], self.n_components_, self._coefficients.dtype)
+        return in_chunks_of(X, placed).astype(self.embedding_.dtype)
 
     def _check_bands(self, X: Any, *, reset: bool) -> Any:
         """A Dask array or frame as points in chunks of rows, with what scikit-learn checks checked."""
         points = checked_bands(X, least=2 if reset else 1)
         with explained():
-            validate_data(self, probe_of(X), reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=1)
+            validate_data(self, probe_of(X, points), reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=1)
         return points
 
     def _as_frame(self, Y: Any, X: Any = None) -> Any:
         """An embedding on a cluster as a Dask frame, with the index of X if that is one."""
         frames = optional("dask.dataframe", "make a frame on a cluster", "dask")
         names = self.get_feature_names_out()  # type: ignore[attr-defined]
-        return frames.from_dask_array(Y, columns=list(names), index=getattr(X, "index", None))
+        index = self._frame_index if X is None else getattr(X, "index", None)
+        return frames.from_dask_array(Y, columns=list(names), index=index)
 
 
 def handed_back(values: Any, given: Any) -> Any:
@@ -113,6 +116,12 @@ def _require_finite(X: FloatArray, start: int) -> FloatArray:
     return X
 
 
-def _transform(model: Any, X: FloatArray) -> FloatArray:
-    placed: FloatArray = model.kernel_.at_new_points(X, model._coefficients)
-    return placed
+def _transform(model: tuple[HeatKernel, FloatArray], X: FloatArray) -> FloatArray:
+    kernel, coefficients = model
+    return kernel.at_new_points(X, coefficients)
+
+
+def in_chunks_of(X: Any, Y: Any) -> Any:
+    """Rows in the chunks of X, empty ones included, where X is an array or a frame that has some."""
+    sizes = chunk_sizes(X)
+    return Y.rechunk({0: sizes}) if 0 in sizes else Y

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._typing import FloatArray
 from ..bands.inputs import is_collection
-from ..blocks import all_finite, as_numpy, cast, column_ranges, is_banded, like
+from ..blocks import all_finite, as_numpy, cast, column_ranges, like
 from ..costs import predict
 from ..devices import device_for, find_device, on_device
 from ..diffusion import check_power
@@ -180,7 +180,7 @@ class HeatEmbedding(
         Y : ndarray of shape (m, n_components)
         """
         check_is_fitted(self)
-        if is_collection(X) or is_banded(self._coefficients):
+        if is_collection(X):
             return self._transform_bands(X, out)
         given, X = X, self._validate(X, reset=False)
         if out is None:

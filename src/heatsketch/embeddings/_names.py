@@ -118,7 +118,10 @@ def _with_nodes(method: Callable[..., Any]) -> Callable[..., Any]:
     def named(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if is_collection(X):  # scikit-learn would gather it
             out = unwrap(method)(self, X, *args, **kwargs)
-            return out if _get_output_config("transform", self)["dense"] == "default" else self._as_frame(out, X)
+            kind = _get_output_config("transform", self)["dense"]
+            if kind not in ("default", "pandas"):
+                raise ValueError(f"set_output(transform={kind!r}) was asked for with a Dask array; use 'pandas'.")
+            return out if kind == "default" else self._as_frame(out, X)
         out = method(self, X, *args, **kwargs)
         pandas = sys.modules.get("pandas")
         if pandas is not None and isinstance(out, pandas.DataFrame) and is_graph(X):

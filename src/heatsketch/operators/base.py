@@ -54,6 +54,10 @@ class Operator(ABC):
         """`V` as an array of the kind and dtype that this operator multiplies; a backend may have its own."""
         return np.asarray(V, dtype=self.dtype)
 
+    def number_of(self, row: int) -> int:
+        """The number of the sample at a row; they may lie in another order on a cluster."""
+        return row
+
     def ones(self) -> Any:
         """A vector of ones, (N,), as this operator multiplies it."""
         return np.ones(self.shape[0])
