@@ -196,27 +196,3 @@ def test_what_has_no_distances_is_refused():
     found, points = placed_by_locality(da.from_array(X, chunks=(500, 2)))
     hoods = BandedNeighborhoods(points, found, 5, Metric())
     assert hoods.n_vertices == 51
-
-
-def test_two_processes_give_what_threads_give():
-    distributed = pytest.importorskip("distributed")
-    X = doubled(RNG.normal(size=(1000, 3)))
-    V, Q = RNG.normal(size=(len(X), 3)), RNG.normal(size=(50, 3))
-
-    def results():
-        affinity, _ = banded_neighbor_affinity(da.from_array(X, chunks=(500, 3)), 8, Metric(), bandwidth="self-tuning")
-        product = affinity.layout.restored(affinity.operator.matmat(arranged(affinity, V)))
-        return [
-            product.compute(),
-            *(
-                part.compute()
-                for part in affinity.row_products(da.from_array(Q, chunks=(20, 3)), arranged(affinity, V))
-            ),
-        ]
-
-    expected = results()
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
-        found = results()
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)

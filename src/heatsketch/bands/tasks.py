@@ -154,7 +154,7 @@ def n_workers() -> int:
     return max(1, int(sum(client.nthreads().values())))
 
 
-def settled(*collections: Any, name: str = "waiting for the workers") -> Any:
+def settled(*collections: Any, name: str = "computing on the workers") -> Any:
     """Dask arrays, and lists of parts, computed and held on the workers; anything else as it is.
 
     What is not referred to any more is released. One argument gives one result, several a list.
@@ -197,7 +197,7 @@ def _futures(collections: list[Any]) -> list[Any]:
     return [] if distributed is None else list(distributed.futures_of(collections))
 
 
-def started(*collections: Any, name: str = "waiting for the workers") -> Any:
+def started(*collections: Any, name: str = "computing on the workers") -> Any:
     """The same without waiting: what is computed next may need it, and waits for it where it runs.
 
     Where there is no cluster, there is nothing but waiting.
@@ -211,7 +211,7 @@ def waited_for(parts: Parts, *, name: str) -> None:
         _wait(_futures(parts), name)
 
 
-def gathered(*collections: Any, name: str = "waiting for the workers") -> Any:
+def gathered(*collections: Any, name: str = "computing on the workers") -> Any:
     """Small Dask arrays, and lists of parts, as arrays and objects of this process; anything else as it is."""
     flat, shape = _flattened(collections)
     lazy = [item for item in flat if hasattr(item, "__dask_graph__")]
