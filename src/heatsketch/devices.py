@@ -12,14 +12,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .extras import optional
 
-__all__ = ["DEVICES", "Device", "device_for", "device_of", "find_device", "has_cuda", "is_tensor", "on_device"]
+__all__ = [
+    "DEVICES",
+    "Device",
+    "device_for",
+    "device_of",
+    "find_device",
+    "has_cuda",
+    "is_tensor",
+    "on_device",
+    "worker_has_cuda",
+]
 
+# Where Linux shows the driver of a GPU: NVIDIA's, AMD's, and that of Windows below.
+_DRIVERS = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/kfd", "/dev/dxg")
 # What `device` may be, beside the number of a GPU as in "cuda:1".
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
 
@@ -90,6 +103,12 @@ def has_cuda() -> bool:
         return bool(_torch().cuda.is_available())
     except (ImportError, OSError):  # none, or one that does not load
         return False
+
+
+def worker_has_cuda() -> bool:
+    """`has_cuda` without importing PyTorch where no driver is in sight: that would take a worker 200 MB and seconds."""
+    seen = sys.platform != "linux" or any(Path(driver).exists() for driver in _DRIVERS)
+    return seen and has_cuda()
 
 
 def find_device(name: str) -> Device | None:

@@ -8,7 +8,7 @@ from typing import Any
 from ..affinity import GaussianAffinity
 from ..bandwidth import SELF_TUNING_NEIGHBOR
 from ..choice import AUTO_NEIGHBORS, DENSE_LIMIT, worth_every_pair
-from ..devices import has_cuda
+from ..devices import worker_has_cuda
 from ..inputs import KernelOptions
 from .affinity import BandedGaussianAffinity, bandwidth_in_bands
 from .layout import Layout, band_sizes
@@ -81,4 +81,4 @@ def _warn_of_device(device: str) -> None:
 
 def _on_gpus(device: str) -> bool:
     """Whether workers compute on GPUs."""
-    return device.startswith("cuda") or (device == "auto" and any(on_every_worker(has_cuda)))
+    return device.startswith("cuda") or (device == "auto" and any(on_every_worker(worker_has_cuda)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..chunks import chunks
-from ..devices import Device, find_device, has_cuda, on_device
+from ..devices import Device, find_device, on_device, worker_has_cuda
 from ..kernels import Metric, gaussian_affinity, squared_distances
 from ..operators import DeviceGaussianOperator
 from ..operators.tiled import TILE, Arithmetic, Tiles, padded, tournament
@@ -207,7 +207,7 @@ def _unshifted(products: FloatArray, log_scale: FloatArray) -> FloatArray:
 @cache
 def worker_device(wanted: str) -> Device | None:
     """Where a worker computes: on its own GPU if it has one and nothing else was asked for; None for the CPU."""
-    return find_device(("cuda" if has_cuda() else "cpu") if wanted == "auto" else wanted)
+    return find_device(("cuda" if worker_has_cuda() else "cpu") if wanted == "auto" else wanted)
 
 
 # Rows of the kernel at new points, summed against columns: the sums, in units in which the largest entry of each row

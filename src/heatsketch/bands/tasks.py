@@ -126,6 +126,8 @@ def current_client() -> Any:
     """The client of `distributed` that is current, or None, also where another scheduler was asked for."""
     distributed = sys.modules.get("distributed")
     asked = _dask().config.get("scheduler", None)
+    if distributed is not None and isinstance(asked, distributed.Client):
+        return asked
     if distributed is None or asked not in (None, "distributed", "dask.distributed"):
         return None
     try:
