@@ -91,19 +91,22 @@ class Exact:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Seconds of a product with a graph: per entry and column, per byte moved, per task; and of making the graph."""
+    """Seconds of a product with a graph: per entry and column, per byte moved, per task; and of making the graph.
+
+    The graph is made per point, and per pair of bands that touch, which ask each other for neighbours.
+    """
 
     entry: float
     byte: float
     task: float
     point: float
-    start: float
+    asked: float
 
     @classmethod
     def fit(cls, rows: list[Row]) -> Sparse:
         """The constants by runs."""
         products = _fitted([cls._terms(r) for r in rows], rows)
-        making = _fitted([[r["n"] / r["workers"], 1.0] for r in rows], rows, "graph_seconds")
+        making = _fitted([[r["n"] / r["workers"], r["tasks"]] for r in rows], rows, "graph_seconds")
         return cls(*products, *making)
 
     @staticmethod
@@ -114,9 +117,9 @@ class Sparse:
         """Of one product."""
         return float(np.dot(self._terms(row), [self.entry, self.byte, self.task]))
 
-    def graph_seconds(self, n: int, workers: int) -> float:
+    def graph_seconds(self, row: Row) -> float:
         """Of search and graph."""
-        return self.point * n / workers + self.start
+        return float(self.point * row["n"] / row["workers"] + self.asked * row["tasks"])
 
 
 def _fitted(terms: list[list[float]], rows: list[Row], name: str = "seconds") -> list[float]:
