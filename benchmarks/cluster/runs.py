@@ -115,7 +115,7 @@ def moved(quick: bool) -> list[Row]:
 
 def same(quick: bool) -> list[Row]:
     """Every estimator on a cluster and in memory."""
-    n = 5_000 if quick else 8_000
+    n = 5_000
     X = hs.datasets.stretched_torus(n, random_state=0)
     cases: list[tuple[str, Callable[[], Any]]] = []
     for pairs in (None, 20):
@@ -123,7 +123,7 @@ def same(quick: bool) -> list[Row]:
         cases += [
             ("GaussianProcessEmbedding", lambda k=kernel: hs.GaussianProcessEmbedding(**k, random_state=0)),
             ("DiffusionMaps", lambda k=kernel: hs.DiffusionMaps(**k, solver="randomized")),
-            ("HeatSketch", lambda k=kernel: hs.HeatSketch(**k, random_state=0)),
+            ("HeatSketch", lambda k=kernel: hs.HeatSketch(**k, width=64, n_rounds=8, random_state=0)),
         ]
     rows = []
     with _cluster(2):
