@@ -115,7 +115,7 @@ def moved(quick: bool) -> list[Row]:
 
 def same(quick: bool) -> list[Row]:
     """Every estimator on a cluster and in memory."""
-    n = 5_000
+    n = 4_200 if quick else 5_000
     X = hs.datasets.stretched_torus(n, random_state=0)
     cases: list[tuple[str, Callable[[], Any]]] = []
     for pairs in (None, 20):
