@@ -94,9 +94,8 @@ def _same(rows: list[Row]) -> str:
     )
     return (
         f"## The same embedding\n\nEvery estimator fitted to {rows[0]['n']:,} points of a torus, on two workers and in "
-        "memory: the norm of the difference over that of the embedding. HeatSketch (64 columns, 8 rounds) is the end of "
-        "an optimisation that rounding may lead elsewhere, so that its measured distortion is what to compare.\n\n"
-        + table
+        "memory: the norm of the difference over that of the embedding. HeatSketch (64 columns, 8 rounds) ends "
+        "where rounding leads its optimisation, so that its measured distortion is what to compare.\n\n" + table
     )
 
 
