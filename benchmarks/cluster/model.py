@@ -93,25 +93,31 @@ class Exact:
 class Sparse:
     """Seconds of a product with a graph: per entry and column, per byte moved, per task; and of making the graph.
 
-    The graph is made per point, and per pair of bands that touch, which ask each other for neighbours.
+    For the graph each row of a band is looked up in every band that touches its own. No more workers than bands have
+    something to do.
     """
 
     entry: float
     byte: float
     task: float
-    point: float
     asked: float
 
     @classmethod
     def fit(cls, rows: list[Row]) -> Sparse:
         """The constants by runs."""
         products = _fitted([cls._terms(r) for r in rows], rows)
-        making = _fitted([[r["n"] / r["workers"], r["tasks"]] for r in rows], rows, "graph_seconds")
+        making = _fitted([[cls._asked(r)] for r in rows], rows, "graph_seconds")
         return cls(*products, *making)
 
     @staticmethod
     def _terms(r: Row) -> list[float]:
-        return [r["nnz"] * _columns(r["k"]) / r["workers"], r["halo"] * r["k"] * _ITEM / r["workers"], r["tasks"]]
+        busy = min(r["workers"], r["bands"])
+        return [r["nnz"] * _columns(r["k"]) / busy, r["halo"] * r["k"] * _ITEM / busy, r["tasks"]]
+
+    @staticmethod
+    def _asked(r: Row) -> float:
+        """Rows that a worker looks up in bands."""
+        return float(r["tasks"] * r["n"] / r["bands"] / min(r["workers"], r["bands"]))
 
     def seconds(self, row: Row) -> float:
         """Of one product."""
@@ -119,7 +125,7 @@ class Sparse:
 
     def graph_seconds(self, row: Row) -> float:
         """Of search and graph."""
-        return float(self.point * row["n"] / row["workers"] + self.asked * row["tasks"])
+        return self.asked * self._asked(row)
 
 
 def _fitted(terms: list[list[float]], rows: list[Row], name: str = "seconds") -> list[float]:

@@ -237,8 +237,7 @@ def _costs(exact: Exact, sparse: Sparse) -> list[list[str]]:
         [
             "once",
             "a pass over the points",
-            f"search and graph: {1e6 * sparse.point:.0f} µs for each point / W, and {1e3 * sparse.asked:.0f} ms for "
-            "each band and pair of bands that touch, in R^3",
+            f"search and graph: {1e6 * sparse.asked:.0f} µs for each row and each band that touches its own / W, in R^3",
         ],
     ]
 
@@ -257,11 +256,11 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         lines.append([f"every pair, R^10, {workers // 64} GPUs", f"{n:.0e}", _duration(gpus), "", "", "exponentials"])
         bands = len(band_sizes(n))
         halo = last["halo"] / last["n"] * (bands / last["bands"]) ** (1 / 3) * (last["n"] / n) ** (1 / 3) * n
-        row = {"n": n, "nnz": per_point * n, "halo": halo, "workers": workers, "tasks": 14.0 * bands}
+        row = {"n": n, "nnz": per_point * n, "halo": halo, "workers": workers, "tasks": 14.0 * bands, "bands": bands}
         parts = [sparse.seconds(row | {"k": k}) for k in (1, _K)]
         seconds = sparse.graph_seconds(row) + products[0] * parts[0] + products[1] * parts[1]
         moved = halo * 8 * (products[0] + products[1] * _K)
-        scheduler = (sum(products) * sparse.task + sparse.asked) * row["tasks"]
+        scheduler = sum(products) * sparse.task * row["tasks"]
         name = f"32 neighbours, R^3, {workers:,} cores"
         lines.append(_line(name, (n, workers), seconds, moved, scheduler))
     table = _table(["fit", "N", "time", "bytes moved", "at 10 Gbit/s each", "bound by"], lines)
@@ -273,8 +272,9 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         "Every pair of a hundred million points is a matter of exponentials, half of 10^16 of them in every product: "
         "that is for GPUs, or for nobody. With neighbours the same points take some "
         f"{12 * per_point * 1e8 / 1e9:.0f} GB of memory in all for the graph, and fit on a cluster that many have. "
-        "There the bound is the scheduler, one process that hands out every task: "
-        f"{14 * len(band_sizes(10**9)):,} for a product at a billion points, a band of which is two million.\n"
+        "What bounds it there is in the last column. Bands are never more than 512, which is also the number of "
+        "workers that a product with a graph can use; the scheduler, one process, hands out "
+        f"{14 * len(band_sizes(10**9)):,} tasks for one.\n"
     )
 
 
