@@ -237,7 +237,7 @@ def _costs(exact: Exact, sparse: Sparse) -> list[list[str]]:
         [
             "once",
             "a pass over the points",
-            f"search and graph: {1e6 * sparse.asked:.0f} µs for each row and each band that touches its own / W, in R^3",
+            f"search and graph: {1e6 * sparse.asked:.0f} µs for each row and band that touches its own / W, in R^3",
         ],
     ]
 
