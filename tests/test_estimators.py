@@ -450,7 +450,7 @@ def test_verbose_says_what_was_chosen(torus, capsys):
 
 
 def test_neighbours_are_chosen_beyond_the_limit(torus, monkeypatch):
-    monkeypatch.setattr("heatsketch.choice._DENSE_LIMIT", 100)
+    monkeypatch.setattr("heatsketch.choice.DENSE_LIMIT", 100)
     monkeypatch.setattr("heatsketch.choice._TILED_SECONDS", 0.0)
     model = GP(2, random_state=0).fit(torus)
     assert model.n_neighbors_ == 32

@@ -113,7 +113,7 @@ def test_embeddings_equal_those_of_the_matrix(torus, monkeypatch, options, norma
     X = np.vstack([torus, torus[:5]])  # some points coincide
     options = options | {"normalization": normalization, "random_state": 0, "n_neighbors": None}
     held = hs.GaussianProcessEmbedding(4, **options).fit(X)
-    monkeypatch.setattr("heatsketch.choice._DENSE_LIMIT", 10)
+    monkeypatch.setattr("heatsketch.choice.DENSE_LIMIT", 10)
     tiled = hs.GaussianProcessEmbedding(4, **options).fit(X)
     assert tiled.kernel_.affinity.tiled
     assert not held.kernel_.affinity.tiled

@@ -305,8 +305,8 @@ class HeatEmbedding(
 
     def _refuse_auto_components(self) -> None:
         if isinstance(self.n_components, str):
-            law = f"it follows from the law of a random sketch, which {type(self).__name__} has not: give a number"
-            raise ValueError(f"n_components={self.n_components!r} was given; {law} or use GaussianProcessEmbedding.")
+            law = f"the law of a random sketch, which {type(self).__name__} does not have; give a number, or use"
+            raise ValueError(f"n_components={self.n_components!r} follows from {law} GaussianProcessEmbedding.")
 
     @abstractmethod
     def _check_parameters(self) -> None:
