@@ -132,6 +132,17 @@ def test_a_worker_short_of_memory_spills(points):
         assert_same(fitted.embedding_.compute(), in_memory(points, PAIRS)[:N])
 
 
+def test_frames_outlive_the_model(client, points):
+    frames, pandas = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    given = frames.from_pandas(pandas.DataFrame(points, columns=list("abcd")), npartitions=3)
+    model = hs.GaussianProcessEmbedding(**OPTIONS, **PAIRS).set_output(transform="pandas")
+    framed = model.fit_transform(given)
+    placed = model.transform(given)
+    del model
+    assert_same(framed.compute().to_numpy(), in_memory(points, PAIRS)[:N])
+    assert_same(placed.compute().to_numpy(), in_memory(points, PAIRS)[:N])
+
+
 def test_an_error_in_a_task_is_raised_as_it_is(client, points):
     def fail(block):
         raise ZeroDivisionError("the disk of chunk 7")

@@ -11,7 +11,7 @@ from .._typing import FloatArray
 from ..bands import layout
 from ..bands.inputs import checked_bands, chunk_sizes, first_bad_row, probe_of, refuse_on_cluster, require_finite
 from ..bands.kernel import BandedHeatKernel
-from ..bands.tasks import Plan, everywhere, gathered, settled
+from ..bands.tasks import Plan, current_client, everywhere, gathered, settled
 from ..blocks import is_banded, like
 from ..extras import optional
 from ..heat_operator import HeatKernel
@@ -75,7 +75,9 @@ class Bands:
         frames = optional("dask.dataframe", "make a frame on a cluster", "dask")
         names = self.get_feature_names_out()  # type: ignore[attr-defined]
         index = self._frame_index if X is None else getattr(X, "index", None)
-        return frames.from_dask_array(Y, columns=list(names), index=index)
+        frame = frames.from_dask_array(Y, columns=list(names), index=index)
+        # Frames that are planned on an array do not keep alive what of it is held on a cluster.
+        return frame if current_client() is None else frame.persist()
 
 
 def handed_back(values: Any, given: Any) -> Any:
