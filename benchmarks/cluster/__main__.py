@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
 from pathlib import Path
@@ -17,6 +15,7 @@ _LIBRARIES = ("heatsketch", "numpy", "scipy", "scikit-learn", "numba", "dask", "
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; returns the exit code."""
+    from ..scale.machine import described  # noqa: PLC0415
     from .page import page  # noqa: PLC0415
     from .runs import SECTIONS  # noqa: PLC0415
 
@@ -34,25 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
             start = time.perf_counter()
             rows = SECTIONS[name](options.quick)
             results.setdefault("sections", {})[name] = rows
-            results |= {"command": "python -m benchmarks.cluster" + " --quick" * options.quick, "machine": _machine()}
+            results |= {
+                "command": "python -m benchmarks.cluster" + " --quick" * options.quick,
+                "machine": described(_LIBRARIES),
+            }
             path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
             print(f"{name}: {len(rows)} rows, {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     (options.output / "index.md").write_text(page(results), encoding="utf-8")
     print(f"Wrote {options.output / 'index.md'}.")
     return 0
-
-
-def _machine() -> dict[str, Any]:
-    from ..scale.machine import memory_gib, processor, source_digest, versions  # noqa: PLC0415
-
-    return {
-        "processor": processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": memory_gib(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "source": source_digest(),
-        "versions": {"python": platform.python_version(), **versions(_LIBRARIES)},
-    }
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from heatsketch.bands.gaussian import _SQUARE, _TASKS
+from heatsketch.bands.gaussian import SQUARE, TASKS
 from heatsketch.bands.layout import band_sizes
 
 __all__ = ["Exact", "Sparse", "bytes_of_product", "memory_of_product", "n_tasks"]
@@ -31,7 +31,7 @@ def n_tasks(n: int) -> int:
     """Tasks of a product with every pair: a tile and its halves, and sums as trees."""
     n_bands = len(band_sizes(n))
     tiles = n_bands * (n_bands + 1) // 2
-    return 3 * tiles + tiles // 2 + 2 * n_bands * ceil(n_bands / _SQUARE)
+    return 3 * tiles + tiles // 2 + 2 * n_bands * ceil(n_bands / SQUARE)
 
 
 def memory_of_product(n: int, d: int, k: int, workers: int) -> float:
@@ -41,9 +41,9 @@ def memory_of_product(n: int, d: int, k: int, workers: int) -> float:
     bands of the squares that are under way, with the halves of their tiles; and a tile's own copy of two bands.
     """
     rows, share = max(band_sizes(n)), n / workers
-    under_way = 1 + ceil(_TASKS * workers / _SQUARE**2)
-    bands = min(2 * _SQUARE * (under_way + 1), len(band_sizes(n)))
-    parts = 2 * min(_SQUARE**2 * (under_way + 1), len(band_sizes(n)) ** 2 / 2) / workers * rows * k
+    under_way = 1 + ceil(TASKS * workers / SQUARE**2)
+    bands = min(2 * SQUARE * (under_way + 1), len(band_sizes(n)))
+    parts = 2 * min(SQUARE**2 * (under_way + 1), len(band_sizes(n)) ** 2 / 2) / workers * rows * k
     tile = 2 * rows * (3 * d + 4 * _columns(k))
     return float(_ITEM * (share * (2 * d + 3 * k) + bands * rows * (d + k) + parts + tile))
 
@@ -58,9 +58,9 @@ def bytes_of_product(n: int, d: int, k: int, workers: int) -> float:
         return 0.0
     n_bands, rows = len(band_sizes(n)), max(band_sizes(n))
     away = 1.0 - 1.0 / workers
-    along = ceil(n_bands / _SQUARE)
-    touched = min(_SQUARE, n_bands) * along**2  # 8 bands of a square on the diagonal, 16 of others
-    fetched = touched * rows * (d + k) * min(workers, _SQUARE**2)
+    along = ceil(n_bands / SQUARE)
+    touched = min(SQUARE, n_bands) * along**2  # 8 bands of a square on the diagonal, 16 of others
+    fetched = touched * rows * (d + k) * min(workers, SQUARE**2)
     summed = n_bands**2 * rows * k
     return float(_ITEM * away * (fetched + summed))
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import shutil
 import subprocess
 from typing import Any
 
 from heatsketch.devices import Device
 
-from ..scale.machine import memory_gib, processor, source_digest, versions
+from ..scale.machine import described
 
 __all__ = ["describe"]
 
@@ -20,15 +18,7 @@ _ASKED = {"driver": "driver_version", "power_limit": "power.limit", "clock": "cl
 
 def describe(device: Device) -> dict[str, Any]:
     """What results are of; without names of machines, places or times."""
-    found: dict[str, Any] = {
-        "chip": device.chip,
-        "processor": processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": memory_gib(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "source": source_digest(),
-        "versions": {"python": platform.python_version(), **versions(_LIBRARIES)},
-    }
+    found: dict[str, Any] = {"chip": device.chip, **described(_LIBRARIES)}
     if device.is_cuda:
         torch = device.torch
         about = torch.cuda.get_device_properties(device.name)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["fingerprint", "limits", "source_digest", "versions"]
+__all__ = ["described", "fingerprint", "limits", "source_digest", "versions"]
 
 LIBRARIES = (
     "heatsketch", "numpy", "scipy", "scikit-learn", "numba", "faiss-cpu", "pynndescent", "umap-learn", "phate",
@@ -39,6 +39,18 @@ void exps(const float *x, float *y, long n) {
     for (long i = 0; i < n; i++) y[i] = expf(x[i]);
 }
 """
+
+
+def described(libraries: tuple[str, ...]) -> dict[str, Any]:
+    """What results are of; without names of machines, places or times."""
+    return {
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": memory_gib(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "source": source_digest(),
+        "versions": {"python": platform.python_version(), **versions(libraries)},
+    }
 
 
 def versions(names: tuple[str, ...] = LIBRARIES) -> dict[str, str]:

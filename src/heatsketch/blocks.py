@@ -41,7 +41,6 @@ __all__ = [
     "rows_of",
     "rows_scaled",
     "settled",
-    "stacked",
     "weighted",
     "without",
 ]
@@ -214,11 +213,6 @@ def _without(V: FloatArray, u: FloatArray, along: FloatArray) -> FloatArray:
 def each_band(function: Callable[..., Any], *arrays: Any) -> list[Any]:
     """``function(*arrays)`` for each band of Dask arrays, gathered; a list of one for other arrays."""
     return on_bands(function, *arrays) if is_banded(arrays[0]) else [function(*arrays)]
-
-
-def stacked(vectors: list[Any]) -> Any:
-    """Vectors as the rows of one array, (m, N)."""
-    return np.stack(vectors)
 
 
 def column_norms(V: Any) -> FloatArray:

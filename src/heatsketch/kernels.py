@@ -22,6 +22,7 @@ from .devices import is_tensor
 from .threads import each, shares
 
 __all__ = [
+    "CENTRE_ROWS",
     "Metric",
     "central_point",
     "gaussian_affinity",
@@ -39,7 +40,7 @@ _DIRECT_FEATURES = 16
 # fraction of |x|^2 + |y|^2 the difference is formed instead, which leaves a relative error near 1e-9.
 _CANCELLATION = 1e-6
 # Rows whose median is the centre from which inner products are taken.
-_FEW = 64
+CENTRE_ROWS = 64
 # Pairs this much closer than the farthest are looked at for equality.
 _NEARLY_EQUAL = 1e-6
 _ANGULAR_ROUNDING = 1e-13
@@ -109,7 +110,7 @@ def central_point(Y: FloatArray) -> FloatArray:
 
     It is the median of a few rows, not the mean, which one outlier moves so far that all others lose their digits.
     """
-    return np.asarray(np.median(Y[:: max(1, len(Y) // _FEW)], axis=0), dtype=np.float64)
+    return np.asarray(np.median(Y[:: max(1, len(Y) // CENTRE_ROWS)], axis=0), dtype=np.float64)
 
 
 def products_in(spread: float, dtype: np.dtype[Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -72,9 +73,9 @@ class BandedGaussianAffinity(GaussianAffinity):
         """``K``."""
         return BandedGaussianOperator(self._bands)
 
-    def rows(self, X: Any) -> tuple[Any, FloatArray]:
-        """Rows of new points are as long as the data, and not held on a cluster; see `row_products`."""
-        raise NotImplementedError("kernel rows of new points are not held on a cluster; use row_products.")
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:  # noqa: ARG002
+        """No rows against all points are formed on a cluster."""
+        raise TypeError("kernel rows at new points are not formed on a cluster; multiply them with row_products.")
 
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
         """Rows of the kernel at new points times columns, planned.
@@ -105,8 +106,8 @@ class BandedGaussianAffinity(GaussianAffinity):
                 for b, (band, columns) in enumerate(zip(plan.keys(held), plan.keys(V), strict=True))
             ]
             both = add_up(plan, "rows-summed", q, parts, joined_sums)
-            plan.add("new-products", (q, 0), _first, both)
-            plan.add("new-scales", q, _second, both)
+            plan.add("new-products", (q, 0), getitem, both, 0)
+            plan.add("new-scales", q, getitem, both, 1)
         products = plan.array("new-products", X.chunks[0], V.shape[1], np.float64)
         log_scale = plan.array("new-scales", X.chunks[0], None, np.float64)
         return products.rechunk({0: given}), log_scale.rechunk({0: given})
@@ -161,11 +162,3 @@ def bandwidth_in_bands(X: Any, rule: str, metric: Metric, n_neighbors: int | Non
     if not scales.any():
         raise no_distance(X.shape[0])
     return median_scale(scales)
-
-
-def _first(both: tuple[Any, Any]) -> Any:
-    return both[0]
-
-
-def _second(both: tuple[Any, Any]) -> Any:
-    return both[1]

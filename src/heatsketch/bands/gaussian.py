@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import getitem
 from typing import Any
 
 import numpy as np
 
 from .._typing import FloatArray
-from ..kernels import Metric, central_point
+from ..kernels import CENTRE_ROWS, Metric, central_point
 from ..operators.tiled import Arithmetic, largest_norm
 from ..progress import track
 from .columns import add_up, total
@@ -19,14 +20,12 @@ from .operator import BandedOperator
 from .pairs import PairKernel, between
 from .tasks import Key, Parts, Plan, gathered, n_workers, pick, settled, started, waited_for
 
-__all__ = ["BandedGaussianOperator", "GaussianBands"]
+__all__ = ["SQUARE", "TASKS", "BandedGaussianOperator", "GaussianBands"]
 
 Square = list[tuple[int, int]]  # pairs of bands
 
 # Bands along the side of a square, and tasks for each worker that are under way at a time.
-_SQUARE, _TASKS = 8, 32
-# Rows whose median is the centre of the points; those that `central_point` looks at.
-_CENTRE_ROWS = 64
+SQUARE, TASKS = 8, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ class GaussianBands:
         if not self.compiled:
             return self.kernel()
         n, d = self.X.shape
-        centre = central_point(pick(self.X, np.arange(0, n, max(1, n // _CENTRE_ROWS))))
+        centre = central_point(pick(self.X, np.arange(0, n, max(1, n // CENTRE_ROWS))))
         unit, steepest = self._unit()
         plan = Plan(self.X)
         for b, key in enumerate(plan.keys(self.X)):
@@ -125,7 +124,7 @@ class BandedGaussianOperator(BandedOperator):
         V = settled(self.asblock(V))
         sums: dict[int, Any] = {}
         under_way: deque[Parts] = deque()
-        most = 1 + -(-_TASKS * n_workers() // _SQUARE**2)
+        most = 1 + -(-TASKS * n_workers() // SQUARE**2)
         n_bands = len(self.layout.sizes)
         for square in track(_squares(n_bands), "multiplying bands", _n_squares(n_bands)):
             if len(under_way) >= most:
@@ -148,9 +147,9 @@ class BandedGaussianOperator(BandedOperator):
         for i, j in square:
             there = (points[j], blocks[i], blocks[j]) if i != j else (None, blocks[i], None)
             key = plan.add("kernel-tile", (i, j), between, points[i], *there, self._kernel)
-            parts[i].append(plan.add("half-of-tile", (i, j, 0), _half, key, 0, urgency=1))
+            parts[i].append(plan.add("half-of-tile", (i, j, 0), getitem, key, 0, urgency=1))
             if i != j:
-                parts[j].append(plan.add("half-of-tile", (i, j, 1), _half, key, 1, urgency=1))
+                parts[j].append(plan.add("half-of-tile", (i, j, 1), getitem, key, 1, urgency=1))
         for band, several in parts.items():
             add_up(plan, "sum-of-square", band, several)
         return plan.parts("sum-of-square", _touched(square))
@@ -158,24 +157,20 @@ class BandedGaussianOperator(BandedOperator):
 
 def _squares(n_bands: int) -> Iterator[Square]:
     """All pairs of bands, by the squares that they lie in; those of the diagonal are triangles."""
-    for top in range(0, n_bands, _SQUARE):
-        for left in range(top, n_bands, _SQUARE):
-            rows, columns = range(top, top + _SQUARE), range(left, left + _SQUARE)
+    for top in range(0, n_bands, SQUARE):
+        for left in range(top, n_bands, SQUARE):
+            rows, columns = range(top, top + SQUARE), range(left, left + SQUARE)
             yield [(i, j) for i in rows for j in columns if i <= j < n_bands]
 
 
 def _n_squares(n_bands: int) -> int:
-    along = -(-n_bands // _SQUARE)
+    along = -(-n_bands // SQUARE)
     return along * (along + 1) // 2
 
 
 def _touched(square: Square) -> list[int]:
     """The bands that a square has pairs of."""
     return sorted({band for pair in square for band in pair})
-
-
-def _half(product: tuple[FloatArray, FloatArray | None], which: int) -> FloatArray | None:
-    return product[which]
 
 
 def _pair(X: FloatArray, scales: Any) -> tuple[FloatArray, Any]:

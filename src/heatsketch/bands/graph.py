@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -162,8 +163,8 @@ def banded_graph(neighborhoods: BandedNeighborhoods, layout: Layout) -> HaloOper
         senders = [b for b in np.flatnonzero(table[:, a]).tolist() if b != a]
         sent = [plan.add("send-edges", (b, a), _edges_to, plan.keys(edges)[b], a) for b in senders]
         made = plan.add("rows-of-graph", a, _block, own, vertices, a, senders, sent)
-        plan.add("graph", a, _item, made, 0)
-        plan.add("links", a, _item, made, 1)
+        plan.add("graph", a, getitem, made, 0)
+        plan.add("links", a, getitem, made, 1)
         plan.add("count-halo", a, _count_halo, made, len(bands))
     labels = ("graph", "links", "count-halo")
     blocks, links, counts = settled(*(plan.parts(label, bands) for label in labels), name="making the graph")
@@ -224,10 +225,6 @@ def _count_halo(made: tuple[GraphBlock, Links], n_bands: int) -> IntArray:
     """Entries of a block, and how many vertices of each band it needs, shape (1 + B,)."""
     counts = np.bincount(band_of(made[0].halo), minlength=n_bands)
     return np.concatenate([[len(made[0].columns)], counts])
-
-
-def _item(pair: tuple[Any, Any], which: int) -> Any:
-    return pair[which]
 
 
 def _linked_rows(links: Links, V: FloatArray, band: int) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from .._typing import FloatArray, IntArray
 from ..blocks import is_banded
 from ..extras import optional
 from ..sketch import ArraySketch, ColumnSketch, Sketch
-from .tasks import Plan, gathered, pick, settled
+from .tasks import Plan, gathered, pick, same, settled
 
 __all__ = ["BAND", "Layout", "Samples", "band_sizes", "divided", "moved"]
 
@@ -118,7 +119,7 @@ class Layout:
             return numbers
         wanted, where = np.unique(numbers, return_inverse=True)
         plan = Plan(self.numbers)
-        sought = plan.add("rows-sought", 0, _same, wanted)  # sent once, not with every task
+        sought = plan.add("rows-sought", 0, same, wanted)  # sent once, not with every task
         for b, key in enumerate(plan.keys(self.numbers)):
             plan.add("find-rows", b, _find, key, sought, self.starts[b])
         found = gathered(*plan.parts("find-rows", range(len(self.sizes))))
@@ -133,10 +134,6 @@ class Layout:
         for b, size in enumerate(self.sizes):
             plan.add("unit-columns", (b, 0), _units, positions - self.starts[b], values, size, np.dtype(dtype).str)
         return plan.array("unit-columns", self.sizes, len(positions), dtype)
-
-    def rows_of(self, V: Any, positions: IntArray) -> FloatArray:
-        """Some rows of a block in bands, gathered, shape (m, k)."""
-        return np.asarray(pick(V, positions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +161,7 @@ class Samples:
 
     def rows_of(self, numbers: IntArray) -> FloatArray:
         """The points with these numbers, gathered; they must be few."""
-        return self.layout.rows_of(self.X, self.layout.positions(numbers))
+        return np.asarray(pick(self.X, self.layout.positions(numbers)))
 
 
 def moved(V: Any, sizes: tuple[int, ...], destinations: Any, label: str) -> Any:
@@ -180,7 +177,7 @@ def moved(V: Any, sizes: tuple[int, ...], destinations: Any, label: str) -> Any:
     ]
     trailing = tuple(V.shape[1:])
     for b, size in enumerate(sizes):
-        pieces = [plan.add(f"send-{label}", (c, b), _piece, key, b) for c, key in enumerate(split)]
+        pieces = [plan.add(f"send-{label}", (c, b), getitem, key, b) for c, key in enumerate(split)]
         index = (b, 0) if V.ndim == 2 else b
         plan.add(f"rows-{label}", index, _assemble, pieces, (size, *trailing), np.dtype(V.dtype).str)
     return plan.array(f"rows-{label}", sizes, V.shape[1] if V.ndim == 2 else None, V.dtype)
@@ -196,10 +193,6 @@ def _split(rows: FloatArray, destinations: IntArray, starts: IntArray) -> list[t
     ]
 
 
-def _piece(pieces: list[Any], which: int) -> Any:
-    return pieces[which]
-
-
 def _assemble(pieces: list[tuple[IntArray, FloatArray]], shape: tuple[int, ...], dtype: str) -> FloatArray:
     out = np.empty(shape, dtype=dtype)
     for places, rows in pieces:
@@ -210,10 +203,6 @@ def _assemble(pieces: list[tuple[IntArray, FloatArray]], shape: tuple[int, ...],
 def _sketch_rows(sketch: Sketch, rows: Any, columns: tuple[int, int], dtype: str) -> FloatArray:
     first, count = columns
     return sketch.block(np.asarray(rows, dtype=np.int64), np.arange(first, first + count)).astype(dtype, copy=False)
-
-
-def _same(values: Any) -> Any:
-    return values
 
 
 def divided(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ travels are the points that ask, and lists.
 
 from __future__ import annotations
 
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from .shards import (
     reach,
     search,
 )
-from .tasks import Parts, Plan, gathered, pick, settled
+from .tasks import Parts, Plan, gathered, pick, same, settled
 
 __all__ = ["BandedNeighborhoods", "Widest"]
 
@@ -125,8 +126,8 @@ class BandedNeighborhoods:
         for a, shard in enumerate(plan.keys(self.shards)):
             noted = plan.add("notes", a, _multiplicity, plan.keys(self.vertices)[a], self.sizes[a], self._folded)
             own = plan.add("search-own", a, own_lists, shard, noted, a, length)
-            plan.add("shard", a, _item, own, 0)
-            lists = plan.add("own-lists", a, _item, own, 1)
+            plan.add("shard", a, getitem, own, 0)
+            lists = plan.add("own-lists", a, getitem, own, 1)
             points = plan.add("vertex-points", a, call, "points", shard)
             if self._exponent is not None:
                 plan.add("reach", a, reach, lists, points, boxes, self._exponent)
@@ -146,7 +147,7 @@ class BandedNeighborhoods:
                 asked = plan.add("ask", (a, b), ask, known, here, boxes[b], self._exponent)
                 found = self._add_search(plan, "search", (a, b), asked, notes)
                 known = plan.add("merge", (a, b), merge, known, found)  # noqa: PLW2901
-            plan.add("lists", a, _same, known)
+            plan.add("lists", a, same, known)
         return list(settled(plan.parts("lists", self._bands), name="finding neighbours"))
 
     def _add_search(self, plan: Plan, label: str, pair: tuple[int, int], asked: Any, notes: Parts) -> Any:
@@ -235,7 +236,7 @@ class BandedNeighborhoods:
                 asked = plan.add("ask", (s, b), _ask_elsewhere, known, points, home, boxes[b], (b, self._exponent))
                 found = self._add_search(plan, "search", (s, b), asked, notes)
                 known = plan.add("merge", (s, b), merge, known, found)  # noqa: PLW2901
-            plan.add("lists", s, _same, known)
+            plan.add("lists", s, same, known)
         return list(settled(plan.parts("lists", chunks), name="finding neighbours of new points"))
 
     def _ask_at_home(self, Q: Any, homes: Parts, counts: IntArray, notes: Parts, length: int) -> Parts:
@@ -247,7 +248,7 @@ class BandedNeighborhoods:
                 asked = plan.add("ask-nearest", (s, b), _ask_at, known, points, home, b)
                 found = self._add_search(plan, "search-nearest", (s, b), asked, notes)
                 known = plan.add("merge-nearest", (s, b), merge, known, found)
-            plan.add("first-lists", s, _same, known)
+            plan.add("first-lists", s, same, known)
         return list(settled(plan.parts("first-lists", range(len(counts))), name="finding neighbours of new points"))
 
 
@@ -269,14 +270,6 @@ def _multiplicity(vertices: Vertices, n: int, folded: bool) -> FloatArray:
         return np.empty((n, 0))
     counts = vertices.counts
     return np.ones((n, 1)) if counts is None else counts[:, None]
-
-
-def _item(pair: tuple[Any, Any], which: int) -> Any:
-    return pair[which]
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _at_points(values: FloatArray, vertices: Vertices) -> FloatArray:

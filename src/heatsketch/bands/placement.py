@@ -12,7 +12,7 @@ from ..chunks import chunks
 from ..kernels import magnitude
 from ..sketch import philox
 from .layout import Layout, band_sizes, moved
-from .tasks import Plan, gathered, pick, settled
+from .tasks import Plan, gathered, pick, same, settled
 
 __all__ = ["Partition", "placed_by_locality", "split_space"]
 
@@ -170,7 +170,7 @@ def placed_by_locality(X: Any) -> tuple[Layout, Any]:
     X = X.rechunk({0: even, 1: -1})
     some = pick(X, _stratified(n, _PER_BAND * len(even)))
     plan = Plan(X)
-    partition = plan.add("partition", 0, _same, split_space(some, len(even)))
+    partition = plan.add("partition", 0, same, split_space(some, len(even)))
     for c, rows in enumerate(plan.keys(X)):
         cells = plan.add("cells", c, _cells, partition, rows)
         plan.add("count-cells", c, _count, cells, len(even))
@@ -200,10 +200,6 @@ def _stratified(n: int, size: int) -> IntArray:
     words = philox((np.arange(size), 0, 0, _PLACEMENT), seed=0)[0].astype(np.int64)
     chosen: IntArray = ends[:-1] + (words * np.diff(ends) >> 32)
     return chosen
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _cells(partition: Partition, X: FloatArray) -> IntArray:

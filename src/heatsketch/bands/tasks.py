@@ -32,6 +32,7 @@ __all__ = [
     "on_bands",
     "on_every_worker",
     "pick",
+    "same",
     "settled",
     "started",
     "summed",
@@ -116,6 +117,11 @@ class Plan:
         notes = {"priority": partial(_urgency_of, self._urgency)} if self._urgency else None
         layer = module.MaterializedLayer(self._tasks, annotations=notes)
         return module.HighLevelGraph.from_collections(name, layer, dependencies=self._sources)
+
+
+def same(value: Any) -> Any:
+    """A value as it is: the task of what many others take, so that it is sent once, or of what gets another name."""
+    return value
 
 
 def _urgency_of(urgency: dict[Key, int], key: Key) -> int:
