@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
+from budget import cases
 from conftest import NORMALIZATIONS
-
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 @st.composite
@@ -37,7 +36,7 @@ def _fit(model, X):
     return None
 
 
-@SLOW
+@cases(60)
 @given(points(), st.sampled_from(NORMALIZATIONS), st.sampled_from([1, 8, 8.5]), st.sampled_from(["auto", "keep"]))
 def test_an_embedding_is_finite_and_transforms_to_itself(X, normalization, power, trivial):
     before = X.copy()
@@ -49,7 +48,7 @@ def test_an_embedding_is_finite_and_transforms_to_itself(X, normalization, power
         np.testing.assert_allclose(model.transform(X), Y, atol=1e-6 * np.abs(Y).max())
 
 
-@SLOW
+@cases(60)
 @given(points(), st.randoms(use_true_random=False))
 def test_distances_follow_the_order_of_the_points(X, random):
     order = np.array(random.sample(range(len(X)), len(X)))
@@ -63,7 +62,7 @@ def test_distances_follow_the_order_of_the_points(X, random):
     np.testing.assert_allclose(np.sort(first), np.sort(second), atol=1e-6 * max(first.max(), 1e-300))
 
 
-@SLOW
+@cases(60)
 @given(points(least=3), st.floats(0.01, 100))
 def test_scaling_the_data_scales_the_bandwidth_and_nothing_else(X, factor):
     try:
@@ -75,7 +74,7 @@ def test_scaling_the_data_scales_the_bandwidth_and_nothing_else(X, factor):
     np.testing.assert_allclose(b.toarray(), a.toarray(), atol=1e-5)
 
 
-@SLOW
+@cases(60)
 @given(points(least=4))
 def test_diffusion_maps_never_exceed_the_diffusion_distance(X):
     model = _fit(hs.DiffusionMaps(2, power=2), X)
@@ -93,7 +92,7 @@ def affinities(draw):
     return np.triu(W) + np.triu(W, 1).T
 
 
-@SLOW
+@cases(60)
 @given(affinities(), st.sampled_from(["symmetric", "bistochastic", "stochastic"]))
 def test_any_affinity_is_embedded_or_refused(W, normalization):
     model = _fit(hs.GaussianProcessEmbedding(3, affinity="precomputed", normalization=normalization, power=3), W)
@@ -104,7 +103,7 @@ def test_any_affinity_is_embedded_or_refused(W, normalization):
             np.testing.assert_allclose(model.kernel_.toarray().sum(axis=1), 1.0, atol=1e-7)
 
 
-@SLOW
+@cases(60)
 @given(affinities())
 def test_without_its_diagonal_an_affinity_may_have_no_scaling_and_says_so(W):
     A, refusal = None, ""
