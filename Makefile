@@ -17,6 +17,10 @@
 # And for those with a GPU:
 #   make bench-gpu    some minutes; results under docs/gpu
 #   make bench-cluster  half an hour; results under docs/cluster
+# And for those who want to break it:
+#   make hunt         the tests that try to break it, with 20 times the cases; results under docs/trust
+#   make coverage     what the tests reach; results under docs/trust
+#   make test-oldest  all tests with the oldest versions that pyproject.toml allows
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -24,7 +28,7 @@ BIN := .venv/bin
 # that follow, even where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu bench-cluster clean
+.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu bench-cluster hunt coverage test-oldest clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -56,6 +60,23 @@ pipelines: .venv/stamp-pipelines
 test: lint types
 	OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
+hunt: .venv/stamp-dev
+	$(BIN)/python -m benchmarks.trust --hunt 20
+
+coverage: .venv/stamp-dev
+	$(BIN)/python -m benchmarks.trust --coverage
+
+# What the old versions themselves warn of is not ours to mend; what heatsketch makes them warn of is.
+test-oldest: .venv-oldest/stamp
+	OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive .venv-oldest/bin/python -m pytest --numprocesses 2 --dist worksteal \
+	  -W default -W error:::heatsketch tests src
+
+.venv-oldest/stamp: pyproject.toml
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct --editable '.[test]'
+	touch $@
+
 bench: .venv/stamp-bench
 	$(BIN)/python -m benchmarks.scale --quick --output out/benchmarks
 
@@ -82,4 +103,4 @@ format: .venv/stamp-dev
 
 clean:
 	rm -rf docs/gallery docs/api/generated docs/sg_execution_times.rst
-	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
