@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from heatsketch.threads import Scratch, each, n_threads, shares, workers
+from heatsketch.threads import Scratch, each, n_threads, quiet_blas, shares, workers
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -83,6 +83,36 @@ def test_overlapping_uses_give_blas_its_threads_back():
         thread.start()
         thread.join()
         assert blas() == {1}
+    assert blas() == {2}
+
+
+@pytest.mark.usefixtures("two")
+def test_blas_keeps_to_one_thread_whichever_thread_asks():
+    """Also after another thread has, and when the first to ask is not the last to be done."""
+    seen, first_is_in, second_is_in = [], threading.Event(), threading.Event()
+
+    def first():
+        with quiet_blas():
+            first_is_in.set()
+            second_is_in.wait(20)
+
+    def second():
+        first_is_in.wait(20)
+        with quiet_blas():
+            second_is_in.set()
+            one.join()
+            seen.append(blas())
+
+    with quiet_blas():
+        pass
+    one, two = (threading.Thread(target=work) for work in (first, second))
+    one.start()
+    two.start()
+    two.join()
+    assert seen == [{1}]
+    assert blas() == {2}
+    with threadpool_limits(3, "blas"):  # who asks by other means is not shut out
+        assert blas() == {3}
     assert blas() == {2}
 
 

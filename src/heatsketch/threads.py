@@ -77,7 +77,9 @@ def quiet_blas() -> Iterator[None]:
     """
     with _lock:
         if _asking["now"] == 0:
-            _asking["limit"] = _blas(len(sys.modules)).limit(limits=1)
+            libraries = _blas(len(sys.modules))
+            _take_over(libraries)
+            _asking["limit"] = libraries, libraries.limit(limits=1)
         _asking["now"] += 1
     try:
         yield
@@ -85,7 +87,20 @@ def quiet_blas() -> Iterator[None]:
         with _lock:
             _asking["now"] -= 1
             if _asking["now"] == 0:
-                _asking.pop("limit").restore_original_limits()
+                libraries, limit = _asking.pop("limit")
+                _take_over(libraries)  # whoever asked first may have been another thread
+                limit.restore_original_limits()
+                _take_over(libraries)
+
+
+def _take_over(libraries: ThreadpoolController) -> None:
+    """Let this thread set the number of BLAS's threads.
+
+    In newer versions of threadpoolctl one thread alone may, the first that did; what others set has no effect.
+    """
+    for library in libraries.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 _lock = Lock()
