@@ -1,12 +1,13 @@
-"""Values that stay as they are from release to release; `golden.py` says which, how closely, and when they may change."""
+"""Values that stay as they are from release to release; `golden.py` says how closely, and when they may change."""
 
 from __future__ import annotations
 
 import json
 
-import golden
 import numpy as np
 import pytest
+
+import golden
 
 KEPT = json.loads(golden.FILE.read_text())
 
