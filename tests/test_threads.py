@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -114,6 +115,32 @@ def test_blas_keeps_to_one_thread_whichever_thread_asks():
     with threadpool_limits(3, "blas"):  # who asks by other means is not shut out
         assert blas() == {3}
     assert blas() == {2}
+
+
+def test_blas_by_openmp_keeps_to_one_thread_in_every_thread():
+    """There each thread has a number of its own, which nobody else can set: PyTorch on ARM brings such a library."""
+    pytest.importorskip("torch")
+
+    def of_openmp(_=None):
+        found = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+        layers = [info.get("threading_layer") for info in threadpool_info() if info["user_api"] == "blas"]
+        return {n for n, layer in zip(found, layers, strict=True) if layer == "openmp"}
+
+    def asking(meeting):
+        with threadpool_limits(2):
+            before = of_openmp()
+            with quiet_blas():
+                meeting.wait()  # both at once
+                during = of_openmp()
+            return before, during, of_openmp()
+
+    if not of_openmp():
+        pytest.skip("no BLAS by OpenMP here")
+    with workers(3) as share:
+        assert list(share(of_openmp, range(6))) == [{1}] * 6
+    with ThreadPoolExecutor(2) as pool:
+        meeting = threading.Barrier(2, timeout=20)
+        assert list(pool.map(asking, [meeting] * 2)) == [({2}, {1}, {2})] * 2
 
 
 def test_the_number_of_threads_can_be_limited(monkeypatch):

@@ -65,6 +65,12 @@ def _blas(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
     return ThreadpoolController().select(user_api="blas")
 
 
+@lru_cache(maxsize=1)
+def _blas_by_openmp(n_modules: int) -> ThreadpoolController:
+    """Those of which every thread has a number of its own."""
+    return _blas(n_modules).select(threading_layer="openmp")
+
+
 @contextmanager
 def quiet_blas() -> Iterator[None]:
     """Hold BLAS to one thread, and give it back its threads when the last of those who asked for it is done.
@@ -75,6 +81,27 @@ def quiet_blas() -> Iterator[None]:
 
     The setting belongs to the whole process: fits that overlap in time must not restore each other's.
     """
+    with _quiet_here(), _quiet_everywhere():
+        yield
+
+
+@contextmanager
+def _quiet_here() -> Iterator[None]:
+    """Hold BLAS by OpenMP to one thread where this thread calls it."""
+    if getattr(_here, "is_quiet", False):
+        yield
+        return
+    limit = _blas_by_openmp(len(sys.modules)).limit(limits=1)
+    _here.is_quiet = True
+    try:
+        yield
+    finally:
+        _here.is_quiet = False
+        limit.restore_original_limits()
+
+
+@contextmanager
+def _quiet_everywhere() -> Iterator[None]:
     with _lock:
         if _asking["now"] == 0:
             libraries = _blas(len(sys.modules))
@@ -119,7 +146,8 @@ def alone(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _mark_worker() -> None:
-    _here.is_worker = True
+    _here.is_worker = _here.is_quiet = True
+    _blas_by_openmp(len(sys.modules)).limit(limits=1)
 
 
 _here = local()
