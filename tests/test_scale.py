@@ -45,21 +45,22 @@ class TestChoice:
         assert (choice.n_neighbors, choice.tiled) == (None, False)
         assert "every pair, held (8.0 MB)" in choice.reason
 
-    def test_middling_data_are_formed_on_the_fly_and_large_ones_sparse(self, monkeypatch):
-        monkeypatch.setattr("heatsketch.choice.n_threads", lambda: 2)
+    def test_middling_data_are_formed_on_the_fly_and_large_ones_sparse(self):
         assert self.choose(12_000).tiled
         assert self.choose(12_000, d=2000).n_neighbors == 32  # tiles would take long
         assert self.choose(1_000_000).n_neighbors == 32
 
-    def test_more_cores_make_more_pairs_affordable(self, monkeypatch):
-        monkeypatch.setattr("heatsketch.choice.n_threads", lambda: 1)
-        assert not self.choose(40_000).tiled
-        monkeypatch.setattr("heatsketch.choice.n_threads", lambda: 64)
-        assert self.choose(40_000).tiled
+    @pytest.mark.parametrize("cores", [1, 64])
+    def test_the_number_of_cores_does_not_change_the_kernel(self, monkeypatch, cores):
+        monkeypatch.setattr("heatsketch.threads._cores", lambda: cores)
+        assert self.choose(15_000).tiled
+        assert self.choose(16_000).n_neighbors == 32
 
-    def test_little_memory_means_tiles(self, monkeypatch):
+    @pytest.mark.parametrize("d", [3, 2000])
+    def test_little_memory_means_tiles(self, monkeypatch, d):
+        """Every pair as with much memory, not neighbours: the same embedding up to rounding."""
         monkeypatch.setattr("heatsketch.choice.available_memory", lambda: 100_000_000)
-        assert self.choose(9000).tiled
+        assert self.choose(9000, d=d).tiled
 
     def test_what_is_asked_for_is_done(self):
         assert self.choose(1000, n_neighbors=5).n_neighbors == 5

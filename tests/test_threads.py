@@ -5,12 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from heatsketch.threads import Scratch, each, n_threads, shares, workers
+from heatsketch.threads import Scratch, each, n_threads, quiet_blas, shares, workers
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -84,6 +85,62 @@ def test_overlapping_uses_give_blas_its_threads_back():
         thread.join()
         assert blas() == {1}
     assert blas() == {2}
+
+
+@pytest.mark.usefixtures("two")
+def test_blas_keeps_to_one_thread_whichever_thread_asks():
+    """Also after another thread has, and when the first to ask is not the last to be done."""
+    seen, first_is_in, second_is_in = [], threading.Event(), threading.Event()
+
+    def first():
+        with quiet_blas():
+            first_is_in.set()
+            second_is_in.wait(20)
+
+    def second():
+        first_is_in.wait(20)
+        with quiet_blas():
+            second_is_in.set()
+            one.join()
+            seen.append(blas())
+
+    with quiet_blas():
+        pass
+    one, two = (threading.Thread(target=work) for work in (first, second))
+    one.start()
+    two.start()
+    two.join()
+    assert seen == [{1}]
+    assert blas() == {2}
+    with threadpool_limits(3, "blas"):  # who asks by other means is not shut out
+        assert blas() == {3}
+    assert blas() == {2}
+
+
+def test_blas_by_openmp_keeps_to_one_thread_in_every_thread():
+    """There each thread has a number of its own, which nobody else can set: PyTorch on ARM brings such a library."""
+    pytest.importorskip("torch")
+
+    def of_openmp(_=None):
+        found = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+        layers = [info.get("threading_layer") for info in threadpool_info() if info["user_api"] == "blas"]
+        return {n for n, layer in zip(found, layers, strict=True) if layer == "openmp"}
+
+    def asking(meeting):
+        with threadpool_limits(2):
+            before = of_openmp()
+            with quiet_blas():
+                meeting.wait()  # both at once
+                during = of_openmp()
+            return before, during, of_openmp()
+
+    if not of_openmp():
+        pytest.skip("no BLAS by OpenMP here")
+    with workers(3) as share:
+        assert list(share(of_openmp, range(6))) == [{1}] * 6
+    with ThreadPoolExecutor(2) as pool:
+        meeting = threading.Barrier(2, timeout=20)
+        assert list(pool.map(asking, [meeting] * 2)) == [({2}, {1}, {2})] * 2
 
 
 def test_the_number_of_threads_can_be_limited(monkeypatch):

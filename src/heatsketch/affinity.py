@@ -27,12 +27,14 @@ from .operators import (
     placed,
 )
 from .sketch import sample
-from .threads import each, n_threads, shares
+from .threads import each, shares
 
 __all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "PrecomputedAffinity", "zero_rounding"]
 
 # Points whose scales are looked at on a cluster.
 _SOME = 1000
+# A kernel is filled in so many times smaller pieces than others, because several threads do so at once.
+FILLS = 4
 # Multiplications that take as long as an exponential function.
 _EXP = 8
 # Precomputed distances below this fraction of the largest are zero.
@@ -155,7 +157,7 @@ class GaussianAffinity(Affinity):
         def fill(rows: slice) -> None:
             K[rows] = self._kernel(self._squared(self.X[rows]), shift=False)[0]
 
-        each(fill, chunks(n, n, CHUNK_ENTRIES // n_threads()))
+        each(fill, chunks(n, n, CHUNK_ENTRIES // FILLS))
         return self._placed(DenseOperator(K))
 
     def _tiles(self) -> Operator:

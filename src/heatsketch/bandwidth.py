@@ -33,6 +33,7 @@ from .devices import Device
 from .kernels import Metric, no_distance, squared_distances
 from .neighbors import index_kind, make_index
 from .sketch import sample
+from .threads import quiet_blas
 
 __all__ = [
     "BANDWIDTH_RULES",
@@ -80,6 +81,7 @@ class BandwidthEstimate:
     dimension: float
 
 
+@quiet_blas()
 def estimate_bandwidth(
     X: Any,
     rule: str = "auto",

@@ -10,7 +10,6 @@ import numpy as np
 from .devices import Device, find_device, has_cuda
 from .inputs import KernelOptions
 from .resources import available_memory, size_in_words
-from .threads import n_threads
 
 __all__ = [
     "AUTO_NEIGHBORS",
@@ -30,6 +29,8 @@ DENSE_LIMIT = 10_000
 # longer than about this many seconds.
 _TILED_SECONDS = 5.0
 _PRODUCTS = 30
+# ... on so many cores, whatever the machine has: the same data get the same kernel everywhere.
+_CORES = 2
 _COLUMNS = 16
 # Seconds of one core for a kernel entry that is formed on the fly, and for each feature and twice each column.
 TILE_PAIR = (2.0e-9, 2.6e-11)
@@ -97,7 +98,7 @@ def choose_device(shape: tuple[int, ...], options: KernelOptions, *, entries: in
         return None
     else:
         seconds = _PRODUCTS * tiled_seconds(n, d, _COLUMNS)
-    worthwhile = seconds / n_threads() > _WORTHWHILE and has_cuda()
+    worthwhile = seconds / _CORES > _WORTHWHILE and has_cuda()
     return find_device("cuda") if worthwhile else None
 
 
@@ -124,7 +125,7 @@ def choose(  # noqa: PLR0911 - a line for each case
     if wanted == "auto":
         if n <= DENSE_LIMIT and fits:
             return Choice(None, False, f"every pair, held ({size_in_words(size)})")
-        if can_tile and worth_every_pair(shape, n_threads()):
+        if can_tile and (n <= DENSE_LIMIT or worth_every_pair(shape, _CORES)):
             return Choice(None, True, "every pair, formed on the fly")
         wanted = AUTO_NEIGHBORS
     if wanted is not None and int(wanted) < n - 1:

@@ -16,6 +16,7 @@ from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count
 from .kernels import magnitude
 from .sketch import GaussianSketch, resolve_seed, sample
+from .threads import quiet_blas
 
 __all__ = ["GlobalDistance", "KernelComparison", "compare_kernels", "global_diffusion_distance"]
 
@@ -117,6 +118,7 @@ class KernelComparison(Shown):
         return ax
 
 
+@quiet_blas()
 def compare_kernels(
     A: Any,
     B: Any,
@@ -173,6 +175,7 @@ def compare_kernels(
     return KernelComparison(total, items, low, high, ours / np.sqrt(k), theirs / np.sqrt(k))
 
 
+@quiet_blas()
 def global_diffusion_distance(
     A: Any,
     B: Any,

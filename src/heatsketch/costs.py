@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ._typing import FloatArray
+from .affinity import FILLS
 from .bandwidth import bandwidth_by_rule
 from .choice import Choice, choose, choose_device, fused_seconds, tiled_seconds
 from .chunks import CHUNK_ENTRIES
@@ -261,7 +262,7 @@ def _held_memory(
     if choice.tiled:
         return max(choosing, n * d * (8.0 + 2 * item)) + vectors
     if choice.n_neighbors is None:
-        return max(choosing, n * n * item + temporary) + vectors
+        return max(choosing, n * n * item + temporary * max(1.0, n_threads() / FILLS)) + vectors
     kind = index_kind(shape, options.measure, sparse_points, device)
     here = device is not None and not device.is_cuda  # PyTorch on the CPU takes the memory that is counted
     listed = choice.n_neighbors + 4

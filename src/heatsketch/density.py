@@ -13,6 +13,7 @@ from .display import Facts, Shown
 from .heat_operator import as_heat_kernel
 from .inputs import check_count
 from .krylov import KrylovSketch, horizon
+from .threads import quiet_blas
 
 __all__ = ["SpectralDensity", "density_of", "spectral_density"]
 
@@ -105,6 +106,7 @@ class SpectralDensity(Shown):
         return total, mean
 
 
+@quiet_blas()
 def spectral_density(A: Any, *, n_columns: int = 16, n_steps: int = 48) -> SpectralDensity:
     """Spectral density of a heat kernel by stochastic Lanczos quadrature, without an eigensolver.
 

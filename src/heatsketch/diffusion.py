@@ -20,6 +20,7 @@ from .operators import Operator
 from .progress import track
 from .ritz import extreme_ritz
 from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, refuse_negative
+from .threads import product, quiet_blas
 
 __all__ = ["METHODS", "RELATIVE_ERROR", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
 
@@ -97,18 +98,30 @@ def coefficients(
     return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, weight=1)[0]
 
 
+@quiet_blas()
 def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> FloatArray:
     """``S^t`` as an array of shape (N, N), in float64."""
     check_power(power)
-    S = deflated(kernel).toarray().astype(np.float64)
+    S: FloatArray = deflated(kernel).toarray().astype(np.float64)
     if float(power).is_integer():
-        S = np.linalg.matrix_power(S, int(power))
+        S = _whole_power(S, int(power))
     else:
         values, vectors = _eigensystem(S, np.finfo(kernel.dtype).eps)
-        S = (vectors * _power(values, power)) @ vectors.T
+        S = product(vectors * _power(values, power), vectors.T)
     if trivial and kernel.trivial is not None:
         S += np.outer(kernel.trivial, kernel.trivial)
     return S
+
+
+def _whole_power(S: FloatArray, p: int) -> FloatArray:
+    """``S^p`` by repeated squaring."""
+    result = S if p % 2 else None
+    while p := p // 2:
+        S = product(S, S)
+        if p % 2:
+            result = S if result is None else product(result, S)
+    assert result is not None
+    return result
 
 
 def check_power(power: float) -> None:
@@ -118,6 +131,7 @@ def check_power(power: float) -> None:
 
 
 @on_device()
+@quiet_blas()
 def _apply_powers(
     kernel: HeatKernel,
     M: FloatArray,

@@ -19,6 +19,7 @@ from .inputs import check_count, is_number
 from .kernels import magnitude, row_distances, squared_distances
 from .processes import canonical_metric, check_pairs, row_block, rows_of_pairs
 from .spectrum import eigenpairs, rounding_level
+from .threads import quiet_blas
 
 __all__ = [
     "check_level",
@@ -41,6 +42,7 @@ _SMALLEST_ERROR = 1e-6
 _ROUNDINGS = 4.0
 
 
+@quiet_blas()
 def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None, *, form: str = "rows") -> FloatArray:
     r"""Exact diffusion distances at time t.
 

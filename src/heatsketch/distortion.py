@@ -20,6 +20,7 @@ from .kernels import magnitude, row_distances
 from .pairs import COINCIDENT, distinct_points, neighbor_pairs
 from .processes import rows_of_pairs
 from .sketch import GaussianSketch, first_by_key, philox, resolve_seed, sample
+from .threads import quiet_blas
 
 __all__ = [
     "Distortion",
@@ -87,6 +88,7 @@ class Distortion(Shown):
         ]
 
 
+@quiet_blas()
 def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
     """Scale-free bi-Lipschitz constant L of an embedding, as section 5 of the paper defines it.
 
@@ -115,6 +117,7 @@ def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
     return measure_distortion(Y, distances, quantiles=()).constant
 
 
+@quiet_blas()
 def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequence[float] = QUANTILES) -> Distortion:
     """Distortion of an embedding over all pairs.
 

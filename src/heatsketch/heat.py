@@ -22,6 +22,7 @@ from .inputs import KernelOptions, check_distances, check_points
 from .neighborhoods import Neighborhoods
 from .normalize import normalize
 from .radius import RadiusAffinity
+from .threads import quiet_blas
 
 __all__ = ["build_affinity", "build_heat_kernel", "heat_kernel"]
 
@@ -33,6 +34,7 @@ _CONSTANT_ULPS = 1e5
 _SMALLEST_DEGREE = {np.dtype(np.float64): 1e-150, np.dtype(np.float32): 1e-18}
 
 
+@quiet_blas()
 def heat_kernel(
     X: Any,
     *,
@@ -73,8 +75,8 @@ def heat_kernel(
         The k of the rules "neighbor" (default: 10) and "self-tuning" (default: 7).
     n_neighbors : int, None or "auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, by the cores and memory
-        at hand) and 32 neighbours for more; ``affinity.description`` tells what was chosen.
+        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, whatever the number of
+        cores) and 32 neighbours for more; ``affinity.description`` tells what was chosen.
     cutoff : float, optional
         Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}

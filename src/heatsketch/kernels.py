@@ -19,7 +19,7 @@ from ._typing import FloatArray, IntArray
 from .blocks import gathered, is_banded
 from .chunks import chunks
 from .devices import is_tensor
-from .threads import each, shares
+from .threads import each, product, shares
 
 __all__ = [
     "CENTRE_ROWS",
@@ -163,8 +163,8 @@ def _guarded(X: Any, Y: Any, centre: FloatArray | None = None) -> FloatArray:
     """Squared Euclidean distances by a matrix product, from a centre, with close pairs formed as differences."""
     A, B = (X, Y) if centre is None else (X - centre, Y - centre)
     norms = row_norms(A, squared=True)[:, None] + row_norms(B, squared=True)[None, :]
-    product = A @ B.T
-    D2: FloatArray = norms - 2.0 * (product.toarray() if sparse.issparse(product) else product)
+    products = (A @ B.T).toarray() if sparse.issparse(A) else product(A, B.T)
+    D2: FloatArray = norms - 2.0 * products
     close = D2 <= _CANCELLATION * norms
     if close.mean() > _MOSTLY_CLOSE and not sparse.issparse(X):
         return np.asarray(cdist(X, Y, "sqeuclidean"))  # differences of all pairs, in compiled code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,14 +20,13 @@ from .embeddings import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
 from .extras import optional
 from .heat_operator import HeatKernel
 from .inputs import KernelOptions, check_count
-from .operators import SparseOperator
 from .pairs import COINCIDENT
 from .plotting import plot_embedding
 from .progress import shown, track
 from .sketch import resolve_seed, sample
 from .threads import quiet_blas
 
-__all__ = ["EmbeddingComparison", "MeasuredEmbedding", "alike", "calm", "compare_embeddings", "yardstick"]
+__all__ = ["EmbeddingComparison", "MeasuredEmbedding", "alike", "compare_embeddings", "yardstick"]
 
 # Pairs left out at either end of the central log L: the hundredth that chance decides.
 TAIL = 0.01
@@ -158,6 +156,7 @@ class EmbeddingComparison:
         return axes
 
 
+@quiet_blas()
 def compare_embeddings(
     X: Any,
     n_components: int | None = None,
@@ -215,7 +214,7 @@ def compare_embeddings(
         check_count(n_components, "n_components")
     model = _fitted(X, n_components, random_state, verbose, options)
     k = model.n_components_ if n_components is None else n_components
-    with shown(verbose), calm(model.kernel_):
+    with shown(verbose):
         timed = [
             _timed(model, ESTIMATORS[name], k, given=model is X) for name in track(methods, "embedding", len(methods))
         ]
@@ -338,9 +337,3 @@ def yardstick(
         return max(log, found.log), float(np.log(found.central[TAIL])), float(np.median(errors))
 
     return measure, measured + (", and for log L on the worst pairs that a search finds" if searched else "")
-
-
-def calm(kernel: HeatKernel) -> Any:
-    """Products with graphs use threads of their own, which those of BLAS would disturb."""
-    operator = None if kernel.affinity is None else kernel.affinity.operator
-    return quiet_blas() if isinstance(operator, SparseOperator) else nullcontext()

@@ -21,6 +21,7 @@ from .inputs import check_count
 from .operators import Operator
 from .sketch import GaussianSketch, resolve_seed
 from .spectrum import eigenpairs, rounding_level
+from .threads import quiet_blas
 
 __all__ = [
     "canonical_metric",
@@ -101,6 +102,7 @@ def rows_of_pairs(Y: Any, pairs: ArrayLike | None) -> tuple[Any, Any]:
     return rows_of(Y, numbers), where.reshape(-1, 2)
 
 
+@quiet_blas()
 def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
     """Inner products of secants, the paper's stand-in for the Riemannian metric at a point.
 
@@ -130,6 +132,7 @@ def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
     return products
 
 
+@quiet_blas()
 def canonical_metric(covariance: ArrayLike | Operator) -> FloatArray:
     """Canonical metric ``D_C(i, j) = E[(f_i - f_j)^2]^(1/2)`` of a process with the given covariance matrix.
 
@@ -154,6 +157,7 @@ def canonical_metric(covariance: ArrayLike | Operator) -> FloatArray:
     return distances
 
 
+@quiet_blas()
 def gaussian_process(
     A: Any,
     n_draws: int = 1,

@@ -30,6 +30,7 @@ from .heat_operator import HeatKernel
 from .operators import DeflatedOperator, Operator
 from .progress import track
 from .sketch import GaussianSketch
+from .threads import quiet_blas
 
 __all__ = [
     "DENSE_LIMIT",
@@ -126,6 +127,7 @@ def deflated(kernel: HeatKernel) -> Operator:
 
 
 @on_device()
+@quiet_blas()
 def eigenpairs(
     kernel: HeatKernel,
     n_pairs: int,

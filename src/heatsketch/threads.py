@@ -18,8 +18,9 @@ from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 from ._typing import FloatArray
+from .chunks import chunks
 
-__all__ = ["Map", "Scratch", "alone", "each", "n_threads", "quiet_blas", "shares", "workers"]
+__all__ = ["Map", "Scratch", "alone", "each", "n_threads", "product", "quiet_blas", "shares", "workers"]
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
 
@@ -28,6 +29,9 @@ _LIMIT = "OMP_NUM_THREADS"
 # Multiplications that are worth handing to another thread, and those that it does at a time.
 _WORTHWHILE = 1 << 20
 _SHARE = 1 << 24
+# A matrix is multiplied in bands of at least so many rows, so that BLAS does not copy the other one for a few, and of
+# about so many entries, or fewer where there are more columns than these.
+_BAND_ROWS, _BAND_ENTRIES, _BAND_COLUMNS = 128, 1 << 20, 64
 
 
 def n_threads() -> int:
@@ -61,16 +65,48 @@ def _blas(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
     return ThreadpoolController().select(user_api="blas")
 
 
+@lru_cache(maxsize=1)
+def _blas_by_openmp(n_modules: int) -> ThreadpoolController:
+    """Those of which every thread has a number of its own."""
+    return _blas(n_modules).select(threading_layer="openmp")
+
+
 @contextmanager
 def quiet_blas() -> Iterator[None]:
     """Hold BLAS to one thread, and give it back its threads when the last of those who asked for it is done.
 
-    After a call its threads go on spinning for a while, on cores that ours need. The setting belongs to the whole
-    process: fits that overlap in time must not restore each other's.
+    How BLAS divides a sum among its threads decides how it is rounded. Whatever users call does its work in here, and
+    is parallel by jobs that are the same for every number of threads: so results are the same to the last bit. Besides,
+    after a call BLAS's threads go on spinning for a while, on cores that ours need.
+
+    The setting belongs to the whole process: fits that overlap in time must not restore each other's.
     """
+    with _quiet_here(), _quiet_everywhere():
+        yield
+
+
+@contextmanager
+def _quiet_here() -> Iterator[None]:
+    """Hold BLAS by OpenMP to one thread where this thread calls it."""
+    if getattr(_here, "is_quiet", False):
+        yield
+        return
+    limit = _blas_by_openmp(len(sys.modules)).limit(limits=1)
+    _here.is_quiet = True
+    try:
+        yield
+    finally:
+        _here.is_quiet = False
+        limit.restore_original_limits()
+
+
+@contextmanager
+def _quiet_everywhere() -> Iterator[None]:
     with _lock:
         if _asking["now"] == 0:
-            _asking["limit"] = _blas(len(sys.modules)).limit(limits=1)
+            libraries = _blas(len(sys.modules))
+            _take_over(libraries)
+            _asking["limit"] = libraries, libraries.limit(limits=1)
         _asking["now"] += 1
     try:
         yield
@@ -78,7 +114,20 @@ def quiet_blas() -> Iterator[None]:
         with _lock:
             _asking["now"] -= 1
             if _asking["now"] == 0:
-                _asking.pop("limit").restore_original_limits()
+                libraries, limit = _asking.pop("limit")
+                _take_over(libraries)  # whoever asked first may have been another thread
+                limit.restore_original_limits()
+                _take_over(libraries)
+
+
+def _take_over(libraries: ThreadpoolController) -> None:
+    """Let this thread set the number of BLAS's threads.
+
+    In newer versions of threadpoolctl one thread alone may, the first that did; what others set has no effect.
+    """
+    for library in libraries.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 _lock = Lock()
@@ -97,7 +146,8 @@ def alone(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _mark_worker() -> None:
-    _here.is_worker = True
+    _here.is_worker = _here.is_quiet = True
+    _blas_by_openmp(len(sys.modules)).limit(limits=1)
 
 
 _here = local()
@@ -155,6 +205,23 @@ def each(function: Callable[..., Any], jobs: Iterable[Any], *, threads: int | No
     with workers(1 if len(first) == 1 else threads, blas=blas) as share:
         for _ in share(function, chain(first, jobs)):
             pass
+
+
+def product(A: FloatArray, B: FloatArray) -> FloatArray:
+    """``A @ B`` for matrices (m, n) and (n, k), on several threads, in bands that do not depend on their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from heatsketch.threads import product
+    >>> product(np.ones((2, 3)), np.eye(3)).tolist()
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+    (m, n), k = A.shape, B.shape[1]
+    out = np.empty((m, k), dtype=np.result_type(A, B))
+    rows = max(_BAND_ROWS, _BAND_ENTRIES // max(1, n * (1 + k // _BAND_COLUMNS)))
+    each(lambda band: np.matmul(A[band], B, out=out[band]), chunks(m, 1, rows))
+    return out
 
 
 def shares(n_items: int, work_per_item: int = 1, *, threads: int | None = None) -> Iterator[slice]:

@@ -25,6 +25,7 @@ from ..scales import Scales, measure_scales
 from ..sketch import resolve_seed
 from ..stability import StabilityMap, stability_map
 from ..support import NeighborSupport, neighbor_support
+from ..threads import quiet_blas
 from ..tuning import ChosenPower
 from ..witness import Witness, call_witness
 
@@ -63,6 +64,7 @@ class Answers:
     _times: Callable[[ArrayLike], FloatArray]
     _validate: Callable[..., Any]
 
+    @quiet_blas()
     def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
         """Distances in the embedding, and confidence intervals of the diffusion distances on request.
 
@@ -110,6 +112,7 @@ class Answers:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name not in ("_witness", "_frame_index")}
 
+    @quiet_blas()
     def unsupported_neighbors(self, n_neighbors: int = 15, *, interval: float = 0.95) -> NeighborSupport:
         """Which neighbours in the embedding are not neighbours by diffusion distance, as far as can be told.
 
@@ -134,6 +137,7 @@ class Answers:
         self._refuse_bands("unsupported_neighbors()")
         return neighbor_support(self._Y, self._call_witness(), n_neighbors, level)
 
+    @quiet_blas()
     def stability(
         self,
         under: str = "data",
@@ -212,6 +216,7 @@ class Answers:
         other.set_params(**{"power": self.power_, "n_components": self.n_components_, "verbose": False} | parameters)
         return other.set_output(transform="default")
 
+    @quiet_blas()
     def scales(self, powers: ArrayLike | None = None) -> Scales:
         """The whole scale axis: entropy, dimensions and distortion of the embedding at each diffusion time.
 
@@ -230,6 +235,7 @@ class Answers:
         with shown(self.verbose):
             return measure_scales(self.kernel_, self.power_, self.at_powers, times)
 
+    @quiet_blas()
     def diagnose(self) -> Diagnosis:
         """What looks wrong with this embedding, in words: each finding with its figure and a remedy.
 
@@ -242,6 +248,7 @@ class Answers:
         with shown(self.verbose):
             return diagnose(self.kernel_, self.power_, self.n_components_, self.power_choice_)
 
+    @quiet_blas()
     def distortion(
         self,
         X: Any = None,
@@ -297,6 +304,7 @@ class Answers:
         return found if m <= size else replace(found, exhaustive=False)
 
     @property
+    @quiet_blas()
     def intrinsic_dimension_(self) -> float | None:
         """Estimate of the intrinsic dimension of the training points; None for a precomputed affinity."""
         check_is_fitted(self)

@@ -17,6 +17,7 @@ from ..extras import optional
 from ..heat_operator import HeatKernel
 from ..inputs import KernelOptions, explained
 from ..progress import shown
+from ..threads import quiet_blas
 
 
 class Bands:
@@ -29,6 +30,7 @@ class Bands:
     _coefficients: Any
     _frame_index: Any = None  # of the Dask frame that was fitted to
 
+    @quiet_blas()
     def _fit_bands(self, X: Any) -> Self:
         """`fit` for a Dask array or frame."""
         options: KernelOptions = self._kernel_options()  # type: ignore[attr-defined]
@@ -49,6 +51,7 @@ class Bands:
         self._sample_names, self._frame_index = None, getattr(X, "index", None)
         return self
 
+    @quiet_blas()
     def _transform_bands(self, X: Any, out: FloatArray | None) -> Any:
         """`transform` for a Dask array or frame: planned, but with neighbours on a cluster."""
         refuse_out(out)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import fields, replace
 from typing import Any, Self
 
@@ -97,11 +96,8 @@ class HeatEmbedding(
         X = self._validate(X, reset=True)
         width, computed_in = self._columns(X.shape[0]), self._computed_in(X.dtype)
         held = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
-        plan = predict(X.shape, computed_in, options, n_components=width, **held)
-        plan.require_memory()
-        # Products with a matrix that is held are BLAS's own; with graphs the threads are ours.
-        graph = plan.n_neighbors is not None or options.cutoff is not None or issparse(X)
-        with shown(self.verbose), on_device(), quiet_blas() if graph else nullcontext():
+        predict(X.shape, computed_in, options, n_components=width, **held).require_memory()
+        with shown(self.verbose), on_device(), quiet_blas():
             self._fit_kernel(X, options)
         self.embedding_ = like(self.embedding_, given)
         self._sample_names = names
@@ -187,11 +183,12 @@ class HeatEmbedding(
             out = np.empty((X.shape[0], self.n_components_), dtype=self._Y.dtype)
         else:
             check_out(out, X.shape[0], self.n_components_)
-        with shown(self.verbose):
+        with shown(self.verbose), quiet_blas():
             placed = like(self.kernel_.at_new_points(X, self._coefficients, out), given)
         return self._handed_out(placed)
 
     @on_device()
+    @quiet_blas()
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
 
@@ -248,7 +245,7 @@ class HeatEmbedding(
             )
         given, self.embedding_ = self.embedding_, self._Y
         try:
-            with shown(self.verbose):
+            with shown(self.verbose), quiet_blas():
                 if distance_error is None:
                     self._add(check_count(n, "n"))
                     return self

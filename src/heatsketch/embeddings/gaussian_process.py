@@ -69,8 +69,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         The k of the bandwidth rules "neighbor" (10 if None) and "self-tuning" (7 if None).
     n_neighbors : int, None or "auto", default="auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, by the cores and memory
-        at hand) and 32 neighbours for more; ``kernel_.affinity.description`` tells what was chosen.
+        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, whatever the number of
+        cores) and 32 neighbours for more; ``kernel_.affinity.description`` tells what was chosen.
     cutoff : float or None, default=None
         Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}, default="auto"

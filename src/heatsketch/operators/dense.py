@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._typing import FloatArray
+from ..threads import product
 from .base import Operator
 
 
@@ -15,8 +16,8 @@ class DenseOperator(Operator):
         self.dtype = array.dtype
 
     def matmat(self, V: FloatArray) -> FloatArray:
-        """K V by one matrix product."""
-        return self.array @ V
+        """K V, a band of rows at a time."""
+        return product(self.array, V)
 
     def toarray(self) -> FloatArray:
         """A copy of the matrix."""

@@ -19,12 +19,13 @@ from ..distances import distances_among, embedded_distances
 from ..distortion import measure_distortion
 from ..embeddings import ESTIMATORS, GaussianProcessEmbedding, HeatSketch
 from ..heat_operator import HeatKernel
-from ..lineup import TAIL, EmbeddingComparison, MeasuredEmbedding, alike, calm, yardstick
+from ..lineup import TAIL, EmbeddingComparison, MeasuredEmbedding, alike, yardstick
 from ..neighbors import nearest_neighbors
 from ..progress import shown, track
 from ..scales import default_powers
 from ..sketch import sample
 from ..spectrum import deflated
+from ..threads import quiet_blas
 from .columns import Column, feature_columns
 from .pictures import Coordinates, Raster, quantise, rasterise
 
@@ -186,7 +187,7 @@ def gather(model: Any, request: Request) -> Contents:
     -------
     contents : Contents
     """
-    with shown(bool(model.verbose)), calm(model.kernel_):
+    with shown(bool(model.verbose)), quiet_blas():
         return _gather(model, request)
 
 

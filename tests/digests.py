@@ -1,0 +1,198 @@
+"""Digests of many results, to the last bit: ``python digests.py [THREADS [CALLERS]]`` prints them as JSON.
+
+THREADS is how many cores heatsketch believes to have, CALLERS how many threads of joblib ask for results at once; the
+environment says the rest. `test_determinism.py` compares what comes out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy import sparse
+
+import heatsketch as hs
+from heatsketch.neighbors import nearest_neighbors
+
+# So many that BLAS would share products and decompositions among its threads.
+N = 600
+PAIRS = [[0, 1], [2, 500], [17, 333]]
+
+Results = dict[str, Callable[[], Any]]
+
+
+def digest(result: Any) -> str:
+    """A digest of all numbers and words in a result."""
+    state = hashlib.sha256()
+    for part in _parts(result):
+        state.update(part)
+    return state.hexdigest()[:16]
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = [getattr(value, field.name) for field in fields(value)]
+    if isinstance(value, dict):
+        value = list(value.items())
+    if sparse.issparse(value):
+        value = value.toarray()
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _parts(part)
+    elif isinstance(value, (np.ndarray, np.generic, float)):
+        array = np.ascontiguousarray(value)
+        yield f"{array.dtype} {array.shape}".encode()
+        yield array.tobytes()
+    else:
+        yield repr(value).encode()
+
+
+def points(n: int, d: int, dtype: Any) -> np.ndarray:
+    """A torus, in as many further dimensions as are asked for."""
+    X = hs.datasets.stretched_torus(n, random_state=0)
+    further = 0.05 * np.random.default_rng(0).normal(size=(n, d - 4))
+    return np.hstack([X, further]).astype(dtype)
+
+
+def _asked(model: Any, X: np.ndarray, *questions: str) -> list[Any]:
+    """What a fitted embedding has, and what it makes of new points."""
+    model.fit(X)
+    return [model.embedding_, model.transform(X[:200] + X.dtype.type(0.01)), *(getattr(model, q) for q in questions)]
+
+
+def every_kind(dtype: Any, d: int) -> Results:
+    """Kernels, sketches and eigenvectors of points of a kind."""
+    X = points(N, d, dtype)
+
+    def kernel() -> list[Any]:
+        A = hs.heat_kernel(X, bandwidth=1.0, n_neighbors=None)
+        return [A @ X, A @ X[:, 0], A.scaling.scale, A.toarray()]
+
+    def sketch() -> list[Any]:
+        model = hs.GaussianProcessEmbedding(5, bandwidth=1.0, random_state=0)
+        return [*_asked(model, X), model.at_powers([1, 3, 300]), model.distortion(), model.diffusion_distances(PAIRS)]
+
+    return {
+        "kernel": kernel,
+        "sketch": sketch,
+        "maps": lambda: _asked(hs.DiffusionMaps(3, bandwidth=1.0), X, "eigenvalues_", "eigenvectors_"),
+        "neighbours": lambda: _asked(hs.DiffusionMaps(3, n_neighbors=12), X, "eigenvalues_"),
+    }
+
+
+def kernels(X: np.ndarray) -> Results:
+    """Every rule, normalisation and kind of affinity."""
+    D = np.sqrt(np.square(X[:300, None] - X[None, :300]).sum(axis=2))
+
+    def embed(Z: Any = X, **options: Any) -> Any:
+        return _asked(hs.GaussianProcessEmbedding(3, random_state=0, **options), Z)
+
+    found: Results = {}
+    for rule in ("median", "neighbor", "slope", "self-tuning"):
+        found[f"bandwidth {rule}"] = lambda rule=rule: hs.heat_kernel(X, bandwidth=rule).bandwidth
+    for name in ("symmetric", "stochastic", "bistochastic-weighted"):
+        found[name] = lambda name=name: embed(normalization=name, bandwidth=1.0)
+    return found | {
+        "power auto": lambda: embed(power="auto"),
+        "power entropy": lambda: embed(power="entropy"),
+        "power 1.5": lambda: embed(power=1.5, bandwidth=2.0),
+        "cutoff": lambda: embed(cutoff=1e-3),
+        "manhattan": lambda: embed(metric="manhattan"),
+        "given distances": lambda: hs.DiffusionMaps(3, metric="precomputed").fit_transform(D),
+        "given affinities": lambda: hs.DiffusionMaps(3, affinity="precomputed").fit_transform(np.exp(-D)),
+        "graph of words": lambda: hs.DiffusionMaps(3, affinity="precomputed").fit_transform(_graph()),
+        "clusters": lambda: nearest_neighbors(points(4500, 12, np.float32), 8),
+    }
+
+
+def _graph() -> Any:
+    import networkx as nx  # noqa: PLC0415
+
+    graph = nx.random_geometric_graph(150, 0.2, seed=1)
+    graph.add_edges_from(nx.utils.pairwise(range(150)))
+    return nx.relabel_nodes(graph, {i: f"vertex {i}" for i in graph})
+
+
+def answers(X: np.ndarray) -> Results:
+    """What is asked of kernels and embeddings, by every way to compute it."""
+    A, B = hs.heat_kernel(X, bandwidth=1.0), hs.heat_kernel(X, bandwidth=1.2)
+    model = hs.GaussianProcessEmbedding(4, bandwidth=1.0, random_state=0).fit(X)
+    maps = hs.DiffusionMaps(3, bandwidth=1.0).fit(X)
+    drawn = {"random_state": 0}
+
+    def solved(solver: str) -> list[Any]:
+        return _asked(hs.DiffusionMaps(3, bandwidth=1.0, solver=solver), X, "eigenvalues_")
+
+    def exact(**options: Any) -> Any:
+        return hs.GaussianProcessEmbedding(6, n_exact=2, random_state=0, **options).fit_transform(X)
+
+    return {
+        "lanczos": lambda: solved("lanczos"),
+        "randomized": lambda: solved("randomized"),
+        "exact directions": lambda: exact(bandwidth=1.0),
+        "best of three": lambda: hs.GaussianProcessEmbedding(3, n_init=3, bandwidth=1.0, **drawn).fit_transform(X),
+        "distances": lambda: [hs.diffusion_distances(A, t) for t in (3, 1.5)],
+        "distances of pairs": lambda: hs.diffusion_distances(A, 4, PAIRS),
+        "kernels apart": lambda: hs.global_diffusion_distance(A, B, **drawn),
+        "density": lambda: hs.spectral_density(A),
+        "process": lambda: hs.gaussian_process(A, 4, **drawn),
+        "interval": lambda: maps.diffusion_distances(PAIRS, interval=0.9),
+        "scales": lambda: model.scales([1, 4]),
+        "diagnosis": lambda: str(model.diagnose()),
+        "support": model.unsupported_neighbors,
+        "dimension": lambda: model.intrinsic_dimension_,
+        "more": lambda: hs.DiffusionMaps(2, bandwidth=1.0).fit(X).add_components(2).embedding_,
+        "HeatSketch": lambda: _asked(hs.HeatSketch(2, bandwidth=1.0, n_steps=20, n_rounds=1, **drawn), X[:400]),
+    }
+
+
+def command(X: np.ndarray) -> bytes:
+    """What ``heatsketch embed`` writes."""
+    from heatsketch.cli import main  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        data, out = Path(folder, "x.csv"), Path(folder, "y.csv")
+        np.savetxt(data, X, delimiter=",", header="a,b,c,d", comments="")
+        sys.argv = ["heatsketch", "embed", str(data), "-o", str(out), "-q", "--method", "diffusion-maps"]
+        with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            main()
+        return out.read_bytes()
+
+
+def results() -> Results:
+    """Every result by its name."""
+    X = points(N, 4, np.float64)
+    found = kernels(X) | answers(X)
+    for dtype in (np.float64, np.float32):
+        for d in (4, 40):
+            kind = f"{np.dtype(dtype)} R^{d}"
+            found |= {f"{kind} {name}": result for name, result in every_kind(dtype, d).items()}
+    return found
+
+
+def main(threads: int | None = None, callers: int = 1) -> dict[str, str]:
+    """Digests of all results, on so many threads, which so many threads ask for at once."""
+    if threads is not None:
+        import heatsketch.threads  # noqa: PLC0415
+
+        heatsketch.threads._cores = lambda: threads
+    warnings.simplefilter("ignore")  # a scaling that does not converge in float32 is not the matter here
+    found = results()
+    jobs = (delayed(lambda result: digest(result()))(result) for result in found.values())
+    digests = dict(zip(found, Parallel(n_jobs=callers, backend="threading")(jobs), strict=True))
+    return digests | {"command": digest(command(points(N, 4, np.float64)))}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*map(int, sys.argv[1:]))))  # noqa: T201
