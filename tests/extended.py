@@ -1,7 +1,7 @@
 """The heat kernel in fifty digits: each formula once, as it is written down, for a handful of points.
 
-Arrays hold numbers of mpmath, so that NumPy adds, multiplies and indexes them. Data are taken as the binary numbers that
-they are; nothing but the arithmetic of the package is then in a difference from these results.
+Arrays hold numbers of mpmath, so that NumPy adds, multiplies and indexes them. Data are taken as the binary numbers
+that they are; nothing but the arithmetic of the package is then in a difference from these results.
 """
 
 from __future__ import annotations

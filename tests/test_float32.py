@@ -1,7 +1,8 @@
 """Float32 against float64, path by path, within bounds that follow from what is rounded.
 
-EPS = 2^-23 is twice the rounding of one operation, so that n additions round n / 2 times. Points are the same numbers in both; what differs is the arithmetic.
-Each bound must also be worth its name: somewhere the error reaches a 1e-5th of it.
+EPS = 2^-23 is twice the rounding of one operation, so that n additions round n / 2 times. Points are the same numbers
+in both; what differs is the arithmetic. Each bound must also be worth its name: somewhere the error reaches a 1e-5th
+of it.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ def kernel(path: str, dtype: type, normalization: str = "bistochastic") -> hs.He
 
 
 def entries(path: str, single: hs.HeatKernel, double: hs.HeatKernel) -> float:
-    """Bound for the relative error of entries of S, and so, as they are positive, for |S_32 - S_64| <= bound |S| = bound.
+    """Bound for the relative error of entries of S; as they are positive, |S_32 - S_64| <= bound |S| = bound too.
 
     An entry of K is off by ENTRY; a row sum by that and the n additions of float32; factors are then rounded
-    themselves. Algorithm 1 (alpha = 1) takes a sum to the power -1, and another to the power -1/2 of what was divided by
-    the first, twice: 1 + 1.5, twice. Bistochastic scaling passes errors of row sums on by sqrt(n) / (1 + lambda_n) at
+    themselves. Algorithm 1 (alpha = 1) takes a sum to the power -1, and another to the power -1/2 of what was divided
+    by the first, twice: 1 + 1.5, twice. Bistochastic scaling passes errors of row sums on by sqrt(n) / (1 + lambda_n) at
     most, as 1 / (1 + S) does, and so it does with the residuals at which both iterations ended; its weights, where it
     has some, are powers -1 of sums.
     """

@@ -169,7 +169,9 @@ def test_powers_and_diffusion_distances(normalization, t):
     assert abs(hs.diffusion_distances(A, t, pairs) - truth[tuple(pairs.T)]).max() <= allowed
     assert abs(squareform(hs.diffusion_distances(A, t, form="spectrum")) - truth).max() <= allowed
     # C_ii + C_jj - 2 C_ij cancels: it is the square that is off by so much, hence the distance by the root at worst.
-    assert abs(squareform(hs.diffusion_distances(A, t, form="covariance")) ** 2 - truth**2).max() <= 4 * weight * allowed
+    assert (
+        abs(squareform(hs.diffusion_distances(A, t, form="covariance")) ** 2 - truth**2).max() <= 4 * weight * allowed
+    )
 
 
 @pytest.mark.parametrize("t", [1e-3, 0.5])

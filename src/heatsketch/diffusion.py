@@ -141,7 +141,7 @@ def _apply_powers(
     if method == "auto" and whole:
         most = max(exponents)
         shortcut = np.sqrt(2.0 * most * np.log(2.0 / rtol)) + _INTERVAL_COST
-        method = "chebyshev" if shortcut < most else "steps"
+        method = "steps" if shortcut >= most else method
     if method == "steps":
         if not whole:
             raise ValueError(f"method='steps' takes whole powers; {list(exponents)} were given. Use 'auto'.")

@@ -40,9 +40,7 @@ class ExtremeRitz:
         return max(self.high_residual, self.low_residual) if lower else self.high_residual
 
 
-def extreme_ritz(
-    S: Operator, accuracy: float, *, both: bool = False, most_steps: int = _LANCZOS_STEPS
-) -> ExtremeRitz:
+def extreme_ritz(S: Operator, accuracy: float, *, both: bool = False, most_steps: int = _LANCZOS_STEPS) -> ExtremeRitz:
     """Ends of the spectrum of S by a short Lanczos run.
 
     Parameters

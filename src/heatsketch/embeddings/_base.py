@@ -334,7 +334,9 @@ class HeatEmbedding(
         return Y
 
     def _refuse_collapse(self, Y: Any, power: float) -> None:
-        if not all_finite(Y) or not column_ranges(Y).any():
+        ranges = column_ranges(Y)
+        # Below the smallest normal number digits go one after the other.
+        if not all_finite(Y) or ranges.max() < np.finfo(ranges.dtype).tiny:
             raise ValueError(
                 f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
                 "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
