@@ -65,9 +65,9 @@ def entries(path: str, single: hs.HeatKernel, double: hs.HeatKernel) -> float:
 
     An entry of K is off by ENTRY; a row sum by that and the n additions of float32; factors are then rounded
     themselves. Algorithm 1 (alpha = 1) takes a sum to the power -1, and another to the power -1/2 of what was divided
-    by the first, twice: 1 + 1.5, twice. Bistochastic scaling passes errors of row sums on by sqrt(n) / (1 + lambda_n) at
-    most, as 1 / (1 + S) does, and so it does with the residuals at which both iterations ended; its weights, where it
-    has some, are powers -1 of sums.
+    by the first, twice: 1 + 1.5, twice. Bistochastic scaling passes errors of row sums on by sqrt(n) / (1 + lambda_n)
+    at most, as 1 / (1 + S) does, and so it does with the residuals at which both iterations ended; its weights, where
+    it has some, are powers -1 of sums.
     """
     row = ENTRY[path] + N / 2 * EPS
     if single.scaling.residual == 0.0 and single.scaling.n_iter == 2:

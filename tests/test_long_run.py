@@ -145,8 +145,9 @@ def test_the_tolerance_of_the_scaling_counts_once_for_every_step():
 
 @pytest.mark.parametrize(("n", "diagonal", "t"), [(600, "auto", 100_000), (600, "auto", 1000.0), (301, "keep", 60_001)])
 def test_long_cycles_at_large_powers(n, diagonal, t):
-    # Their largest eigenvalues are so close together that a short Lanczos run does not tell them apart: with an interval
-    # that reached 3e-4 beyond them, nothing of the second mode was left. Without self-loops the least counts as well.
+    # Their largest eigenvalues are so close together that a short Lanczos run does not tell them apart: with an
+    # interval that reached 3e-4 beyond them, nothing of the second mode was left. Without self-loops the least counts
+    # as well.
     A = hs.heat_kernel(nx.cycle_graph(n), affinity="precomputed", diagonal=diagonal, tol=1e-14)
     M, theta = np.random.default_rng(0).normal(size=(n, 2)), 2 * np.pi * np.arange(n) / n
     expected = np.zeros_like(M)

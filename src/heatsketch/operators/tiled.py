@@ -73,7 +73,7 @@ class Arithmetic:
         """Points as this arithmetic wants them; `scales`, (n,), are the square roots of each point's epsilon."""
         n, d = X.shape
         if self.as_given:  # and in a unit that rounds nothing
-            centre, unit = np.zeros(d), 2.0 ** np.round(np.log2(unit))
+            centre, unit = np.zeros(d), float(2.0 ** np.round(np.log2(unit)))
         centred = _centred(X, centre, unit)
         columns = np.zeros((d, n + _COLUMNS), dtype=self.kind)  # a tile at the edge may read a little further
         columns[:, :n] = centred.T
