@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
 import heatsketch as hs
@@ -227,6 +228,34 @@ def test_constant_columns_of_sparse_points(constant):
     near = np.square(X[:, None] - X[None]).sum(axis=2) <= 1e-6 * norms
     lost = 0.0 if near.all() else 12 * EPS * norms / epsilon
     assert change(A, B) <= allowed(lost + exponents_of(0.0, 4, epsilon, X), A, B)
+
+
+@pytest.mark.parametrize("rule", [1e-4, "neighbor", "self-tuning"])
+@pytest.mark.parametrize("path", ["dense", "neighbours"])
+@pytest.mark.parametrize("apart", [1e6, 1e8, 1e10])
+def test_points_or_their_distances(apart, path, rule):
+    # Small distances are distances, however much larger others are.
+    X = 0.01 * points(2)
+    X[: N // 2, 0] += apart
+    D, new = cdist(X, X), cdist(X[:3] + 0.001, X)
+    A, B = kernel(X, path, rule), kernel(D, path, rule, metric="precomputed")
+    # A distance is a root that is squared again: three roundings of exponents that count, below 40.
+    assert change(A, B) <= allowed(40 * 8 * EPS, A, B)
+    rows, expected = B.rows_at_new_points(new), A.rows_at_new_points(X[:3] + 0.001)
+    assert np.abs(rows - expected).max() <= allowed(40 * 8 * EPS, A, B)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-11])
+def test_rounding_of_given_distances_shows_on_the_diagonal(noise):
+    X = np.repeat(points(2, 30), 2, axis=0)  # every point twice
+    D = cdist(X, X)
+    D[D == 0] = noise * D.max() * np.random.default_rng(0).random(np.count_nonzero(D == 0))
+    D = np.maximum(D, D.T)
+    options = {"bandwidth": 2.0, "diagonal": "zero", "n_neighbors": None, "power": 2, "random_state": 0}
+    given = hs.GaussianProcessEmbedding(3, metric="precomputed", **options).fit(D)
+    own = hs.GaussianProcessEmbedding(3, **options).fit(X)
+    assert np.abs(given.embedding_ - own.embedding_).max() <= 1e-6 * np.abs(own.embedding_).max()
+    np.testing.assert_allclose(given.transform(D), given.embedding_, atol=1e-7 * np.abs(own.embedding_).max())
 
 
 @pytest.mark.parametrize("copies", [2, 7])
