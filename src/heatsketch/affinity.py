@@ -37,8 +37,10 @@ _SOME = 1000
 FILLS = 4
 # Multiplications that take as long as an exponential function.
 _EXP = 8
-# Precomputed distances below this fraction of the largest are zero.
+# Rounding of precomputed distances, as a fraction of the largest, is no more than this; and so many times less than
+# what counts as a distance.
 ROUNDING = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+APART = 16.0
 
 
 class Affinity(ABC):
@@ -84,9 +86,13 @@ class Affinity(ABC):
         return False
 
 
-def zero_rounding(D: FloatArray, largest: float) -> FloatArray:
-    """Distances with 0 in place of those that are rounding, such as a point's distance to itself."""
-    return np.where(D <= ROUNDING[D.dtype] * largest, D.dtype.type(0), D)
+def zero_rounding(D: FloatArray, known: FloatArray) -> FloatArray:
+    """Distances to points, (m, N), with 0 in place of those that are rounding, such as a point's distance to itself.
+
+    Those that are known between the points, (N, N), tell how small a distance can be.
+    """
+    smallest = np.min(known, where=known > 0, initial=np.inf)
+    return np.where(D <= min(ROUNDING[known.dtype] * known.max(), smallest / APART), D.dtype.type(0), D)
 
 
 class GaussianAffinity(Affinity):
@@ -175,7 +181,7 @@ class GaussianAffinity(Affinity):
 
     def _squared(self, X: Any) -> FloatArray:
         if self.metric.precomputed:
-            X = zero_rounding(X, self.X.max())
+            X = zero_rounding(X, self.X)
         return squared_distances(X, self.X, self.metric)
 
     def _kernel(self, D2: FloatArray, *, shift: bool) -> tuple[FloatArray, FloatArray]:
@@ -278,7 +284,7 @@ class NeighborAffinity(GaussianAffinity):
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
         if self.metric.precomputed:
-            X = zero_rounding(X, self.X.max())
+            X = zero_rounding(X, self.X)
         hoods = self.neighborhoods
         found = hoods.rows(X, self.scale_neighbor)
         m, counts = X.shape[0], np.diff(found.indptr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.fft import dct
-from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
 from .blocks import as_numpy, cast, in_order, like, settled, weighted
@@ -19,7 +17,7 @@ from .heat_operator import HeatKernel
 from .operators import Operator
 from .progress import track
 from .ritz import extreme_ritz
-from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, refuse_negative
+from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, refuse_negative, warn_inexact, warn_lost
 from .threads import product, quiet_blas
 
 __all__ = ["METHODS", "RELATIVE_ERROR", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
@@ -34,10 +32,12 @@ _EIGEN_LIMIT = 3000
 # Products that finding the spectral interval costs, in the comparison of polynomial against plain steps.
 _INTERVAL_COST = 15
 _WIDEST_MARGIN = 0.01
+# Units in the last place of an eigenvalue that its power may be off by, times the power.
+_POWER_ULPS = 4.0
+# Loss of accuracy from an interval that is too wide that goes without saying; logarithm of what is no number.
+_SMALL_LOSS, _LARGEST_LOG = 2.0, 700.0
 # Negative eigenvalues smaller than this fraction of the largest pass for rounding.
 _DEFINITE = 1e-6
-# Share of the largest nontrivial eigenvalue's power that may be lost in eigenvalues below rounding without a word.
-_LOST = 1e-3
 
 
 def diffuse(
@@ -106,7 +106,9 @@ def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> F
     if float(power).is_integer():
         S = _whole_power(S, int(power))
     else:
-        values, vectors = _eigensystem(S, np.finfo(kernel.dtype).eps)
+        epsilon = float(np.finfo(kernel.dtype).eps)
+        values, vectors = _eigensystem(S, epsilon)
+        warn_lost((values == 0).sum() > (kernel.trivial is not None), ROUNDING_ULPS * epsilon, power)
         S = product(vectors * _power(values, power), vectors.T)
     if trivial and kernel.trivial is not None:
         S += np.outer(kernel.trivial, kernel.trivial)
@@ -153,7 +155,7 @@ def _apply_powers(
     if method == "auto" and whole:
         most = max(exponents)
         shortcut = np.sqrt(2.0 * most * np.log(2.0 / rtol)) + _INTERVAL_COST
-        method = "chebyshev" if shortcut < most else "steps"
+        method = "steps" if shortcut >= most else method
     if method == "steps":
         if not whole:
             raise ValueError(f"method='steps' takes whole powers; {list(exponents)} were given. Use 'auto'.")
@@ -203,27 +205,55 @@ def _real_powers(
 ) -> list[FloatArray]:
     """Real powers of the deflated kernel, by a polynomial or by diagonalising."""
     S = deflated(kernel)
-    # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
-    margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
-    ritz = extreme_ritz(S, 0.1 * margin)
-    room = margin * ritz.size
-    if room == 0.0:
+    interval, size = _spectral_interval(kernel, exponents, rtol)
+    if size == 0.0:
         return [V - V for _ in exponents]
-    # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
-    low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
-    if kernel.definite or not _whole(exponents):
-        require_definite(kernel, exponents)
-        low = 0.0
-    interval = low, high
-    series, error = ([], np.inf) if method == "eigen" else _chebyshev_series(interval, exponents, rtol, weight)
+    low, high = interval
+    # An interval that reaches beyond the spectrum takes x^t for larger than it is: what counts is the error relative
+    # to the largest eigenvalue's power.
+    most = max(*exponents, 0.0)
+    loss = _growth(max(abs(low), abs(high)) / size, most)
+    # The last bit of an eigenvalue is worth t of its power.
+    rtol = max(rtol, _POWER_ULPS * most * float(np.finfo(np.float64).eps))
+    wanted = rtol if loss <= _SMALL_LOSS else max(rtol / loss, float(np.finfo(kernel.dtype).eps))
+    series, error = ([], np.inf) if method == "eigen" else _chebyshev_series(interval, exponents, wanted, weight)
+    error = error if loss <= _SMALL_LOSS else error * loss
     if method == "eigen" or (method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT):
         return _by_eigenvectors(S, V, exponents, weight)
     if error > rtol:
-        _warn_inexact(error, rtol)
+        warn_inexact(error, rtol)
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
     size = max(abs(low), abs(high))
     size = float(size) if is_tensor(V) else size
     return [size**e * block for e, block in zip(exponents, blocks, strict=True)]
+
+
+def _spectral_interval(
+    kernel: HeatKernel, exponents: Sequence[float], rtol: float
+) -> tuple[tuple[float, float], float]:
+    """An interval that holds the spectrum of the deflated kernel, and the size of the largest eigenvalue found."""
+    most = max(*exponents, 0.0)
+    # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
+    margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
+    # Steps that the polynomial takes tell the ends of the spectrum to about as much as it needs.
+    ritz = extreme_ritz(deflated(kernel), 0.1 * margin, most_steps=_degree(most, rtol))
+    room = margin * ritz.size
+    # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
+    low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
+    if kernel.trivial is not None and kernel.scaling is not None:
+        # The kernel is similar to a Markov matrix, whose eigenvalues are within 1 but for rounding.
+        bound = 1.0 + kernel.scaling.residual + 10.0 * kernel.rounding + room
+        low, high = max(low, -bound), min(high, bound)
+    if kernel.definite or not _whole(exponents):
+        require_definite(kernel, exponents)
+        low = 0.0
+    return (low, high), ritz.size
+
+
+def _growth(ratio: float, exponent: float) -> float:
+    """``ratio**exponent`` for ratio >= 1, or infinity."""
+    logarithm = exponent * np.log(ratio)
+    return float(np.exp(logarithm)) if logarithm < _LARGEST_LOG else np.inf
 
 
 def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
@@ -235,23 +265,11 @@ def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
     refuse_negative(ritz.low, rounding=_DEFINITE * ritz.size)
 
 
-def _warn_inexact(error: float, wanted: float) -> None:
-    warnings.warn(
-        f"the power of the kernel is known to {error:.1e} of its largest nontrivial eigenvalue, not to {wanted:.1e}: "
-        "small powers that are not whole reach eigenvalues near zero, which are costly and finally rounding. Use a "
-        "power of 1 or more, or method='eigen'.",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-
-
 def _by_eigenvectors(S: Operator, V: FloatArray, exponents: Sequence[float], weight: int) -> list[FloatArray]:
     """Powers by diagonalising; what lies below rounding is left out, and said if it could matter."""
     epsilon = float(np.finfo(S.dtype).eps)
     values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, whole=_whole(exponents))
-    lost = (ROUNDING_ULPS * epsilon) ** (min(exponents) + weight)
-    if (values == 0).sum() > 1 and lost > _LOST:
-        _warn_inexact(lost, _LOST)
+    warn_lost((values == 0).sum() > 1, ROUNDING_ULPS * epsilon, min(exponents) + weight)
     given, V = V, as_numpy(V)
     projected = vectors.T @ V
     blocks = [(vectors @ (_power(values, e)[:, None] * projected)).astype(V.dtype) for e in exponents]
@@ -279,7 +297,7 @@ def _chebyshev_series(
 ) -> tuple[list[FloatArray], float]:
     """Series for x^e on the interval, and their worst error times x^weight, measured; x in units of the largest |x|."""
     # Lower degrees cannot follow x^t near the end of the interval, where the grid would not see it.
-    degree = 8 + int(np.sqrt(2.0 * max(*exponents, 0.0) * np.log(2.0 / rtol)))
+    degree = _degree(max(*exponents, 0.0), rtol)
     most = max(_MOST_DEGREE, 2 * degree)
     while True:
         grid = np.concatenate([[-1.0, 1.0], _chebyshev_points(4 * degree)])
@@ -294,6 +312,11 @@ def _chebyshev_series(
         if error <= rtol or degree >= most:
             return series, error
         degree = min(most, int(1.2 * degree) + 1)
+
+
+def _degree(exponent: float, rtol: float) -> int:
+    """Degree at which a polynomial begins to follow ``x^exponent`` on [0, 1] to within `rtol`."""
+    return 8 + int(np.sqrt(2.0 * exponent * np.log(2.0 / rtol)))
 
 
 def _relative(z: FloatArray, interval: tuple[float, float]) -> FloatArray:

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from ._typing import FloatArray
-from .affinity import ROUNDING, zero_rounding
+from .affinity import APART, ROUNDING
 from .bandwidth import BANDWIDTH_RULES
 from .blocks import as_numpy
 from .devices import DEVICES, is_tensor
@@ -37,6 +37,9 @@ __all__ = [
     "sample_names",
     "tidy",
 ]
+
+# Distances of so many units in the last place of the largest are zero, as those that are one minus a cosine can be.
+_LAST_PLACES = 4.0
 
 
 @dataclass(frozen=True)
@@ -267,12 +270,17 @@ def tidy(X: Any, metric: str | Callable[..., float]) -> Any:
 
 
 def check_distances(D: FloatArray) -> FloatArray:
-    """Check square precomputed distances; return them symmetric, with zeros where they are rounding."""
+    """Check square precomputed distances; return them symmetric, with zeros where they are rounding.
+
+    How large that is shows on the diagonal. (A fixed part of the largest distance would be more than the distances
+    within clusters that are far apart.)
+    """
     D = check_affinity(D, name="X (precomputed distances)")
-    worst = np.abs(np.diagonal(D)).max()
-    if worst > ROUNDING[D.dtype] * D.max():
+    worst, most = np.abs(np.diagonal(D)).max(), ROUNDING[D.dtype] * D.max()
+    if worst > most:
         raise ValueError(
             f"X holds precomputed distances, but its diagonal is not zero (up to {worst:.3g}); if these are "
             "affinities, pass affinity='precomputed' and leave metric at its default."
         )
-    return zero_rounding(D, D.max())
+    rounding = min(most, max(APART * worst, _LAST_PLACES * np.finfo(D.dtype).eps * D.max()))
+    return np.where(rounding >= D, D.dtype.type(0), D)

@@ -42,6 +42,8 @@ __all__ = [
     "refuse_negative",
     "rounding_level",
     "soon_diagonalised",
+    "warn_inexact",
+    "warn_lost",
 ]
 
 SOLVERS = ("auto", "dense", "lanczos", "randomized")
@@ -60,6 +62,8 @@ _LARGEST_SPACE = 64
 ROUNDING_ULPS = 100.0
 # ... or, where products are less exact than the dtype, to so many times their error.
 _ROUNDINGS = 10.0
+# Share of the largest nontrivial eigenvalue's power that may be lost in eigenvalues below rounding without a word.
+_LOST = 1e-3
 # Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
 _BANISH = 3.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
@@ -83,9 +87,13 @@ class Eigenpairs:
     vectors: FloatArray
     residuals: FloatArray
 
-    def coordinates(self, power: float, rounding: float) -> FloatArray:
-        """``lambda^power v``, with 0 for values that are zero up to `rounding`, shape (N, k)."""
+    def coordinates(self, power: float, rounding: float, *, weight: int = 0) -> FloatArray:
+        """``lambda^power v``, with 0 for values that are zero up to `rounding`, shape (N, k).
+
+        What is lost by that, of ``lambda^(power + weight)``, is said where it could matter.
+        """
         nonzero = np.abs(self.values) > rounding
+        warn_lost(not nonzero.all(), rounding, power + weight)
         base = np.where(nonzero, self.values, 1.0)
         if not float(power).is_integer():
             refuse_negative(float(base.min(initial=1.0)))
@@ -108,6 +116,24 @@ def refuse_negative(lowest: float, rounding: float = 0.0) -> None:
             f"{lowest:.2g}), which have none; use a whole power, or a kernel that is positive semidefinite (Gaussian "
             "with a Euclidean metric, all pairs, one bandwidth, diagonal kept)."
         )
+
+
+def warn_inexact(error: float, wanted: float) -> None:
+    """Say that a power of the kernel is less accurate than wanted, both relative to its largest eigenvalue."""
+    warnings.warn(
+        f"the power of the kernel is known to {error:.1e} of its largest nontrivial eigenvalue, not to {wanted:.1e}: "
+        "small powers that are not whole reach eigenvalues near zero, and very large ones differences between the "
+        "largest, which are costly and finally rounding. Use a power of 1 or more, or a smaller one if it is large, "
+        "or method='eigen'.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+
+
+def warn_lost(any_zero: bool, rounding: float, power: float) -> None:
+    """Say so where eigenvalues that are zero up to `rounding` could matter in a power of the kernel."""
+    if any_zero and rounding**power > _LOST:
+        warn_inexact(rounding**power, _LOST)
 
 
 def rounding_level(kernel: HeatKernel) -> float:

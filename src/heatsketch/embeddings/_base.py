@@ -331,7 +331,7 @@ class HeatEmbedding(
         return Y
 
     def _refuse_collapse(self, Y: Any, power: float) -> None:
-        if not all_finite(Y) or not column_ranges(Y).any():
+        if not all_finite(Y) or (ranges := column_ranges(Y)).max() < np.finfo(ranges.dtype).tiny:  # digits go there
             raise ValueError(
                 f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
                 "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "

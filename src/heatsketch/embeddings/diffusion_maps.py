@@ -175,7 +175,7 @@ class DiffusionMaps(HeatEmbedding):
         return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
 
     def _fitted(self, kernel: HeatKernel, pairs: Eigenpairs, power: float) -> dict[str, Any]:
-        Z = settled(pairs.coordinates(power - 1.0, rounding_level(kernel)).astype(kernel.dtype))
+        Z = settled(pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype))
         return {
             "embedding_": self._place(kernel, Z, power),
             "_coefficients": Z,

@@ -22,6 +22,8 @@ _STRIP = 32
 _COLUMNS = 8
 # Up to this many features differences are formed one by one, which no cancellation can harm and no product beats.
 _DIRECT_FEATURES = 6
+# Features over which inner products are summed without rounding more than their norms do; it grows in proportion.
+_ACCURATE_SUM = 128
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,14 @@ class Arithmetic:
         Whether differences are formed one by one, or inner products.
     dtype : str
         Of the kernel.
+    as_given : bool
+        Whether points are left where they are: so far apart that to take them from a centre would round them too much.
     """
 
     kind: str
     differences: bool
     dtype: str
+    as_given: bool = False
 
     @classmethod
     def choose(cls, norm: float, steepest: float, n_features: int, dtype: np.dtype[Any]) -> Arithmetic:
@@ -56,16 +61,19 @@ class Arithmetic:
         dtype : dtype of the kernel
         """
         spread = 4.0 * norm * steepest
-        kind = products_in(spread, dtype)
+        kind = products_in(spread * max(1.0, n_features / _ACCURATE_SUM), dtype)
         differences = n_features <= _DIRECT_FEATURES or kind is None
-        if differences:  # relative to a difference, rounding is that of the coordinates
-            close = float(np.finfo(dtype).eps) * spread**0.5 <= EXPONENT_ERROR[dtype]
-            kind = dtype.type if close else np.float64
-        return cls(np.dtype(kind).str, differences, dtype.str)
+        if not differences:
+            return cls(np.dtype(kind).str, differences, dtype.str)
+        # Relative to a difference, rounding is that of the coordinates.
+        close = [t for t in (dtype.type, np.float64) if np.finfo(t).eps * spread**0.5 <= EXPONENT_ERROR[dtype]]
+        return cls(np.dtype(close[0] if close else np.float64).str, differences, dtype.str, as_given=not close)
 
     def tiles(self, X: FloatArray, centre: FloatArray, unit: float, scales: FloatArray) -> Tiles:
         """Points as this arithmetic wants them; `scales`, (n,), are the square roots of each point's epsilon."""
         n, d = X.shape
+        if self.as_given:  # and in a unit that rounds nothing
+            centre, unit = np.zeros(d), float(2.0 ** np.round(np.log2(unit)))
         centred = _centred(X, centre, unit)
         columns = np.zeros((d, n + _COLUMNS), dtype=self.kind)  # a tile at the edge may read a little further
         columns[:, :n] = centred.T
