@@ -108,7 +108,7 @@ def scale(K, w, tol, max_iter=1000):
 @pytest.mark.parametrize("name", HARD)
 def test_plain_steps_lower_the_potential_by_what_the_law_says(name, monkeypatch, record_property):
     monkeypatch.setattr(module, "Anderson", Plain)
-    rng, trials = np.random.default_rng(0), rounds(6)
+    rng, trials, lowered = np.random.default_rng(0), rounds(6), 0
     for _ in range(trials):
         W = hard(name, rng)
         w = np.ones(len(W)) if rng.random() < 0.5 else 0.1 + rng.random(len(W))
@@ -117,11 +117,11 @@ def test_plain_steps_lower_the_potential_by_what_the_law_says(name, monkeypatch,
         x, rows = K.history(w)
         F = np.array([0.5 * w @ r - w @ y for y, r in zip(x, rows, strict=True)])
         promised = np.array([0.5 * w @ (r - 1 - np.log(r)) for r in rows[:-1]])
-        assert len(F) > 1
         # F is a sum of n numbers of about the size of w x and w r.
         rounding = len(W) * EPS * max(np.abs(w @ np.abs(y)) + w @ r for y, r in zip(x, rows, strict=True))
         assert (F[:-1] - F[1:] >= promised - 4 * rounding).all()
-        assert promised[0] > 0
+        lowered += promised.sum() > 4 * rounding  # else there was nothing to do, as for a diagonal matrix
+    assert lowered > 0.8 * trials
     record_property("cases", trials)
 
 

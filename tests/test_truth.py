@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import extended
 import heatsketch as hs
+from budget import rounds
 from conftest import NORMALIZATIONS
 from extended import EPS, Heat, exactly, off, worst
 from heatsketch.compiled.loops import exp32, exp64
@@ -47,7 +48,15 @@ def affinity(kind: str = "every pair"):
 
 @cache
 def heat(normalization: str, kind: str = "every pair", alpha: float = 1.0) -> tuple[Heat, hs.HeatKernel, float]:
-    """The reference, what the package finds, and a bound for the relative error of the entries of S.
+    """The reference, what the package finds, and a bound for the relative error of the entries of S."""
+    K, largest, options = affinity(kind)
+    exact = Heat(K, normalization, alpha)
+    A = hs.heat_kernel(X, normalization=normalization, alpha=alpha, tol=1e-14, **options)
+    return exact, A, relative_error(exact, A, (float(largest) * (D + 7) + 2) * EPS, normalization, alpha)
+
+
+def relative_error(exact: Heat, A: hs.HeatKernel, rho: float, normalization: str, alpha: float) -> float:
+    """Of the entries of S, from that of the entries of K.
 
     - Exponents z: differences, squares, a sum of D and a quotient round D + 4 times; local scales take two roots and a
       product more. An entry exp(-z) is off by the error of z, that is by ``z (D + 7)``, and rounds itself: ``rho``.
@@ -57,17 +66,14 @@ def heat(normalization: str, kind: str = "every pair", alpha: float = 1.0) -> tu
       least 1 where K is definite, 1 + lambda_n otherwise, so that relative errors of sums reach s by at most
       ``sqrt(n) / (1 + lambda_n)``. The residual at which the iteration ended is such an error too.
     """
-    K, largest, options = affinity(kind)
-    exact = Heat(K, normalization, alpha)
-    A = hs.heat_kernel(X, normalization=normalization, alpha=alpha, tol=1e-14, **options)
-    rho = (float(largest) * (D + 7) + 2) * EPS
+    n = len(exact.S)
     if normalization.startswith("bistochastic"):
         lowest = min(0.0, float(exact.values[-1]))
-        weights = alpha * (rho + N * EPS) if normalization == "bistochastic-weighted" else 0.0
-        scale = np.sqrt(N) / (1.0 + lowest) * (rho + N * EPS + A.scaling.residual + 2 * weights) + weights
+        weights = alpha * (rho + n * EPS) if normalization == "bistochastic-weighted" else 0.0
+        scale = np.sqrt(n) / (1.0 + lowest) * (rho + n * EPS + A.scaling.residual + 2 * weights) + weights
     else:
-        scale = alpha * (rho + N * EPS) + 0.5 * (1 + 2 * alpha) * (rho + N * EPS)
-    return exact, A, rho + 2 * scale + 8 * EPS
+        scale = alpha * (rho + n * EPS) + 0.5 * (1 + 2 * alpha) * (rho + n * EPS)
+    return rho + 2 * scale + 8 * EPS
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -121,6 +127,24 @@ def test_the_heat_kernel_entry_by_entry(normalization, kind):
     assert (S[~kept] == 0).all()
     assert worst(S[kept], exact.S[kept]) <= relative
     assert worst(A.trivial, exact.u) <= relative
+
+
+def test_any_points_in_any_unit_far_from_the_origin(record_property):
+    rng, trials = np.random.default_rng(4), rounds(8)
+    for trial in range(trials):
+        n, d = int(rng.integers(3, 8)), int(rng.choice([1, 2, 5, 16, 17, 40]))
+        unit, far = 10.0 ** rng.uniform(-100, 100), 10.0 ** rng.uniform(-2, 10)
+        points = unit * (rng.normal(size=(n, d)) + far * rng.normal(size=d))
+        epsilon = unit**2 * d * 10.0 ** rng.uniform(-0.5, 1.5)
+        normalization, alpha = NORMALIZATIONS[trial % 4], float(rng.choice([0.0, 0.5, 1.0]))
+        D2 = extended.squared_distances(points)
+        exact = Heat(extended.gaussian(D2, epsilon), normalization, alpha)
+        A = hs.heat_kernel(points, bandwidth=epsilon, normalization=normalization, alpha=alpha, tol=1e-14)
+        rho = (float(D2.max() / epsilon) * (d + 7) + 2) * EPS
+        if d > 16:  # by inner products from a centre that is no farther than the points are from each other
+            rho += 4 * (d + 3) * float(D2.max() / epsilon) * EPS
+        assert worst(A.symmetric.toarray(), exact.S) <= relative_error(exact, A, rho, normalization, alpha)
+    record_property("cases", trials)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5])

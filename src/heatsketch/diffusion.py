@@ -68,7 +68,7 @@ def diffuse(
         "auto" takes the cheapest that reaches `rtol`.
     rtol : float, optional
         Error of the polynomial relative to the largest nontrivial eigenvalue of S^t; by default 1e-10 for float64
-        and 1e-6 for float32.
+        and 1e-6 for float32. No less is asked for than t roundings of that eigenvalue come to.
 
     Returns
     -------
@@ -215,9 +215,10 @@ def _real_powers(
     loss = _growth(max(abs(low), abs(high)) / size, most)
     # The last bit of an eigenvalue is worth t of its power.
     rtol = max(rtol, _POWER_ULPS * most * float(np.finfo(np.float64).eps))
-    wanted = rtol if loss <= _SMALL_LOSS else max(rtol / loss, float(np.finfo(kernel.dtype).eps))
+    rounding = float(np.finfo(kernel.dtype).eps)
+    wanted = rtol if loss <= _SMALL_LOSS else max(rtol / loss, rounding)
     series, error = ([], np.inf) if method == "eigen" else _chebyshev_series(interval, exponents, wanted, weight)
-    error = error if loss <= _SMALL_LOSS else error * loss
+    error = error if loss <= _SMALL_LOSS else loss * max(error, rounding)
     if method == "eigen" or (method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT):
         return _by_eigenvectors(S, V, exponents, weight)
     if error > rtol:
