@@ -72,6 +72,7 @@ ORDER = [
     "neighborhoods",
     "bandwidth",
     "affinity",
+    "precomputed",
     "radius",
     "anderson",
     "bands.acceleration",

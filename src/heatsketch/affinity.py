@@ -1,4 +1,4 @@
-"""Affinities: from data to the kernel matrix ``K`` as an operator, and to the kernel rows of new points."""
+"""Affinities of points: from data to the kernel matrix ``K`` as an operator, and to the kernel rows of new points."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from ._typing import FloatArray, IntArray
-from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
+from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales, no_scale
 from .blocks import is_banded, rows_of
 from .chunks import CHUNK_ENTRIES, chunks
 from .devices import Device
-from .graphs import KnownRows, check_affinity, row_maximum
 from .kernels import Metric, gaussian_affinity, squared_distances
 from .neighborhoods import SMALL, Neighborhoods, distinct
 from .operators import (
@@ -29,7 +28,7 @@ from .operators import (
 from .sketch import sample
 from .threads import each, n_threads, shares
 
-__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "PrecomputedAffinity", "zero_rounding"]
+__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "zero_rounding"]
 
 # Points whose scales are looked at on a cluster.
 _SOME = 1000
@@ -232,10 +231,7 @@ class NeighborAffinity(GaussianAffinity):
         if isinstance(epsilon, str):
             local = neighborhoods.scales(self.scale_neighbor)
             if not local.all():
-                raise ValueError(
-                    f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those "
-                    "looked at, so they have no local scale; use another bandwidth rule, or leave repeated points out."
-                )
+                raise no_scale(local)
             self.epsilon = neighborhoods.at_points(local)
             self._scale = local**-0.5  # of the vertices, in the order of the index
         else:
@@ -301,89 +297,3 @@ class NeighborAffinity(GaussianAffinity):
 
     def _shape(self, m: int) -> tuple[int, int]:
         return m, self.neighborhoods.n_vertices
-
-
-class PrecomputedAffinity(Affinity):
-    """A kernel given as a matrix: dense, sparse, or the adjacency of a graph.
-
-    Parameters
-    ----------
-    W : ndarray or csr_array of shape (N, N), non-negative and symmetric up to rounding
-    diagonal : {"auto", "keep", "zero"}
-        "auto" gives each vertex that has no self-loop one as heavy as its other edges together, so that half of its
-        heat stays (the lazy walk): the kernel is then a heat kernel, with no oscillation on bipartite graphs, and has
-        a bistochastic scaling. An isolated vertex gets a self-loop of 1. "zero" removes the diagonal.
-
-    Notes
-    -----
-    Where self-loops were added or removed, the rows of new points need the same, and for that one must know whether a
-    row belongs to a training vertex: it does if it equals that vertex's row up to rounding. Vertices with equal rows
-    (the leaves of a star) cannot be told apart by them: such a row by itself is placed at the mean of these vertices,
-    and only the whole training matrix, given again, tells them apart by their order.
-    """
-
-    def __init__(self, W: Any, *, diagonal: str = "auto", dtype: Any = None, device: Device | None = None) -> None:
-        W = check_affinity(W)
-        self.device = device
-        W = W if dtype is None else W.astype(dtype)
-        # In units of about its largest entry, a power of two so that nothing is rounded; the heat kernel is the same.
-        self._unit = W.dtype.type(2.0 ** np.floor(np.log2(W.max()))) if W.max() > 0 else W.dtype.type(1)
-        W = W / self._unit
-        self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
-        self.row_entries = 1 + 8 * W.nnz // W.shape[0] if sparse.issparse(W) else W.shape[0]
-        self.description = "the given affinity"
-        own = np.asarray(W.diagonal(), dtype=np.float64)
-        degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
-        self._loops = np.zeros(self.n_samples)  # what is added to the diagonal
-        if diagonal == "zero":
-            self._loops = -own
-        elif diagonal == "auto":
-            self._loops = np.where(own == 0, np.where(degrees > 0, degrees, 1.0), 0.0)
-        self._known = KnownRows(W) if self._loops.any() else None
-        W = _with_entries(W, np.arange(self.n_samples), np.arange(self.n_samples), self._loops)
-        self._held = SparseOperator(W) if sparse.issparse(W) else DenseOperator(W)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "operator"}
-
-    @cached_property
-    def operator(self) -> Operator:
-        """``K``: the matrix given, with its diagonal completed or removed."""
-        return self._placed(self._held)
-
-    @property
-    def given(self) -> Any:
-        """The matrix as it was given."""
-        every = np.arange(self.n_samples)
-        held = self._held.array if isinstance(self._held, SparseOperator) else self._held.toarray()
-        return _with_entries(held, every, every, -self._loops) * self._unit
-
-    def is_training_input(self, X: Any) -> bool:
-        """Whether `X` is the matrix of the training vertices: then equal rows are told apart by their order."""
-        return self._known is not None and self._known.is_the_matrix(X / self._unit)
-
-    def rows(self, X: Any) -> tuple[Any, FloatArray]:
-        """Rows of new vertices against the training vertices, (m, N)."""
-        if X.shape[0] and X.min() < 0:
-            raise ValueError(f"precomputed rows must be non-negative; the smallest entry is {X.min():.3g}.")
-        rows = X / self._unit
-        if self._known is not None:
-            i, j, share = self._known.match(rows)
-            rows = _with_entries(rows, i, j, share * self._loops[j])
-        # Each row in units of its largest entry, so that none is lost to underflow.
-        largest = row_maximum(rows).astype(np.float64)
-        unit = np.where(largest > 0, largest, 1.0)
-        rows = sparse.diags_array(1.0 / unit) @ rows if sparse.issparse(rows) else rows / unit[:, None]
-        return rows, np.log(unit)
-
-
-def _with_entries(rows: Any, i: IntArray, j: IntArray, values: FloatArray) -> Any:
-    """A copy of `rows` with `values` added at (i, j)."""
-    values = values.astype(rows.dtype)
-    if sparse.issparse(rows):
-        out = (rows + sparse.csr_array((values, (i, j)), shape=rows.shape)).tocsr()
-        out.eliminate_zeros()
-        return out
-    out = rows.copy()
-    np.add.at(out, (i, j), values)
-    return out

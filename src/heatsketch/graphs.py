@@ -12,7 +12,7 @@ from ._typing import FloatArray, IntArray
 from .chunks import chunks
 from .sketch import GaussianSketch
 
-__all__ = ["KnownRows", "adjacency", "check_affinity", "is_graph", "node_names", "row_maximum"]
+__all__ = ["KnownRows", "adjacency", "check_affinity", "divided", "is_graph", "node_names", "row_maximum"]
 
 # Entries of an affinity may differ from their mirror images by this fraction.
 SYMMETRY_TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
@@ -67,7 +67,7 @@ def _igraph_edges(graph: Any) -> tuple[IntArray, IntArray, FloatArray]:
         return *ends.T, np.ones(len(ends))
     # An edge that was given none has the weight None there.
     weights = (1.0 if weight is None else weight for weight in graph.es["weight"])
-    return *ends.T, _weights([(*pair, weight) for pair, weight in zip(ends.tolist(), weights, strict=True)])
+    return *ends.T, _weights([(a, b, weight) for (a, b), weight in zip(ends.tolist(), weights, strict=True)])
 
 
 def _weights(edges: list[tuple[Any, Any, Any]]) -> FloatArray:
@@ -196,6 +196,14 @@ class KnownRows:
 
     def _tolerance(self, rows: Any) -> float:
         return max(SYMMETRY_TOLERANCE[self._W.dtype], SYMMETRY_TOLERANCE[rows.dtype])
+
+
+def divided(W: Any, unit: Any) -> Any:
+    """``W / unit``, entry by entry: SciPy multiplies sparse arrays by 1 / unit, which may be beyond all numbers."""
+    with np.errstate(over="ignore", under="ignore"):
+        if not sparse.issparse(W):
+            return W / unit
+        return sparse.csr_array((W.data / unit, W.indices, W.indptr), shape=W.shape)
 
 
 def row_maximum(W: Any) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedAffinity
+from .affinity import Affinity, GaussianAffinity, NeighborAffinity
 from .bands.affinity import bandwidth_in_bands
 from .bands.heat import build_banded_affinity
 from .bands.inputs import is_collection, kernel_points
@@ -21,6 +21,7 @@ from .heat_operator import HeatKernel
 from .inputs import KernelOptions, check_distances, check_points
 from .neighborhoods import Neighborhoods
 from .normalize import normalize
+from .precomputed import PrecomputedAffinity
 from .radius import RadiusAffinity
 
 __all__ = ["build_affinity", "build_heat_kernel", "heat_kernel"]
