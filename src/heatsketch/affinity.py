@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ._typing import FloatArray, IntArray
-from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales, no_scale
+from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
 from .blocks import is_banded, rows_of
 from .chunks import CHUNK_ENTRIES, chunks
 from .devices import Device
@@ -231,7 +231,10 @@ class NeighborAffinity(GaussianAffinity):
         if isinstance(epsilon, str):
             local = neighborhoods.scales(self.scale_neighbor)
             if not local.all():
-                raise no_scale(local)
+                raise ValueError(
+                    f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those "
+                    "looked at, so they have no local scale; use another bandwidth rule, or leave repeated points out."
+                )
             self.epsilon = neighborhoods.at_points(local)
             self._scale = local**-0.5  # of the vertices, in the order of the index
         else:

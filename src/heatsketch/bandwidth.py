@@ -45,7 +45,6 @@ __all__ = [
     "kth_neighbor",
     "local_scales",
     "median_scale",
-    "no_scale",
     "slope_profile",
 ]
 
@@ -135,10 +134,7 @@ def bandwidth_by_rule(
     rule = "neighbor" if rule == "auto" else rule
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
-        scales = local_scales(X, X, metric=metric, n_neighbors=k, device=device)
-        if not scales.all():
-            raise no_distance(X.shape[0]) if not scales.any() else no_scale(scales)
-        return scales, rule
+        return local_scales(X, X, metric=metric, n_neighbors=k, device=device), rule
     if rule == "neighbor":
         some = X[sample(X.shape[0], SAMPLE)]
         scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR, device=device)
@@ -147,14 +143,6 @@ def bandwidth_by_rule(
         return median_scale(scales), rule
     D2 = _sampled_distances(X, metric)
     return (float(np.median(D2[D2 > 0])) if rule == "median" else _slopes(D2).epsilon), rule
-
-
-def no_scale(scales: FloatArray) -> ValueError:
-    """The error of points that have no local scale."""
-    return ValueError(
-        f"{np.count_nonzero(scales == 0)} points have no neighbour at a positive distance among those looked at, so "
-        "they have no local scale; use another bandwidth rule, or leave repeated points out."
-    )
 
 
 def median_scale(scales: FloatArray) -> float:

@@ -215,27 +215,17 @@ def check_out(out: Any, n_samples: int, n_components: int) -> None:
         )
 
 
-# How NumPy says that something is no number.
-_NO_NUMBER = ("could not convert string", "float() argument", "setting an array element with a sequence")
-
-
 @contextmanager
 def explained() -> Iterator[None]:
-    """Add the next step to NumPy's complaint about what is no number, or too large for one."""
+    """Add the next step to NumPy's complaint about words among the numbers."""
     try:
-        with np.errstate(over="ignore"):  # of wider types: infinity is refused in words
-            yield
-    except OverflowError as error:
-        raise ValueError(
-            f"{error}: X holds a number beyond the range of float64. Divide X by its largest entry, or leave it out."
-        ) from error
-    except (TypeError, ValueError) as error:
-        if not any(complaint in str(error) for complaint in _NO_NUMBER):
+        yield
+    except ValueError as error:
+        if "could not convert string" not in str(error):
             raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(
-            f"{str(error).rstrip('.')}. X must hold numbers: encode categories (for example with "
-            "sklearn.preprocessing.OneHotEncoder) or leave such columns out."
+        raise ValueError(
+            f"{error}. X must hold numbers: encode categories (for example with sklearn.preprocessing.OneHotEncoder) "
+            "or leave such columns out."
         ) from error
 
 
