@@ -61,6 +61,7 @@ ORDER = [
     "operators.device",
     "operators.composed",
     "operators",
+    "tables",
     "graphs",
     "files",
     "storage",

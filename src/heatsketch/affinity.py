@@ -182,13 +182,15 @@ class GaussianAffinity(Affinity):
             here = kth_neighbor(D2, self.scale_neighbor)
             epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
         dropped = D2 == 0 if self.zero_diagonal else np.zeros(D2.shape, dtype=bool)
-        log_scale = np.zeros(D2.shape[0])
-        if shift:
-            log_scale = -np.where(dropped, np.inf, D2 / epsilon).min(axis=1)
-            D2 = D2 + np.where(np.isfinite(log_scale), log_scale, 0.0)[:, None] * epsilon
+        lowest = np.zeros(D2.shape[0])
+        if shift:  # the exponents themselves: of the nearest point nothing is left, however far away it is
+            with np.errstate(over="ignore"):
+                D2, epsilon = D2 / epsilon, 1.0
+            lowest = np.where(dropped, np.inf, D2).min(axis=1)
+            D2 -= np.where(np.isfinite(lowest), lowest, 0.0)[:, None]
         K = gaussian_affinity(D2, epsilon, self.dtype)
         K[dropped] = 0.0
-        return K, log_scale
+        return K, -lowest
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""

@@ -129,6 +129,8 @@ def heat_kernel(
 def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
     """`heat_kernel` for input that has been checked; computed in `dtype`, by default that of X."""
     kernel, rule = build_affinity(X, options, dtype)
+    if isinstance(kernel, GaussianAffinity):
+        _check_digits(kernel)
     degrees = settled(double(kernel.operator @ kernel.operator.ones()))
     low, high = gathered(degrees.min(), degrees.max())
     if isinstance(kernel, GaussianAffinity):
@@ -193,6 +195,17 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     elif rule not in ("given", "self-tuning"):
         epsilon, _ = bandwidth_by_rule(X, rule, metric)
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
+
+
+def _check_digits(kernel: GaussianAffinity) -> None:
+    """Refuse a bandwidth so small that squared distances of its size are no normal numbers, and have lost digits."""
+    epsilon: Any = kernel.epsilon
+    least = float(gathered(epsilon.min()) if np.ndim(epsilon) else epsilon)
+    if least < np.finfo(np.float64).tiny:
+        raise ValueError(
+            f"bandwidth={least:.3g} is below {np.finfo(np.float64).tiny:.3g}, where squared distances lose their "
+            "digits; multiply X by a power of ten (and the bandwidth, if given, by its square)."
+        )
 
 
 def _check_reach(kernel: GaussianAffinity, low: float, high: float) -> None:
