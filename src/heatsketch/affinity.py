@@ -180,6 +180,7 @@ class GaussianAffinity(Affinity):
         epsilon: Any = self.epsilon
         if np.ndim(epsilon):
             here = kth_neighbor(D2, self.scale_neighbor)
+            _require_scales(here)
             epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
         dropped = D2 == 0 if self.zero_diagonal else np.zeros(D2.shape, dtype=bool)
         lowest = np.zeros(D2.shape[0])
@@ -210,6 +211,15 @@ class GaussianAffinity(Affinity):
         return self.operator.rows(X, epsilon, V)
 
 
+def _require_scales(local: FloatArray) -> None:
+    """Refuse points, old or new, whose local scale is zero."""
+    if not local.all():
+        raise ValueError(
+            f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those looked at, so "
+            "they have no local scale; use another bandwidth rule, or leave repeated points out."
+        )
+
+
 class NeighborAffinity(GaussianAffinity):
     """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others.
 
@@ -232,11 +242,7 @@ class NeighborAffinity(GaussianAffinity):
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
         if isinstance(epsilon, str):
             local = neighborhoods.scales(self.scale_neighbor)
-            if not local.all():
-                raise ValueError(
-                    f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those "
-                    "looked at, so they have no local scale; use another bandwidth rule, or leave repeated points out."
-                )
+            _require_scales(local)
             self.epsilon = neighborhoods.at_points(local)
             self._scale = local**-0.5  # of the vertices, in the order of the index
         else:
@@ -283,7 +289,9 @@ class NeighborAffinity(GaussianAffinity):
         m, counts = X.shape[0], np.diff(found.indptr)
         here = np.full(m, self._scale[0])
         if np.ndim(self.epsilon):
-            here = hoods.kth(*found.lists, self.scale_neighbor) ** -0.5
+            local = hoods.kth(*found.lists, self.scale_neighbor)
+            _require_scales(local)
+            here = local**-0.5
         row = np.repeat(np.arange(m), counts)
         exponent = found.squared * here[row] * self._scale[found.columns]
         if self.zero_diagonal:

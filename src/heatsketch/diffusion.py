@@ -21,7 +21,16 @@ from .progress import track
 from .ritz import extreme_ritz
 from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, refuse_negative
 
-__all__ = ["METHODS", "RELATIVE_ERROR", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
+__all__ = [
+    "METHODS",
+    "RELATIVE_ERROR",
+    "check_power",
+    "coefficients",
+    "diffuse",
+    "matrix_power",
+    "require_definite",
+    "require_range",
+]
 
 METHODS = ("auto", "steps", "chebyshev", "eigen")
 
@@ -100,6 +109,7 @@ def coefficients(
 def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> FloatArray:
     """``S^t`` as an array of shape (N, N), in float64."""
     check_power(power)
+    require_range(kernel, [power])
     S = deflated(kernel).toarray().astype(np.float64)
     if float(power).is_integer():
         S = np.linalg.matrix_power(S, int(power))
@@ -131,6 +141,7 @@ def _apply_powers(
     """S^e M for exponents e; with ``weight=1`` its error counts after one more product by S."""
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
+    require_range(kernel, exponents)
     given, M = M, settled(kernel.symmetric.asblock(M))
     rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
     mode = _trivial_part(kernel, M)
@@ -219,6 +230,20 @@ def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
     # A Ritz value lies within the spectrum: where it is negative, so is an eigenvalue.
     ritz = extreme_ritz(deflated(kernel), _DEFINITE, both=True)
     refuse_negative(ritz.low, rounding=_DEFINITE * ritz.size)
+
+
+def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
+    """Refuse powers beyond the range of numbers: heat kernels are of norm 1, but a matrix that was given need not be."""
+    if kernel.affinity is not None:
+        return
+    size = extreme_ritz(kernel.symmetric, 1e-3, both=True).size
+    largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0])
+    if size > 1.0 and max(powers) * np.log(size) > largest:
+        raise ValueError(
+            f"power={max(powers)} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
+            f"{kernel.dtype}; the eigenvalues of a heat kernel are at most 1: divide the matrix by its largest, or build "
+            "a heat kernel from data with heat_kernel(X, ...)."
+        )
 
 
 def _warn_inexact(error: float, wanted: float) -> None:
