@@ -25,9 +25,10 @@ def answer(call: Any) -> tuple[Any, str]:
         try:
             return call(), ""
         except (TypeError, ValueError) as error:
-            assert type(error) in (TypeError, ValueError), repr(error)  # LinAlgError is a ValueError
-            assert len(str(error)) > 40, str(error)
-            return None, str(error)
+            kind, refusal = type(error), str(error)
+    assert kind in (TypeError, ValueError), f"{kind}: {refusal}"  # LinAlgError is a ValueError
+    assert len(refusal) > 40, refusal
+    return None, refusal
 
 
 @st.composite

@@ -233,7 +233,7 @@ def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
 
 
 def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
-    """Refuse powers beyond the range of numbers: heat kernels are of norm 1, but a matrix that was given need not be."""
+    """Refuse powers beyond the range of numbers: heat kernels are of norm 1, a matrix that was given need not be."""
     if kernel.affinity is not None:
         return
     size = extreme_ritz(kernel.symmetric, 1e-3, both=True).size
@@ -241,8 +241,8 @@ def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
     if size > 1.0 and max(powers) * np.log(size) > largest:
         raise ValueError(
             f"power={max(powers)} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
-            f"{kernel.dtype}; the eigenvalues of a heat kernel are at most 1: divide the matrix by its largest, or build "
-            "a heat kernel from data with heat_kernel(X, ...)."
+            f"{kernel.dtype}; the eigenvalues of a heat kernel are at most 1: divide the matrix by its largest, or "
+            "build a heat kernel from data with heat_kernel(X, ...)."
         )
 
 

@@ -298,7 +298,7 @@ def as_heat_kernel(A: Any) -> HeatKernel:
         raise ValueError("a graph was given as kernel; pass heat_kernel(graph, affinity='precomputed').")
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_samples": 2}
     with explained():
-        A = check_array(table(A), input_name="A", estimator="a heat kernel", **options)
+        A = check_array(table(A), input_name="A", **options)
         if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
             raise ValueError(
                 f"A was given as a matrix of shape {A.shape}; it must be square and symmetric. Build a heat kernel "
@@ -306,7 +306,7 @@ def as_heat_kernel(A: Any) -> HeatKernel:
             )
     if A.shape[0] * float(abs(A).max()) > np.sqrt(np.finfo(A.dtype).max):
         raise ValueError(
-            f"A has entries of up to {abs(A).max():.3g}, whose products overflow; those of a heat kernel are about 1 at "
-            "most. Divide A by its largest eigenvalue, or build a heat kernel from data with heat_kernel(X, ...)."
+            f"A has entries of up to {abs(A).max():.3g}, whose products overflow; those of a heat kernel are about 1 "
+            "at most. Divide A by its largest eigenvalue, or build a heat kernel from data with heat_kernel(X, ...)."
         )
     return HeatKernel(SparseOperator(A) if sparse.issparse(A) else DenseOperator(A))
