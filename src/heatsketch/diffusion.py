@@ -42,6 +42,8 @@ _EIGEN_LIMIT = 3000
 # Products that finding the spectral interval costs, in the comparison of polynomial against plain steps.
 _INTERVAL_COST = 15
 _WIDEST_MARGIN = 0.01
+# Rounding of products that the interval must have room for.
+_ROUNDINGS = 4.0
 # Negative eigenvalues smaller than this fraction of the largest pass for rounding.
 _DEFINITE = 1e-6
 # Share of the largest nontrivial eigenvalue's power that may be lost in eigenvalues below rounding without a word.
@@ -203,8 +205,10 @@ def _real_powers(
     # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
     margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
     ritz = extreme_ritz(S, 0.1 * margin)
-    room = margin * ritz.size
-    if room == 0.0:
+    # With a trivial mode the kernel is of norm 1, and what is left of it is known up to the rounding of that.
+    rounding = kernel.rounding * (ritz.size if kernel.trivial is None else 1.0)
+    room = max(margin * ritz.size, _ROUNDINGS * rounding)
+    if ritz.size <= ROUNDING_ULPS * rounding:
         return [V - V for _ in exponents]
     # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
     low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
