@@ -44,6 +44,11 @@ def affinities(draw: Any, least: int = 2, most: int = 9, spread: float = 3.0) ->
     return W + np.triu(W, 1).T
 
 
+def in_units(W: Any, scale: float) -> Any:
+    """The same in another unit; in a large one so that the largest entry is just that."""
+    return W / (W.max() or 1.0) * scale if scale > 1 else W * scale
+
+
 def dense_form(draw: Any, W: Any) -> Any:
     kind = draw(st.sampled_from(["C", "F", "strided", "flipped", "read-only", "list", "object", "longdouble", "big"]))
     n = len(W)

@@ -20,6 +20,7 @@ from graph_cases import (
     formula,
     formula_distances,
     in_a_form,
+    in_units,
 )
 
 GIVEN = {"affinity": "precomputed"}
@@ -102,9 +103,8 @@ def test_neither_the_unit_nor_the_order_matters(W, normalization, scale, random)
     options = {**GIVEN, "normalization": normalization}
     A, refusal = answer(lambda: hs.heat_kernel(W, **options))
     order = np.array(random.sample(range(len(W)), len(W)))
-    unit = scale / W.max() if W.any() and scale > 1 else scale
     for form in (np.asarray, sparse.csr_array):
-        scaled = form((W * unit)[order][:, order])
+        scaled = form(in_units(W, scale)[order][:, order])
         B, other = answer(lambda X=scaled: hs.heat_kernel(X, **options))
         if A is None:
             assert B is None, refusal
@@ -191,7 +191,7 @@ def test_rows_of_any_size_are_placed_or_refused(W, scale, entry):
     model, _ = answer(lambda: hs.GaussianProcessEmbedding(2, power=2, random_state=0, **GIVEN).fit(W))
     if model is None or not W[0].any():
         return
-    X = W[:1] * (scale / W.max() if scale > 1 else scale)
+    X = in_units(W, scale)[:1]
     X[0, -1] = X[0, -1] if entry == 1.0 else entry
     for rows in (X, sparse.csr_array(X)):
         Z, refusal = answer(lambda rows=rows: model.transform(rows))
@@ -222,7 +222,7 @@ def distances(draw):
 def test_distances_of_any_unit_give_one_kernel(D, normalization, scale, rule):
     options = {"metric": "precomputed", "normalization": normalization, "bandwidth": rule}
     A, refusal = answer(lambda: hs.heat_kernel(D, **options))
-    X = np.asfortranarray(D * (scale / D.max() if D.any() and scale > 1 else scale))
+    X = np.asfortranarray(in_units(D, scale))
     before = X.copy()
     B, other = answer(lambda: hs.heat_kernel(X, **options))
     np.testing.assert_array_equal(X, before)

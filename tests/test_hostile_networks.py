@@ -119,7 +119,16 @@ def test_heavy_parallel_edges_and_loops_do_not_overflow(power):
         hs.heat_kernel(heavy, **GIVEN)
 
 
+def _faint_barbell():
+    graph = nx.barbell_graph(4, 0)
+    nx.set_edge_attributes(graph, 1.0, "weight")
+    graph[3][4]["weight"] = 1e-12
+    return graph
+
+
 SHAPES = {
+    "edge": nx.path_graph(2),
+    "faint barbell": _faint_barbell(),
     "star": nx.star_graph(7),
     "path": nx.path_graph(9),
     "clique": nx.complete_graph(6),
@@ -153,6 +162,22 @@ def test_shapes_have_the_distances_of_the_formulas(shape, normalization, power, 
     distances = hs.diffusion_distances
     for d in (distances(A, power), distances(A, power, form="spectrum"), distances(B, power, pairs)):
         np.testing.assert_allclose(squareform(d), exact, atol=room)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@cases(2)
+@given(st.sampled_from(NORMALIZATIONS), st.sampled_from([0.5, 1, 8, 8.5, 1e4]), st.sampled_from([1, 2]))
+def test_shapes_are_optimised_or_refused(shape, normalization, power, k):
+    W = nx.to_numpy_array(SHAPES[shape])
+    options = {"normalization": normalization, "power": power, "random_state": 0, **GIVEN}
+    model = hs.HeatSketch(k, n_rounds=4, n_steps=5, **options)
+    Y, refusal = answer(lambda: model.fit_transform(W))
+    if Y is None:
+        assert "nothing but the constant is left" in refusal
+        assert shape == "edge" or power > 1e3
+        return
+    assert np.isfinite(Y).all()
+    np.testing.assert_allclose(model.transform(W), Y, atol=1e-6 * abs(Y).max())
 
 
 @cases(20)

@@ -42,8 +42,8 @@ _EIGEN_LIMIT = 3000
 # Products that finding the spectral interval costs, in the comparison of polynomial against plain steps.
 _INTERVAL_COST = 15
 _WIDEST_MARGIN = 0.01
-# Rounding of products that the interval must have room for.
-_ROUNDINGS = 4.0
+# Share of what passes for rounding that the interval must have room for.
+_ROUNDINGS = 0.04
 # Negative eigenvalues smaller than this fraction of the largest pass for rounding.
 _DEFINITE = 1e-6
 # Share of the largest nontrivial eigenvalue's power that may be lost in eigenvalues below rounding without a word.
@@ -116,7 +116,7 @@ def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> F
     if float(power).is_integer():
         S = np.linalg.matrix_power(S, int(power))
     else:
-        values, vectors = _eigensystem(S, np.finfo(kernel.dtype).eps)
+        values, vectors = _eigensystem(S, np.finfo(kernel.dtype).eps, _noise(kernel))
         S = (vectors * _power(values, power)) @ vectors.T
     if trivial and kernel.trivial is not None:
         S += np.outer(kernel.trivial, kernel.trivial)
@@ -205,10 +205,9 @@ def _real_powers(
     # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
     margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
     ritz = extreme_ritz(S, 0.1 * margin)
-    # With a trivial mode the kernel is of norm 1, and what is left of it is known up to the rounding of that.
-    rounding = kernel.rounding * (ritz.size if kernel.trivial is None else 1.0)
-    room = max(margin * ritz.size, _ROUNDINGS * rounding)
-    if ritz.size <= ROUNDING_ULPS * rounding:
+    noise = _noise(kernel)
+    room = max(margin * ritz.size, _ROUNDINGS * noise)
+    if ritz.size <= noise:
         return [V - V for _ in exponents]
     # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
     low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
@@ -218,7 +217,7 @@ def _real_powers(
     interval = low, high
     series, error = ([], np.inf) if method == "eigen" else _chebyshev_series(interval, exponents, rtol, weight)
     if method == "eigen" or (method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT):
-        return _by_eigenvectors(S, V, exponents, weight)
+        return _by_eigenvectors(S, V, exponents, weight, noise)
     if error > rtol:
         _warn_inexact(error, rtol)
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
@@ -233,7 +232,12 @@ def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
         return
     # A Ritz value lies within the spectrum: where it is negative, so is an eigenvalue.
     ritz = extreme_ritz(deflated(kernel), _DEFINITE, both=True)
-    refuse_negative(ritz.low, rounding=_DEFINITE * ritz.size)
+    refuse_negative(ritz.low, rounding=max(_DEFINITE * ritz.size, _noise(kernel)))
+
+
+def _noise(kernel: HeatKernel) -> float:
+    """Size of eigenvalues that rounding makes up: a kernel with a trivial mode has norm 1, whatever is left without."""
+    return 0.0 if kernel.trivial is None else ROUNDING_ULPS * kernel.rounding
 
 
 def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
@@ -260,10 +264,12 @@ def _warn_inexact(error: float, wanted: float) -> None:
     )
 
 
-def _by_eigenvectors(S: Operator, V: FloatArray, exponents: Sequence[float], weight: int) -> list[FloatArray]:
+def _by_eigenvectors(
+    S: Operator, V: FloatArray, exponents: Sequence[float], weight: int, noise: float
+) -> list[FloatArray]:
     """Powers by diagonalising; what lies below rounding is left out, and said if it could matter."""
     epsilon = float(np.finfo(S.dtype).eps)
-    values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, whole=_whole(exponents))
+    values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, noise, whole=_whole(exponents))
     lost = (ROUNDING_ULPS * epsilon) ** (min(exponents) + weight)
     if (values == 0).sum() > 1 and lost > _LOST:
         _warn_inexact(lost, _LOST)
@@ -279,12 +285,16 @@ def _power(values: FloatArray, exponent: float) -> FloatArray:
     return np.where(nonzero, np.where(nonzero, values, 1.0) ** exponent, 0.0)
 
 
-def _eigensystem(S: FloatArray, epsilon: float, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; what is zero up to rounding is zero."""
+def _eigensystem(S: FloatArray, epsilon: float, noise: float, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; what is zero up to rounding is zero.
+
+    So are all, where none is larger than `noise`.
+    """
     values, vectors = np.linalg.eigh((S + S.T) / 2.0)
-    rounding = ROUNDING_ULPS * epsilon * float(np.abs(values).max())
+    largest = float(np.abs(values).max())
+    rounding = ROUNDING_ULPS * epsilon * largest if largest > noise else noise
     if not whole:
-        refuse_negative(float(values[0]), rounding=1e3 * rounding)
+        refuse_negative(float(values[0]), rounding=max(1e3 * rounding, noise))
         values = np.maximum(values, 0.0)
     return np.where(np.abs(values) > rounding, values, 0.0), vectors
 
