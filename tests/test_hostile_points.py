@@ -167,7 +167,9 @@ def test_another_unit_of_length_changes_nothing_or_is_refused(X, model, exponent
         bandwidth = options["bandwidth"]
     second, _ = attempt(lambda: kind(**{**options, "bandwidth": bandwidth}).fit(scaled))
     if first is not None and second is not None:
-        _agree(second.embedding_, first.embedding_, 1e-9)
+        _agree(second.kernel_.toarray(), first.kernel_.toarray(), 1e-9)
+        if kind is GP:  # eigenvectors of equal eigenvalues, and what is optimised, may follow the last digit
+            _agree(second.embedding_, first.embedding_, 1e-7)
 
 
 @cases(40)
