@@ -293,7 +293,8 @@ class NeighborAffinity(GaussianAffinity):
             _require_scales(local)
             here = local**-0.5
         row = np.repeat(np.arange(m), counts)
-        exponent = found.squared * here[row] * self._scale[found.columns]
+        with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+            exponent = found.squared * here[row] * self._scale[found.columns]
         if self.zero_diagonal:
             exponent[found.squared == 0] = np.inf
         lowest = np.full(m, np.inf)

@@ -29,6 +29,7 @@ __all__ = [
     "check_distances",
     "check_out",
     "check_points",
+    "explained",
     "from_user",
     "is_number",
     "n_rows",

@@ -15,9 +15,8 @@ from ..bands.tasks import Plan, current_client, everywhere, gathered, settled
 from ..blocks import is_banded, like
 from ..extras import optional
 from ..heat_operator import HeatKernel
-from ..inputs import KernelOptions
+from ..inputs import KernelOptions, explained
 from ..progress import shown
-from ..tables import explained
 
 
 class Bands:
