@@ -1,4 +1,4 @@
-"""Affinities: from data to the kernel matrix ``K`` as an operator, and to the kernel rows of new points."""
+"""Affinities of points: from data to the kernel matrix ``K`` as an operator, and to the kernel rows of new points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
 from .blocks import is_banded, rows_of
 from .chunks import CHUNK_ENTRIES, chunks
 from .devices import Device
-from .graphs import KnownRows, check_affinity, row_maximum
 from .kernels import Metric, gaussian_affinity, squared_distances
 from .neighborhoods import SMALL, Neighborhoods, distinct
 from .operators import (
@@ -29,7 +28,7 @@ from .operators import (
 from .sketch import sample
 from .threads import each, shares
 
-__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "PrecomputedAffinity", "zero_rounding"]
+__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "zero_rounding"]
 
 # Points whose scales are looked at on a cluster.
 _SOME = 1000
@@ -189,15 +188,18 @@ class GaussianAffinity(Affinity):
         epsilon: Any = self.epsilon
         if np.ndim(epsilon):
             here = kth_neighbor(D2, self.scale_neighbor)
+            _require_scales(here)
             epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
         dropped = D2 == 0 if self.zero_diagonal else np.zeros(D2.shape, dtype=bool)
-        log_scale = np.zeros(D2.shape[0])
-        if shift:
-            log_scale = -np.where(dropped, np.inf, D2 / epsilon).min(axis=1)
-            D2 = D2 + np.where(np.isfinite(log_scale), log_scale, 0.0)[:, None] * epsilon
+        lowest = np.zeros(D2.shape[0])
+        if shift:  # the exponents themselves: of the nearest point nothing is left, however far away it is
+            with np.errstate(over="ignore"):
+                D2, epsilon = D2 / epsilon, 1.0
+            lowest = np.where(dropped, np.inf, D2).min(axis=1)
+            D2 -= np.where(np.isfinite(lowest), lowest, 0.0)[:, None]
         K = gaussian_affinity(D2, epsilon, self.dtype)
         K[dropped] = 0.0
-        return K, log_scale
+        return K, -lowest
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
@@ -215,6 +217,15 @@ class GaussianAffinity(Affinity):
         if np.ndim(epsilon):
             epsilon = local_scales(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor, device=self.device)
         return self.operator.rows(X, epsilon, V)
+
+
+def _require_scales(local: FloatArray) -> None:
+    """Refuse points, old or new, whose local scale is zero."""
+    if not local.all():
+        raise ValueError(
+            f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those looked at, so "
+            "they have no local scale; use another bandwidth rule, or leave repeated points out."
+        )
 
 
 class NeighborAffinity(GaussianAffinity):
@@ -239,11 +250,7 @@ class NeighborAffinity(GaussianAffinity):
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
         if isinstance(epsilon, str):
             local = neighborhoods.scales(self.scale_neighbor)
-            if not local.all():
-                raise ValueError(
-                    f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those "
-                    "looked at, so they have no local scale; use another bandwidth rule, or leave repeated points out."
-                )
+            _require_scales(local)
             self.epsilon = neighborhoods.at_points(local)
             self._scale = local**-0.5  # of the vertices, in the order of the index
         else:
@@ -290,9 +297,12 @@ class NeighborAffinity(GaussianAffinity):
         m, counts = X.shape[0], np.diff(found.indptr)
         here = np.full(m, self._scale[0])
         if np.ndim(self.epsilon):
-            here = hoods.kth(*found.lists, self.scale_neighbor) ** -0.5
+            local = hoods.kth(*found.lists, self.scale_neighbor)
+            _require_scales(local)
+            here = local**-0.5
         row = np.repeat(np.arange(m), counts)
-        exponent = found.squared * here[row] * self._scale[found.columns]
+        with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+            exponent = found.squared * here[row] * self._scale[found.columns]
         if self.zero_diagonal:
             exponent[found.squared == 0] = np.inf
         lowest = np.full(m, np.inf)
@@ -309,89 +319,3 @@ class NeighborAffinity(GaussianAffinity):
 
     def _shape(self, m: int) -> tuple[int, int]:
         return m, self.neighborhoods.n_vertices
-
-
-class PrecomputedAffinity(Affinity):
-    """A kernel given as a matrix: dense, sparse, or the adjacency of a graph.
-
-    Parameters
-    ----------
-    W : ndarray or csr_array of shape (N, N), non-negative and symmetric up to rounding
-    diagonal : {"auto", "keep", "zero"}
-        "auto" gives each vertex that has no self-loop one as heavy as its other edges together, so that half of its
-        heat stays (the lazy walk): the kernel is then a heat kernel, with no oscillation on bipartite graphs, and has
-        a bistochastic scaling. An isolated vertex gets a self-loop of 1. "zero" removes the diagonal.
-
-    Notes
-    -----
-    Where self-loops were added or removed, the rows of new points need the same, and for that one must know whether a
-    row belongs to a training vertex: it does if it equals that vertex's row up to rounding. Vertices with equal rows
-    (the leaves of a star) cannot be told apart by them: such a row by itself is placed at the mean of these vertices,
-    and only the whole training matrix, given again, tells them apart by their order.
-    """
-
-    def __init__(self, W: Any, *, diagonal: str = "auto", dtype: Any = None, device: Device | None = None) -> None:
-        W = check_affinity(W)
-        self.device = device
-        W = W if dtype is None else W.astype(dtype)
-        # In units of about its largest entry, a power of two so that nothing is rounded; the heat kernel is the same.
-        self._unit = W.dtype.type(2.0 ** np.floor(np.log2(W.max()))) if W.max() > 0 else W.dtype.type(1)
-        W = W / self._unit
-        self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
-        self.row_entries = 1 + 8 * W.nnz // W.shape[0] if sparse.issparse(W) else W.shape[0]
-        self.description = "the given affinity"
-        own = np.asarray(W.diagonal(), dtype=np.float64)
-        degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
-        self._loops = np.zeros(self.n_samples)  # what is added to the diagonal
-        if diagonal == "zero":
-            self._loops = -own
-        elif diagonal == "auto":
-            self._loops = np.where(own == 0, np.where(degrees > 0, degrees, 1.0), 0.0)
-        self._known = KnownRows(W) if self._loops.any() else None
-        W = _with_entries(W, np.arange(self.n_samples), np.arange(self.n_samples), self._loops)
-        self._held = SparseOperator(W) if sparse.issparse(W) else DenseOperator(W)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "operator"}
-
-    @cached_property
-    def operator(self) -> Operator:
-        """``K``: the matrix given, with its diagonal completed or removed."""
-        return self._placed(self._held)
-
-    @property
-    def given(self) -> Any:
-        """The matrix as it was given."""
-        every = np.arange(self.n_samples)
-        held = self._held.array if isinstance(self._held, SparseOperator) else self._held.toarray()
-        return _with_entries(held, every, every, -self._loops) * self._unit
-
-    def is_training_input(self, X: Any) -> bool:
-        """Whether `X` is the matrix of the training vertices: then equal rows are told apart by their order."""
-        return self._known is not None and self._known.is_the_matrix(X / self._unit)
-
-    def rows(self, X: Any) -> tuple[Any, FloatArray]:
-        """Rows of new vertices against the training vertices, (m, N)."""
-        if X.shape[0] and X.min() < 0:
-            raise ValueError(f"precomputed rows must be non-negative; the smallest entry is {X.min():.3g}.")
-        rows = X / self._unit
-        if self._known is not None:
-            i, j, share = self._known.match(rows)
-            rows = _with_entries(rows, i, j, share * self._loops[j])
-        # Each row in units of its largest entry, so that none is lost to underflow.
-        largest = row_maximum(rows).astype(np.float64)
-        unit = np.where(largest > 0, largest, 1.0)
-        rows = sparse.diags_array(1.0 / unit) @ rows if sparse.issparse(rows) else rows / unit[:, None]
-        return rows, np.log(unit)
-
-
-def _with_entries(rows: Any, i: IntArray, j: IntArray, values: FloatArray) -> Any:
-    """A copy of `rows` with `values` added at (i, j)."""
-    values = values.astype(rows.dtype)
-    if sparse.issparse(rows):
-        out = (rows + sparse.csr_array((values, (i, j)), shape=rows.shape)).tocsr()
-        out.eliminate_zeros()
-        return out
-    out = rows.copy()
-    np.add.at(out, (i, j), values)
-    return out

@@ -33,6 +33,7 @@ from .devices import Device
 from .kernels import Metric, no_distance, squared_distances
 from .neighbors import index_kind, make_index
 from .sketch import sample
+from .tables import explained, table
 from .threads import quiet_blas
 
 __all__ = [
@@ -121,7 +122,16 @@ def estimate_bandwidth(
         )
     if n_neighbors is not None and (int(n_neighbors) != n_neighbors or n_neighbors < 1):
         raise ValueError(f"n_neighbors={n_neighbors!r} was given; it must be a positive integer.")
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+    X = table(X)
+    with explained():
+        X = check_array(
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2,
+            estimator="estimate_bandwidth",
+            input_name="X",
+        )
     measured = Metric(metric, metric_params or {})
     if measured.precomputed and X.shape[0] != X.shape[1]:
         raise ValueError(f"X has shape {X.shape}; precomputed distances must be square.")
@@ -136,7 +146,10 @@ def bandwidth_by_rule(
     rule = "neighbor" if rule == "auto" else rule
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
-        return local_scales(X, X, metric=metric, n_neighbors=k, device=device), rule
+        scales = local_scales(X, X, metric=metric, n_neighbors=k, device=device)
+        if not scales.all():
+            raise no_distance(X.shape[0])
+        return scales, rule
     if rule == "neighbor":
         some = X[sample(X.shape[0], SAMPLE)]
         scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR, device=device)
@@ -241,7 +254,7 @@ def _slopes(D2: FloatArray) -> SlopeProfile:
     counts, edges = np.histogram(logs, bins=_HISTOGRAM_BINS, range=(low - 1e-9, high + 1e-9))
     centres = 0.5 * (edges[1:] + edges[:-1])
     coincident = D2.size - len(logs)
-    trials = np.linspace(low - 2.0, high + 2.0, 400)
+    trials = np.linspace(max(low - 2.0, np.log(np.finfo(np.float64).tiny)), high + 2.0, 400)
     # D2 / epsilon [trials, bins]; beyond e^20 the kernel is zero anyway
     ratio = np.exp(np.minimum(centres[None, :] - trials[:, None], 20.0))
     weights = counts * np.exp(-ratio)

@@ -20,7 +20,16 @@ from .ritz import extreme_ritz
 from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, refuse_negative, warn_inexact, warn_lost
 from .threads import product, quiet_blas
 
-__all__ = ["METHODS", "RELATIVE_ERROR", "check_power", "coefficients", "diffuse", "matrix_power", "require_definite"]
+__all__ = [
+    "METHODS",
+    "RELATIVE_ERROR",
+    "check_power",
+    "coefficients",
+    "diffuse",
+    "matrix_power",
+    "require_definite",
+    "require_range",
+]
 
 METHODS = ("auto", "steps", "chebyshev", "eigen")
 
@@ -32,6 +41,8 @@ _EIGEN_LIMIT = 3000
 # Products that finding the spectral interval costs, in the comparison of polynomial against plain steps.
 _INTERVAL_COST = 15
 _WIDEST_MARGIN = 0.01
+# Share of what passes for rounding that the interval must have room for.
+_ROUNDINGS = 0.04
 # Units in the last place of an eigenvalue that its power may be off by, times the power.
 _POWER_ULPS = 4.0
 # Loss of accuracy from an interval that is too wide that goes without saying; logarithm of what is no number.
@@ -102,12 +113,13 @@ def coefficients(
 def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> FloatArray:
     """``S^t`` as an array of shape (N, N), in float64."""
     check_power(power)
+    require_range(kernel, [power])
     S: FloatArray = deflated(kernel).toarray().astype(np.float64)
     if float(power).is_integer():
         S = _whole_power(S, int(power))
     else:
         epsilon = float(np.finfo(kernel.dtype).eps)
-        values, vectors = _eigensystem(S, epsilon)
+        values, vectors = _eigensystem(S, epsilon, _noise(kernel))
         warn_lost((values == 0).sum() > (kernel.trivial is not None), ROUNDING_ULPS * epsilon, power)
         S = product(vectors * _power(values, power), vectors.T)
     if trivial and kernel.trivial is not None:
@@ -147,6 +159,7 @@ def _apply_powers(
     """S^e M for exponents e; with ``weight=1`` its error counts after one more product by S."""
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
+    require_range(kernel, exponents)
     given, M = M, settled(kernel.symmetric.asblock(M))
     rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
     mode = _trivial_part(kernel, M)
@@ -206,7 +219,8 @@ def _real_powers(
     """Real powers of the deflated kernel, by a polynomial or by diagonalising."""
     S = deflated(kernel)
     interval, size = _spectral_interval(kernel, exponents, rtol)
-    if size == 0.0:
+    noise = _noise(kernel)
+    if size <= noise:
         return [V - V for _ in exponents]
     low, high = interval
     # An interval that reaches beyond the spectrum takes x^t for larger than it is: what counts is the error relative
@@ -220,7 +234,7 @@ def _real_powers(
     series, error = ([], np.inf) if method == "eigen" else _chebyshev_series(interval, exponents, wanted, weight)
     error = error if loss <= _SMALL_LOSS else loss * max(error, rounding)
     if method == "eigen" or (method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT):
-        return _by_eigenvectors(S, V, exponents, weight)
+        return _by_eigenvectors(S, V, exponents, weight, noise)
     if error > rtol:
         warn_inexact(error, rtol)
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
@@ -238,7 +252,7 @@ def _spectral_interval(
     margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
     # Steps that the polynomial takes tell the ends of the spectrum to about as much as it needs.
     ritz = extreme_ritz(deflated(kernel), 0.1 * margin, most_steps=_degree(most, rtol))
-    room = margin * ritz.size
+    room = max(margin * ritz.size, _ROUNDINGS * _noise(kernel))
     # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
     low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
     if kernel.trivial is not None and kernel.scaling is not None:
@@ -263,13 +277,34 @@ def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
         return
     # A Ritz value lies within the spectrum: where it is negative, so is an eigenvalue.
     ritz = extreme_ritz(deflated(kernel), _DEFINITE, both=True)
-    refuse_negative(ritz.low, rounding=_DEFINITE * ritz.size)
+    refuse_negative(ritz.low, rounding=max(_DEFINITE * ritz.size, _noise(kernel)))
 
 
-def _by_eigenvectors(S: Operator, V: FloatArray, exponents: Sequence[float], weight: int) -> list[FloatArray]:
+def _noise(kernel: HeatKernel) -> float:
+    """Size of eigenvalues that rounding makes up: a kernel with a trivial mode has norm 1, whatever is left without."""
+    return 0.0 if kernel.trivial is None else ROUNDING_ULPS * kernel.rounding
+
+
+def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
+    """Refuse powers beyond the range of numbers: heat kernels are of norm 1, a matrix that was given need not be."""
+    if kernel.affinity is not None:
+        return
+    size = extreme_ritz(kernel.symmetric, 1e-3, both=True).size
+    largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0])
+    if size > 1.0 and max(powers) * np.log(size) > largest:
+        raise ValueError(
+            f"power={max(powers)} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
+            f"{kernel.dtype}; the eigenvalues of a heat kernel are at most 1: divide the matrix by its largest, or "
+            "build a heat kernel from data with heat_kernel(X, ...)."
+        )
+
+
+def _by_eigenvectors(
+    S: Operator, V: FloatArray, exponents: Sequence[float], weight: int, noise: float
+) -> list[FloatArray]:
     """Powers by diagonalising; what lies below rounding is left out, and said if it could matter."""
     epsilon = float(np.finfo(S.dtype).eps)
-    values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, whole=_whole(exponents))
+    values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, noise, whole=_whole(exponents))
     warn_lost((values == 0).sum() > 1, ROUNDING_ULPS * epsilon, min(exponents) + weight)
     given, V = V, as_numpy(V)
     projected = vectors.T @ V
@@ -283,12 +318,16 @@ def _power(values: FloatArray, exponent: float) -> FloatArray:
     return np.where(nonzero, np.where(nonzero, values, 1.0) ** exponent, 0.0)
 
 
-def _eigensystem(S: FloatArray, epsilon: float, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; what is zero up to rounding is zero."""
+def _eigensystem(S: FloatArray, epsilon: float, noise: float, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; what is zero up to rounding is zero.
+
+    So are all, where none is larger than `noise`.
+    """
     values, vectors = np.linalg.eigh((S + S.T) / 2.0)
-    rounding = ROUNDING_ULPS * epsilon * float(np.abs(values).max())
+    largest = float(np.abs(values).max())
+    rounding = ROUNDING_ULPS * epsilon * largest if largest > noise else noise
     if not whole:
-        refuse_negative(float(values[0]), rounding=1e3 * rounding)
+        refuse_negative(float(values[0]), rounding=max(1e3 * rounding, noise))
         values = np.maximum(values, 0.0)
     return np.where(np.abs(values) > rounding, values, 0.0), vectors
 

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from ._typing import FloatArray, IntArray
 from .bands.columns import column_distances
 from .blocks import as_numpy
-from .diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite
+from .diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite, require_range
 from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count, is_number
 from .kernels import magnitude, row_distances, squared_distances
@@ -84,6 +84,7 @@ def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None, *,
     n = kernel.shape[0]
     if form not in ("rows", "spectrum", "covariance"):
         raise ValueError(f"form={form!r} is not known; use 'rows', 'spectrum' or 'covariance'.")
+    require_range(kernel, [power])
     require_definite(kernel, [power])
     if pairs is not None:
         pairs = check_pairs(pairs, n)

@@ -12,7 +12,7 @@ from ._typing import FloatArray, IntArray
 from .chunks import chunks
 from .sketch import GaussianSketch
 
-__all__ = ["KnownRows", "adjacency", "check_affinity", "is_graph", "node_names", "row_maximum"]
+__all__ = ["KnownRows", "adjacency", "check_affinity", "divided", "is_graph", "node_names", "row_maximum"]
 
 # Entries of an affinity may differ from their mirror images by this fraction.
 SYMMETRY_TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
@@ -38,26 +38,57 @@ def adjacency(graph: Any) -> sparse.csr_array:
 
     The edge attribute ``weight`` is used where present, 1 elsewhere; parallel edges add up.
     """
-    if _library(graph) == "networkx":
-        if graph.number_of_nodes() == 0:
-            return sparse.csr_array((0, 0))
-        if graph.is_directed():
-            raise _directed("networkx DiGraph", "graph.to_undirected()")
-        import networkx  # noqa: PLC0415
-
-        return sparse.csr_array(networkx.to_scipy_sparse_array(graph, dtype=np.float64, format="csr"))
+    networkx = _library(graph) == "networkx"
     if graph.is_directed():
+        if networkx:
+            raise _directed("networkx DiGraph", "graph.to_undirected()")
         raise _directed("directed igraph Graph", "graph.as_undirected()")
-    n = graph.vcount()
+    i, j, weights = (_networkx_edges if networkx else _igraph_edges)(graph)
+    n = len(node_names(graph))
+    upper = sparse.csr_array((weights, (np.minimum(i, j), np.maximum(i, j))), shape=(n, n))
+    if not np.isfinite(upper.data).all():
+        raise ValueError(
+            f"parallel edges have weights up to {weights.max():.3g}, which add up to more than the largest number; "
+            "divide all weights by it, which leaves the heat kernel as it is."
+        )
+    return sparse.csr_array(upper + sparse.triu(upper, 1).T)
+
+
+def _networkx_edges(graph: Any) -> tuple[IntArray, IntArray, FloatArray]:
+    number = {node: row for row, node in enumerate(graph)}
+    edges = list(graph.edges(data="weight", default=1.0))
+    ends = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
+    return *ends.T, _weights(edges)
+
+
+def _igraph_edges(graph: Any) -> tuple[IntArray, IntArray, FloatArray]:
     ends = np.asarray(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
-    weights = np.ones(len(ends))
-    if "weight" in graph.es.attributes():
-        weights = np.array([1.0 if w is None else w for w in graph.es["weight"]], dtype=np.float64)
-    loops = ends[:, 0] == ends[:, 1]
-    i = np.concatenate([ends[:, 0], ends[~loops, 1]])
-    j = np.concatenate([ends[:, 1], ends[~loops, 0]])
-    w = np.concatenate([weights, weights[~loops]])
-    return sparse.csr_array((w, (i, j)), shape=(n, n))
+    if "weight" not in graph.es.attributes():
+        return *ends.T, np.ones(len(ends))
+    # An edge that was given none has the weight None there.
+    weights = (1.0 if weight is None else weight for weight in graph.es["weight"])
+    return *ends.T, _weights([(a, b, weight) for (a, b), weight in zip(ends.tolist(), weights, strict=True)])
+
+
+def _weights(edges: list[tuple[Any, Any, Any]]) -> FloatArray:
+    """Weights of edges (from, to, weight) as numbers; those that cannot be weights are refused."""
+    weights = np.fromiter((_number(weight) for _, _, weight in edges), np.float64, len(edges))
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        a, b, weight = edges[bad[0]]
+        raise ValueError(
+            f"the edge from {a!r:.60} to {b!r:.60} has the weight {weight!r:.60}; weights must be finite numbers that "
+            "are not negative. Mend it, or leave the edge out; an edge without the attribute counts as 1."
+        )
+    return weights
+
+
+def _number(value: Any) -> float:
+    """A weight as a number, NaN where it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
 
 
 def node_names(graph: Any) -> list[Any]:
@@ -165,6 +196,14 @@ class KnownRows:
 
     def _tolerance(self, rows: Any) -> float:
         return max(SYMMETRY_TOLERANCE[self._W.dtype], SYMMETRY_TOLERANCE[rows.dtype])
+
+
+def divided(W: Any, unit: Any) -> Any:
+    """``W / unit``, entry by entry: SciPy multiplies sparse arrays by 1 / unit, which may be beyond all numbers."""
+    with np.errstate(over="ignore", under="ignore"):
+        if not sparse.issparse(W):
+            return W / unit
+        return sparse.csr_array((W.data / unit, W.indices, W.indptr), shape=W.shape)
 
 
 def row_maximum(W: Any) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .affinity import Affinity, GaussianAffinity, NeighborAffinity, PrecomputedAffinity
+from .affinity import Affinity, GaussianAffinity, NeighborAffinity
 from .bands.affinity import bandwidth_in_bands
 from .bands.heat import build_banded_affinity
 from .bands.inputs import is_collection, kernel_points
@@ -21,6 +21,7 @@ from .heat_operator import HeatKernel
 from .inputs import KernelOptions, check_distances, check_points
 from .neighborhoods import Neighborhoods
 from .normalize import normalize
+from .precomputed import PrecomputedAffinity
 from .radius import RadiusAffinity
 from .threads import quiet_blas
 
@@ -130,6 +131,8 @@ def heat_kernel(
 def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
     """`heat_kernel` for input that has been checked; computed in `dtype`, by default that of X."""
     kernel, rule = build_affinity(X, options, dtype)
+    if isinstance(kernel, GaussianAffinity):
+        _check_digits(kernel)
     degrees = settled(double(kernel.operator @ kernel.operator.ones()))
     low, high = gathered(degrees.min(), degrees.max())
     if isinstance(kernel, GaussianAffinity):
@@ -194,6 +197,17 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     elif rule not in ("given", "self-tuning"):
         epsilon, _ = bandwidth_by_rule(X, rule, metric)
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
+
+
+def _check_digits(kernel: GaussianAffinity) -> None:
+    """Refuse a bandwidth so small that squared distances of its size are no normal numbers, and have lost digits."""
+    epsilon: Any = kernel.epsilon
+    least = float(gathered(epsilon.min()) if np.ndim(epsilon) else epsilon)
+    if least < np.finfo(np.float64).tiny:
+        raise ValueError(
+            f"bandwidth={least:.3g} is below {np.finfo(np.float64).tiny:.3g}, where squared distances lose their "
+            "digits; multiply X by a power of ten (and the bandwidth, if given, by its square)."
+        )
 
 
 def _check_reach(kernel: GaussianAffinity, low: float, high: float) -> None:

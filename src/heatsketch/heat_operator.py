@@ -17,10 +17,12 @@ from .bandwidth import bandwidth_by_rule
 from .blocks import as_numpy, like
 from .chunks import chunks
 from .devices import Device, is_tensor, on_device
+from .graphs import is_graph
 from .normalize import Scaling
 from .operators import DenseOperator, Operator, ScaledOperator, SparseOperator
 from .progress import track
 from .sketch import Sketch
+from .tables import explained, table
 
 __all__ = ["HeatKernel", "as_heat_kernel", "refuse_alone"]
 
@@ -292,10 +294,19 @@ def as_heat_kernel(A: Any) -> HeatKernel:
         raise ValueError(
             f"{type(A).__name__} was given as kernel; pass the kernel of the fitted estimator, its kernel_."
         )
-    A = check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="A", ensure_min_samples=2)
-    if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
+    if is_graph(A):
+        raise ValueError("a graph was given as kernel; pass heat_kernel(graph, affinity='precomputed').")
+    options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_samples": 2}
+    with explained():
+        A = check_array(table(A), input_name="A", **options)
+        if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
+            raise ValueError(
+                f"A was given as a matrix of shape {A.shape}; it must be square and symmetric. Build a heat kernel "
+                "from data with heat_kernel(X, ...)."
+            )
+    if A.shape[0] * float(abs(A).max()) > np.sqrt(np.finfo(A.dtype).max):
         raise ValueError(
-            f"A was given as a matrix of shape {A.shape}; it must be square and symmetric. Build a heat kernel from "
-            "data with heat_kernel(X, ...)."
+            f"A has entries of up to {abs(A).max():.3g}, whose products overflow; those of a heat kernel are about 1 "
+            "at most. Divide A by its largest eigenvalue, or build a heat kernel from data with heat_kernel(X, ...)."
         )
     return HeatKernel(SparseOperator(A) if sparse.issparse(A) else DenseOperator(A))

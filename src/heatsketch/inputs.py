@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -17,12 +16,12 @@ from sklearn.utils import check_array
 from ._typing import FloatArray
 from .affinity import APART, ROUNDING
 from .bandwidth import BANDWIDTH_RULES
-from .blocks import as_numpy
-from .devices import DEVICES, is_tensor
+from .devices import DEVICES
 from .graphs import adjacency, check_affinity, is_graph, node_names
 from .kernels import Metric
 from .normalize import NORMALIZATIONS
 from .operators.device import PRECISIONS
+from .tables import explained, refuse_no_table, table
 
 __all__ = [
     "KernelOptions",
@@ -144,12 +143,19 @@ def check_points(X: Any, options: KernelOptions) -> Any:
     """Validate the input of a kernel: points, distances, affinities or a graph."""
     X = from_user(X, options)
     with explained():
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = check_array(
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2,
+            estimator="heat_kernel",
+            input_name="X",
+        )
     return tidy(X, options.metric)
 
 
 def from_user(X: Any, options: KernelOptions) -> Any:
-    """Bring input into a form that scikit-learn validates: graphs as matrices, and no columns of words."""
+    """Bring input into a form that scikit-learn validates: graphs as matrices, others as tables of numbers."""
     if hasattr(X, "__dask_graph__") and type(X).__module__.startswith("dask"):
         raise TypeError(
             f"{type(X).__name__} of Dask was given where data in memory are needed; give X.compute(), or its shape. "
@@ -164,26 +170,7 @@ def from_user(X: Any, options: KernelOptions) -> Any:
             f"a vector of length {len(X)} was given as precomputed matrix. Reshape your data: condensed distances "
             "become square with scipy.spatial.distance.squareform."
         )
-    if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
-        raise ValueError(f"X has dtype {X.dtype}; turn dates into numbers in a unit of your choice first.")
-    columns = _columns_without_numbers(X)
-    if columns:
-        raise ValueError(
-            f"columns {columns} of X are not numeric; encode categories (for example with "
-            "sklearn.preprocessing.OneHotEncoder) or leave these columns out."
-        )
-    return _from_tensor(X) if is_tensor(X) else X
-
-
-def _from_tensor(X: Any) -> Any:
-    """A tensor as an array that holds what it holds."""
-    if X.layout != sys.modules["torch"].strided:
-        raise ValueError(
-            f"X is a tensor of layout {X.layout}; give a dense one, or a sparse matrix of SciPy, which "
-            "scipy.sparse.csr_array makes of its parts."
-        )
-    X = X.detach().resolve_neg()
-    return as_numpy(X.float() if X.dtype == sys.modules["torch"].bfloat16 else X)
+    return table(X)
 
 
 def sample_names(X: Any) -> Any:
@@ -204,6 +191,7 @@ def n_rows(X: Any) -> int:
     """Number of samples of input that has not been checked."""
     if is_graph(X):
         return len(node_names(X))
+    refuse_no_table(X)
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
@@ -216,36 +204,6 @@ def check_out(out: Any, n_samples: int, n_components: int) -> None:
             f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
             f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
         )
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Add the next step to NumPy's complaint about words among the numbers."""
-    try:
-        yield
-    except ValueError as error:
-        if "could not convert string" not in str(error):
-            raise
-        raise ValueError(
-            f"{error}. X must hold numbers: encode categories (for example with sklearn.preprocessing.OneHotEncoder) "
-            "or leave such columns out."
-        ) from error
-
-
-def _columns_without_numbers(X: Any) -> list[Any]:
-    """Names of the columns of a pandas or polars frame that hold words, dates or categories."""
-    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
-    if polars is not None and isinstance(X, polars.DataFrame):
-        return [name for name, kind in X.schema.items() if not (kind.is_numeric() or kind == polars.Boolean)]
-    if pandas is not None and isinstance(X, pandas.DataFrame):
-        return [name for name, column in X.items() if not _holds_numbers(column, pandas)]
-    return []
-
-
-def _holds_numbers(column: Any, pandas: Any) -> bool:
-    if column.dtype == object:
-        return all(isinstance(value, Real) for value in column)
-    return bool(pandas.api.types.is_numeric_dtype(column.dtype))
 
 
 def tidy(X: Any, metric: str | Callable[..., float]) -> Any:

@@ -47,6 +47,8 @@ _ANGULAR_ROUNDING = 1e-13
 _MOSTLY_CLOSE = 0.2
 # Inner products are trusted while their rounding moves exponents of the kernel by no more than this.
 EXPONENT_ERROR = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
+# Beyond this, sums of two squared distances, and bandwidths that are tried beyond the largest, may overflow.
+_LARGEST_SQUARE = float(np.finfo(np.float64).max) / 16.0
 _METRICS_OF_THE_SAMPLE = frozenset({"seuclidean", "mahalanobis"})
 
 
@@ -95,12 +97,12 @@ def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean")
         metric = Metric(metric)
     with np.errstate(over="ignore", invalid="ignore"):
         D2 = _squared_distances(X, X if Y is None else Y, metric)
-    if np.isnan(D2).any():
+    if np.isnan(D2).any() and not metric.euclidean:  # whose only way to it is the difference of infinities
         raise ValueError(
             f"metric={metric.name!r} is not defined between some of the points (it gives NaN there, as the correlation "
             "with a constant row is none); leave such rows out, or use another metric."
         )
-    if not np.isfinite(D2).all():
+    if not (D2 <= _LARGEST_SQUARE).all():
         raise _overflow()
     return D2
 
@@ -110,7 +112,8 @@ def central_point(Y: FloatArray) -> FloatArray:
 
     It is the median of a few rows, not the mean, which one outlier moves so far that all others lose their digits.
     """
-    return np.asarray(np.median(Y[:: max(1, len(Y) // CENTRE_ROWS)], axis=0), dtype=np.float64)
+    some = 0.5 * Y[:: max(1, len(Y) // CENTRE_ROWS)]  # of halves: the mean of two of them is a number
+    return 2.0 * np.asarray(np.median(some, axis=0), dtype=np.float64)
 
 
 def products_in(spread: float, dtype: np.dtype[Any]) -> Any:

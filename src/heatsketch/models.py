@@ -28,7 +28,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
-from .affinity import GaussianAffinity, PrecomputedAffinity
+from .affinity import GaussianAffinity
 from .blocks import as_numpy, gathered
 from .devices import find_device
 from .distortion import Distortion
@@ -38,6 +38,7 @@ from .heat_operator import HeatKernel
 from .inputs import KernelOptions
 from .normalize import Scaling
 from .optimize import Round
+from .precomputed import PrecomputedAffinity
 from .sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from .storage import read_document, write_document
 from .tuning import ChosenPower

@@ -177,7 +177,8 @@ class Neighborhoods:
                 break
             wanted = min(most, 2 * wanted)
         self.ids, self.squared = ids, squared
-        if not self.radii.any():
+        apart = self.radii[self.radii > 0]
+        if not len(apart) or apart.min() < np.finfo(np.float64).tiny:
             raise no_distance(n)
 
     def kth(self, ids: IntArray, squared: FloatArray, k: int) -> FloatArray:

@@ -47,6 +47,8 @@ __all__ = ["NORMALIZATIONS", "Scaling", "ScalingOptions", "normalize", "sinkhorn
 _TOLERANCE_ULPS = 64
 # Where no scaling exists the iteration runs off to infinity: beyond this logarithm it is given up.
 _LARGEST_LOG = 500.0
+# What a factor is multiplied by, at most, on its way through a product.
+_ROOM = 1e6
 
 
 @dataclass(frozen=True)
@@ -236,9 +238,9 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
 
 
 def _require_range(dtype: np.dtype[Any], *factors: FloatArray) -> None:
-    """Refuse a scaling with factors that are no numbers, or none of the kernel's dtype."""
+    """Refuse a scaling with factors that are no numbers of the kernel's dtype, or too large to multiply by."""
     largest = [gathered(np.abs(factor).max()) for factor in factors]
-    if not all(size <= np.finfo(dtype).max for size in largest):  # nor is NaN
+    if not all(size <= np.finfo(dtype).max / _ROOM for size in largest):  # nor is NaN
         raise ValueError(
             f"the affinity cannot be scaled within the range of {dtype}: its entries, or the sums of its rows, are "
             "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."

@@ -39,6 +39,8 @@ _OPENING = 2 / 7
 # Corrections that L-BFGS remembers, and a distortion that is none.
 _MEMORY = 10
 _NONE = 1e-9
+# The largest log dilation whose square is a number, with room for the steps of a round.
+_LARGEST_LOG = 300.0
 
 Smooth = Callable[[FloatArray], tuple[float, FloatArray]]
 
@@ -250,8 +252,9 @@ class _Search:
         else:
             self._in_play = self._source.sample(_DRAWN, self._rng)
         clock.record(self.name, self._rounds, distortion, len(self._in_play))
-        # All is free of scale; in the middle of the dilations numbers are neither large nor small.
-        self._W *= np.exp(-0.5 * (ends[1] + ends[0]))
+        # All is free of scale; in the middle of the dilations numbers are neither large nor small. Where points
+        # coincide in the embedding the smallest has no end: then the largest is kept from overflowing.
+        self._W *= np.exp(-max(0.5 * (ends[1] + ends[0]), ends[1] - _LARGEST_LOG))
 
     def _judged(self, Y: Any) -> tuple[Pairs, Any]:
         """The pairs that tell how good an embedding is, and their log dilations."""

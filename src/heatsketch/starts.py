@@ -21,8 +21,9 @@ __all__ = ["DEFAULT_STARTS", "STARTS", "make_start", "nearest_start"]
 
 
 def _spectral(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:  # noqa: ARG001
-    """Diffusion maps: the leading k nontrivial directions."""
-    return np.eye(wide.features.shape[1], k, k=-wide.first)
+    """Diffusion maps: the leading k nontrivial directions, or the trivial one where nothing else is left."""
+    m = wide.features.shape[1]
+    return np.eye(m, k, k=-min(wide.first, m - 1))
 
 
 def _random(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:  # noqa: ARG001

@@ -103,7 +103,9 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
         pairs = eigenpairs(kernel, most, solver="dense")
         scaled = pairs.coordinates(power, rounding)
         size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)
-        kept = np.flatnonzero(size > _NEGLIGIBLE * size.max(initial=0.0))
+        # Beside a trivial mode that is not constant, of eigenvalue 1, what is below its rounding is not seen either.
+        unseen = float(np.finfo(np.float64).eps) if known else 0.0
+        kept = np.flatnonzero(size > max(_NEGLIGIBLE * size.max(initial=0.0), unseen))
         kept = kept[np.argsort(-size[kept], kind="stable")]
         M = beside(*known, pairs.vectors[:, kept])
         features, unit = _in_range(kernel.weigh_rows(beside(*known, scaled[:, kept])))
