@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["left_over", "whole", "writable", "write_whole"]
+__all__ = ["left_over", "require_room", "whole", "writable", "write_whole"]
 
 # How the names of files begin that are being written, and of those that were when a process was killed.
 _BEGUN = ".heatsketch-"
@@ -31,17 +31,32 @@ def writable(path: str | os.PathLike[str]) -> Path:
         If its folder is not there, if it or its folder may not be written to, or if it names a folder.
     """
     path = _allowed(path)
-    if path.exists() and not path.is_file():
-        return path
+    if not path.exists() or path.is_file():
+        require_room(path)
+    return path
+
+
+def require_room(path: Path, size: int = 0) -> None:
+    """Refuse a file that the disk does not take, by trying: beside `path`, for no longer than that takes.
+
+    Parameters
+    ----------
+    path : Path
+    size : int
+        Bytes that the file will take at most.
+    """
     trial = _temporary(path.resolve())
     try:
-        trial.write_bytes(bytes(_TRIAL))
+        with trial.open("wb") as file:
+            file.write(bytes(_TRIAL))
+            file.flush()
+            if size > _TRIAL and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
     except OSError as error:
         raise _failed(path, error) from error
     finally:
         with suppress(OSError):
             trial.unlink()
-    return path
 
 
 def _allowed(path: str | os.PathLike[str]) -> Path:
