@@ -124,15 +124,21 @@ def delivered() -> Iterator[None]:
         If it could not be written, to a disk that is full for example.
     """
     try:
-        yield
-    finally:
         try:
+            yield
+        finally:
             sys.stdout.flush()
-        except OSError as error:
-            # The interpreter would try again when it ends.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
-            if error.errno == errno.EPIPE:
-                sys.exit(FAILED)
-            raise OSError(f"standard output cannot be written ({error.strerror}); name a file with -o.") from error
+    except OSError as error:
+        # Files are written under a name, and fail with words: what has neither is standard output.
+        if error.filename is not None or error.errno not in _NOT_TAKEN or len(error.args) < 2:
+            raise
+        # The interpreter would try again when it ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        if error.errno == errno.EPIPE:
+            sys.exit(FAILED)
+        raise OSError(f"standard output cannot be written ({error.strerror}); name a file with -o.") from error
+
+
+_NOT_TAKEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
