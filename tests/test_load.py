@@ -5,20 +5,24 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 import heatsketch as hs
 from budget import rounds
+from heatsketch.bands import layout
 from heatsketch.threads import n_threads
 from processes import finish, start
 from test_threads import blas
 
+da = pytest.importorskip("dask.array")
 CORES = n_threads()
 # Each kind of work: products that BLAS does, graphs whose products are our own threads', eigenvectors, optimisation.
 FITS = {
@@ -128,3 +132,36 @@ def test_nothing_grows_with_the_number_of_fits(tmp_path, record_property):
     times, log = rounds(60), tmp_path / "log"
     assert finish(start(_fit_again_and_again, times, 20, log=log), 60 + 5 * times) == 0, log.read_text()
     record_property("cases", 3 * times)
+
+
+def _fit_to_bands():
+    """A fit to a Dask array, on the cluster that is current."""
+    X = da.from_array(points(0, 300), chunks=(100, 4))
+    return hs.GaussianProcessEmbedding(2, bandwidth=1.0, n_neighbors=None, random_state=0).fit(X)
+
+
+def _fit_within_a_task():
+    return np.asarray(_fit_to_bands().embedding_)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*Sending large graph.*:UserWarning")
+def test_a_task_of_dask_may_fit_on_the_cluster_that_it_is_on(monkeypatch):
+    """With one thread, which waits for tasks that nobody but itself can do; and what is pickled there, stays there."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(layout, "BAND", 120)
+    options = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": None,
+        "silence_logs": 50,
+    }
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        inside = client.submit(_fit_within_a_task).result(timeout=120)
+        model = _fit_to_bands()
+        assert model.kernel_.in_bands
+        assert np.array_equal(inside, np.asarray(model.embedding_))
+        stored = pickle.dumps(model)
+        assert np.array_equal(np.asarray(pickle.loads(stored).embedding_), inside)
+    with pytest.raises(ValueError, match=r"was fitted on the cluster .*load it while a client of that cluster"):
+        pickle.loads(stored)
