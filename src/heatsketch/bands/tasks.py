@@ -154,7 +154,7 @@ def at_hand(address: str) -> bool:
     """Whether what lies on a cluster is within reach: for its clients, and on its workers."""
     distributed = sys.modules.get("distributed")
     workers = () if distributed is None else distributed.Worker._instances
-    running = [worker for worker in workers if worker.status is distributed.Status.running]
+    running = [worker for worker in workers if worker.status.name == "running"]
     return address == cluster() or any(address == worker.scheduler.address for worker in running)
 
 
