@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from numbers import Integral
 from typing import Any
@@ -19,11 +19,11 @@ from .choice import Choice, choose, choose_device, fused_seconds, tiled_seconds
 from .chunks import CHUNK_ENTRIES
 from .clusters import ClusterIndex
 from .devices import Device, device_for
-from .display import Facts, Shown
+from .foresight import Estimate
 from .inputs import KernelOptions, check_count, check_points, is_number
 from .neighbors import index_kind
 from .radius import ENTRY, RadiusAffinity
-from .resources import available_memory, size_in_words
+from .resources import available_memory
 from .sketch import sample
 from .threads import n_threads, workers
 
@@ -60,65 +60,6 @@ _BANDWIDTH_SAMPLE = 1000
 _DIRECT_FEATURES = 16
 # Copies of a given affinity that are made while it is checked and completed.
 _COPIES = 4
-# A fit that would take more than this share of the available memory is refused.
-_REFUSE = 0.95
-
-
-@dataclass(frozen=True, repr=False)
-class Estimate(Shown):
-    """What a fit will take.
-
-    Attributes
-    ----------
-    n_samples : int
-    held : str
-        How the kernel will be held, in words.
-    n_neighbors : int or None
-        None for every pair.
-    memory : int
-        Bytes at the peak, beside X and the libraries themselves.
-    available : int
-        Bytes at hand.
-    seconds : float or None
-        On this machine; None where it was not asked for.
-    """
-
-    n_samples: int
-    held: str
-    n_neighbors: int | None
-    memory: int
-    available: int
-    seconds: float | None = None
-
-    def require_memory(self) -> None:
-        """Refuse a fit that cannot fit, and say what could.
-
-        Raises
-        ------
-        MemoryError
-        """
-        if self.memory <= _REFUSE * self.available:
-            return
-        remedy = "fewer neighbours or components, float32 data, or a sample of the points with transform for the rest"
-        if self.n_neighbors is None:
-            remedy = f"neighbours instead of every pair (n_neighbors='auto'), or {remedy}"
-        raise MemoryError(
-            f"{self.n_samples} samples with {self.held} would take about {size_in_words(self.memory)}, and "
-            f"{size_in_words(self.available)} are available. Use {remedy}; heatsketch.estimate tells what a choice "
-            "takes."
-        )
-
-    def __str__(self) -> str:
-        took = "" if self.seconds is None else f", {_duration(self.seconds)}"
-        return f"{self.n_samples} samples, {self.held}: about {size_in_words(self.memory)} of memory{took}"
-
-    def _facts(self) -> Facts:
-        facts = [
-            ("samples", f"{self.n_samples:,}"),
-            ("kernel", self.held),
-            ("memory", f"about {size_in_words(self.memory)} of {size_in_words(self.available)}"),
-        ]
-        return facts if self.seconds is None else [*facts, ("time", f"about {_duration(self.seconds)}")]
 
 
 def estimate(
@@ -240,7 +181,7 @@ def predict(
 
 def _tighter(here: Estimate, device: Device | None, there: int) -> Estimate:
     """Of the machine's memory and the GPU's, where there is one, the one that would be short; else the GPU's."""
-    if device is None or not device.is_cuda or here.memory > _REFUSE * here.available:
+    if device is None or not device.is_cuda or not here.fits:
         return here
     return replace(here, memory=there, available=device.free_memory())
 
@@ -389,11 +330,3 @@ def _slowness() -> float:
                 pass
             best = min(best, time.perf_counter() - start)
     return max(_REFERENCE_FLOPS * best / (rounds * 2.0 * size**3), 0.1)
-
-
-def _duration(seconds: float) -> str:
-    """A time in words."""
-    for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "min")):
-        if seconds >= 1.5 * unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds:.1f} s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +145,13 @@ def check_picture(path: Path) -> None:
 def save_picture(axes: Any, path: Path) -> None:
     """Write the figure that some Axes belong to, whole or not at all, and close it."""
     figure = np.ravel(axes)[0].figure
+    content = BytesIO()  # matplotlib does not close files that it fails to write
+    try:
+        figure.savefig(content, format=path.suffix.lstrip(".").lower(), dpi=150)
+    finally:
+        _pyplot().close(figure)
     with whole(path) as target:
-        figure.savefig(target, dpi=150)
-    _pyplot().close(figure)
+        target.write_bytes(content.getvalue())
 
 
 def _roomy_axes(colors: Numbers | Groups | None, deep: bool) -> Any:

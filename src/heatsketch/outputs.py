@@ -5,24 +5,69 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["whole", "writable", "write_whole"]
+__all__ = ["left_over", "require_room", "whole", "writable", "write_whole"]
+
+# How the names of files begin that are being written, and of those that were when a process was killed.
+_BEGUN = ".heatsketch-"
+# Characters of the final name that a temporary one ends in: its ending, for writers that go by it, and no more than
+# names may have.
+_TAIL = 60
+# Bytes that are written to see whether a disk takes any.
+_TRIAL = 4096
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
     """`path`, if a file can be written there: asked before work whose result would be lost.
+
+    A small file is written beside it and removed again, for rights alone do not tell whether a disk is full, or may
+    only be read.
 
     Raises
     ------
     OSError
         If its folder is not there, if it or its folder may not be written to, or if it names a folder.
     """
+    path = _allowed(path)
+    if not path.exists() or path.is_file():
+        require_room(path)
+    return path
+
+
+def require_room(path: Path, size: int = 0) -> None:
+    """Refuse a file that the disk does not take, by trying: beside `path`, for no longer than that takes.
+
+    Parameters
+    ----------
+    path : Path
+    size : int
+        Bytes that the file will take at most.
+    """
+    trial = _temporary(path.resolve())
+    try:
+        with trial.open("wb") as file:
+            file.write(bytes(_TRIAL))
+            file.flush()
+            if size > _TRIAL and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        raise _failed(path, error) from error
+    finally:
+        with suppress(OSError):
+            trial.unlink()
+
+
+def _allowed(path: str | os.PathLike[str]) -> Path:
+    """`path`, if nothing that can be seen forbids to write there."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it.")
-    folder = path.resolve().parent
+    try:
+        folder = path.resolve().parent
+    except RuntimeError as error:
+        raise OSError(f"{path} cannot be written: it is a link that leads back to itself; remove it.") from error
     if not folder.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}; make it first.")
     if path.exists() and not os.access(path, os.W_OK):
@@ -38,20 +83,31 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Nobody ever sees a part of the file, and after an error what was at `path` is still there. The temporary name has
     the same ending, for writers that go by it. What is no plain file, such as /dev/null, is written to directly.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, for want of room for example.
     """
-    path = writable(path)
+    path = _allowed(path)
     if path.exists() and not path.is_file():
         yield path
         return
     final = path.resolve()  # a link stays one
-    temporary = final.with_name(f".{os.getpid()}-{secrets.token_hex(4)}-{final.name}")
+    temporary = _temporary(final)
     try:
         yield temporary
-        if final.exists():
+        _settle(temporary)
+        with suppress(FileNotFoundError):
             temporary.chmod(final.stat().st_mode & 0o777)  # the rights of the file whose place it takes
         temporary.replace(final)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        # Libraries that fail to write may then fail to close, and raise that.
+        cause = error if isinstance(error, OSError) else error.__context__
+        if isinstance(cause, OSError) and isinstance(error, Exception):
+            raise _failed(path, cause) from error
         raise
 
 
@@ -60,3 +116,31 @@ def write_whole(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def left_over(folder: Path) -> Iterator[Path]:
+    """Files in a folder, and in those below it, that processes were writing when they were killed.
+
+    Or are writing: only who knows that no other process is at work may remove them.
+    """
+    return folder.rglob(f"{_BEGUN}*")
+
+
+def _temporary(final: Path) -> Path:
+    return final.with_name(f"{_BEGUN}{os.getpid()}-{secrets.token_hex(4)}-{final.name[-_TAIL:]}")
+
+
+def _settle(path: Path) -> None:
+    """Have a file on the disk itself before it takes the place of another, lest a power cut lose both."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _failed(path: Path, error: OSError) -> OSError:
+    reason = (error.strerror or str(error)).strip().rstrip(".")
+    failure = OSError(
+        f"{path} cannot be written ({reason}); make room or mend that, or name a file in another folder. Nothing has "
+        "changed there."
+    )
+    failure.errno = error.errno
+    return failure

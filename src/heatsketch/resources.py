@@ -6,7 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["available_memory", "size_in_words"]
+__all__ = ["address_space", "available_memory", "size_in_words"]
+
+# Of a limited address space: what the stacks of threads, their pools of memory and compiled code take beside the data.
+_BESIDE = 256 << 20
 
 
 def available_memory() -> int:
@@ -18,7 +21,7 @@ def available_memory() -> int:
     >>> available_memory() > 0
     True
     """
-    limits = [_free_memory(), *_control_groups(), *_address_space()]
+    limits = [_free_memory(), *_control_groups(), address_space() - _BESIDE]
     return max(1, min(limits))
 
 
@@ -76,15 +79,15 @@ def _left(folder: Path, limit: str, used: str) -> list[int]:
     return [max(0, int(most) - int(now) + files)] if most.isdigit() else []
 
 
-def _address_space() -> list[int]:
-    """What is left of ``ulimit -v``."""
+def address_space() -> int:
+    """Bytes that are left of ``ulimit -v``; very many where there is no limit."""
     try:
         import resource  # noqa: PLC0415
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit == resource.RLIM_INFINITY:
-            return []
+            return sys.maxsize
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        return [max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))]
+        return max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
     except (ImportError, OSError):
-        return []
+        return sys.maxsize

@@ -154,7 +154,7 @@ def heat_sketch(
         record |= _examined(model)
     adata = adata.copy() if copy else adata
     basis, name = ("X_heatsketch", "heatsketch") if key_added is None else (key_added, key_added)
-    adata.obsm[basis], adata.uns[name] = model.embedding_, record
+    _put(adata, basis, model.embedding_, name, record)
     return adata if copy else None
 
 
@@ -208,6 +208,18 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
     adata = adata.copy() if copy else adata
     adata.obsm[basis] = placed
     return adata if copy else None
+
+
+def _put(adata: Any, basis: str, embedding: Any, name: str, record: dict[str, Any]) -> None:
+    """Write an embedding and its record to the cells, both or neither."""
+    known = dict(adata.uns)
+    try:
+        adata.uns[name] = record
+        adata.obsm[basis] = embedding
+    except BaseException:
+        adata.uns.pop(name, None)
+        adata.uns.update(known)
+        raise
 
 
 def _check_options(options: Mapping[str, Any], *, graph: bool) -> None:

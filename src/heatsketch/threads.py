@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
-from threading import Lock, local
+from threading import RLock, get_ident, local
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,8 @@ def quiet_blas() -> Iterator[None]:
     is parallel by jobs that are the same for every number of threads: so results are the same to the last bit. Besides,
     after a call BLAS's threads go on spinning for a while, on cores that ours need.
 
-    The setting belongs to the whole process: fits that overlap in time must not restore each other's.
+    The setting belongs to the whole process: fits that overlap in time must not restore each other's, and one that is
+    interrupted at any moment, this one included, must leave it as it was.
     """
     with _quiet_here(), _quiet_everywhere():
         yield
@@ -91,47 +92,84 @@ def _quiet_here() -> Iterator[None]:
     if getattr(_here, "is_quiet", False):
         yield
         return
-    limit = _blas_by_openmp(len(sys.modules)).limit(limits=1)
-    _here.is_quiet = True
+    before = [(library, library.num_threads) for library in _blas_by_openmp(len(sys.modules)).lib_controllers]
+
+    def leave() -> None:
+        for library, threads in before:
+            library.set_num_threads(threads)
+        _here.is_quiet = False
+
     try:
+        _here.is_quiet = True
+        for library, _ in before:
+            library.set_num_threads(1)
         yield
     finally:
-        _here.is_quiet = False
-        limit.restore_original_limits()
+        _surely(leave)
 
 
 @contextmanager
 def _quiet_everywhere() -> Iterator[None]:
-    with _lock:
-        if _asking["now"] == 0:
-            libraries = _blas(len(sys.modules))
-            _take_over(libraries)
-            _asking["limit"] = libraries, libraries.limit(limits=1)
-        _asking["now"] += 1
+    me = object()
     try:
+        with _lock:
+            first = not _asking
+            _asking[me] = get_ident()
+            if first:
+                _before.extend((library, library.num_threads) for library in _blas(len(sys.modules)).lib_controllers)
+                for library, _ in _before:
+                    _set(library, 1)
         yield
     finally:
-        with _lock:
-            _asking["now"] -= 1
-            if _asking["now"] == 0:
-                libraries, limit = _asking.pop("limit")
-                _take_over(libraries)  # whoever asked first may have been another thread
-                limit.restore_original_limits()
-                _take_over(libraries)
+        _surely(partial(_leave, me))
 
 
-def _take_over(libraries: ThreadpoolController) -> None:
-    """Let this thread set the number of BLAS's threads.
+def _surely(leave: Callable[[], None]) -> None:
+    """Leave something behind that may be left twice, also where an interrupt comes in between."""
+    try:
+        leave()
+    except BaseException:
+        leave()
+        raise
+
+
+def _leave(me: object) -> None:
+    """Ask for silence no more; BLAS gets its threads back if nobody else does."""
+    with _lock:
+        _asking.pop(me, None)
+        while _before and not _asking:
+            _set(*_before[-1])
+            _before.pop()
+
+
+def _set(library: Any, threads: int) -> None:
+    """Set the number of BLAS's threads, whichever thread did before.
 
     In newer versions of threadpoolctl one thread alone may, the first that did; what others set has no effect.
     """
-    for library in libraries.lib_controllers:
-        if hasattr(library, "clear_controlling_thread"):
-            library.clear_controlling_thread(force=True)
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
+    library.set_num_threads(threads)
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
 
 
-_lock = Lock()
-_asking: dict[str, Any] = {"now": 0}
+_lock = RLock()  # generators that are thrown away leave at any moment, on any thread
+_asking: dict[object, int] = {}  # who asks, and on which thread
+_before: list[tuple[Any, int]] = []  # libraries that are held back, and the threads that they had
+
+
+def _forget_threads() -> None:
+    """Threads do not survive a fork, and what they were doing never ends: what they asked for is void in the child."""
+    global _lock  # noqa: PLW0603 - one of them may have held it
+    _lock = RLock()
+    _pool.cache_clear()
+    for other in [me for me, thread in _asking.items() if thread != get_ident()]:
+        _leave(other)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def alone(function: Callable[..., Any], *args: Any) -> Any:
@@ -151,8 +189,6 @@ def _mark_worker() -> None:
 
 
 _here = local()
-if hasattr(os, "register_at_fork"):  # threads do not survive a fork
-    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @contextmanager
@@ -185,17 +221,28 @@ def workers(threads: int | None = None, *, blas: bool = True) -> Iterator[Map]:
 
 def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable[..., Any], jobs: Iterable[Any]) -> Iterator[Any]:
     waiting = iter(jobs)
-    pending: deque[Future[Any]] = deque(pool.submit(function, job) for job in islice(waiting, 2 * threads))
+    pending: deque[Future[Any]] = deque()
     try:
+        pending.extend(_submitted(pool, function, job) for job in islice(waiting, 2 * threads))
         while pending:
             result = pending[0].result()
             pending.popleft()  # only now: until it is done, an interrupt must wait for it
-            pending.extend(pool.submit(function, job) for job in islice(waiting, 1))
+            pending.extend(_submitted(pool, function, job) for job in islice(waiting, 1))
             yield result
     finally:
         for future in pending:
             future.cancel()
         wait(pending)  # what has begun may hold on to arrays that the caller is about to use
+
+
+def _submitted(pool: ThreadPoolExecutor, function: Callable[..., Any], job: Any) -> Future[Any]:
+    try:
+        return pool.submit(function, job)
+    except RuntimeError as error:  # in the words of Python: can't start new thread
+        raise OSError(
+            f"the system refuses threads to this process ({error}); allow it more of them, or more memory (ulimit -u, "
+            f"ulimit -v), or set the environment variable {_LIMIT}=1 for a single one."
+        ) from error
 
 
 def each(function: Callable[..., Any], jobs: Iterable[Any], *, threads: int | None = None, blas: bool = True) -> None:

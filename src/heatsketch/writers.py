@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ._typing import FloatArray
 from .coloring import is_missing
 from .extras import optional
-from .outputs import whole, writable
+from .outputs import require_room, whole, writable
 
 __all__ = ["OUTPUTS", "check_output", "write"]
 
@@ -92,11 +93,13 @@ def write(
     with whole(path) as target:
         if kind == "npy":
             with target.open("wb") as file:
-                np.save(file, Y)
+                # To a file itself NumPy writes by a way that does not notice when the last bytes find no room.
+                np.save(SimpleNamespace(write=file.write), Y)
         elif kind == "npz":
             _write_npz(target, Y, names, columns or {})
         elif kind == "h5ad":
             cells.obsm["X_heatsketch"] = np.asarray(Y)
+            require_room(Path(path), _most_bytes(cells))  # HDF5 ends the process when a disk is full
             cells.write_h5ad(target)
         elif kind == "parquet":
             _frame(Y, components, names, columns or {}).to_parquet(target, index=False)
@@ -105,6 +108,11 @@ def write(
             with opened(target, "wt", encoding="utf-8", newline="") as text:
                 table = _frame(Y, components, names, columns or {})
                 table.to_csv(text, sep=_SEPARATORS[kind], index=False, lineterminator="\n")
+
+
+def _most_bytes(cells: Any) -> int:
+    """Bytes that cells take in a file at most: not much more than in memory."""
+    return int(1.25 * cells.__sizeof__()) + (1 << 20)
 
 
 def _frame(Y: FloatArray, components: Sequence[str], names: Any, columns: Mapping[str, Any]) -> Any:

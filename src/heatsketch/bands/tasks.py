@@ -24,6 +24,8 @@ from ..threads import alone
 __all__ = [
     "Parts",
     "Plan",
+    "at_hand",
+    "cluster",
     "current_client",
     "everywhere",
     "gathered",
@@ -140,6 +142,20 @@ def current_client() -> Any:
         return distributed.client.default_client()
     except ValueError:
         return None
+
+
+def cluster() -> str | None:
+    """The address of the scheduler that is current; None where there is no cluster."""
+    client = current_client()
+    return None if client is None or client.scheduler is None else str(client.scheduler.address)
+
+
+def at_hand(address: str) -> bool:
+    """Whether what lies on a cluster is within reach: for its clients, and on its workers."""
+    distributed = sys.modules.get("distributed")
+    workers = () if distributed is None else distributed.Worker._instances
+    running = [worker for worker in workers if worker.status.name == "running"]
+    return address == cluster() or any(address == worker.scheduler.address for worker in running)
 
 
 def everywhere(value: Any) -> Any:
@@ -291,6 +307,7 @@ def _wait(futures: list[Any], name: str) -> None:
         return
     distributed = sys.modules["distributed"]
     deserted: float | None = None
+    _give_way()
     with task(name) as advance:
         while True:
             try:
@@ -306,6 +323,18 @@ def _wait(futures: list[Any], name: str) -> None:
     for future in futures:
         if future.status in ("error", "cancelled"):
             future.result()  # raises the error of the task
+
+
+def _give_way() -> None:
+    """Where this is itself a task on a worker, leave its thread to others: what is waited for may need it.
+
+    The task goes on beside them until it ends, as tasks do that start others; to get a thread back takes a second each
+    time, and there is much to wait for.
+    """
+    distributed = sys.modules["distributed"]
+    # False for a task that has done so already, and absent where there is no task.
+    if getattr(distributed.threadpoolexecutor.thread_state, "proceed", False):
+        distributed.secede()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -13,8 +14,19 @@ from rich.markup import escape
 
 from .._version import __version__
 from ..experiments.errors import ReproductionError
+from ..resources import address_space, size_in_words
 from .ask import compare, diagnose, estimate
-from .console import FAILED, err, interruptible, notes, out, warnings_as_notes
+from .console import (
+    FAILED,
+    INTERRUPTED,
+    delivered,
+    err,
+    interruptible,
+    notes,
+    out,
+    replace_closed_streams,
+    warnings_as_notes,
+)
 from .datasets import datasets
 from .embed import embed, report, transform
 from .reproduce import reproduce
@@ -40,27 +52,53 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+# Address space that the libraries take before any work is done; some of them end the process where they lack it.
+_LEAST = 600 << 20
+
+
 @app.callback()
 def _options(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     """Embeddings that are sketches of the heat kernel."""
+    if address_space() < _LEAST:
+        raise MemoryError(
+            f"{size_in_words(address_space())} of memory are left to this process, and the libraries alone take "
+            f"{size_in_words(_LEAST)}; raise its limit (ulimit -v)."
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command ``heatsketch``: errors that a user can mend are told without a traceback."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # rather a question mark than no report
     try:
         notes.quiet = False
-        with interruptible(), warnings_as_notes():
+        with interruptible(), warnings_as_notes(), delivered():
             app(list(arguments))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except (ReproductionError, OSError, ImportError, ValueError, TypeError, MemoryError) as failure:
         if os.environ.get("HEATSKETCH_TRACEBACK"):
             raise
-        err.print(f"[bold red]Error:[/] {escape(str(failure))}", soft_wrap=True)
-        sys.exit(FAILED)
+        words = _in_words(failure)
+    # Only here is the memory free again that the work had taken.
+    with suppress(OSError):  # where nobody listens any more
+        err.print(f"[bold red]Error:[/] {escape(words)}", soft_wrap=True)
+    sys.exit(FAILED)
+
+
+def _in_words(failure: Exception) -> str:
+    """What happened and what to do, where Python and NumPy only say what was lacking."""
+    if isinstance(failure, MemoryError) and not (type(failure) is MemoryError and failure.args):
+        lacking = f" ({failure})" if failure.args else ""
+        return (
+            f"memory ran out{lacking}; heatsketch estimate INPUT tells what an embedding takes. Keep fewer neighbours "
+            "(--neighbors 15), close other programs, or raise the limit on this process (ulimit -v)."
+        )
+    return str(failure)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import sys
 import warnings
@@ -19,12 +21,14 @@ __all__ = [
     "FAILED",
     "FINDINGS",
     "INTERRUPTED",
+    "delivered",
     "err",
     "interruptible",
     "note",
     "notes",
     "out",
     "print_json",
+    "replace_closed_streams",
     "table",
     "warnings_as_notes",
 ]
@@ -82,13 +86,59 @@ def warnings_as_notes() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that a job that is ended cleans up too."""
+    """Treat SIGTERM, and a terminal that goes away, as Ctrl-C, so that a job that is ended cleans up too."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # What is ignored, as nohup has it, stays ignored.
+    before = {end: signal.signal(end, interrupt) for end in ends if signal.getsignal(end) != signal.SIG_IGN}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for end, handler in before.items():
+            signal.signal(end, handler)
+
+
+def replace_closed_streams() -> None:
+    """Put something in the place of standard streams that are closed, whose numbers files would get otherwise.
+
+    What is written to a closed standard output fails, as it should; what is told on standard error is told nobody.
+    """
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+
+
+@contextmanager
+def delivered() -> Iterator[None]:
+    """See that all of standard output has been taken, while there is still somebody to tell.
+
+    A reader that has seen enough and closed it is no error that anybody must be told of.
+
+    Raises
+    ------
+    OSError
+        If it could not be written, to a disk that is full for example.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        # Files are written under a name, and fail with words: what has neither is standard output.
+        if error.filename is not None or error.errno not in _NOT_TAKEN or len(error.args) < 2:
+            raise
+        # The interpreter would try again when it ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        if error.errno == errno.EPIPE:
+            sys.exit(FAILED)
+        raise OSError(f"standard output cannot be written ({error.strerror}); name a file with -o.") from error
+
+
+_NOT_TAKEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,21 +90,40 @@ def embed(
     model.fit(data.points)
     seconds = time.perf_counter() - start
     model._call_samples(data.names)
-    if output is not None:
-        names = list(model.get_feature_names_out())
-        write(output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
-    if save is not None:
-        from ..models import save_model  # noqa: PLC0415
+    with _each_in_turn() as then:
+        if output is not None:
+            names = list(model.get_feature_names_out())
+            then(write, output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
+        if save is not None:
+            from ..models import save_model  # noqa: PLC0415
 
-        save_model(model, save)
-    if page is not None:
-        _write_page(model, page, data, title or f"{Path(source).name if source != '-' else 'Embedding'}")
+            then(save_model, model, save)
+        if page is not None:
+            then(_write_page, model, page, data, title or f"{Path(source).name if source != '-' else 'Embedding'}")
     written = {"output": output, "report": page, "model": save}
     outcome = _summary(source, data, model, seconds) | {k: None if v is None else str(v) for k, v in written.items()}
     if voice.as_json:
         print_json(outcome)
     else:
         note(_in_words(outcome))
+
+
+@contextmanager
+def _each_in_turn() -> Iterator[Callable[..., None]]:
+    """Do one thing after another, also where one fails, so that as much as can be is kept of long work."""
+    failures: list[Exception] = []
+
+    def then(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except (OSError, MemoryError, ValueError) as failure:
+            failures.append(failure)
+
+    yield then
+    for failure in failures[1:]:
+        note(f"Error: {failure}")
+    if failures:
+        raise failures[0]
 
 
 @takes(reads=InputOptions, voice=VoiceOptions)

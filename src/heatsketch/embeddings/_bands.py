@@ -11,7 +11,7 @@ from .._typing import FloatArray
 from ..bands import layout
 from ..bands.inputs import checked_bands, chunk_sizes, first_bad_row, probe_of, refuse_on_cluster, require_finite
 from ..bands.kernel import BandedHeatKernel
-from ..bands.tasks import Plan, current_client, everywhere, gathered, settled
+from ..bands.tasks import Plan, at_hand, cluster, current_client, everywhere, gathered, settled
 from ..blocks import is_banded, like
 from ..extras import optional
 from ..heat_operator import HeatKernel
@@ -29,6 +29,20 @@ class Bands:
     verbose: bool
     _coefficients: Any
     _frame_index: Any = None  # of the Dask frame that was fitted to
+
+    def __getstate__(self) -> Any:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return state | {"_cluster": cluster()} if getattr(state.get("kernel_"), "in_bands", False) else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        where = state.pop("_cluster", None)
+        if where is not None and not at_hand(where):
+            raise ValueError(
+                f"this {type(self).__name__} was fitted on the cluster {where}, where its data lie, and was pickled "
+                "without them; load it while a client of that cluster is current, or store its embedding_ instead "
+                "(embedding_.to_zarr(...))."
+            )
+        super().__setstate__(state)  # type: ignore[misc]
 
     @quiet_blas()
     def _fit_bands(self, X: Any) -> Self:

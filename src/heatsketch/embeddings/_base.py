@@ -34,6 +34,7 @@ from ._answers import Answers
 from ._bands import Bands, handed_back, refuse_out
 from ._names import Names
 from ._summary import Summary
+from ._wholly import wholly
 
 # Share of the pairs whose distances must be as exact as is asked for.
 _CONFIDENCE = 0.95
@@ -70,8 +71,9 @@ class HeatEmbedding(
     max_iter: int
     verbose: bool
 
+    @wholly
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Embed the rows of `X`.
+        """Embed the rows of `X`; after an error or an interrupt, the estimator is as it was.
 
         Parameters
         ----------
@@ -96,15 +98,14 @@ class HeatEmbedding(
         X = self._validate(X, reset=True)
         width, computed_in = self._columns(X.shape[0]), self._computed_in(X.dtype)
         held = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
-        predict(X.shape, computed_in, options, n_components=width, **held).require_memory()
-        with shown(self.verbose), on_device(), quiet_blas():
+        plan = predict(X.shape, computed_in, options, n_components=width, **held)
+        with shown(self.verbose), plan.within_memory(), on_device(), quiet_blas():
             self._fit_kernel(X, options)
         self.embedding_ = like(self.embedding_, given)
         self._sample_names = names
         return self
 
-    def _computed_in(self, dtype: Any) -> Any:
-        """The dtype of the kernel: powers below 1 reach eigenvalues that float32 does not resolve."""
+    def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
         return np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
 
     def _fit_kernel(self, X: Any, options: KernelOptions) -> None:
@@ -127,6 +128,7 @@ class HeatEmbedding(
             setattr(self, name, value if name == "embedding_" else as_numpy(value))
         self.embedding_ = cast(self.embedding_, dtype)
 
+    @wholly
     def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> FloatArray:
         """Embed the rows of `X` and return the embedding.
 
@@ -218,6 +220,7 @@ class HeatEmbedding(
             check_power(t)
         return times
 
+    @wholly
     def add_components(self, n: int | None = None, *, distance_error: float | None = None) -> Self:
         """Sharpen a fitted embedding by `n` components, or by as many as a wanted error of distances takes.
 
@@ -244,18 +247,16 @@ class HeatEmbedding(
                 "components, or the error to be reached."
             )
         given, self.embedding_ = self.embedding_, self._Y
-        try:
-            with shown(self.verbose), quiet_blas():
-                if distance_error is None:
-                    self._add(check_count(n, "n"))
-                    return self
+        with shown(self.verbose), quiet_blas():
+            if distance_error is None:
+                self._add(check_count(n, "n"))
+            else:
                 self.distance_error_ = self._add_until(check_level(distance_error, "distance_error"))
                 say(
                     f"[{type(self).__name__}] {self.n_components_} components: distances within "
                     f"{self.distance_error_:.3g} of themselves"
                 )
-        finally:
-            self.embedding_ = handed_back(self.embedding_, given)
+        self.embedding_ = handed_back(self.embedding_, given)
         return self
 
     def _add_until(self, wanted: float) -> float:
@@ -273,7 +274,7 @@ class HeatEmbedding(
                     "components; more would not bring it much nearer, or take too long. A GaussianProcessEmbedding "
                     "with n_init=1 reaches any error.",
                     ConvergenceWarning,
-                    stacklevel=4,
+                    stacklevel=5,
                 )
                 return reached
             self._require_memory(more)

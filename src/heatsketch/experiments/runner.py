@@ -106,28 +106,28 @@ class _Session:
             return
         start = written = perf_counter()
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
-        session: dict[str, Any] = {"started": stamp, "command": self.command, "trials": 0, "jobs": jobs}
+        session: dict[str, Any] = {"started": stamp, "command": self.command, "jobs": jobs}
         unwritten: dict[int, list[Row]] = {}
+        finished: set[int] = set()
 
         def write() -> None:
-            nonlocal unwritten, written
-            results, unwritten = unwritten, {}  # first, so that an interrupt cannot have them written twice
-            session["trials"] += len(results)
+            nonlocal written
             written = perf_counter()
             self.store.add(
                 experiment.name,
-                results,
-                session | {"seconds": round(written - start, 2), "machine": machine()},
+                unwritten,
+                session | {"trials": len(finished), "seconds": round(written - start, 2), "machine": machine()},
             )
+            unwritten.clear()  # only now: what an interrupt keeps from being written is written after it
 
         trials = _in_turn(experiment, missing) if pool is None else _in_parallel(experiment, missing, pool, jobs)
         try:
             for index, rows in trials:
                 unwritten[index] = rows
-                done += 1
+                finished.add(index)
                 if perf_counter() - written > _WRITE_EVERY:
                     write()
-                self.report(Progress(experiment, done, total))
+                self.report(Progress(experiment, done + len(finished), total))
         finally:
             if unwritten:
                 write()

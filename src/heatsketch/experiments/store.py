@@ -16,7 +16,7 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from .._version import __version__
-from ..outputs import write_whole
+from ..outputs import left_over, write_whole
 from .errors import ReproductionError
 from .experiment import Experiment, Row
 
@@ -113,8 +113,8 @@ class Store:
         (self.directory / "pictures").mkdir(exist_ok=True)
         try:
             with FileLock(self.directory / ".lock", timeout=0):
-                for left_over in self.directory.glob("**/.*.*.*"):  # of processes that were killed while writing
-                    left_over.unlink(missing_ok=True)
+                for part in left_over(self.directory):  # this process alone is at work here
+                    part.unlink(missing_ok=True)
                 yield
         except Timeout as failure:
             raise ReproductionError(
@@ -152,12 +152,18 @@ class Store:
         return {int(trial) for trial in self.read(experiment.name)["trial"].unique()} if path.exists() else set()
 
     def add(self, name: str, results: dict[int, list[Row]], session: dict[str, Any]) -> None:
-        """Add the rows of finished trials, and say how this session got so far."""
-        rows = [{"figure": name, "trial": trial} | row for trial, found in results.items() for row in found]
+        """Add the rows of finished trials, and say how this session got so far.
+
+        Trials that are there already are left alone: who was interrupted here may safely add them again.
+        """
         path = self.path(name)
         # What is there stays as it is, digit by digit: its text is kept.
         before = path.read_text(encoding="utf-8") if path.exists() else ""
-        write_whole(path, before + _csv(pd.DataFrame(rows), header=not before))
+        there = {int(line.split(",", 2)[1]) for line in before.splitlines()[1:]}
+        new = {trial: found for trial, found in results.items() if trial not in there}
+        rows = [{"figure": name, "trial": trial} | row for trial, found in new.items() for row in found]
+        if rows:
+            write_whole(path, before + _csv(pd.DataFrame(rows), header=not before))
         known = self.provenance(name)
         earlier = [s for s in known.sessions if s["started"] != session["started"]]
         self._describe(name, Provenance(known.parameters, known.version, [*earlier, session]))

@@ -1,0 +1,76 @@
+"""Processes to do things to: started from one that has everything imported, so that a fault costs little.
+
+Each is a process of its own, with its own memory, signals and limits, forked from a server without threads.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+_PRELOADED = ["heatsketch.cli", "heatsketch.models", "heatsketch.writers", "heatsketch.readers", "pandas", "processes"]
+
+
+def start(function: Any, *args: Any, log: Path | None = None) -> Any:
+    """Start ``function(*args)`` in a process of its own; what it says goes to a file."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    process = context.Process(target=_carry_out, args=(function, args, log), daemon=True)
+    process.start()
+    return process
+
+
+def finish(process: Any, seconds: float = 120.0) -> int:
+    """The exit code of a process, negative for a signal; one that hangs is killed, and fails the test."""
+    process.join(seconds)
+    hung = process.exitcode is None
+    if hung:
+        process.kill()
+        process.join()
+    assert not hung, "the process hangs"
+    code: int = process.exitcode
+    process.close()
+    return code
+
+
+def _carry_out(function: Any, args: tuple[Any, ...], log: Path | None) -> None:
+    # As a shell starts a command in the foreground.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGPIPE else signal.SIG_DFL)
+    if log is not None:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        for number in (1, 2):
+            os.dup2(target, number)
+    try:
+        function(*args)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(70)
+
+
+def command(folder: Path, *arguments: Any) -> None:
+    """The command ``heatsketch`` in a folder."""
+    from heatsketch.cli import main  # noqa: PLC0415
+
+    os.chdir(folder)
+    sys.argv = ["heatsketch", *map(str, arguments)]
+    Path(folder, ".begun").touch()
+    main()
+
+
+def until_begun(folder: Path, seconds: float = 60.0) -> None:
+    """Wait until a command that was started in a folder is at work."""
+    until = time.monotonic() + seconds
+    while not (folder / ".begun").exists():
+        assert time.monotonic() < until, "the process does not begin"
+        time.sleep(0.005)
+    (folder / ".begun").unlink()
