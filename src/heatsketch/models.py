@@ -41,6 +41,7 @@ from .optimize import Round
 from .sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from .storage import read_document, write_document
 from .tuning import ChosenPower
+from .untrusted import brief
 
 __all__ = ["load_model", "save_model"]
 
@@ -160,8 +161,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         )
     try:
         return _restored(document)
-    except (TypeError, KeyError, ValueError, AttributeError, OverflowError, NotImplementedError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    except (ImportError, OSError, MemoryError):  # of this machine
+        raise
+    except Exception as error:  # whatever is built of what does not belong together
+        raise ValueError(f"{path} is damaged: {brief(str(error))}") from error
 
 
 def _restored(document: dict[str, Any]) -> Any:
@@ -230,10 +233,15 @@ def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> Non
             continue
         if np.shape(values) != (n,) or not np.isfinite(values).all():
             raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
+    numbers = (scaling.reference_exponent, scaling.degree_exponent, scaling.constant, fitted["power_"])
+    if not np.isfinite(numbers).all() or not fitted["power_"] > 0:
+        raise ValueError(f"its exponents, constant and power are {numbers}")
     columns = int(fitted["n_components_"])
     for name in ("embedding_", "_coefficients"):
         if np.shape(fitted[name]) != (n, columns) or fitted[name].dtype.kind != "f":
             raise ValueError(f"{name} has shape {np.shape(fitted[name])} for {n} samples and {columns} components")
+        if not np.isfinite(fitted[name]).all():
+            raise ValueError(f"{name} is not finite")
     for name in fitted:
         if name.startswith("__") or (hasattr(kind, name) and name != "_sample_names") or name in _DERIVED:
             raise ValueError(f"it holds a {name!r}, which is no attribute of a fit")
