@@ -24,7 +24,7 @@ _NUMBERS = [
 ]  # fmt: skip
 _WORDS = [
     b"\x00", b"\xff\xfe", b'"', b"'", b"\n", b"\r", b",", b"\t", b";", b"%", b"#", b"<", b"&", b"]]>", b"{", b"}", b"(",
-    b"))", b"\xc3\x28", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\\u0000", b"../../x", b"$record", b"__class__", b"PK\x01\x02",
+    b"))", b"\xc3\x28", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\\u0000", b"../../x", b"$record", b"__class__", b"PK\x01",
     b"\x1b[31m", b"=1+1", "\u2028".encode(), b"a" * 300, b"\x80", b"\xff" * 8, b"\x00" * 64, b"\x7f\xff\xff\xff",
 ]  # fmt: skip
 _DTYPES = [
@@ -61,22 +61,18 @@ def _bytes(content: bytes, name: str, at: int, how: int, others: list[bytes]) ->
         return _WORDS[how % len(_WORDS)]
     at %= len(content)
     end = min(len(content), at + 1 + how % 40)
-    if name == "flip":
-        return content[:at] + bytes([content[at] ^ (1 << how % 8)]) + content[at + 1 :]
-    if name == "set":
-        return content[:at] + bytes([how % 256]) + content[at + 1 :]
-    if name == "insert":
-        return content[:at] + _WORDS[how % len(_WORDS)] + content[at:]
-    if name == "delete":
-        return content[:at] + content[end:]
-    if name == "cut":
-        return content[:at]
-    if name == "repeat":
-        return content[:at] + content[at:end] * (how % 50) + content[end:]
-    if name == "splice":
-        other = others[how % len(others)]
-        return content[:at] + other[how % max(1, len(other)) :]
-    return _number(content, at, how)
+    other = others[how % len(others)] if others else b""
+    before, cut, after = content[:at], content[at:end], content[end:]
+    made = {
+        "flip": before + bytes([content[at] ^ (1 << how % 8)]) + content[at + 1 :],
+        "set": before + bytes([how % 256]) + content[at + 1 :],
+        "insert": before + _WORDS[how % len(_WORDS)] + content[at:],
+        "delete": before + after,
+        "cut": before,
+        "repeat": before + cut * (how % 50) + after,
+        "splice": before + other[how % max(1, len(other)) :],
+    }
+    return made[name] if name in made else _number(content, at, how)
 
 
 def _number(content: bytes, at: int, how: int) -> bytes:
@@ -113,7 +109,7 @@ def _inside_gzip(content: bytes, _name: str, at: int, how: int, others: list[byt
     """Bytes of what is compressed."""
     try:
         inner = gzip.decompress(content)
-    except Exception:  # noqa: BLE001 - of a file that earlier edits have damaged
+    except Exception:
         return content
     return gzip.compress(_bytes(inner, BYTES[how % len(BYTES)], at, how // 16, others), 1)
 
@@ -122,7 +118,7 @@ def _members(content: bytes) -> list[tuple[str, bytes, int]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return [(one.filename, archive.read(one), one.compress_type) for one in archive.infolist()]
-    except Exception:  # noqa: BLE001 - of an archive that earlier edits have damaged
+    except Exception:
         return []
 
 
@@ -193,6 +189,6 @@ ARRAY = ("dtype", "shape")
 ARCHIVE = ("member", "member", "rename", "drop", "method", "exchange", "member-dtype", "member-shape")
 DOCUMENT = ("json",)
 COMPRESSED = ("inside",)
-_EDITS: dict[str, Any] = (
-    {"dtype": _dtype, "shape": _shape, "inside": _inside_gzip, "json": _json} | dict.fromkeys(ARCHIVE, _member)
+_EDITS: dict[str, Any] = {"dtype": _dtype, "shape": _shape, "inside": _inside_gzip, "json": _json} | dict.fromkeys(
+    ARCHIVE, _member
 )

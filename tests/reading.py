@@ -8,14 +8,24 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import selectors
 import shutil
 import subprocess
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import heatsketch as hs
+from heatsketch.experiments.errors import ReproductionError
+from heatsketch.experiments.store import Store
+from heatsketch.readers import read
 
 # What a process may take beyond what it begins with, and what one small file may take of it.
 ROOM = 1 << 30
@@ -92,11 +102,6 @@ class Reader:
 
 def _read(path: Path) -> None:
     """Read a file, and check that what came of it holds together."""
-    import numpy as np
-    from scipy import sparse
-
-    from heatsketch.readers import read
-
     if path.suffix in (".table", ".record"):
         _read_results(path)
         return
@@ -120,20 +125,15 @@ def _read(path: Path) -> None:
 
 def _load(path: Path) -> None:
     """Load a model, and place points with it: that must not end the process either."""
-    import heatsketch as hs
-
     model = hs.load_model(path)
     X = model.kernel_.affinity.given if model.affinity == "precomputed" else model.kernel_.affinity.X
     try:
         model.transform(X[:2])
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise ValueError(f"{path}: {error}") from error
 
 
 def _read_results(path: Path) -> None:
-    from heatsketch.experiments.errors import ReproductionError
-    from heatsketch.experiments.store import Store
-
     tables = path.parent / "tables"
     tables.mkdir(exist_ok=True)
     name = "circle.csv" if path.suffix == ".table" else "circle.json"
@@ -158,7 +158,7 @@ def _judged(path: Path, events: list[str]) -> dict[str, Any]:
             verdict: dict[str, Any] = {"outcome": "read", "detail": ""}
         except ValueError as error:
             verdict = {"outcome": "refused", "detail": str(error)}
-        except BaseException:  # noqa: BLE001
+        except BaseException:
             verdict = {"outcome": "broken", "detail": traceback.format_exc()[-3000:]}
     _, peak = _memory()
     verdict["warnings"] = [f"{one.category.__name__}: {one.message}" for one in caught]
@@ -188,18 +188,17 @@ def _forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
+def _tell(answer: str) -> None:
+    sys.stdout.write(f"{answer}\n")
+    sys.stdout.flush()
+
+
 def _serve() -> None:
-    import resource
-
-    import heatsketch
-
     corpus = Path(__file__).parent / "corpus"
     for path in sorted(corpus.iterdir()):  # whatever is imported on the way is so now
         if path.suffix not in (".py", ".md", ".table", ".record") and "absurd" not in path.name:
-            try:
+            with suppress(Exception):
                 _read(path)
-            except Exception:  # noqa: BLE001, S110
-                pass
     events: list[str] = []
 
     def watch(event: str, arguments: Any) -> None:
@@ -211,9 +210,9 @@ def _serve() -> None:
     limit = pages * os.sysconf("SC_PAGE_SIZE") + ROOM
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    print("ready", flush=True)
+    _tell("ready")
     for line in sys.stdin:
-        print(json.dumps(_judged(Path(line.rstrip("\n")), events)), flush=True)
+        _tell(json.dumps(_judged(Path(line.rstrip("\n")), events)))
 
 
 if __name__ == "__main__":

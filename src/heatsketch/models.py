@@ -225,17 +225,8 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
 
 def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> None:
     """Refuse what does not belong together: compiled code does not look again, and methods must stay what they are."""
-    n, scaling = kernel.shape[0], kernel.scaling
-    assert scaling is not None
-    for name in ("scale", "trivial", "left", "reference", "row_weight"):
-        values = getattr(scaling, name)
-        if name == "row_weight" and values is None:
-            continue
-        if np.shape(values) != (n,) or not np.isfinite(values).all():
-            raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
-    numbers = (scaling.reference_exponent, scaling.degree_exponent, scaling.constant, fitted["power_"])
-    if not np.isfinite(numbers).all() or not fitted["power_"] > 0:
-        raise ValueError(f"its exponents, constant and power are {numbers}")
+    n = kernel.shape[0]
+    _check_scaling(kernel, fitted["power_"])
     columns = int(fitted["n_components_"])
     for name in ("embedding_", "_coefficients"):
         if np.shape(fitted[name]) != (n, columns) or fitted[name].dtype.kind != "f":
@@ -250,3 +241,18 @@ def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> Non
     names = fitted.get("_sample_names")
     if names is not None and (not isinstance(names, list) or len(names) != n):
         raise ValueError(f"there are not {n} names of samples")
+
+
+def _check_scaling(kernel: HeatKernel, power: Any) -> None:
+    """Refuse a scaling that is not that of so many samples, or not finite."""
+    n, scaling = kernel.shape[0], kernel.scaling
+    assert scaling is not None
+    for name in ("scale", "trivial", "left", "reference", "row_weight"):
+        values = getattr(scaling, name)
+        if name == "row_weight" and values is None:
+            continue
+        if np.shape(values) != (n,) or not np.isfinite(values).all():
+            raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
+    numbers = (scaling.reference_exponent, scaling.degree_exponent, scaling.constant, power)
+    if not np.isfinite(numbers).all() or not power > 0:
+        raise ValueError(f"its exponents, constant and power are {numbers}")

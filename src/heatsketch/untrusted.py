@@ -14,10 +14,19 @@ import numpy as np
 
 from .resources import available_memory, size_in_words
 
-__all__ = ["HARMLESS", "MOST_EXPANSION", "brief", "check_array_header", "check_unpacked", "file_size", "parsing", "unpack"]
+__all__ = [
+    "HARMLESS",
+    "MOST_EXPANSION",
+    "brief",
+    "check_array_header",
+    "check_unpacked",
+    "file_size",
+    "parsing",
+    "unpack",
+]
 
 # A file that unpacks to at most so many bytes is read whatever its own size; so is one that unpacks to at most so many
-# times its own size, if there is memory for it. Tables of mostly zeros reach a factor of about 100; bombs 1000 and more.
+# times its own size, if there is memory for it. Real tables stay well below; gzip reaches 1000 on what is all the same.
 HARMLESS = 1 << 28
 MOST_EXPANSION = 200
 _PIECE = 1 << 22
@@ -45,8 +54,8 @@ def check_unpacked(size: int, packed: int, remedy: str = "unpack it yourself if 
         return
     if size > MOST_EXPANSION * packed:
         raise ValueError(
-            f"its {size_in_words(packed)} would unpack to {size_in_words(size)} or more, over {MOST_EXPANSION} times as "
-            f"much, as a file does that is made to fill the memory; {remedy}."
+            f"its {size_in_words(packed)} would unpack to {size_in_words(size)} or more, over {MOST_EXPANSION} times "
+            f"as much, as a file does that is made to fill the memory; {remedy}."
         )
     if size > (there := available_memory()):
         raise ValueError(

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from .._version import __version__
 from ..experiments.errors import ReproductionError
 from .ask import compare, diagnose, estimate
-from .console import FAILED, err, interruptible, notes, out, warnings_as_notes
+from .console import FAILED, err, interruptible, notes, out, plain, warnings_as_notes
 from .datasets import datasets
 from .embed import embed, report, transform
 from .reproduce import reproduce
@@ -62,5 +61,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ReproductionError, OSError, ImportError, ValueError, TypeError, MemoryError) as failure:
         if os.environ.get("HEATSKETCH_TRACEBACK"):
             raise
-        err.print(f"[bold red]Error:[/] {escape(str(failure))}", soft_wrap=True)
+        err.print(f"[bold red]Error:[/] {plain(failure)}", soft_wrap=True)
         sys.exit(FAILED)

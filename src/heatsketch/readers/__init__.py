@@ -133,7 +133,7 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
         try:
             data = kind.read(file, reading)
         except (ValueError, MemoryError) as error:
-            raise ValueError(f"{shown}: {brief(str(error))}") from error
+            raise ValueError(f"{shown}: {brief(str(error)) or 'there is not enough memory to read it.'}") from error
     if data.names is not None and len(set(data.names.tolist())) < len(data.names):
         data.notes.append("some ids occur more than once")
     return replace(data, notes=[f"{shown}: {note}" for note in data.notes])
@@ -177,4 +177,4 @@ def _unpacked(raw: Any, target: Any, path: str | os.PathLike[str]) -> None:
     try:
         unpack(raw, target)
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
-        raise ValueError(f"{path} cannot be decompressed: {error}.") from error
+        raise ValueError(f"{path} cannot be decompressed: {str(error).rstrip('.')}.") from error

@@ -13,7 +13,7 @@ from .data import Data, Reading, check_known, refuse_missing
 __all__ = ["read_mtx", "read_npy", "read_npz"]
 
 _SPARSE_MEMBERS = {"data", "shape", "format"}
-# Bytes that an entry takes in a Matrix Market file at least: in one of coordinates "1 1", and "1" in one of all entries,
+# Bytes that an entry takes in a Matrix Market file at least: "1 1" in one of coordinates; or "1" in one of all entries,
 # half of which are there if it is symmetric.
 _LEAST_BYTES = {"coordinate": 4, "array": 1}
 # Rows and columns of a sparse matrix: so many at most, or so many for each entry that is not zero. An empty row costs
@@ -24,7 +24,7 @@ _MOST_EMPTY, _MOST_PER_ENTRY = 10_000_000, 1000
 def read_npy(file: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read one array; a plain file is mapped into memory rather than read."""
     with parsing("an array"):
-        X = np.load(file, mmap_mode="r" if isinstance(file, str) else None, allow_pickle=False)
+        X = np.lib.format.open_memmap(file, mode="r")
     return _points(X, "the array")
 
 
@@ -54,7 +54,7 @@ def read_npz(file: Any, reading: Reading) -> Data:
 def _archive(file: Any) -> Any:
     """An archive whose members are what it says, each with a name of its own."""
     archive: Any = np.load(file, allow_pickle=False)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
+    if isinstance(archive, np.ndarray):
         raise ValueError("it holds a single array; an ending of .npy tells so")
     members = archive.zip.infolist()
     if len({one.filename for one in members}) < len(members):

@@ -118,6 +118,9 @@ def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left
     """
     frame = frame.rename(columns=str)
     known = list(frame.columns)
+    if not frame.columns.is_unique:
+        twice = known[int(np.argmax(frame.columns.duplicated()))]
+        raise ValueError(f"two of its columns are called {twice!r}; give each a name of its own.")
     named = [name for name in reading.named if name != frame.index.name]
     check_known(named, known)
     if not len(frame):
@@ -180,6 +183,8 @@ def _numbers(column: Any, name: str, names: Any, *, wanted: bool) -> Any:
     """
     pd = optional("pandas", "read tables")
     if column.dtype.kind in "biuf":
+        if isinstance(column.dtype, np.dtype):  # the usual case, without what it takes to look for pandas' NA
+            return column.to_numpy().astype(np.float64)
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     # Dates would become numbers, which nobody means by them.
     readable = column.astype(str if column.dtype.kind in "mM" else object)

@@ -122,9 +122,7 @@ def read_graphml(file: Any, reading: Reading) -> Data:
 
 
 def _refuse_entities(file: Any) -> None:
-    """Refuse XML that declares entities, which GraphML has no use for: they may stand for other files, or for more and
-    more of each other.
-    """
+    """Refuse XML that declares entities, which may stand for other files, or for more and more of each other."""
     parser, begun = expat.ParserCreate(), []
 
     def refuse(name: str, *_: Any) -> None:
