@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +23,8 @@ _SPARSE_MEMBERS = {"data", "shape", "format"}
 # Bytes that an entry takes in a Matrix Market file at least: "1 1" in one of coordinates; or "1" in one of all entries,
 # half of which are there if it is symmetric.
 _LEAST_BYTES = {"coordinate": 4, "array": 1}
+# What numbers are written with.
+_OF_NUMBERS = b"0123456789+-. \t\r\nEeINFTYAinftya"
 # Rows and columns of a sparse matrix: so many at most, or so many for each entry that is not zero. An empty row costs
 # nothing in some files, and memory and time here.
 _MOST_EMPTY, _MOST_PER_ENTRY = 10_000_000, 1000
@@ -103,7 +112,7 @@ def _matrix_key(arrays: dict[str, Any], reading: Reading) -> str:
 
 def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read a Matrix Market file, dense or sparse, by its name."""
-    with parsing("Matrix Market"):
+    with parsing("Matrix Market"), _whole_lines(path) as path:  # noqa: PLR1704
         rows, columns, entries, form, *_ = io.mminfo(path)
         if (entries if form == "coordinate" else rows * columns) * _LEAST_BYTES[form] > file_size(path):
             raise ValueError(f"it promises {entries} entries, and has {file_size(path)} bytes")
@@ -112,6 +121,30 @@ def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
         X = io.mmread(path)
         X = _sparse_matrix(X) if sparse.issparse(X) else X
     return _points(X, "the matrix")
+
+
+@contextmanager
+def _whole_lines(path: Any) -> Iterator[str]:
+    """The name of a text of numbers that ends with a line's end: beyond the last line SciPy may end the process."""
+    with Path(path).open("rb") as file:
+        line = b""
+        for line in file:
+            if line.strip() and not line.lstrip().startswith(b"%"):
+                break
+        for piece in chain([line], iter(partial(file.read, 1 << 20), b"")):
+            if strange := piece.translate(None, _OF_NUMBERS):
+                raise ValueError(f"it has the byte {strange[:1]!r} among its numbers")
+            line = piece
+        if line.endswith(b"\n"):
+            yield str(path)
+            return
+        file.seek(0)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            copy = Path(folder) / "whole.mtx"
+            with copy.open("wb") as target:
+                shutil.copyfileobj(file, target)
+                target.write(b"\n")
+            yield str(copy)
 
 
 def _points(X: Any, what: str) -> Data:
