@@ -23,6 +23,7 @@ ORDER = [
     "threads",
     "progress",
     "resources",
+    "untrusted",
     "fused",
     "fused.precision",
     "devices",

@@ -12,6 +12,7 @@ import numpy as np
 
 from ._typing import FloatArray, IntArray
 from .coloring import Groups, Numbers
+from .display import visible
 from .extras import optional
 from .outputs import whole
 
@@ -123,7 +124,8 @@ def draw_points(ax: Any, P: FloatArray, colors: Numbers | Groups | None, style: 
         _legend(ax, colors, style)
     if style.legend and shown is not None:
         label = colors.label if isinstance(colors, Numbers) else "points in a cell"
-        ax.figure.colorbar(shown, ax=ax, label=label, **({"pad": 0.12, "shrink": 0.7} if deep else {}))
+        bar = ax.figure.colorbar(shown, ax=ax, label=visible(label), **({"pad": 0.12, "shrink": 0.7} if deep else {}))
+        _as_written(bar.ax.yaxis.label)
     if style.equal:
         _equalise(ax, deep)
     return ax
@@ -158,7 +160,7 @@ def _roomy_axes(colors: Numbers | Groups | None, deep: bool) -> Any:
     """Axes of a new figure in the plane or in space, with room for a legend beside them."""
     width = 6.4
     if isinstance(colors, Groups):
-        longest = max(len(_shortened(name)) for name in (*colors.names, "missing"))
+        longest = max(len(_shortened(visible(name))) for name in (*colors.names, "missing"))
         width += _legend_columns(len(colors.names) + 1) * (0.4 + 0.085 * longest)
     if not deep:
         return _pyplot().figure(figsize=(width, 5.2), layout="constrained").add_subplot()
@@ -323,14 +325,29 @@ def _legend(ax: Any, colors: Numbers | Groups, style: Style) -> None:
     if not entries:
         return
     handles = [
-        Line2D([], [], ls="", marker=_MARKERS[shape], color=color, mew=0, ms=6, label=_shortened(name))
+        Line2D([], [], ls="", marker=_MARKERS[shape], color=color, mew=0, ms=6, label=_shortened(visible(name)))
         for name, color, shape in entries
     ]
     if isinstance(colors, Numbers):
         ax.legend(handles=handles)
         return
     place = {"loc": "center left", "bbox_to_anchor": (1.2 if hasattr(ax, "get_zlim") else 1.01, 0.5)}
-    ax.legend(handles=handles, title=colors.label or None, ncols=_legend_columns(len(handles)), frameon=False, **place)
+    title = visible(colors.label) or None
+    legend = ax.legend(handles=handles, title=title, ncols=_legend_columns(len(handles)), frameon=False, **place)
+    _as_written(legend.get_title(), *legend.get_texts())
+
+
+def _as_written(*texts: Any) -> None:
+    """Have names between dollars drawn as formulas only where they are some."""
+    from matplotlib.cbook import is_math_text  # noqa: PLC0415
+    from matplotlib.mathtext import MathTextParser  # noqa: PLC0415
+
+    for text in texts:
+        try:
+            if is_math_text(text.get_text()):
+                MathTextParser("path").parse(text.get_text())
+        except Exception:  # whatever a parser makes of a name that is no formula
+            text.set_parse_math(False)
 
 
 def _legend_columns(n: int) -> int:

@@ -42,6 +42,7 @@ from .precomputed import PrecomputedAffinity
 from .sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from .storage import read_document, write_document
 from .tuning import ChosenPower
+from .untrusted import brief
 
 __all__ = ["load_model", "save_model"]
 
@@ -161,8 +162,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         )
     try:
         return _restored(document)
-    except (TypeError, KeyError, ValueError, AttributeError, OverflowError, NotImplementedError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    except (ImportError, OSError, MemoryError):  # of this machine
+        raise
+    except Exception as error:  # whatever is built of what does not belong together
+        raise ValueError(f"{path} is damaged: {brief(str(error))}") from error
 
 
 def _restored(document: dict[str, Any]) -> Any:
@@ -223,18 +226,14 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
 
 def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> None:
     """Refuse what does not belong together: compiled code does not look again, and methods must stay what they are."""
-    n, scaling = kernel.shape[0], kernel.scaling
-    assert scaling is not None
-    for name in ("scale", "trivial", "left", "reference", "row_weight"):
-        values = getattr(scaling, name)
-        if name == "row_weight" and values is None:
-            continue
-        if np.shape(values) != (n,) or not np.isfinite(values).all():
-            raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
+    n = kernel.shape[0]
+    _check_scaling(kernel, fitted["power_"])
     columns = int(fitted["n_components_"])
     for name in ("embedding_", "_coefficients"):
         if np.shape(fitted[name]) != (n, columns) or fitted[name].dtype.kind != "f":
             raise ValueError(f"{name} has shape {np.shape(fitted[name])} for {n} samples and {columns} components")
+        if not np.isfinite(fitted[name]).all():
+            raise ValueError(f"{name} is not finite")
     for name in fitted:
         if name.startswith("__") or (hasattr(kind, name) and name != "_sample_names") or name in _DERIVED:
             raise ValueError(f"it holds a {name!r}, which is no attribute of a fit")
@@ -243,3 +242,18 @@ def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> Non
     names = fitted.get("_sample_names")
     if names is not None and (not isinstance(names, list) or len(names) != n):
         raise ValueError(f"there are not {n} names of samples")
+
+
+def _check_scaling(kernel: HeatKernel, power: Any) -> None:
+    """Refuse a scaling that is not that of so many samples, or not finite."""
+    n, scaling = kernel.shape[0], kernel.scaling
+    assert scaling is not None
+    for name in ("scale", "trivial", "left", "reference", "row_weight"):
+        values = getattr(scaling, name)
+        if name == "row_weight" and values is None:
+            continue
+        if np.shape(values) != (n,) or not np.isfinite(values).all():
+            raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
+    numbers = (scaling.reference_exponent, scaling.degree_exponent, scaling.constant, power)
+    if not np.isfinite(numbers).all() or not power > 0:
+        raise ValueError(f"its exponents, constant and power are {numbers}")

@@ -32,6 +32,7 @@ import numpy as np
 from scipy import sparse
 
 from .outputs import whole
+from .untrusted import brief, check_array_header, parsing
 
 __all__ = ["read_document", "write_document"]
 
@@ -68,11 +69,12 @@ def read_document(path: Path, records: Mapping[str, type]) -> dict[str, Any]:
     ValueError
         If the file is not one of these, or damaged; the message says how.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _Reader(archive, records).document()
-    except (zipfile.BadZipFile, KeyError, EOFError, RecursionError, ValueError) as error:
-        raise ValueError(f"{path} is damaged, or no model of heatsketch: {error}") from error
+    with path.open("rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _Reader(archive, records).document()
+        except Exception as error:  # of zipfile, json, NumPy and records, on what may be anything
+            raise ValueError(f"{path} is damaged, or no model of heatsketch: {brief(str(error))}") from error
 
 
 class _Writer:
@@ -182,10 +184,10 @@ class _Reader:
             raise ValueError(f"{key} holds {str(content)[:80]} ({error})") from error
 
     def _array(self, name: Any) -> Any:
-        try:
-            array: Any = np.lib.format.read_array(BytesIO(self._member(name)), allow_pickle=False)
-        except (MemoryError, TypeError) as error:  # of a header that promises more than there is
-            raise ValueError(f"{name}: {error}") from error
+        content = self._member(name)
+        with parsing(f"the array {name}"):
+            check_array_header(BytesIO(content), len(content))
+            array: Any = np.lib.format.read_array(BytesIO(content), allow_pickle=False)
         if array.dtype.kind not in "biuf":
             raise ValueError(f"{name} holds {array.dtype}, not numbers")
         return array

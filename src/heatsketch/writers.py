@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from types import SimpleNamespace
 from typing import Any
 
@@ -134,11 +135,18 @@ def _renamed(columns: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
 def _write_npz(target: Path, Y: FloatArray, names: Any, columns: Mapping[str, Any]) -> None:
     """Y, ids and columns as plain arrays: words as NumPy's own strings, so that reading needs no pickle."""
     # "file" is what the function that writes calls its first argument.
-    arrays = {name: _plain(values) for name, values in _renamed(columns, {"Y", "id", "file"}).items()}
+    arrays = {_member(name): _plain(values) for name, values in _renamed(columns, {"Y", "id", "file"}).items()}
     if names is not None:
         arrays["id"] = _plain(names)
     with target.open("wb") as file:
         np.savez(file, **arrays | {"Y": Y})
+
+
+def _member(name: str) -> str:
+    """The name of a column in an archive: none that lies outside of where the archive is unpacked, or is cut short."""
+    name = name.replace("\0", "_")
+    parts = PureWindowsPath(name).parts  # which has both kinds of slashes, and drives
+    return name if ".." not in parts and not PureWindowsPath(name).anchor else "_".join(re.split(r"[\\/:]", name))
 
 
 def _plain(values: Any) -> Any:

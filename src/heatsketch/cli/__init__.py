@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from .._version import __version__
 from ..experiments.errors import ReproductionError
@@ -24,6 +23,7 @@ from .console import (
     interruptible,
     notes,
     out,
+    plain,
     replace_closed_streams,
     warnings_as_notes,
 )
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words = _in_words(failure)
     # Only here is the memory free again that the work had taken.
     with suppress(OSError):  # where nobody listens any more
-        err.print(f"[bold red]Error:[/] {escape(words)}", soft_wrap=True)
+        err.print(f"[bold red]Error:[/] {plain(words)}", soft_wrap=True)
     sys.exit(FAILED)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import FINDINGS, note, out, print_json
+from .console import FINDINGS, note, print_json, say
 from .embed import Input, _read
 from .options import InputOptions, KernelOptions, MethodOptions, VoiceOptions, graph_options, number_or_word, takes
 
@@ -56,7 +56,7 @@ def estimate(
     if voice.as_json:
         print_json(vars(found))
     else:
-        out.print(str(found), markup=False, soft_wrap=True)
+        say(found)
 
 
 _FORETOLD = {"bandwidth", "normalization", "affinity", "metric", "metric_params", "n_neighbors", "cutoff", "device"}
@@ -103,7 +103,7 @@ def diagnose(
     if voice.as_json:
         print_json({"input": source, "harmful": harmful, "findings": [vars(finding) for finding in found]})
     else:
-        out.print(str(found), markup=False, soft_wrap=True)
+        say(found)
     if strict and harmful:
         raise typer.Exit(FINDINGS)
 
@@ -159,6 +159,6 @@ def compare(
         print_json({"input": source, "components": found.n_components, "power": found.power, "methods": rows,
                     "picture": None if picture is None else str(picture)})  # fmt: skip
         return
-    out.print(str(found), markup=False, soft_wrap=True)
+    say(found)
     if picture is not None:
         note(f"Wrote {picture}.")

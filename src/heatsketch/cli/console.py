@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..display import visible
+
 __all__ = [
     "FAILED",
     "FINDINGS",
@@ -27,24 +29,38 @@ __all__ = [
     "note",
     "notes",
     "out",
+    "plain",
     "print_json",
     "replace_closed_streams",
+    "say",
     "table",
     "warnings_as_notes",
 ]
 
-out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+# Names of files and columns may look like anything: nothing in them is made out to be an emoji or a number.
+_AS_IT_IS: dict[str, Any] = {"highlight": False, "emoji": False}
+out, err = Console(**_AS_IT_IS), Console(stderr=True, **_AS_IT_IS)
 # Notes and warnings, which --quiet leaves out.
-notes = Console(stderr=True, highlight=False)
+notes = Console(stderr=True, **_AS_IT_IS)
 
 # Exit codes beside 0: something the user can mend; what `diagnose --strict` found; an interrupt, as shells have it.
 # (2, a command that is not understood, is typer's.)
 FAILED, FINDINGS, INTERRUPTED = 1, 3, 130
 
 
+def plain(text: Any) -> str:
+    """A text that may come from a file, for a console: neither markup nor codes for the terminal."""
+    return escape(visible(str(text)))
+
+
 def note(text: str) -> None:
     """Tell something that is worth knowing."""
-    notes.print(escape(text), soft_wrap=True)
+    notes.print(plain(text), soft_wrap=True)
+
+
+def say(text: Any) -> None:
+    """Print a result for people, on standard output."""
+    out.print(plain(text), soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -63,9 +79,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """A table without lines, whose cells are shown as they are."""
     made = Table(box=None, header_style="bold", pad_edge=False)
     for name in columns:
-        made.add_column(escape(name), overflow="fold")
+        made.add_column(plain(name), overflow="fold")
     for row in rows:
-        made.add_row(*(escape(str(cell)) for cell in row))
+        made.add_row(*map(plain, row))
     return made
 
 
@@ -74,7 +90,7 @@ def warnings_as_notes() -> Iterator[None]:
     """Show warnings as sentences rather than as places in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        notes.print(f"[yellow]Warning:[/] {escape(str(message))}", soft_wrap=True)
+        notes.print(f"[yellow]Warning:[/] {plain(message)}", soft_wrap=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")

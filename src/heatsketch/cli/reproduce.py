@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .console import INTERRUPTED, err, notes, out
+from .console import INTERRUPTED, err, notes, out, plain
 
 if TYPE_CHECKING:
     from ..experiments.experiment import Experiment
@@ -84,12 +83,12 @@ def reproduce(
             )
     except KeyboardInterrupt:
         again = "the same command without --fresh" if fresh else "the same command"
-        err.print(f"Interrupted. Finished trials are kept in {escape(str(output))}; {again} goes on from there.")
+        err.print(f"Interrupted. Finished trials are kept in {plain(output)}; {again} goes on from there.")
         raise typer.Exit(INTERRUPTED) from None
     if not quiet:
         _show_claims(made.claims)
         count = "one figure" if len(chosen) == 1 else f"{len(chosen)} figures"
-        out.print(f"Wrote {escape(str(made.page))}, pictures and tables of {count}.")
+        out.print(f"Wrote {plain(made.page)}, pictures and tables of {count}.")
 
 
 def _list_figures(figures: Sequence[Figure]) -> None:
@@ -107,7 +106,7 @@ def _show_claims(claims: Any) -> None:
         table.add_column(column)
     for claim in claims.itertuples():
         style = _VERDICT_STYLES[claim.verdict]
-        table.add_row(escape(claim.place), escape(claim.statement), f"[{style}]{claim.verdict}[/]")
+        table.add_row(plain(claim.place), plain(claim.statement), f"[{style}]{claim.verdict}[/]")
     if table.row_count:
         out.print(table)
 

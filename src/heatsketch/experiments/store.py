@@ -193,7 +193,9 @@ class Store:
             found = Provenance(**json.loads(path.read_text(encoding="utf-8")))
             if not all(session.keys() >= _SESSION_KEYS for session in found.sessions) or "seed" not in found.parameters:
                 raise ValueError("it lacks entries")
-        except (ValueError, TypeError, AttributeError) as failure:
+            if not (isinstance(found.version, str) and found.seconds >= 0.0):
+                raise ValueError("its version or its seconds are of another kind")
+        except (ValueError, TypeError, AttributeError, RecursionError) as failure:
             raise ReproductionError(
                 f"{path} is not a record of results ({failure}); move it and its table away, or throw both away with "
                 "--fresh (fresh=True)."

@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import shutil
 import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..untrusted import brief, unpack
 from .arrays import read_mtx, read_npy, read_npz
 from .cells import read_h5ad
 from .data import Data, Reading
@@ -104,6 +106,12 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     ValueError
         If the file does not hold what its format promises, or holds missing values; the message tells where.
 
+    Notes
+    -----
+    The file is data, whoever made it: nothing in it is run, no other file is opened because of it, and it is refused
+    where it promises more than it can hold. What is compressed may unpack to 256 MB, or to 200 times its own size where
+    there is memory for that; files beyond are taken for bombs, and can be unpacked by hand.
+
     Examples
     --------
     >>> import tempfile
@@ -124,8 +132,8 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     with _opened(path, kind) as file:
         try:
             data = kind.read(file, reading)
-        except (ValueError, MemoryError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{shown}: {error}") from error
+        except (ValueError, MemoryError) as error:
+            raise ValueError(f"{shown}: {brief(str(error)) or 'there is not enough memory to read it.'}") from error
     if data.names is not None and len(set(data.names.tolist())) < len(data.names):
         data.notes.append("some ids occur more than once")
     return replace(data, notes=[f"{shown}: {note}" for note in data.notes])
@@ -143,27 +151,30 @@ def _refuse_idle(reading: Reading, name: str) -> None:
 @contextmanager
 def _opened(path: str | os.PathLike[str], kind: Format) -> Iterator[Any]:
     """An open binary file that can be read twice, decompressed; or the name of one, where the reader wants that."""
-    if str(path) == "-":
-        content = sys.stdin.buffer.read()
-    else:
-        with Path(path).open("rb") as raw:
-            packed = raw.read(2) == _GZIP
-            raw.seek(0)
-            if kind.by_name and not packed:
-                yield str(path)
-                return
-            if not packed:
-                yield raw
-                return
-            content = raw.read()
+    given = str(path) == "-"
+    with ExitStack() as stack:
+        raw: Any = io.BytesIO(sys.stdin.buffer.read()) if given else stack.enter_context(Path(path).open("rb"))
+        packed = raw.read(2) == _GZIP
+        raw.seek(0)
+        if not packed and not kind.by_name:
+            yield raw
+        elif not packed and not given:
+            yield str(path)
+        elif not kind.by_name:
+            content = io.BytesIO()
+            _unpacked(raw, content, path)
+            content.seek(0)
+            yield content
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            name = Path(folder) / f"unpacked{kind.endings[0]}"
+            with name.open("wb") as copy:
+                _unpacked(raw, copy, path) if packed else shutil.copyfileobj(raw, copy)
+            yield str(name)
+
+
+def _unpacked(raw: Any, target: Any, path: str | os.PathLike[str]) -> None:
     try:
-        content = gzip.decompress(content) if content[:2] == _GZIP else content
-    except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be decompressed: {error}.") from error
-    if not kind.by_name:
-        yield io.BytesIO(content)
-        return
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        unpacked = Path(folder) / f"unpacked{kind.endings[0]}"
-        unpacked.write_bytes(content)
-        yield str(unpacked)
+        unpack(raw, target)
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
+        raise ValueError(f"{path} cannot be decompressed: {str(error).rstrip('.')}.") from error

@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-import zlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from scipy import io, sparse
 
+from ..untrusted import check_array_header, check_unpacked, file_size, parsing
 from .data import Data, Reading, check_known, refuse_missing
 
 __all__ = ["read_mtx", "read_npy", "read_npz"]
 
-_SPARSE_MEMBERS = {"data", "indices", "indptr", "shape", "format"}
+_SPARSE_MEMBERS = {"data", "shape", "format"}
+# Bytes that an entry takes in a Matrix Market file at least: "1 1" in one of coordinates; or "1" in one of all entries,
+# half of which are there if it is symmetric.
+_LEAST_BYTES = {"coordinate": 4, "array": 1}
+# What numbers are written with.
+_OF_NUMBERS = b"0123456789+-. \t\r\nEeINFTYAinftya"
+# Rows and columns of a sparse matrix: so many at most, or so many for each entry that is not zero. An empty row costs
+# nothing in some files, and memory and time here.
+_MOST_EMPTY, _MOST_PER_ENTRY = 10_000_000, 1000
 
 
 def read_npy(file: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read one array; a plain file is mapped into memory rather than read."""
-    try:
-        X = np.load(file, mmap_mode="r" if isinstance(file, str) else None, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"it cannot be read as an array: {error}.") from error
+    with parsing("an array"):
+        X = np.lib.format.open_memmap(file, mode="r")
     return _points(X, "the array")
 
 
 def read_npz(file: Any, reading: Reading) -> Data:
     """Read the matrix of an archive, the array of one that has several, and vectors of its length as columns."""
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            if set(archive.files) >= _SPARSE_MEMBERS:
-                file.seek(0)
-                if reading.named or reading.key:
-                    raise ValueError("it holds one sparse matrix and nothing else, so no names can be given")
-                return _points(sparse.csr_array(sparse.load_npz(file)), "the matrix")
-            arrays = {name: archive[name] for name in archive.files if _is_plain(archive, name, reading)}
-    except (ValueError, EOFError, OSError, KeyError, BadZipFile, zlib.error) as error:
-        raise ValueError(f"it cannot be read as an archive of arrays: {error}.") from error
+    with parsing("an archive of arrays"), _archive(file) as archive:
+        plain = [name for name in archive.files if _is_plain(archive, name, reading)]
+        is_sparse = set(archive.files) >= _SPARSE_MEMBERS
+        if is_sparse and (reading.named or reading.key):
+            raise ValueError("it holds one sparse matrix and nothing else, so no names can be given")
+        file.seek(0)
+        arrays = {} if is_sparse else {name: archive[name] for name in plain}
+        matrix = _sparse_matrix(sparse.load_npz(file)) if is_sparse else None
+    if matrix is not None:
+        return _points(matrix, "the matrix")
     key = _matrix_key(arrays, reading)
     data = _points(arrays.pop(key), f"the array {key!r}")
     n = data.X.shape[0]
@@ -48,13 +60,41 @@ def read_npz(file: Any, reading: Reading) -> Data:
     return Data(data.X, names, None, columns, notes=note)
 
 
+def _archive(file: Any) -> Any:
+    """An archive whose members are what it says, each with a name of its own."""
+    archive: Any = np.load(file, allow_pickle=False)
+    if isinstance(archive, np.ndarray):
+        raise ValueError("it holds a single array; an ending of .npy tells so")
+    members = archive.zip.infolist()
+    if len({one.filename for one in members}) < len(members):
+        raise ValueError("two of its arrays have the same name")
+    check_unpacked(
+        sum(one.file_size for one in members), file_size(file), "if you trust it, save it again with numpy.savez"
+    )
+    return archive
+
+
 def _is_plain(archive: Any, name: str, reading: Reading) -> bool:
     """Whether a member holds numbers or words; one of Python objects is passed over unless it was asked for."""
     with archive.zip.open(f"{name}.npy") as member:
-        version = np.lib.format.read_magic(member)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        kind = read_header(member)[2]
+        kind = check_array_header(member, archive.zip.getinfo(f"{name}.npy").file_size)
     return not kind.hasobject or name in {reading.key, *reading.named}
+
+
+def _sparse_matrix(X: Any) -> sparse.csr_array:
+    """A matrix in compressed rows of one in any form, whose entries all lie in it: compiled code does not look."""
+    _refuse_empty(X.shape, X.nnz)
+    if hasattr(X, "check_format"):
+        X.check_format(full_check=True)
+    return sparse.csr_array(X)
+
+
+def _refuse_empty(shape: tuple[int, ...], entries: int) -> None:
+    if max(shape) > max(_MOST_EMPTY, _MOST_PER_ENTRY * entries):
+        raise ValueError(
+            f"it promises a matrix of shape {shape} with {entries} entries; of so sparse a matrix leave out the empty "
+            "rows and columns"
+        )
 
 
 def _matrix_key(arrays: dict[str, Any], reading: Reading) -> str:
@@ -72,11 +112,39 @@ def _matrix_key(arrays: dict[str, Any], reading: Reading) -> str:
 
 def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read a Matrix Market file, dense or sparse, by its name."""
-    try:
+    with parsing("Matrix Market"), _whole_lines(path) as path:  # noqa: PLR1704
+        rows, columns, entries, form, *_ = io.mminfo(path)
+        if (entries if form == "coordinate" else rows * columns) * _LEAST_BYTES[form] > file_size(path):
+            raise ValueError(f"it promises {entries} entries, and has {file_size(path)} bytes")
+        if form == "coordinate":
+            _refuse_empty((rows, columns), entries)
         X = io.mmread(path)
-    except (ValueError, TypeError, OverflowError, StopIteration) as error:
-        raise ValueError(f"it cannot be read as Matrix Market: {error}.") from error
-    return _points(sparse.csr_array(X) if sparse.issparse(X) else X, "the matrix")
+        X = _sparse_matrix(X) if sparse.issparse(X) else X
+    return _points(X, "the matrix")
+
+
+@contextmanager
+def _whole_lines(path: Any) -> Iterator[str]:
+    """The name of a text of numbers that ends with a line's end: beyond the last line SciPy may end the process."""
+    with Path(path).open("rb") as file:
+        line = b""
+        for line in file:
+            if line.strip() and not line.lstrip().startswith(b"%"):
+                break
+        for piece in chain([line], iter(partial(file.read, 1 << 20), b"")):
+            if strange := piece.translate(None, _OF_NUMBERS):
+                raise ValueError(f"it has the byte {strange[:1]!r} among its numbers")
+            line = piece
+        if line.endswith(b"\n"):
+            yield str(path)
+            return
+        file.seek(0)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            copy = Path(folder) / "whole.mtx"
+            with copy.open("wb") as target:
+                shutil.copyfileobj(file, target)
+                target.write(b"\n")
+            yield str(copy)
 
 
 def _points(X: Any, what: str) -> Data:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..extras import optional
+from ..untrusted import check_unpacked, file_size, parsing
 from .data import Data, Reading, check_known, refuse_missing
 
 __all__ = ["read_h5ad"]
@@ -16,10 +17,11 @@ __all__ = ["read_h5ad"]
 def read_h5ad(path: Any, reading: Reading) -> Data:
     """Read an AnnData: its principal components if there are, else its matrix; columns of ``obs`` are kept aside."""
     anndata = optional("anndata", "read h5ad", "scanpy")
-    try:
+    notes: list[str] = []
+    with parsing("h5ad", notes):
+        with optional("h5py", "read h5ad", "scanpy").File(path, "r") as file:
+            _check_parts(file, file_size(path))
         cells = anndata.read_h5ad(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"it cannot be read as h5ad: {error}.") from error
     known = [*cells.obsm, "X"]
     key = reading.key or ("X_pca" if "X_pca" in cells.obsm else "X")
     check_known([key], known, "entry")
@@ -36,4 +38,30 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
     columns = {name: cells.obs[name] for name in kept}  # with the order of their categories
     names = names if reading.id is None else cells.obs[reading.id].astype(str).to_numpy(dtype=object)
     note = f"{'the matrix X' if key == 'X' else f'obsm[{key!r}]'} is embedded"
-    return Data(X, names, None, columns, notes=[note], source=cells)
+    return Data(X, names, None, columns, notes=[*notes, note], source=cells)
+
+
+def _check_parts(file: Any, size: int) -> None:
+    """Refuse what reading would fetch from elsewhere, follow without end, or fill the memory with.
+
+    A dataset that was never written takes no room in the file, and all of its shape in memory.
+    """
+    h5py = optional("h5py", "read h5ad", "scanpy")
+    total, seen, groups = 0, set(), [file["/"]]
+    while groups:
+        group = groups.pop()
+        at = h5py.h5o.get_info(group.id).addr
+        if at in seen:
+            raise ValueError(f"its group {group.name} is there more than once")
+        seen.add(at)
+        for name in group:
+            if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+                raise ValueError(f"{group.name}/{name} is a link to another file")
+            part = group[name]
+            if isinstance(part, h5py.Group):
+                groups.append(part)
+            elif isinstance(part, h5py.Dataset):
+                if part.is_virtual or part.external:
+                    raise ValueError(f"{part.name} has its values in another file")
+                total += (part.size or 0) * part.dtype.itemsize
+    check_unpacked(total, size, "if you trust it, take what is to be embedded out of it with anndata")

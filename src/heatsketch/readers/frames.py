@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..extras import optional
+from ..untrusted import check_unpacked, file_size, parsing
 from .data import SEPARATORS, Data, Reading, check_known, place, refuse_missing
 
 __all__ = ["read_parquet", "read_text"]
@@ -97,12 +98,17 @@ def _as_written(column: Any) -> Any:
 def read_parquet(file: Any, reading: Reading) -> Data:
     """Read a parquet file; an index that it has holds ids."""
     pd = optional("pandas", "read tables")
-    optional("pyarrow", "read parquet", "parquet")
-    try:
+    parquet = optional("pyarrow.parquet", "read parquet", "parquet")
+    notes: list[str] = []
+    with parsing("parquet", notes):
+        about = parquet.read_metadata(file)
+        groups = [about.row_group(n) for n in range(about.num_row_groups)]
+        values = sum(group.column(n).num_values for group in groups for n in range(group.num_columns))
+        # A run of equal values takes no more room in the file than one.
+        check_unpacked(8 * values, file_size(file), "if you trust it, read it with pandas and save it as .npy")
+        file.seek(0)
         frame = pd.read_parquet(file)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are kinds of these
-        raise ValueError(f"it cannot be read as parquet: {error}.") from error
-    return _told_apart(frame, reading, [])
+    return _told_apart(frame, reading, notes)
 
 
 def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left_over: bool = False) -> Data:
@@ -112,6 +118,9 @@ def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left
     """
     frame = frame.rename(columns=str)
     known = list(frame.columns)
+    if not frame.columns.is_unique:
+        twice = known[int(np.argmax(frame.columns.duplicated()))]
+        raise ValueError(f"two of its columns are called {twice!r}; give each a name of its own.")
     named = [name for name in reading.named if name != frame.index.name]
     check_known(named, known)
     if not len(frame):
@@ -129,7 +138,8 @@ def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left
         raise ValueError(f"no column holds numbers, so there is nothing to embed{hint}.")
     if words:
         notes.append(f"columns of words are kept aside: {_listed(words)}")
-    aside = [name for name in known if name not in {*features, *reading.drop, column}]
+    used = {*features, *reading.drop, column}
+    aside = [name for name in known if name not in used]
     X = np.column_stack([numbers[name] for name in features])
     refuse_missing(X, features, names)
     return Data(X, names, features, {name: frame[name] for name in aside}, notes=notes)
@@ -173,6 +183,8 @@ def _numbers(column: Any, name: str, names: Any, *, wanted: bool) -> Any:
     """
     pd = optional("pandas", "read tables")
     if column.dtype.kind in "biuf":
+        if isinstance(column.dtype, np.dtype):  # the usual case, without what it takes to look for pandas' NA
+            return column.to_numpy().astype(np.float64)
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     # Dates would become numbers, which nobody means by them.
     readable = column.astype(str if column.dtype.kind in "mM" else object)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import islice
 from typing import Any
+from xml.parsers import expat
 
 import numpy as np
 from scipy import sparse
 
 from ..extras import optional
 from ..graphs import adjacency
+from ..untrusted import parsing
 from .data import SEPARATORS, Data, Reading, check_known
 
 __all__ = ["read_edges", "read_graphml"]
@@ -104,10 +106,10 @@ def _undirected(directed: Any, names: Any) -> Any:
 def read_graphml(file: Any, reading: Reading) -> Data:
     """Read GraphML through networkx: vertices by id, their attributes as columns, weights by the edge attribute."""
     networkx = optional("networkx", "read GraphML", "graph")
-    try:
+    notes: list[str] = []
+    with parsing("GraphML", notes):
+        _refuse_entities(file)
         graph = networkx.read_graphml(file)
-    except (SyntaxError, networkx.NetworkXError, KeyError, ValueError) as error:  # of XML: a kind of SyntaxError
-        raise ValueError(f"it cannot be read as GraphML: {error}.") from error
     for a, b, weight in graph.edges(data="weight", default=1.0):
         if not isinstance(weight, (int, float)):
             raise ValueError(f"the edge from {a!r} to {b!r} has the weight {weight!r}; weights must be numbers.")
@@ -116,4 +118,18 @@ def read_graphml(file: Any, reading: Reading) -> Data:
     check_known(reading.named, attributes, "attribute")
     columns = {name: [values.get(name) for _, values in nodes] for name in attributes if name not in reading.drop}
     names = [str(node) for node, _ in nodes] if reading.id is None else [str(name) for name in columns.pop(reading.id)]
-    return Data(adjacency(graph), np.array(names, dtype=object), None, columns, is_graph=True)
+    return Data(adjacency(graph), np.array(names, dtype=object), None, columns, is_graph=True, notes=notes)
+
+
+def _refuse_entities(file: Any) -> None:
+    """Refuse XML that declares entities, which may stand for other files, or for more and more of each other."""
+    parser, begun = expat.ParserCreate(), []
+
+    def refuse(name: str, *_: Any) -> None:
+        raise ValueError(f"it declares the entity {name!r}, which stands for other text; write that text instead")
+
+    parser.EntityDeclHandler = refuse
+    parser.StartElementHandler = lambda *_: begun.append(True)
+    while not begun and (piece := file.read(1 << 16)):  # declarations come before all else
+        parser.Parse(piece)
+    file.seek(0)
