@@ -75,7 +75,8 @@ def diffuse(
     """
     for t in powers:
         check_power(t)
-    return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, weight=0)
+    with on_device():
+        return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, weight=0)
 
 
 def coefficients(
@@ -94,7 +95,8 @@ def coefficients(
     """
     check_power(power)
     exponents = [power - 1.0]
-    return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, weight=1)[0]
+    with on_device():
+        return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, weight=1)[0]
 
 
 def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> FloatArray:
@@ -117,7 +119,6 @@ def check_power(power: float) -> None:
         raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
 
 
-@on_device()
 def _apply_powers(
     kernel: HeatKernel,
     M: FloatArray,

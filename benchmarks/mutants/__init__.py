@@ -1,0 +1,1 @@
+"""Mutation testing: faults are put into the core of the library one at a time, and the tests must notice each."""
