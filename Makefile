@@ -14,6 +14,8 @@
 # And for those who want to see how fast it is, beside others (which are installed, some gigabytes):
 #   make bench        some ten minutes; results under out/benchmarks
 #   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
+# And for those who doubt the tests (mutmut is installed):
+#   make mutants      faults put into the core, one at a time; some two hours, results in docs/trust/mutants.json
 # And for those with a GPU:
 #   make bench-gpu    some minutes; results under docs/gpu
 #   make bench-cluster  half an hour; results under docs/cluster
@@ -24,7 +26,7 @@ BIN := .venv/bin
 # that follow, even where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu bench-cluster clean
+.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu bench-cluster mutants clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -68,6 +70,9 @@ bench-gpu: .venv/stamp-dev
 
 bench-cluster: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.cluster $(CLUSTER_ARGS)
+
+mutants: .venv/stamp-mutants
+	$(BIN)/python -m benchmarks.mutants $(MUTANTS_ARGS)
 
 lint: .venv/stamp-dev
 	$(BIN)/ruff check .

@@ -14,8 +14,9 @@ from conftest import NORMALIZATIONS
 from heatsketch import normalize as module
 from heatsketch.anderson import Anderson, combination
 from heatsketch.normalize import LeftFactor, ScalingOptions, normalize, sinkhorn
-from heatsketch.operators import DenseOperator, Operator
+from heatsketch.operators import DenseOperator
 from heatsketch.progress import _display
+from laws import Display, Shuffled, Watched
 
 
 def _gaussian(n=12, seed=0, epsilon=2.0):
@@ -29,33 +30,7 @@ def _star(n=5):
     return K
 
 
-class Watched(DenseOperator):
-    """A matrix that writes down what it is multiplied with."""
-
-    def __init__(self, array):
-        super().__init__(array)
-        self.seen = []
-
-    def matmat(self, V):
-        self.seen.append(V[:, 0].copy())
-        return super().matmat(V)
-
-
-class Shuffled(Operator):
-    """A matrix that would rather have its rows in another order."""
-
-    def __init__(self, array, order):
-        self.array, self.order = array, order
-        self.shape, self.dtype = array.shape, array.dtype
-
-    def matmat(self, V):
-        return self.array @ V
-
-    def reordered(self):
-        return DenseOperator(self.array[np.ix_(self.order, self.order)])
-
-
-def _iterates(K, w, start, tol, max_iter, largest=500.0):
+def _iterates(K, w, start, *, tol, max_iter, largest):
     """The documented iteration, written without its shortcuts: all x whose product with K is taken."""
     x, xs, steps, window = np.log(start), [], [], []
     previous, extrapolated, visited = np.inf, False, []
@@ -105,7 +80,7 @@ def test_the_iteration_is_the_one_that_is_documented(name, largest, monkeypatch)
     w = np.linspace(0.5, 2.0, len(array))
     start = (w * K.array.sum(axis=1)) ** -0.5
     s, sums, n_iter = sinkhorn(K, w, start=start, tol=tol, max_iter=max_iter)
-    visited = _iterates(K.array, w, start, tol, max_iter, largest)
+    visited = _iterates(K.array, w, start, tol=tol, max_iter=max_iter, largest=largest)
     assert n_iter == len(K.seen) == len(visited)
     for seen, x in zip(K.seen, visited, strict=True):
         np.testing.assert_allclose(np.log(seen / w), x, rtol=1e-5, atol=1e-6)
@@ -323,25 +298,6 @@ class TestAnderson:
             np.sqrt(np.linalg.lstsq(df[:3].T, step, rcond=None)[1][0])
         )
         assert gamma[0] == pytest.approx(gamma[3])  # the smallest of all
-
-
-class Display:
-    """Writes down what is reported."""
-
-    def __init__(self):
-        self.reports = []
-
-    def task(self, name):
-        display = self
-
-        class Task:
-            def __enter__(self):
-                return lambda done, total: display.reports.append((name, done, total))
-
-            def __exit__(self, *_):
-                return None
-
-        return Task()
 
 
 def test_balancing_reports_its_products():

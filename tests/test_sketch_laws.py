@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,6 +91,21 @@ def test_entries_are_those_of_the_definition(law, entry, columns):
     assert found.shape == (len(ROWS), len(columns))
 
 
+def test_a_word_serves_all_its_columns(monkeypatch):
+    made, plain = [], sketches._words
+    monkeypatch.setattr(sketches, "_words", lambda *args: made.append(len(args[1])) or plain(*args))
+    GaussianSketch(0).block([0], range(9))
+    RademacherSketch(0).block([0], range(300))
+    assert made == [3, 3]
+
+
+def test_what_is_made_is_not_copied(monkeypatch):
+    given = np.ones((3, 2))
+    monkeypatch.setattr(GaussianSketch, "block", lambda *_: given)
+    assert GaussianSketch(0).matrix(3, 2) is given
+    assert GaussianSketch(0).matrix(3, 2, dtype=np.float64) is given
+
+
 def test_columns_take_points_in_the_order_of_their_keys():
     keys = {i: _philox((i, 0, 0, 3), SEED) for i in range(12)}
     order = sorted(range(12), key=lambda i: keys[i][0] << 32 | keys[i][1])
@@ -113,9 +129,13 @@ def test_blocks_are_whole_whatever_they_are_asked_for(name, monkeypatch):
     assert type(law) is SKETCHES[name]
     assert law.seed == SEED
     whole = law.matrix(40, 30)
-    for entries in (1, 60, 1 << 20):
+    made, plain = [], type(law)._block
+    monkeypatch.setattr(type(law), "_block", lambda *args: made.append(len(args[1])) or plain(*args))
+    for entries, rows in ((1, 1), (60, 2), (1 << 20, 40)):
         monkeypatch.setattr(sketches, "_ENTRIES_PER_CHUNK", entries)
         np.testing.assert_array_equal(law.matrix(40, 30), whole)
+        assert made == [rows] * (40 // rows)
+        made.clear()
     np.testing.assert_array_equal(law.matrix(9, 4, first_column=7), whole[:9, 7:11])
     assert law.block(3, 5) == whole[3, 5]
     assert law.block([], [0, 1]).shape == (0, 2)
@@ -146,6 +166,11 @@ def test_devices_make_the_same(name, monkeypatch):
     np.testing.assert_allclose(single.numpy(), law.matrix(20, 5), rtol=1e-6)
 
 
+def test_rows_are_numbered_where_they_are_made():
+    device = SimpleNamespace(torch=SimpleNamespace(arange=lambda *args, **options: (args, options)), name="cuda:1")
+    assert sketches._numbers(slice(2, 5), device) == ((2, 5), {"device": "cuda:1"})
+
+
 def test_arithmetic_modulo_the_mersenne_prime():
     edges = [0, 1, 2, 2**30 - 1, 2**30, 2**31 - 1, 2**31, 2**60, P61 - 1, P61 // 3, 0x123456789ABCDEF]
     a, b = (np.array(part, dtype=np.uint64) for part in zip(*((x, y) for x in edges for y in edges), strict=True))
@@ -156,6 +181,10 @@ def test_arithmetic_modulo_the_mersenne_prime():
 
 class TestSmallestKeys:
     KEYS = np.random.default_rng(0).integers(0, 40, 100).astype(np.uint64)  # with many ties
+
+    def test_no_bit_of_a_key_is_lost(self):
+        keys = np.array([2**63 + 2, 2**63 + 1, 2**64 - 1, 2**63], dtype=np.uint64)
+        assert first_by_key(4, 3, lambda i: keys[i.astype(np.int64)]).tolist() == [3, 1, 0]
 
     @pytest.mark.parametrize("entries", [1, 7, 1000])
     @pytest.mark.parametrize("size", [1, 2, 13, 99, 100, 300])
@@ -175,6 +204,11 @@ class TestSmallestKeys:
         assert sample(5, 5).tolist() == sample(5, 9).tolist() == [0, 1, 2, 3, 4]
         first = sorted(range(50), key=lambda i: _philox((i, 0, 0, 0xB), 0)[0])[:8]
         assert sample(50, 8).tolist() == sorted(first)
+
+    def test_a_sample_of_very_many(self, monkeypatch):
+        many = np.array([2**32 + 5, 7], dtype=np.uint64)
+        monkeypatch.setattr("heatsketch.draws.first_by_key", lambda n, size, key: key(many))
+        assert sample(2**40, 2).tolist() == sorted(_philox((i, high, 0, 0xB), 0)[0] for i, high in ((5, 1), (7, 0)))
 
 
 class TestSeeds:
@@ -220,6 +254,17 @@ class TestGivenArrays:
             law.require(4)
         with pytest.raises(ValueError, match="has 3 columns, and column 4"):
             law.block([0], [1, 3])
+
+    def test_one_column_of_one_point(self):
+        assert make_sketch(np.full((1, 1), 7.0), 0, 1).block([0], [0]) == 7.0
+        assert make_sketch("columns", 0, 1).block([0], [0]) == 1.0
+
+    def test_on_a_cluster_it_stays_there(self):
+        da = pytest.importorskip("dask.array")
+        array = da.from_array(np.ones((4, 2)), chunks=2)
+        assert make_sketch(array, 0, 4).array is array
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            make_sketch(array * np.nan, 0, 4)
 
     def test_lists_will_do(self):
         np.testing.assert_array_equal(make_sketch([[1, 2], [3, 4]], 0, 2).matrix(2, 2), [[1, 2], [3, 4]])

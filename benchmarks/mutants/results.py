@@ -16,7 +16,7 @@ __all__ = ["explanations", "report"]
 EXPLAINED = Path(__file__).with_name("explained.toml")
 _LIBRARIES = ("mutmut", "pytest", "hypothesis", "numpy", "scipy", "scikit-learn", "numba")
 _LEFT_OUT = [
-    "Constants of modules, properties and decorated functions: mutmut changes only what plain functions and methods do.",
+    "Constants of modules, properties and decorated functions: mutmut changes what plain functions and methods do.",
     "Words: texts of errors and warnings, by the patterns in pyproject.toml.",
     "heatsketch.compiled: Numba compiles these functions and would not see mutants of them.",
 ]
