@@ -120,6 +120,19 @@ def test_times_are_any_positive_numbers():
         diffusion.check_power(power)
 
 
+@pytest.mark.parametrize("t", [4, 80, 9.5])
+def test_times_of_any_type_give_the_same_to_the_bit(t):
+    single = hs.heat_kernel(X.astype(np.float32), bandwidth=2.0)
+    for kernel in (single, _kernel()):
+        plain, Z = diffuse(kernel, M, [t])[0], coefficients(kernel, M, t)
+        assert plain.dtype == Z.dtype == kernel.dtype
+        for kind in (np.float64, np.float32, np.int64 if t != 9.5 else np.float64):
+            found = diffuse(kernel, M, [kind(t)])[0]
+            assert found.dtype == kernel.dtype
+            np.testing.assert_array_equal(found, plain)
+            np.testing.assert_array_equal(coefficients(kernel, M, kind(t)), Z)
+
+
 class TestSteps:
     def test_as_many_products_as_the_largest_time(self):
         A = symmetric([0.9, -0.5, 0.2, 0.1])[0]

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ._typing import FloatArray
 from .blocks import as_numpy, cast, in_order, like, settled, weighted
-from .devices import is_tensor, on_device
+from .devices import on_device
 from .heat_operator import HeatKernel
 from .operators import Operator
 from .progress import track
@@ -134,6 +134,7 @@ def _apply_powers(
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
     given, M = M, settled(kernel.symmetric.asblock(M))
     rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
+    exponents = [float(e) for e in exponents]  # NumPy's numbers would make float64 of blocks in float32
     mode = _trivial_part(kernel, M)
     rest = M if mode is None else settled(M - mode)
     whole = _whole(exponents)
@@ -209,7 +210,6 @@ def _real_powers(
         _warn_inexact(error, rtol)
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
     size = max(abs(low), abs(high))
-    size = float(size) if is_tensor(V) else size
     return [size**e * block for e, block in zip(exponents, blocks, strict=True)]
 
 
@@ -305,7 +305,7 @@ def _evaluate_series(
     S: Operator, V: FloatArray, interval: tuple[float, float], series: list[FloatArray]
 ) -> list[FloatArray]:
     """Sums of c_n T_n(L) V with L = S mapped from [low, high] to [-1, 1], by the three-term recurrence."""
-    low, high = (float(end) for end in interval) if is_tensor(V) else interval
+    low, high = interval
     half, centre = (high - low) / 2.0, (high + low) / 2.0
     previous: FloatArray = V
     current: FloatArray = settled((S.matmat(V) - centre * V) / half)
