@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
-from contextlib import chdir
 from dataclasses import dataclass
+from difflib import unified_diff
+from functools import cache
 from pathlib import Path
 
 __all__ = ["Mutant", "change", "mutants"]
 
-_SOURCE = Path("src") / "heatsketch"
+_SOURCE = Path("mutants") / "src" / "heatsketch"
+# By the exit codes of the tests, negative ones of signals; a mutant that no test runs (33) survives.
+_OUTCOMES = {
+    **dict.fromkeys((1, 3, -11), "killed"),
+    **dict.fromkeys((24, -24, 36, 152, 255, -9), "timed out"),
+    **dict.fromkeys((0, 33), "survived"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,10 +43,10 @@ class Mutant:
 
 def mutants(copy: Path) -> Iterator[Mutant]:
     """All that were made in a copy of the working tree."""
-    for path in sorted((copy / "mutants" / _SOURCE).glob("*.py.meta")):
+    for path in sorted((copy / _SOURCE).glob("*.py.meta")):
         for name, code in json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"].items():
             module, _, function = name.partition("__mutmut_")[0].rpartition(".")
-            yield Mutant(name, module.rpartition(".")[2], _readable(function), _outcome(code))
+            yield Mutant(name, module.rpartition(".")[2], _readable(function), _OUTCOMES.get(code, "not tested"))
 
 
 def _readable(function: str) -> str:
@@ -46,20 +54,24 @@ def _readable(function: str) -> str:
     return function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
 
 
-def _outcome(code: int | None) -> str:
-    """From the exit code of the tests; those that no test runs survive."""
-    from mutmut.stats import status_by_exit_code  # noqa: PLC0415
-
-    status = status_by_exit_code[code]
-    named = {"timeout": "timed out", "no tests": "survived", "segfault": "killed", "survived": "survived"}
-    return "killed" if status == "killed" else named.get(status, "not tested")
-
-
 def change(copy: Path, mutant: Mutant) -> tuple[list[str], list[str]]:
     """Lines that went and lines that came, without their indentation."""
-    from mutmut.mutation.diff_apply import get_diff_for_mutant  # noqa: PLC0415
-
-    with chdir(copy):
-        lines = get_diff_for_mutant(mutant.name, path=_SOURCE / f"{mutant.module}.py").splitlines()[2:]
-    went, came = ([line[1:].strip() for line in lines if line.startswith(sign)] for sign in "-+")
+    functions = _functions(copy / _SOURCE / f"{mutant.module}.py")
+    name = mutant.name.rpartition(".")[2]
+    original = name.partition("__mutmut_")[0] + "__mutmut_orig"
+    before, after = functions[original], functions[name]
+    lines = list(unified_diff(before, [line.replace(name, original) for line in after], n=0, lineterm=""))[2:]
+    went, came = ([line[1:] for line in lines if line.startswith(sign)] for sign in "-+")
     return went, came
+
+
+@cache
+def _functions(path: Path) -> dict[str, list[str]]:
+    """The lines of every function that mutmut made."""
+    text = path.read_text(encoding="utf-8")
+    lines = [line.strip() for line in text.splitlines()]
+    return {
+        node.name: lines[node.lineno - 1 : node.end_lineno]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and "__mutmut_" in node.name
+    }

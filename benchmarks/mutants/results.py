@@ -24,10 +24,10 @@ _LEFT_OUT = [
 Key = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
-def explanations(path: Path = EXPLAINED) -> dict[Key, dict[str, str]]:
+def explanations() -> dict[Key, dict[str, str]]:
     """Mutants that are let live, by function, lines that went and lines that came."""
     found = {}
-    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["explained"]:
+    for entry in tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["explained"]:
         for came in entry["to"]:
             key = entry["function"], _lines(entry["from"]), _lines(came)
             found[key] = {"kind": entry["kind"], "why": entry["why"]}
