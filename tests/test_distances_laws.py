@@ -26,6 +26,8 @@ from heatsketch.distances import (
     sketch_interval,
 )
 from heatsketch.heat_operator import as_heat_kernel
+from heatsketch.operators import DenseOperator
+from laws import symmetric
 
 N = 24
 X = np.random.default_rng(0).normal(size=(N, 2))
@@ -71,6 +73,15 @@ def test_a_matrix_without_trivial_mode(form):
     A = (Q * values) @ Q.T
     for t in (1, 3):
         np.testing.assert_allclose(hs.diffusion_distances(A, t, form=form), pdist(Q * values**t), atol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_mode_is_left_out(form):
+    values = np.array([1.0, 0.6, 0.5, 0.4, 0.3, 0.25])
+    A, Q = symmetric(values)
+    kernel = hs.HeatKernel(DenseOperator(A), trivial=Q[:, 0])
+    assert not kernel.trivial_is_constant
+    np.testing.assert_allclose(hs.diffusion_distances(kernel, 1, form=form), pdist(Q * values), atol=1e-9)
 
 
 def test_rows_are_the_form_that_is_taken(monkeypatch):
@@ -287,6 +298,7 @@ class TestSizes:
     def test_the_fewest_columns_that_suffice(self, e, n, confidence, share):
         found = columns_for(e, np.array([share]), n, confidence=confidence)
         allowed = (1 - confidence) / (1 if n is None else n * (n - 1) / 2)
+        assert isinstance(found, int)
         assert _failure(e, found, share) <= allowed
         if found > 1:
             assert _failure(e, found - 1, share) > allowed
@@ -322,6 +334,12 @@ class TestSizes:
     def test_the_smallest_error_is_taken(self, monkeypatch):
         monkeypatch.setattr(distances, "_miss", lambda e, k, shares: 0.0)
         assert columns_for(1e-6, np.ones(1)) == 1
+
+    def test_no_more_often_than_allowed_will_do(self, monkeypatch):
+        monkeypatch.setattr(distances, "_miss", lambda e, k, shares: 0.25 if k >= 5 and e >= 0.5 else 1.0)
+        assert columns_for(0.5, np.ones(1), confidence=0.75) == 5
+        assert columns_for(0.5, np.ones(1), 2, confidence=0.75) == 5
+        assert error_of(5, np.ones(1), confidence=0.75) == 0.5
 
     def test_levels_are_numbers_between_0_and_1(self):
         for good in (0.5, np.float32(0.25), 1e-300):

@@ -16,7 +16,13 @@ __all__ = ["prepare", "run"]
 # All that the mutated modules and their tests need.
 _NEEDED = ("src", "tests", "pyproject.toml")
 # One thread, so that a mutant takes what it takes and processes do not wait for each other.
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "passive",
+    "PYTHONPATH": str(Path(__file__).parents[2]),
+    "PYTEST_PLUGINS": "benchmarks.mutants.fastest",
+}
 
 
 def prepare(root: Path, copy: Path) -> None:

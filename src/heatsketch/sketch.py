@@ -229,7 +229,8 @@ class HashedRademacherSketch(Sketch):
         *lower, value = self.coefficients
         for c in reversed(lower):  # Horner's rule
             value = _reduce61(_multiply61(value, x) + c)
-        return 1.0 - 2.0 * (value & np.uint64(1))
+        signs: FloatArray = 1.0 - 2.0 * (value & np.uint64(1))
+        return signs
 
     def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
         from .fused.words import hashed_signs  # noqa: PLC0415
@@ -315,7 +316,8 @@ class ArraySketch(Sketch):
 
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
         self.require(int(columns.max(initial=-1)) + 1)
-        return self.array[np.ix_(rows, columns)]
+        entries: FloatArray = self.array[np.ix_(rows, columns)]
+        return entries
 
 
 # Sketches by name; one that is added here can be used in every estimator.
