@@ -1,4 +1,4 @@
-"""A plugin of pytest, for the runs of mutmut: tests that are soon done come first, for the first to fail is the last."""
+"""A plugin of pytest for the runs of mutmut: tests that are soon done come first, for the first to fail is the last."""
 
 from __future__ import annotations
 
