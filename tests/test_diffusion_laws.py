@@ -259,9 +259,9 @@ class TestEigenvectors:
 
     def test_what_is_negative_beyond_rounding_is_refused(self):
         limit = 1e3 * 100 * 1e-10 * 2.0
-        diffusion._eigensystem(np.diag([2.0, -0.99 * limit]), 1e-10)
+        diffusion._eigensystem(np.diag([2.0, -0.9999 * limit]), 1e-10)
         with pytest.raises(ValueError, match="use a whole power"):
-            diffusion._eigensystem(np.diag([2.0, -1.01 * limit]), 1e-10)
+            diffusion._eigensystem(np.diag([2.0, -1.0001 * limit]), 1e-10)
         diffusion._eigensystem(np.diag([2.0, -1.0]), 1e-10, whole=True)
 
     @pytest.mark.parametrize(
@@ -282,6 +282,12 @@ class TestEigenvectors:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # one zero is the trivial mode's
             diffusion._by_eigenvectors(DenseOperator(symmetric([1.0, 0.5, 0.0])[0]), np.eye(3), [e], weight)
+
+    def test_limits_themselves_are_within(self, monkeypatch):
+        rounding = 100 * 2.0**-20 * 2.0
+        np.testing.assert_array_equal(diffusion._eigensystem(np.diag([2.0, rounding]), 2.0**-20)[0], [0.0, 2.0])
+        monkeypatch.setattr(diffusion, "_LOST", (100 * 2.0**-52) ** 0.5)
+        diffusion._by_eigenvectors(DenseOperator(np.diag([1.0, 0.0, 0.0])), np.eye(3), [0.5], 0)
 
     def test_whole_powers_may_be_negative_and_single(self):
         A = np.diag([-0.5, 1.0]).astype(np.float32)

@@ -65,6 +65,16 @@ class TestTheInterval:
         diffuse(as_heat_kernel(np.diag([0.8, 0.1])), np.eye(2), [2.5], method="chebyshev")
         assert seen["asked"][0][0] == 0.0
 
+    def test_as_accurate_as_wanted_is_accurate_enough(self, monkeypatch):
+        monkeypatch.setattr(diffusion, "_chebyshev_series", lambda *_: ([np.array([0.0, 1.0])], 1e-10))
+        monkeypatch.setattr(diffusion, "_by_eigenvectors", None)
+        diffuse(as_heat_kernel(np.diag([0.8, 0.1])), np.eye(2), [2.5])
+
+    def test_is_not_looked_for_where_none_is_wanted(self, monkeypatch):
+        monkeypatch.setattr(diffusion, "_chebyshev_series", None)
+        found = diffuse(as_heat_kernel(np.diag([0.8, 0.1])), np.eye(2), [2.5], method="eigen")[0]
+        np.testing.assert_allclose(found, np.diag([0.8**2.5, 0.1**2.5]), rtol=1e-12)
+
     def test_of_nothing_is_nothing(self, seen):
         seen["ritz"] = ExtremeRitz(0.0, 0.0, 0.0, 0.0)
         blocks = diffuse(as_heat_kernel(np.zeros((3, 3))), np.eye(3), [2, 7], method="chebyshev")
