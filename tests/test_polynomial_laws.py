@@ -135,6 +135,11 @@ class TestTheSeries:
         assert 1e-5 < error < 1e-3
         assert error == pytest.approx(abs(chebyshev.chebval(-1.0, series[0])), rel=1e-6)
 
+    def test_ends_where_the_error_is_what_is_wanted(self, degrees):
+        error = diffusion._chebyshev_series((0.0, 0.5), [-0.25], 1.0, 1)[1]
+        assert diffusion._chebyshev_series((0.0, 0.5), [-0.25], error, 1)[1] == error
+        assert degrees == [8, 8]
+
     def test_grows_to_twice_where_it_began_beyond(self, degrees, monkeypatch):
         monkeypatch.setattr(diffusion, "_MOST_DEGREE", 20)
         error = diffusion._chebyshev_series((0.0, 1.0), [60.0, 0.5], 1e-9, 0)[1]
