@@ -169,8 +169,8 @@ class TestFewRowsAtATime:
         assert _first_of_few(np.tile(pairs[:3], (100, 1)), np.arange(300), 3) == 300
 
 
-def test_bands_on_workers_are_measured_column_by_column(monkeypatch):
-    da = pytest.importorskip("dask.array")
+def test_bands_on_workers_are_measured_column_by_column(one_thread, monkeypatch):
+    da = one_thread
     monkeypatch.setattr("heatsketch.bands.layout.BAND", 10)
     here, there = (
         hs.heat_kernel(points, bandwidth=2.0, normalization="stochastic", n_neighbors=None)

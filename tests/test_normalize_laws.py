@@ -311,8 +311,8 @@ def test_balancing_reports_its_products():
 
 
 @pytest.mark.parametrize("name", ["stochastic", "bistochastic-weighted"])
-def test_bands_on_workers_give_the_same(name, monkeypatch):
-    da = pytest.importorskip("dask.array")
+def test_bands_on_workers_give_the_same(name, one_thread, monkeypatch):
+    da = one_thread
     monkeypatch.setattr("heatsketch.bands.layout.BAND", 20)
     X = np.random.default_rng(0).normal(size=(45, 2))
     options = {"bandwidth": 2.0, "normalization": name, "n_neighbors": None, "tol": 1e-12}

@@ -259,8 +259,8 @@ class TestGivenArrays:
         assert make_sketch(np.full((1, 1), 7.0), 0, 1).block([0], [0]) == 7.0
         assert make_sketch("columns", 0, 1).block([0], [0]) == 1.0
 
-    def test_on_a_cluster_it_stays_there(self):
-        da = pytest.importorskip("dask.array")
+    def test_on_a_cluster_it_stays_there(self, one_thread):
+        da = one_thread
         array = da.from_array(np.ones((4, 2)), chunks=2)
         assert make_sketch(array, 0, 4).array is array
         with pytest.raises(ValueError, match="NaN or infinite"):
