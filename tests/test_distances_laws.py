@@ -169,18 +169,21 @@ class TestFewRowsAtATime:
         assert _first_of_few(np.tile(pairs[:3], (100, 1)), np.arange(300), 3) == 300
 
 
-def test_bands_on_workers_are_measured_column_by_column(one_thread, monkeypatch):
-    da = one_thread
+@pytest.mark.parametrize("normalization", ["stochastic", "symmetric"])
+def test_bands_on_workers_are_measured_column_by_column(normalization, one_thread, monkeypatch):
     monkeypatch.setattr("heatsketch.bands.layout.BAND", 10)
     here, there = (
-        hs.heat_kernel(points, bandwidth=2.0, normalization="stochastic", n_neighbors=None)
-        for points in (X, da.from_array(X, chunks=(12, 2)))
+        hs.heat_kernel(points, bandwidth=2.0, normalization=normalization, n_neighbors=None)
+        for points in (X, one_thread.from_array(X, chunks=(12, 2)))
     )
     assert there.in_bands
     asked, plain = [], distances.column_distances
     monkeypatch.setattr(distances, "column_distances", lambda *a: asked.append(a[0].shape[1]) or plain(*a))
+    modes, diffuse = [], distances.diffuse
+    monkeypatch.setattr(distances, "diffuse", lambda *a, trivial: modes.append(trivial) or diffuse(*a, trivial=trivial))
     monkeypatch.setattr(distances, "_MOST_COLUMNS", 6)
     found = hs.diffusion_distances(there, 2, PAIRS)
+    assert modes == [normalization == "symmetric"] * 2  # a constant mode is left out, for it would cost digits
     np.testing.assert_allclose(found, hs.diffusion_distances(here, 2, PAIRS), atol=1e-12)
     assert max(asked) <= 6
     assert len(asked) == 2
@@ -188,6 +191,7 @@ def test_bands_on_workers_are_measured_column_by_column(one_thread, monkeypatch)
     for trivial in (True, False):
         pair = [distances_among(kernel, points, [1, 3], trivial=trivial) for kernel in (here, there)]
         np.testing.assert_allclose(pair[1], pair[0], atol=1e-12)
+    assert modes[2:] == [normalization == "symmetric"] * 2 + [False] * 2
     for options in ({}, {"pairs": PAIRS, "form": "spectrum"}, {"pairs": PAIRS, "form": "covariance"}):
         with pytest.raises(ValueError, match="give pairs, and leave form at 'rows'"):
             hs.diffusion_distances(there, 2, **options)
