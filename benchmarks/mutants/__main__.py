@@ -16,7 +16,7 @@ RESULTS = ROOT / "docs" / "trust" / "mutants.json"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; returns the exit code, which is 1 where a mutant survives without an explanation."""
+    """Run; returns the exit code, which is 1 where a mutant was not tested, or survives without an explanation."""
     found = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
     found.add_argument("-o", "--output", type=Path, default=RESULTS, metavar="FILE")
     found.add_argument("--copy", type=Path, default=COPY, metavar="DIR", help="where the copy is, kept between runs")
@@ -34,8 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     options.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     total = results["total"]
     print(f"{total['mutants']} mutants: {total['noticed']} noticed, {total['explained']} explained, ", end="")
-    print(f"{total['unexplained']} neither. Wrote {options.output}.")
-    return 1 if total["unexplained"] else 0
+    print(f"{total['unexplained']} neither, {total['not_tested']} not tested. Wrote {options.output}.")
+    return 1 if total["unexplained"] or total["not_tested"] else 0
 
 
 if __name__ == "__main__":

@@ -15,6 +15,10 @@ __all__ = ["explanations", "report"]
 
 EXPLAINED = Path(__file__).with_name("explained.toml")
 _LIBRARIES = ("mutmut", "pytest", "hypothesis", "numpy", "scipy", "scikit-learn", "numba")
+_HOW = (
+    "A mutant was tested with the tests that reach its function, until one failed. It was tested again where its "
+    "function changed, or where it had survived and tests were added."
+)
 _LEFT_OUT = [
     "Constants of modules, properties and decorated functions: mutmut changes what plain functions and methods do.",
     "Words: texts of errors and warnings, by the patterns in pyproject.toml.",
@@ -48,6 +52,7 @@ def report(copy: Path) -> dict[str, Any]:
     return {
         "command": "python -m benchmarks.mutants",
         "machine": described(_LIBRARIES),
+        "how": _HOW,
         "tests": config["pytest_add_cli_args_test_selection"],
         "left_out": _LEFT_OUT,
         "total": _counts(all_mutants, survivors),
