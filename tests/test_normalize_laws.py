@@ -203,6 +203,10 @@ def test_tolerances_are_no_smaller_than_rounding():
     loose = normalize(DenseOperator(_gaussian()), tol=0.1)
     assert 1e-3 < loose.residual <= 0.1
     assert loose.converged
+    # However loose: a new point in the place of a training point lands on it.
+    K = _gaussian()
+    extended = loose.extend(K.sum(axis=1), K @ loose.reference, np.zeros(12))
+    np.testing.assert_allclose(extended, loose.left, rtol=1e-12)
 
 
 def test_not_converging_is_said():
@@ -233,6 +237,16 @@ def test_factors_at_the_end_of_the_range_are_taken():
     for bad in (-1.001 * most, np.nan, np.inf):
         with pytest.raises(ValueError, match="within the range of float32"):
             module._require_range(K.dtype, np.ones(2), np.array([1.0, bad]))
+
+
+@pytest.mark.parametrize(("s", "sums"), [(1.0, np.inf), (1e38, 1e10), (1e30, 1e-10)])
+def test_scalings_out_of_range_are_refused_before_they_are_said_not_to_converge(s, sums, monkeypatch):
+    # The weights are 100: it is the scaling with their roots that must be a number of float32.
+    K = DenseOperator(np.full((2, 2), 0.005, dtype=np.float32))
+    found = np.full(2, s), np.full(2, sums), 7
+    monkeypatch.setattr(module, "sinkhorn", lambda *_, **__: found)
+    with pytest.raises(ValueError, match="within the range of float32"):
+        normalize(K, "bistochastic-weighted")
 
 
 class TestAnderson:
