@@ -14,6 +14,8 @@
 # And for those who want to see how fast it is, beside others (which are installed, some gigabytes):
 #   make bench        some ten minutes; results under out/benchmarks
 #   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
+# And for those who doubt the tests (mutmut is installed):
+#   make mutants      faults put into the core, one at a time; some two hours, results in docs/trust/mutants.json
 # And for those with a GPU:
 #   make bench-gpu    some minutes; results under docs/gpu
 #   make bench-cluster  half an hour; results under docs/cluster
@@ -21,6 +23,7 @@
 #   make hunt         the tests that try to break it, with 20 times the cases; results under docs/trust
 #   make coverage     what the tests reach; results under docs/trust
 #   make test-oldest  all tests with the oldest versions that pyproject.toml allows
+#   make audit        known vulnerabilities of what is installed, asked of the network
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -28,7 +31,8 @@ BIN := .venv/bin
 # that follow, even where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu bench-cluster hunt coverage test-oldest clean
+.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu bench-cluster
+.PHONY: hunt coverage mutants test-oldest audit clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -89,6 +93,14 @@ bench-gpu: .venv/stamp-dev
 
 bench-cluster: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.cluster $(CLUSTER_ARGS)
+
+mutants: .venv/stamp-mutants
+	$(BIN)/python -m benchmarks.mutants $(MUTANTS_ARGS)
+
+# Asks a service on the network what is known; what tests/advisories.toml lists is checked in every run of the tests.
+audit: .venv/stamp-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --skip-editable
 
 lint: .venv/stamp-dev
 	$(BIN)/ruff check .

@@ -70,3 +70,11 @@ def device(request):
     if request.param == "cuda" and not has_cuda():
         pytest.skip("there is no GPU")
     return find_device(request.param)
+
+
+@pytest.fixture
+def one_thread():
+    """Dask's arrays, computed on the thread that asks: threads do not survive a fork, by which mutants are tested."""
+    arrays = pytest.importorskip("dask.array")
+    with pytest.importorskip("dask").config.set(scheduler="synchronous"):
+        yield arrays

@@ -12,7 +12,7 @@ from scipy.fft import dct
 
 from ._typing import FloatArray
 from .blocks import as_numpy, cast, in_order, like, settled, weighted
-from .devices import is_tensor, on_device
+from .devices import on_device
 from .heat_operator import HeatKernel
 from .operators import Operator
 from .progress import track
@@ -87,7 +87,8 @@ def diffuse(
     """
     for t in powers:
         check_power(t)
-    return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, weight=0)
+    with on_device(), quiet_blas():
+        return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, weight=0)
 
 
 def coefficients(
@@ -106,7 +107,8 @@ def coefficients(
     """
     check_power(power)
     exponents = [power - 1.0]
-    return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, weight=1)[0]
+    with on_device(), quiet_blas():
+        return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, weight=1)[0]
 
 
 @quiet_blas()
@@ -144,8 +146,6 @@ def check_power(power: float) -> None:
         raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
 
 
-@on_device()
-@quiet_blas()
 def _apply_powers(
     kernel: HeatKernel,
     M: FloatArray,
@@ -162,6 +162,7 @@ def _apply_powers(
     require_range(kernel, exponents)
     given, M = M, settled(kernel.symmetric.asblock(M))
     rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
+    exponents = [float(e) for e in exponents]  # NumPy's numbers would make float64 of blocks in float32
     mode = _trivial_part(kernel, M)
     rest = M if mode is None else settled(M - mode)
     whole = _whole(exponents)
@@ -239,7 +240,6 @@ def _real_powers(
         warn_inexact(error, rtol)
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
     size = max(abs(low), abs(high))
-    size = float(size) if is_tensor(V) else size
     return [size**e * block for e, block in zip(exponents, blocks, strict=True)]
 
 
@@ -262,7 +262,7 @@ def _spectral_interval(
     if kernel.definite or not _whole(exponents):
         require_definite(kernel, exponents)
         low = 0.0
-    return (low, high), ritz.size
+    return (float(low), float(high)), ritz.size
 
 
 def _growth(ratio: float, exponent: float) -> float:
@@ -381,7 +381,7 @@ def _evaluate_series(
     S: Operator, V: FloatArray, interval: tuple[float, float], series: list[FloatArray]
 ) -> list[FloatArray]:
     """Sums of c_n T_n(L) V with L = S mapped from [low, high] to [-1, 1], by the three-term recurrence."""
-    low, high = (float(end) for end in interval) if is_tensor(V) else interval
+    low, high = interval
     half, centre = (high - low) / 2.0, (high + low) / 2.0
     previous: FloatArray = V
     current: FloatArray = settled((S.matmat(V) - centre * V) / half)

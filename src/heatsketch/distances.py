@@ -162,7 +162,7 @@ def _first_of_few(pairs: IntArray, order: IntArray, most: int) -> int:
 def _spectral_coordinates(kernel: Any, power: float) -> FloatArray:
     """All of diffusion maps: lambda^t v, with the trivial coordinate where it matters, (N, N)."""
     n = kernel.shape[0]
-    found = eigenpairs(kernel, n if kernel.trivial is None else n - 1, solver="dense")
+    found = eigenpairs(kernel, n if kernel.trivial is None else n - 1)
     coordinates = found.coordinates(power, rounding_level(kernel))
     if kernel.trivial is not None and not kernel.trivial_is_constant:
         coordinates = np.column_stack([kernel.trivial, coordinates])

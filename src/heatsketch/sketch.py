@@ -130,11 +130,10 @@ class Sketch(ABC):
         M : ndarray of shape (n_rows, n_columns), or a tensor of PyTorch that lies on the device
             Words are the same everywhere; normals agree up to the rounding of logarithm and cosine.
         """
-        columns = np.arange(first_column, first_column + n_columns)
+        columns, dtype = np.arange(first_column, first_column + n_columns), np.dtype(dtype)  # float64 for None
         if device is None:
-            M = self.block(np.arange(n_rows), columns)
-            return M if dtype is None else M.astype(dtype, copy=False)
-        out = empty((n_rows, n_columns), np.float64 if dtype is None else dtype, device)
+            return self.block(np.arange(n_rows), columns).astype(dtype, copy=False)
+        out = empty((n_rows, n_columns), dtype, device)
         for rows in chunks(n_rows, n_columns + _FURTHER_COLUMNS, _ENTRIES_PER_LAUNCH):
             out[rows] = self._tensor(rows, columns, device)
         return out
@@ -227,11 +226,11 @@ class HashedRademacherSketch(Sketch):
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
         # A point of the field for each entry: 37 bits of row, 24 bits of column.
         x = (rows[:, None].astype(np.uint64) << np.uint64(24)) | columns[None, :].astype(np.uint64)
-        c0, c1, c2, c3 = self.coefficients
-        value = np.full_like(x, c3)
-        for c in (c2, c1, c0):  # Horner's rule
+        *lower, value = self.coefficients
+        for c in reversed(lower):  # Horner's rule
             value = _reduce61(_multiply61(value, x) + c)
-        return 1.0 - 2.0 * (value & np.uint64(1))
+        signs: FloatArray = 1.0 - 2.0 * (value & np.uint64(1))
+        return signs
 
     def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
         from .fused.words import hashed_signs  # noqa: PLC0415
@@ -317,7 +316,8 @@ class ArraySketch(Sketch):
 
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
         self.require(int(columns.max(initial=-1)) + 1)
-        return np.asarray(self.array[np.ix_(rows, columns)], dtype=np.float64)
+        entries: FloatArray = self.array[np.ix_(rows, columns)]
+        return entries
 
 
 # Sketches by name; one that is added here can be used in every estimator.
