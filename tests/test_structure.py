@@ -80,6 +80,7 @@ ORDER = [
     "bands.acceleration",
     "normalize",
     "heat_operator",
+    "rounding",
     "inputs",
     "choice",
     "foresight",

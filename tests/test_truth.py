@@ -23,7 +23,7 @@ from heatsketch.compiled.loops import exp32, exp64
 from heatsketch.diffusion import RELATIVE_ERROR, diffuse, matrix_power
 from heatsketch.kernels import squared_distances
 from heatsketch.operators import TiledGaussianOperator
-from heatsketch.spectrum import ROUNDING_ULPS
+from heatsketch.rounding import ROUNDING_ULPS
 
 N, D, EPSILON = 10, 3, 2.0
 X = np.random.default_rng(7).normal(size=(N, D))

@@ -21,7 +21,7 @@ from heatsketch.distortion import measure_distortion
 from heatsketch.experiments.catalogue import EXPERIMENTS
 from heatsketch.experiments.experiment import Experiment, Row, sample
 from heatsketch.experiments.methods import Scene
-from heatsketch.spectrum import rounding_level
+from heatsketch.rounding import rounding_level
 from heatsketch.wide import WideSketch
 
 __all__ = ["CHARTS", "Chart", "Stage"]

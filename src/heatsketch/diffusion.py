@@ -17,7 +17,8 @@ from .heat_operator import HeatKernel
 from .operators import Operator
 from .progress import track
 from .ritz import extreme_ritz
-from .spectrum import ROUNDING_ULPS, chebyshev_step, deflated, refuse_negative, warn_inexact, warn_lost
+from .rounding import ROUNDING_ULPS, noise_level, refuse_negative, warn_inexact, warn_lost
+from .spectrum import chebyshev_step, deflated
 from .threads import product, quiet_blas
 
 __all__ = [
@@ -121,7 +122,7 @@ def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> F
         S = _whole_power(S, int(power))
     else:
         epsilon = float(np.finfo(kernel.dtype).eps)
-        values, vectors = _eigensystem(S, epsilon, _noise(kernel))
+        values, vectors = _eigensystem(S, epsilon, noise_level(kernel))
         warn_lost((values == 0).sum() > (kernel.trivial is not None), ROUNDING_ULPS * epsilon, power)
         S = product(vectors * _power(values, power), vectors.T)
     if trivial and kernel.trivial is not None:
@@ -220,7 +221,7 @@ def _real_powers(
     """Real powers of the deflated kernel, by a polynomial or by diagonalising."""
     S = deflated(kernel)
     interval, size = _spectral_interval(kernel, exponents, rtol)
-    noise = _noise(kernel)
+    noise = noise_level(kernel)
     if size <= noise:
         return [V - V for _ in exponents]
     low, high = interval
@@ -252,7 +253,7 @@ def _spectral_interval(
     margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
     # Steps that the polynomial takes tell the ends of the spectrum to about as much as it needs.
     ritz = extreme_ritz(deflated(kernel), 0.1 * margin, most_steps=_degree(most, rtol))
-    room = max(margin * ritz.size, _ROUNDINGS * _noise(kernel))
+    room = max(margin * ritz.size, _ROUNDINGS * noise_level(kernel))
     # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
     low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
     if kernel.trivial is not None and kernel.scaling is not None:
@@ -277,12 +278,7 @@ def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
         return
     # A Ritz value lies within the spectrum: where it is negative, so is an eigenvalue.
     ritz = extreme_ritz(deflated(kernel), _DEFINITE, both=True)
-    refuse_negative(ritz.low, rounding=max(_DEFINITE * ritz.size, _noise(kernel)))
-
-
-def _noise(kernel: HeatKernel) -> float:
-    """Size of eigenvalues that rounding makes up: a kernel with a trivial mode has norm 1, whatever is left without."""
-    return 0.0 if kernel.trivial is None else ROUNDING_ULPS * kernel.rounding
+    refuse_negative(ritz.low, rounding=max(_DEFINITE * ritz.size, noise_level(kernel)))
 
 
 def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:

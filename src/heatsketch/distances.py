@@ -18,7 +18,8 @@ from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count, is_number
 from .kernels import magnitude, row_distances, squared_distances
 from .processes import canonical_metric, check_pairs, row_block, rows_of_pairs
-from .spectrum import eigenpairs, rounding_level
+from .rounding import rounding_level
+from .spectrum import eigenpairs
 from .threads import quiet_blas
 
 __all__ = [

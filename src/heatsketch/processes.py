@@ -19,8 +19,9 @@ from .diffusion import check_power, diffuse
 from .heat_operator import HeatKernel, as_heat_kernel
 from .inputs import check_count
 from .operators import Operator
+from .rounding import rounding_level
 from .sketch import GaussianSketch, resolve_seed
-from .spectrum import eigenpairs, rounding_level
+from .spectrum import eigenpairs
 from .threads import quiet_blas
 
 __all__ = [

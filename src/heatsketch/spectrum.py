@@ -29,6 +29,7 @@ from .devices import device_of, on_device
 from .heat_operator import HeatKernel
 from .operators import DeflatedOperator, Operator
 from .progress import track
+from .rounding import refuse_negative, rounding_level, warn_lost
 from .sketch import GaussianSketch
 from .threads import quiet_blas
 
@@ -39,11 +40,7 @@ __all__ = [
     "chebyshev_step",
     "deflated",
     "eigenpairs",
-    "refuse_negative",
-    "rounding_level",
     "soon_diagonalised",
-    "warn_inexact",
-    "warn_lost",
 ]
 
 SOLVERS = ("auto", "dense", "lanczos", "randomized")
@@ -58,12 +55,6 @@ _MOST_GROWTH = 1e8
 _REPEATED = 1e-8
 _LOOK_AHEAD = 4
 _LARGEST_SPACE = 64
-# Eigenvalues of a kernel of norm 1 are known to about this many units in the last place.
-ROUNDING_ULPS = 100.0
-# ... or, where products are less exact than the dtype, to so many times their error.
-_ROUNDINGS = 10.0
-# Share of the largest nontrivial eigenvalue's power that may be lost in eigenvalues below rounding without a word.
-_LOST = 1e-3
 # Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
 _BANISH = 3.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
@@ -106,39 +97,6 @@ class Eigenpairs:
             settled(beside(self.vectors, others.vectors)),
             np.append(self.residuals, others.residuals),
         )
-
-
-def refuse_negative(lowest: float, rounding: float = 0.0) -> None:
-    """Refuse a power that is not whole of a kernel with negative eigenvalues."""
-    if lowest < -rounding:
-        raise ValueError(
-            f"a power that is not a whole number was asked for, but the kernel has negative eigenvalues (down to "
-            f"{lowest:.2g}), which have none; use a whole power, or a kernel that is positive semidefinite (Gaussian "
-            "with a Euclidean metric, all pairs, one bandwidth, diagonal kept)."
-        )
-
-
-def warn_inexact(error: float, wanted: float) -> None:
-    """Say that a power of the kernel is less accurate than wanted, both relative to its largest eigenvalue."""
-    warnings.warn(
-        f"the power of the kernel is known to {error:.1e} of its largest nontrivial eigenvalue, not to {wanted:.1e}: "
-        "small powers that are not whole reach eigenvalues near zero, and very large ones differences between the "
-        "largest, which are costly and finally rounding. Use a power of 1 or more, or a smaller one if it is large, "
-        "or method='eigen'.",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-
-
-def warn_lost(any_zero: bool, rounding: float, power: float) -> None:
-    """Say so where eigenvalues that are zero up to `rounding` could matter in a power of the kernel."""
-    if any_zero and rounding**power > _LOST:
-        warn_inexact(rounding**power, _LOST)
-
-
-def rounding_level(kernel: HeatKernel) -> float:
-    """Size below which an eigenvalue of the kernel is rounding."""
-    return max(ROUNDING_ULPS * float(np.finfo(kernel.dtype).eps), _ROUNDINGS * kernel.rounding)
 
 
 def soon_diagonalised(kernel: HeatKernel, n_pairs: int = 1) -> bool:

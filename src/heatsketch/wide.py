@@ -14,8 +14,9 @@ from .diffusion import diffuse
 from .directions import leading_directions
 from .heat_operator import HeatKernel
 from .kernels import magnitude
+from .rounding import rounding_level
 from .sketch import GaussianSketch
-from .spectrum import DENSE_LIMIT, eigenpairs, rounding_level, soon_diagonalised
+from .spectrum import DENSE_LIMIT, eigenpairs, soon_diagonalised
 
 __all__ = ["WideSketch", "default_width", "deflated_sketch", "wide_sketch"]
 

@@ -8,7 +8,8 @@ from typing import Any
 from .._typing import FloatArray
 from ..blocks import settled
 from ..heat_operator import HeatKernel
-from ..spectrum import DENSE_LIMIT, SOLVERS, Eigenpairs, eigenpairs, rounding_level
+from ..rounding import rounding_level
+from ..spectrum import DENSE_LIMIT, SOLVERS, Eigenpairs, eigenpairs
 from ._base import HeatEmbedding
 
 

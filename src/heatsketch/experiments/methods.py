@@ -33,8 +33,9 @@ from ..heat_operator import HeatKernel
 from ..objectives import Bilipschitz
 from ..optimize import Plan, optimize
 from ..pairs import AllPairs
+from ..rounding import rounding_level
 from ..sketch import make_sketch
-from ..spectrum import Eigenpairs, eigenpairs, rounding_level
+from ..spectrum import Eigenpairs, eigenpairs
 from ..starts import DEFAULT_STARTS, make_start
 from ..wide import WideSketch, default_width, wide_sketch
 

@@ -14,8 +14,9 @@ from .._typing import FloatArray
 from ..diffusion import diffuse, matrix_power
 from ..distortion import measure_distortion
 from ..heat import heat_kernel
+from ..rounding import rounding_level
 from ..sketch import GaussianSketch
-from ..spectrum import eigenpairs, rounding_level
+from ..spectrum import eigenpairs
 from .experiment import Experiment, Row, rows_of, sample
 from .methods import METHODS, Scene
 
