@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ def command(folder: Path, *arguments: Any) -> None:
 
     os.chdir(folder)
     sys.argv = ["heatsketch", *map(str, arguments)]
-    Path(folder, ".begun").touch()
+    with suppress(PermissionError):
+        Path(folder, ".begun").touch()
     main()
 
 

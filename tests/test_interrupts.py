@@ -28,7 +28,11 @@ from heatsketch.scanpy import heat_sketch
 from heatsketch.threads import _asking, _before, _pool, each, quiet_blas, workers
 from test_threads import blas
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system"),
+    # An interrupt between a file's opening and the block that closes it leaves that to the interpreter, which warns.
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+]
 
 X = hs.datasets.stretched_torus(90, random_state=0)
 OTHER = hs.datasets.klein_bottle(80, random_state=1)

@@ -26,6 +26,7 @@ from heatsketch.resources import available_memory
 from processes import command, finish, start, until_begun
 from test_interrupts import interrupted
 
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # see test_interrupts
 FAST = ("--method", "gaussian-process", "-p", "4", "--bandwidth", "0.25", "-q")
 RNG = np.random.default_rng(None if HUNT > 1 else 0)
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL") if hasattr(signal, name)]
