@@ -108,7 +108,7 @@ def check_array_header(file: Any, size: int) -> np.dtype[Any]:
 
 
 def check_compressed(X: Any) -> None:
-    """Refuse a sparse matrix in compressed rows, columns or blocks whose parts do not fit: compiled code does not look."""
+    """Refuse a compressed sparse matrix whose parts do not fit together: compiled code does not look."""
     if (np.diff(X.indptr) < 0).any():  # which SciPy does not see where the last is zero
         raise ValueError("its index pointers fall")
     X.check_format(full_check=True)
