@@ -32,7 +32,7 @@ import numpy as np
 from scipy import sparse
 
 from .outputs import whole
-from .untrusted import brief, check_array_header, parsing
+from .untrusted import brief, check_array_header, check_compressed, parsing
 
 __all__ = ["read_document", "write_document"]
 
@@ -205,7 +205,7 @@ class _Reader:
 def _sparse(shape: Any, data: Any, indices: Any, indptr: Any) -> sparse.csr_array:
     """A matrix in compressed rows whose entries all lie in it: compiled code does not look again."""
     rows = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
-    rows.check_format(full_check=True)
+    check_compressed(rows)
     return rows
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "MOST_EXPANSION",
     "brief",
     "check_array_header",
+    "check_compressed",
     "check_unpacked",
     "file_size",
     "parsing",
@@ -104,6 +105,13 @@ def check_array_header(file: Any, size: int) -> np.dtype[Any]:
     if min(shape, default=0) < 0 or (wanted > size and not dtype.hasobject):
         raise ValueError(f"its header promises an array of shape {shape} of {dtype}, and it has {size} bytes")
     return dtype
+
+
+def check_compressed(X: Any) -> None:
+    """Refuse a compressed sparse matrix whose parts do not fit together: compiled code does not look."""
+    if (np.diff(X.indptr) < 0).any():  # which SciPy does not see where the last is zero
+        raise ValueError("its index pointers fall")
+    X.check_format(full_check=True)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import io, sparse
 
-from ..untrusted import check_array_header, check_unpacked, file_size, parsing
+from ..untrusted import check_array_header, check_compressed, check_unpacked, file_size, parsing
 from .data import Data, Reading, check_known, refuse_missing
 
 __all__ = ["read_mtx", "read_npy", "read_npz"]
@@ -84,8 +84,8 @@ def _is_plain(archive: Any, name: str, reading: Reading) -> bool:
 def _sparse_matrix(X: Any) -> sparse.csr_array:
     """A matrix in compressed rows of one in any form, whose entries all lie in it: compiled code does not look."""
     _refuse_empty(X.shape, X.nnz)
-    if hasattr(X, "check_format"):
-        X.check_format(full_check=True)
+    if hasattr(X, "indptr"):
+        check_compressed(X)
     return sparse.csr_array(X)
 
 

@@ -111,8 +111,10 @@ def read_graphml(file: Any, reading: Reading) -> Data:
         _refuse_entities(file)
         graph = networkx.read_graphml(file)
     for a, b, weight in graph.edges(data="weight", default=1.0):
-        if not isinstance(weight, (int, float)):
-            raise ValueError(f"the edge from {a!r} to {b!r} has the weight {weight!r}; weights must be numbers.")
+        if not isinstance(weight, (int, float)) or not 0 <= weight < np.inf:
+            raise ValueError(
+                f"the edge from {a!r} to {b!r} has the weight {weight!r}; weights must be finite numbers, not negative."
+            )
     nodes = list(graph.nodes(data=True))
     attributes = sorted({name for _, values in nodes for name in values})
     check_known(reading.named, attributes, "attribute")
