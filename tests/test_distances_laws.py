@@ -93,6 +93,15 @@ def test_rows_are_the_form_that_is_taken(monkeypatch):
     assert hs.diffusion_distances(kernel, 2, PAIRS).shape == (5,)
 
 
+def test_each_form_goes_its_own_way(monkeypatch):
+    kernel = _kernel()
+    with monkeypatch.context() as patch:
+        patch.setattr(distances, "canonical_metric", None)
+        hs.diffusion_distances(kernel, 2, form="spectrum")
+    monkeypatch.setattr(distances, "_spectral_coordinates", None)
+    hs.diffusion_distances(kernel, 2, form="covariance")
+
+
 def test_tiny_distances_keep_their_digits():
     kernel = _kernel()
     second = np.linalg.eigvalsh(kernel.symmetric.toarray())[-2]

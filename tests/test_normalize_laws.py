@@ -105,6 +105,50 @@ def test_what_leaves_the_range_of_numbers_ends_the_iteration():
     assert sinkhorn(DenseOperator(K / 2), np.ones(2), start=np.ones(2), tol=0.0, max_iter=9)[2] == 1
 
 
+def test_no_warning_leaks_out_whatever_the_numbers_do():
+    for start, weight in (([-400.0, -400.0], 1.0), ([400.0, 0.0], 1e300)):
+        with np.errstate(all="raise"):
+            found = sinkhorn(DenseOperator(np.eye(2)), np.full(2, weight), start=np.exp(start), tol=1e-8, max_iter=9)
+        assert found[2] == 1
+
+
+@pytest.mark.parametrize(
+    ("ahead", "plain"),
+    [
+        ([np.log(3.0), 0.0], [np.log(2.0)]),  # astray; the plain step is worse still, and is taken all the same
+        ([600.0, 0.0], [np.log(2.0)]),  # beyond the numbers
+        ([500.0, 0.0], [np.log(2.0)]),
+        ([0.5 * np.log(2.0) - 1e-9, 0.0], []),  # no more than twice as far as the last: it is gone on from
+    ],
+)
+def test_extrapolations_that_go_astray_are_taken_back_once(ahead, plain, monkeypatch):
+    class Scripted:
+        def __init__(self):
+            self.ahead, self.behind = list(ahead), list(plain)
+
+        def extrapolate(self, x, step):
+            return np.array([self.ahead.pop(0)]), True
+
+        def plain(self):
+            return np.array([self.behind.pop(0)])
+
+    made = []
+    monkeypatch.setattr(module, "Anderson", lambda: made.append(Scripted()) or made[-1])
+    start = np.array([np.sqrt(1.5)])  # a row sum of 1.5
+    s, _, n_iter = sinkhorn(DenseOperator(np.eye(1)), np.ones(1), start=start, tol=1e-8, max_iter=20)
+    assert s == 1.0
+    assert not made[0].ahead
+    assert not made[0].behind
+    assert n_iter == (4 if ahead[0] == np.log(3.0) else 3)
+
+
+def test_the_largest_logarithm_is_itself_too_large(monkeypatch):
+    monkeypatch.setattr(module, "_LARGEST_LOG", 1.0)
+    start = np.array([np.e, 1.0])
+    assert np.log(start)[0] == 1.0
+    assert sinkhorn(DenseOperator(np.ones((2, 2))), np.ones(2), start=start, tol=1e-8, max_iter=10)[2] == 0
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("name", NORMALIZATIONS)
 def test_every_number_that_is_found(name, alpha):
