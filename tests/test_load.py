@@ -54,13 +54,10 @@ def resident():
 
 def test_fits_in_threads_are_those_of_a_single_one(record_property):
     jobs = [(name, seed) for seed in range(rounds(2)) for name in FITS]
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(4) as pool:
-        alone = [fit(*job) for job in jobs]
-        assert list(pool.map(lambda job: fit(*job), jobs)) == alone
+    alone = [fit(*job) for job in jobs]
     with threadpool_limits(2, "blas"), ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda job: fit(*job), jobs))
+        assert list(pool.map(lambda job: fit(*job), jobs)) == alone
         assert blas() == {2}  # the last one gives them back
-    assert all(made == one for (name, _), made, one in zip(jobs, together, alone, strict=True) if name == "neighbours")
     record_property("cases", len(jobs))
 
 

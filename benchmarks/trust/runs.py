@@ -18,12 +18,17 @@ __all__ = ["HUNTED", "cases_of", "coverage", "hunt", "suite", "tally"]
 ROOT = Path(__file__).resolve().parents[2]
 # The tests that try to break things, and what they try.
 HUNTED = {
-    "test_properties": "properties of embeddings and affinities",
     "test_hostile_points": "hostile points",
-    "test_hostile_arrays": "hostile arrays",
-    "test_hostile_graphs": "hostile graphs and matrices",
+    "test_hostile_arrays": "hostile arrays and tables",
+    "test_hostile_graphs": "hostile matrices",
+    "test_hostile_networks": "hostile graphs",
+    "test_properties": "properties of embeddings and affinities",
+    "test_truth": "fifty digits",
+    "test_convergence": "scalings",
+    "test_determinism": "threads, hashes and backends",
     "test_fuzz": "damaged files",
-    "test_faults": "faults",
+    "test_faults": "full and closed places, killed writers",
+    "test_killed": "killed and starved commands",
     "test_interrupts": "interrupts",
     "test_load": "load",
 }
