@@ -50,9 +50,10 @@ All tests, in environments of their own; `make test-oldest` installs the oldest 
 
 _MUTANTS = """## Mutants
 
-`make mutants` changes the code in one place at a time, an operator, a number, a comparison, and runs the tests that
-reach it: a change that no test notices is a promise that no test holds. Those that survive are listed in
-[mutants.json](mutants.json), each with the reason why it is no different, or without one.
+`make mutants` changes the code of normalisation, sketches, diffusion and distances in one place at a time, an operator,
+a number, a comparison, and runs the tests that reach it: a change that no test notices is a promise that no test holds.
+Those that survive are listed in [mutants.json](mutants.json): *equivalent* ones compute the same, *tolerated* ones
+differ in what is not promised, such as speed; each with the reason.
 """
 
 
@@ -93,9 +94,16 @@ def _found(found: list[Row]) -> str:
 
 
 def _mutants(found: Row) -> str:
-    heads = ("mutants", "killed", "timeout", "explained", "survived")
-    rows = [[f"`{name}`", *(f"{row[head]:,}" for head in heads), f"{row['score']:.1%}"] for name, row in found.items()]
-    return f"{_MUTANTS}\n{grid(['module', *heads, 'score'], rows)}\n"
+    heads = ("mutants", "killed", "timed_out", "equivalent", "tolerated", "unexplained")
+    counts = {f"`{name}`": row for name, row in found["modules"].items()} | {"**together**": found["total"]}
+    rows = [
+        [name, *(f"{row[head]:,}" for head in heads), f"{row['score']:.1%}", f"{row['score_without_equivalent']:.1%}"]
+        for name, row in counts.items()
+    ]
+    titles = [head.replace("_", " ") for head in heads]
+    table = grid(["module", *titles, "noticed", "of those that differ"], rows)
+    left = "\n".join(f"- {line}" for line in found["left_out"])
+    return f"{_MUTANTS}\n{table}\n\n{found['how']} Left out:\n\n{left}\n"
 
 
 def _coverage(found: Row) -> str:
