@@ -381,3 +381,5 @@ def test_bands_on_workers_give_the_same(name, one_thread, monkeypatch):
             assert b is None
         else:
             np.testing.assert_allclose(np.asarray(b), a, rtol=1e-9, atol=1e-11, err_msg=field.name)
+        if isinstance(b, da.Array):  # computed, not planned: a task for each band, which holds it
+            assert len(dict(b.__dask_graph__())) == b.npartitions
