@@ -172,6 +172,24 @@ def test_the_order_of_rows_does_not_matter(method):
     assert_close(diffuse(hs.HeatKernel(Shuffled(A, order)), M, [4, 2], method=method)[1], A @ A @ M)
 
 
+def test_work_is_done_in_the_order_that_is_preferred():
+    class Reluctant(Shuffled):
+        def matmat(self, V):
+            raise AssertionError("multiplied in the order of the samples")
+
+    A, order = _kernel().symmetric.toarray(), np.random.default_rng(3).permutation(N)
+    found = diffusion._in_order(lambda S, V: [S.matmat(V)], Reluctant(A, order), M)
+    assert_close(found[0], A @ M, 1e-13)
+
+
+def test_a_large_trivial_part_costs_no_digits():
+    kernel = _kernel()
+    t = round(-8 / np.log10(np.linalg.eigvalsh(kernel.symmetric.toarray())[-2]))
+    large = M + 1e9 * kernel.trivial[:, None]
+    found, expected = (diffuse(kernel, V, [t], trivial=False, method="chebyshev")[0] for V in (large, M))
+    assert_close(found, expected, 1e-4)
+
+
 class TestTheWayThatIsChosen:
     """Steps cost t products, the polynomial sqrt(2 t log(2 / rtol)) and 15 for its interval."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -281,6 +281,15 @@ def test_factors_at_the_end_of_the_range_are_taken():
     for bad in (-1.001 * most, np.nan, np.inf):
         with pytest.raises(ValueError, match="within the range of float32"):
             module._require_range(K.dtype, np.ones(2), np.array([1.0, bad]))
+
+
+@pytest.mark.parametrize("field", ["scale", "left"])
+def test_whatever_a_normalisation_finds_must_be_in_range(field, monkeypatch):
+    K = DenseOperator(np.ones((3, 3), dtype=np.float32))
+    far = replace(normalize(K, "symmetric"), **{field: np.array([1.0, 1e39, 1.0])})
+    monkeypatch.setitem(module.NORMALIZATIONS, "symmetric", lambda *_: far)
+    with pytest.raises(ValueError, match="within the range of float32"):
+        normalize(K, "symmetric")
 
 
 @pytest.mark.parametrize(("s", "sums"), [(1.0, np.inf), (1e38, 1e10), (1e30, 1e-10)])
