@@ -155,6 +155,12 @@ class TestSteps:
         total = display.reports[-1][2]
         assert display.reports == [("multiplying by the kernel", n, total) for n in range(total + 1)]
 
+    def test_none_is_needed_for_the_coefficients_of_time_one(self):
+        S = Watched(_kernel().symmetric.toarray())
+        np.testing.assert_array_equal(coefficients(hs.HeatKernel(S), M, 1, method="steps"), M)
+        np.testing.assert_array_equal(coefficients(hs.HeatKernel(S), M, 1), M)
+        assert not S.seen
+
     @pytest.mark.parametrize("powers", [[2.5], [2, 2.5]])
     def test_take_whole_powers(self, powers):
         with pytest.raises(ValueError, match="takes whole powers"):
