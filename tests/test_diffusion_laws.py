@@ -155,6 +155,12 @@ class TestSteps:
         total = display.reports[-1][2]
         assert display.reports == [("multiplying by the kernel", n, total) for n in range(total + 1)]
 
+    def test_none_is_needed_for_the_coefficients_of_time_one(self):
+        S = Watched(_kernel().symmetric.toarray())
+        np.testing.assert_array_equal(coefficients(hs.HeatKernel(S), M, 1, method="steps"), M)
+        np.testing.assert_array_equal(coefficients(hs.HeatKernel(S), M, 1), M)
+        assert not S.seen
+
     @pytest.mark.parametrize("powers", [[2.5], [2, 2.5]])
     def test_take_whole_powers(self, powers):
         with pytest.raises(ValueError, match="takes whole powers"):
@@ -170,6 +176,24 @@ def test_the_order_of_rows_does_not_matter(method):
     expected = np.linalg.matrix_power(A, 4) @ M
     assert_close(diffuse(hs.HeatKernel(Shuffled(A, order)), M, [4], method=method)[0], expected)
     assert_close(diffuse(hs.HeatKernel(Shuffled(A, order)), M, [4, 2], method=method)[1], A @ A @ M)
+
+
+def test_work_is_done_in_the_order_that_is_preferred():
+    class Reluctant(Shuffled):
+        def matmat(self, V):
+            raise AssertionError("multiplied in the order of the samples")
+
+    A, order = _kernel().symmetric.toarray(), np.random.default_rng(3).permutation(N)
+    found = diffusion._in_order(lambda S, V: [S.matmat(V)], Reluctant(A, order), M)
+    assert_close(found[0], A @ M, 1e-13)
+
+
+def test_a_large_trivial_part_costs_no_digits():
+    kernel = _kernel()
+    t = round(-8 / np.log10(np.linalg.eigvalsh(kernel.symmetric.toarray())[-2]))
+    large = M + 1e9 * kernel.trivial[:, None]
+    found, expected = (diffuse(kernel, V, [t], trivial=False, method="chebyshev")[0] for V in (large, M))
+    assert_close(found, expected, 1e-4)
 
 
 class TestTheWayThatIsChosen:

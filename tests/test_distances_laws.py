@@ -105,6 +105,9 @@ def test_each_form_goes_its_own_way(monkeypatch):
 def test_tiny_distances_keep_their_digits():
     kernel = _kernel()
     second = np.linalg.eigvalsh(kernel.symmetric.toarray())[-2]
+    t = round(-12 / np.log10(second))
+    rows, covariance = (hs.diffusion_distances(kernel, t, form=form) for form in ("rows", "covariance"))
+    np.testing.assert_allclose(covariance, rows, atol=1e-4 * rows.max())
     t = round(-200 / np.log10(second))
     whole = squareform(hs.diffusion_distances(kernel, t))
     assert 0 < whole.max() < 1e-190

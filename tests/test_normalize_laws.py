@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -283,6 +283,15 @@ def test_factors_at_the_end_of_the_range_are_taken():
             module._require_range(K.dtype, np.ones(2), np.array([1.0, bad]))
 
 
+@pytest.mark.parametrize("field", ["scale", "left"])
+def test_whatever_a_normalisation_finds_must_be_in_range(field, monkeypatch):
+    K = DenseOperator(np.ones((3, 3), dtype=np.float32))
+    far = replace(normalize(K, "symmetric"), **{field: np.array([1.0, 1e39, 1.0])})
+    monkeypatch.setitem(module.NORMALIZATIONS, "symmetric", lambda *_: far)
+    with pytest.raises(ValueError, match="within the range of float32"):
+        normalize(K, "symmetric")
+
+
 @pytest.mark.parametrize(("s", "sums"), [(1.0, np.inf), (1e38, 1e10), (1e30, 1e-10)])
 def test_scalings_out_of_range_are_refused_before_they_are_said_not_to_converge(s, sums, monkeypatch):
     # The weights are 100: it is the scaling with their roots that must be a number of float32.
@@ -381,3 +390,5 @@ def test_bands_on_workers_give_the_same(name, one_thread, monkeypatch):
             assert b is None
         else:
             np.testing.assert_allclose(np.asarray(b), a, rtol=1e-9, atol=1e-11, err_msg=field.name)
+        if isinstance(b, da.Array):  # computed, not planned: a task for each band, which holds it
+            assert len(dict(b.__dask_graph__())) == b.npartitions
