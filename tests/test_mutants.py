@@ -103,9 +103,12 @@ def test_only_what_has_changed_is_copied(tmp_path):
     root, there = tmp_path / "root", tmp_path / "copy"
     (root / "src").mkdir(parents=True)
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
-    (root / "src" / "a.py").write_text("1")
-    (root / "src" / "b.py").write_text("1")
+    (root / "pyproject.toml").write_text('[tool.mutmut]\nonly_mutate = ["src/a.py"]\n')
+    for name in ("a", "b"):
+        (root / "src" / f"{name}.py").write_text("@quiet_blas()\n1\n")
     prepare(root, there)
+    assert (there / "src" / "a.py").read_text() == "1\n"  # mutmut would leave a decorated function alone
+    assert (there / "src" / "b.py").read_text() == "@quiet_blas()\n1\n"
     for name in ("a", "b"):
         os.utime(there / "src" / f"{name}.py", (1, 1))
     (root / "src" / "a.py").write_text("2")
@@ -114,7 +117,7 @@ def test_only_what_has_changed_is_copied(tmp_path):
     prepare(root, there)
     assert (there / "src" / "a.py").read_text() == "2"
     assert (there / "src" / "b.py").stat().st_mtime == 1
-    assert sorted(path.name for path in there.rglob("*.*")) == ["a.py", "b.py"]
+    assert sorted(path.name for path in there.rglob("*.*")) == ["a.py", "b.py", "pyproject.toml"]
 
 
 def test_explanations_are_of_lines_that_are_there():

@@ -20,7 +20,7 @@ _HOW = (
     "function changed, or where it had survived and tests were added."
 )
 _LEFT_OUT = [
-    "Constants of modules, properties and decorated functions: mutmut changes what plain functions and methods do.",
+    "Constants of modules, properties and most decorated functions: mutmut changes what plain functions and methods do.",
     "Words: texts of errors and warnings, by the patterns in pyproject.toml.",
     "heatsketch.compiled: Numba compiles these functions and would not see mutants of them.",
 ]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
-import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from .outcomes import mutants
@@ -15,6 +14,8 @@ __all__ = ["prepare", "run"]
 
 # All that the mutated modules and their tests need.
 _NEEDED = ("src", "tests", "pyproject.toml")
+# mutmut leaves decorated functions alone. These decorators only say which threads and devices do the work.
+_DECORATORS = ("@quiet_blas()\n", "@on_device()\n")
 # One thread, so that a mutant takes what it takes and processes do not wait for each other.
 _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -37,14 +38,26 @@ def prepare(root: Path, copy: Path) -> None:
         text=True,
         check=True,
     ).stdout.splitlines()
+    config = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    mutated = set(config["tool"]["mutmut"]["only_mutate"])
     for name in listed:
         source, target = root / name, copy / name
-        if source.exists() and not (target.exists() and filecmp.cmp(source, target, shallow=False)):
+        if not source.exists():
+            continue
+        content = source.read_bytes()
+        if name in mutated:
+            content = _undecorated(content)
+        if not (target.exists() and target.read_bytes() == content):
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, target)
+            target.write_bytes(content)
     for old in [path for part in _NEEDED for path in (copy / part).rglob("*.py")]:
         if str(old.relative_to(copy)) not in listed:
             old.unlink()
+
+
+def _undecorated(content: bytes) -> bytes:
+    lines = content.decode().splitlines(keepends=True)
+    return "".join(line for line in lines if line not in _DECORATORS).encode()
 
 
 def run(copy: Path, processes: int, *, survivors: bool = False) -> None:
