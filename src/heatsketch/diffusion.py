@@ -283,7 +283,7 @@ def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
 
 def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
     """Refuse powers beyond the range of numbers: heat kernels are of norm 1, a matrix that was given need not be."""
-    if kernel.affinity is not None:
+    if kernel.affinity is not None or max(powers) <= 1.0:
         return
     size = extreme_ritz(kernel.symmetric, 1e-3, both=True).size
     largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0])
@@ -296,7 +296,7 @@ def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
 
 
 def _by_eigenvectors(
-    S: Operator, V: FloatArray, exponents: Sequence[float], weight: int, noise: float
+    S: Operator, V: FloatArray, exponents: Sequence[float], weight: int, noise: float = 0.0
 ) -> list[FloatArray]:
     """Powers by diagonalising; what lies below rounding is left out, and said if it could matter."""
     epsilon = float(np.finfo(S.dtype).eps)
@@ -314,7 +314,9 @@ def _power(values: FloatArray, exponent: float) -> FloatArray:
     return np.where(nonzero, np.where(nonzero, values, 1.0) ** exponent, 0.0)
 
 
-def _eigensystem(S: FloatArray, epsilon: float, noise: float, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
+def _eigensystem(
+    S: FloatArray, epsilon: float, noise: float = 0.0, *, whole: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; what is zero up to rounding is zero.
 
     So are all, where none is larger than `noise`.
