@@ -70,7 +70,7 @@ def test_all_scales_come_from_one_pass(kernel, M):
         assert _error(Y, diffuse(kernel, M, [t])[0]) < 1e-13
     counting, calls = _counting(kernel)
     diffuse(counting, M, powers)
-    assert len(calls) == 32
+    assert sum(shape == M.shape for shape in calls) == 32
 
 
 def test_chebyshev_needs_far_fewer_products_than_steps(torus, M):

@@ -163,6 +163,7 @@ class TestRange:
             A = as_heat_kernel(np.diag([size, 0.5]).astype(np.float32))
             within = int(self.LARGEST / np.log(3.0))
             diffusion.require_range(A, [2, within])
+            diffusion.require_range(A, [2, within // 2])
             with pytest.raises(ValueError, match=f"power={within + 1} of a matrix with an eigenvalue of size 3"):
                 diffusion.require_range(A, [within + 1, 2])
 

@@ -24,8 +24,9 @@ from threadpoolctl import threadpool_limits
 
 import heatsketch as hs
 from budget import HUNT, rounds
+from heatsketch.crew import Job
 from heatsketch.scanpy import heat_sketch
-from heatsketch.threads import _asking, _before, _pool, each, quiet_blas, workers
+from heatsketch.threads import _asking, _before, _crew, each, quiet_blas, workers
 from test_threads import blas
 
 pytestmark = [
@@ -126,8 +127,13 @@ def calm(tmp_path, monkeypatch):
 
 def all_idle(threads):
     """Whether nothing waits for our threads, and each of them takes a job."""
-    pool = _pool(threads)
-    return pool._work_queue.empty() and pool.submit(lambda: True).result(timeout=10)
+    crew = _crew(threads)
+    meet = threading.Barrier(threads + 1)
+    jobs = [Job(lambda _: meet.wait(10), None) for _ in range(threads)]
+    for job in jobs:
+        crew.jobs.put(job)
+    meet.wait(10)
+    return crew.jobs.empty() and all(job.result() is not None for job in jobs)
 
 
 def moments(seconds, n):

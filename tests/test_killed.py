@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ def _check_model(path):
 COMMANDS = {
     "y.csv": (("embed", "points.csv", "-o", "y.csv", *FAST), _check_table),
     "y.npy": (("embed", "points.csv", "-o", "y.npy", "--method", "diffusion-maps", "-p", "auto", "-q"), _check_array),
-    "m.heatsketch": (("embed", "points.csv", "--save", "m.heatsketch", "--neighbors", "10", *FAST), _check_model),
+    "m.heatsketch": (("embed", "points.csv", "--save", "m.heatsketch", "--n-neighbors", "10", *FAST), _check_model),
 }
 
 
@@ -73,7 +74,8 @@ def test_a_command_that_is_ended_leaves_its_output_whole_or_as_it_was(name, fold
         process = start(command, folder, *arguments, log=log)
         until_begun(folder)
         time.sleep(RNG.uniform(0, 0.5))
-        os.kill(process.pid, number)
+        with suppress(ProcessLookupError):  # it may be done
+            os.kill(process.pid, number)
         code = finish(process)
         assert code in ((0, -number) if number == signal.SIGKILL else (0, 130)), log.read_text()
         assert "Traceback" not in log.read_text()

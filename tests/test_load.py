@@ -98,9 +98,12 @@ def test_workers_of_joblib_share_the_cores(record_property):
         assert os.getpid() not in workers
         for which in range(3):
             assert sum(counts[which] for counts in workers.values()) <= max(CORES, len(workers))
+    already = sum(
+        thread.name.startswith("heatsketch") for thread in threading.enumerate()
+    )  # other tests asked for them
     found = Parallel(4, backend="threading")(delayed(_fit_and_count)(seed) for seed in range(3))
     assert [made for _, made, *_ in found] == alone
-    assert all(ours <= max(CORES, 2) for *_, ours, _ in found)  # other tests ask for two
+    assert all(ours <= max(CORES, already) for *_, ours, _ in found)
     record_property("cases", 9)
 
 

@@ -84,6 +84,7 @@ def test_all_is_all_that_users_may_want():
         "dev",
         "docs",
         "gpu",  # several GB, of which the user chooses the build
+        "mutants",
         "pipelines",
         "study",
         "test",

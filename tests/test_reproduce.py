@@ -191,7 +191,7 @@ def test_a_directory_in_use_is_refused(counting, store):
 
 def test_what_killed_processes_left_is_cleared_away(counting, store):
     run([replace(counting, n_trials=1)], store)
-    left = store.directory / "tables" / ".counting.csv.12345"
+    left = store.directory / "tables" / ".heatsketch-12345-ab12-counting.csv"
     left.write_text("half")
     run([counting], store)
     assert not left.exists()

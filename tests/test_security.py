@@ -25,8 +25,8 @@ import heatsketch as hs
 from conftest import run_code
 from heatsketch import untrusted
 from heatsketch.cli import main
-from heatsketch.display import visible
 from heatsketch.readers import read
+from heatsketch.texts import visible
 from heatsketch.writers import write
 from mutations import CORPUS
 

@@ -285,9 +285,12 @@ def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
     """Refuse powers beyond the range of numbers: heat kernels are of norm 1, a matrix that was given need not be."""
     if kernel.affinity is not None or max(powers) <= 1.0:
         return
+    largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0]) / max(powers)
+    size = extreme_ritz(kernel.symmetric, 0.5, both=True).size  # soon found, and within a factor of two
+    if size == 0.0 or np.log(2.0 * size) <= largest:
+        return
     size = extreme_ritz(kernel.symmetric, 1e-3, both=True).size
-    largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0])
-    if size > 1.0 and max(powers) * np.log(size) > largest:
+    if np.log(size) > largest:
         raise ValueError(
             f"power={max(powers)} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
             f"{kernel.dtype}; the eigenvalues of a heat kernel are at most 1: divide the matrix by its largest, or "

@@ -12,9 +12,9 @@ import numpy as np
 
 from ._typing import FloatArray, IntArray
 from .coloring import Groups, Numbers
-from .display import visible
 from .extras import optional
 from .outputs import whole
+from .texts import visible
 
 __all__ = [
     "LARGEST",

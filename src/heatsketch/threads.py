@@ -6,7 +6,6 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
@@ -19,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from ._typing import FloatArray
 from .chunks import chunks
+from .crew import Crew, Job
 
 __all__ = ["Map", "Scratch", "alone", "each", "n_threads", "product", "quiet_blas", "shares", "workers"]
 
@@ -54,9 +54,15 @@ def _cores() -> int:
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def _crew(threads: int) -> Crew:
     """Threads that stay: starting them would cost more than many a product."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="heatsketch", initializer=_mark_worker)
+    try:
+        return Crew(threads, _mark_worker)
+    except RuntimeError as error:  # in the words of Python: can't start new thread
+        raise OSError(
+            f"the system refuses threads to this process ({error}); allow it more of them, or more memory (ulimit -u, "
+            f"ulimit -v), or set the environment variable {_LIMIT}=1 for a single one."
+        ) from error
 
 
 @lru_cache(maxsize=1)
@@ -82,61 +88,54 @@ def quiet_blas() -> Iterator[None]:
     The setting belongs to the whole process: fits that overlap in time must not restore each other's, and one that is
     interrupted at any moment, this one included, must leave it as it was.
     """
-    with _quiet_here(), _quiet_everywhere():
-        yield
-
-
-@contextmanager
-def _quiet_here() -> Iterator[None]:
-    """Hold BLAS by OpenMP to one thread where this thread calls it."""
-    if getattr(_here, "is_quiet", False):
-        yield
-        return
-    before = [(library, library.num_threads) for library in _blas_by_openmp(len(sys.modules)).lib_controllers]
-
-    def leave() -> None:
-        for library, threads in before:
-            library.set_num_threads(threads)
-        _here.is_quiet = False
-
+    silence = _Silence()
     try:
-        _here.is_quiet = True
-        for library, _ in before:
-            library.set_num_threads(1)
+        silence.begin()
         yield
     finally:
-        _surely(leave)
+        try:  # an interrupt may come with any call; there is none before this one
+            silence.end()
+        except BaseException:
+            silence.end()
+            raise
 
 
-@contextmanager
-def _quiet_everywhere() -> Iterator[None]:
-    me = object()
-    try:
+class _Silence:
+    """A wish for a quiet BLAS, whose end can be repeated where an interrupt came in between."""
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+        self._here: list[tuple[Any, int]] = []  # libraries of which every thread has its own, and what this one had
+        self._began_here = False
+
+    def begin(self) -> None:
+        if not getattr(_here, "is_quiet", False):
+            self._here.extend((one, one.num_threads) for one in _blas_by_openmp(len(sys.modules)).lib_controllers)
+            self._began_here = _here.is_quiet = True
+            for library, _ in self._here:
+                library.set_num_threads(1)
         with _lock:
             first = not _asking
-            _asking[me] = get_ident()
+            _asking[id(self)] = self.thread
             if first:
                 _before.extend((library, library.num_threads) for library in _blas(len(sys.modules)).lib_controllers)
                 for library, _ in _before:
                     _set(library, 1)
-        yield
-    finally:
-        _surely(partial(_leave, me))
+
+    def end(self) -> None:
+        _leave(id(self))
+        if self._began_here and self.thread == get_ident():
+            while self._here:
+                library, threads = self._here[-1]
+                library.set_num_threads(threads)
+                self._here.pop()
+            _here.is_quiet = self._began_here = False
 
 
-def _surely(leave: Callable[[], None]) -> None:
-    """Leave something behind that may be left twice, also where an interrupt comes in between."""
-    try:
-        leave()
-    except BaseException:
-        leave()
-        raise
-
-
-def _leave(me: object) -> None:
+def _leave(one: int) -> None:
     """Ask for silence no more; BLAS gets its threads back if nobody else does."""
     with _lock:
-        _asking.pop(me, None)
+        _asking.pop(one, None)
         while _before and not _asking:
             _set(*_before[-1])
             _before.pop()
@@ -155,7 +154,7 @@ def _set(library: Any, threads: int) -> None:
 
 
 _lock = RLock()  # generators that are thrown away leave at any moment, on any thread
-_asking: dict[object, int] = {}  # who asks, and on which thread
+_asking: dict[int, int] = {}  # who asks, and on which thread
 _before: list[tuple[Any, int]] = []  # libraries that are held back, and the threads that they had
 
 
@@ -163,9 +162,9 @@ def _forget_threads() -> None:
     """Threads do not survive a fork, and what they were doing never ends: what they asked for is void in the child."""
     global _lock  # noqa: PLW0603 - one of them may have held it
     _lock = RLock()
-    _pool.cache_clear()
-    for other in [me for me, thread in _asking.items() if thread != get_ident()]:
-        _leave(other)
+    _crew.cache_clear()
+    for one in [one for one, thread in _asking.items() if thread != get_ident()]:
+        _leave(one)
 
 
 if hasattr(os, "register_at_fork"):
@@ -216,33 +215,29 @@ def workers(threads: int | None = None, *, blas: bool = True) -> Iterator[Map]:
         if threads == 1 or getattr(_here, "is_worker", False):  # a worker that waited for workers might wait forever
             yield map
         else:
-            yield partial(_ahead, _pool(threads), threads)
+            yield partial(_ahead, _crew(threads), threads)
 
 
-def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable[..., Any], jobs: Iterable[Any]) -> Iterator[Any]:
-    waiting = iter(jobs)
-    pending: deque[Future[Any]] = deque()
+def _ahead(crew: Crew, threads: int, function: Callable[..., Any], arguments: Iterable[Any]) -> Iterator[Any]:
+    waiting = iter(arguments)
+    pending: deque[Job] = deque()
+
+    def hand_over(some: int) -> None:
+        for argument in islice(waiting, some):
+            pending.append(Job(function, argument))  # first, so that an interrupt finds it
+            crew.jobs.put(pending[-1])
+
     try:
-        pending.extend(_submitted(pool, function, job) for job in islice(waiting, 2 * threads))
+        hand_over(2 * threads)
         while pending:
             result = pending[0].result()
             pending.popleft()  # only now: until it is done, an interrupt must wait for it
-            pending.extend(_submitted(pool, function, job) for job in islice(waiting, 1))
+            hand_over(1)
             yield result
     finally:
-        for future in pending:
-            future.cancel()
-        wait(pending)  # what has begun may hold on to arrays that the caller is about to use
-
-
-def _submitted(pool: ThreadPoolExecutor, function: Callable[..., Any], job: Any) -> Future[Any]:
-    try:
-        return pool.submit(function, job)
-    except RuntimeError as error:  # in the words of Python: can't start new thread
-        raise OSError(
-            f"the system refuses threads to this process ({error}); allow it more of them, or more memory (ulimit -u, "
-            f"ulimit -v), or set the environment variable {_LIMIT}=1 for a single one."
-        ) from error
+        # What has begun may hold on to arrays that the caller is about to use.
+        for job in pending:
+            job.drop()
 
 
 def each(function: Callable[..., Any], jobs: Iterable[Any], *, threads: int | None = None, blas: bool = True) -> None:

@@ -99,6 +99,6 @@ def _in_words(failure: Exception) -> str:
         lacking = f" ({failure})" if failure.args else ""
         return (
             f"memory ran out{lacking}; heatsketch estimate INPUT tells what an embedding takes. Keep fewer neighbours "
-            "(--neighbors 15), close other programs, or raise the limit on this process (ulimit -v)."
+            "(--n-neighbors 15), close other programs, or raise the limit on this process (ulimit -v)."
         )
     return str(failure)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..display import visible
+from ..texts import visible
 
 __all__ = [
     "FAILED",

@@ -332,7 +332,8 @@ class HeatEmbedding(
         return Y
 
     def _refuse_collapse(self, Y: Any, power: float) -> None:
-        if not all_finite(Y) or (ranges := column_ranges(Y)).max() < np.finfo(ranges.dtype).tiny:  # digits go there
+        # Below the smallest normal number digits go.
+        if not all_finite(Y) or (ranges := column_ranges(Y)).max(initial=0.0) < np.finfo(ranges.dtype).tiny:
             raise ValueError(
                 f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
                 "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
