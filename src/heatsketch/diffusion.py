@@ -286,10 +286,10 @@ def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
     if kernel.affinity is not None or max(powers) <= 1.0:
         return
     largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0]) / max(powers)
-    size = extreme_ritz(kernel.symmetric, 0.5, both=True).size  # soon found, and within a factor of two
+    size = extreme_ritz(kernel.symmetric, 0.5).size  # soon found, and within a factor of two
     if size == 0.0 or np.log(2.0 * size) <= largest:
         return
-    size = extreme_ritz(kernel.symmetric, 1e-3, both=True).size
+    size = extreme_ritz(kernel.symmetric, 1e-3).size
     if np.log(size) > largest:
         raise ValueError(
             f"power={max(powers)} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
