@@ -118,7 +118,7 @@ def test_what_is_no_time_is_refused(power):
 
 def test_times_are_any_positive_numbers():
     for power in (1, np.int8(3), np.float32(0.5), 1e-9, 1e300):
-        diffusion.check_power(power)
+        assert diffusion.check_power(power) is None
 
 
 @pytest.mark.parametrize("t", [4, 80, 9.5])
@@ -324,8 +324,8 @@ class TestEigenvectors:
 class TestDefiniteness:
     def test_is_asked_for_only_where_it_matters(self, monkeypatch):
         monkeypatch.setattr(diffusion, "extreme_ritz", None)
-        diffusion.require_definite(_kernel(), [2.5])
-        diffusion.require_definite(as_heat_kernel(np.diag([1.0, -1.0])), [1, 2.0, 7])
+        assert diffusion.require_definite(_kernel(), [2.5]) is None
+        assert diffusion.require_definite(as_heat_kernel(np.diag([1.0, -1.0])), [1, 2.0, 7]) is None
 
     @pytest.mark.parametrize("scale", [1.0, 1e-5])
     def test_rounding_passes(self, scale):
