@@ -60,7 +60,7 @@ def igraph_of(n, listed):
     return graph
 
 
-@cases(60)
+@cases(25)
 @given(edges(), st.sampled_from(NORMALIZATIONS), st.sampled_from([0.5, 1, 3]))
 def test_a_graph_has_the_kernel_of_its_matrix(drawn, normalization, power):
     """Edges in pieces, in either direction, with loops, with numbers of every kind: the matrix is the sum of all."""

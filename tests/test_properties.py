@@ -36,7 +36,7 @@ def _fit(model, X):
     return None
 
 
-@cases(60)
+@cases(30)
 @given(points(), st.sampled_from(NORMALIZATIONS), st.sampled_from([1, 8, 8.5]), st.sampled_from(["auto", "keep"]))
 def test_an_embedding_is_finite_and_transforms_to_itself(X, normalization, power, trivial):
     before = X.copy()
@@ -48,7 +48,7 @@ def test_an_embedding_is_finite_and_transforms_to_itself(X, normalization, power
         np.testing.assert_allclose(model.transform(X), Y, atol=1e-6 * np.abs(Y).max())
 
 
-@cases(60)
+@cases(30)
 @given(points(), st.randoms(use_true_random=False))
 def test_distances_follow_the_order_of_the_points(X, random):
     order = np.array(random.sample(range(len(X)), len(X)))
@@ -62,7 +62,7 @@ def test_distances_follow_the_order_of_the_points(X, random):
     np.testing.assert_allclose(np.sort(first), np.sort(second), atol=1e-6 * max(first.max(), 1e-300))
 
 
-@cases(60)
+@cases(30)
 @given(points(least=3), st.floats(0.01, 100))
 def test_scaling_the_data_scales_the_bandwidth_and_nothing_else(X, factor):
     try:
@@ -74,7 +74,7 @@ def test_scaling_the_data_scales_the_bandwidth_and_nothing_else(X, factor):
     np.testing.assert_allclose(b.toarray(), a.toarray(), atol=1e-5)
 
 
-@cases(60)
+@cases(30)
 @given(points(least=4))
 def test_diffusion_maps_never_exceed_the_diffusion_distance(X):
     model = _fit(hs.DiffusionMaps(2, power=2), X)
@@ -92,7 +92,7 @@ def affinities(draw):
     return np.triu(W) + np.triu(W, 1).T
 
 
-@cases(60)
+@cases(30)
 @given(affinities(), st.sampled_from(["symmetric", "bistochastic", "stochastic"]))
 def test_any_affinity_is_embedded_or_refused(W, normalization):
     model = _fit(hs.GaussianProcessEmbedding(3, affinity="precomputed", normalization=normalization, power=3), W)
@@ -103,7 +103,7 @@ def test_any_affinity_is_embedded_or_refused(W, normalization):
             np.testing.assert_allclose(model.kernel_.toarray().sum(axis=1), 1.0, atol=1e-7)
 
 
-@cases(60)
+@cases(30)
 @given(affinities())
 def test_without_its_diagonal_an_affinity_may_have_no_scaling_and_says_so(W):
     A, refusal = None, ""

@@ -94,7 +94,7 @@ def test_site_builds_without_a_warning(tmp_path):
     shutil.copytree(DOCS, tmp_path / "docs", ignore=ignore)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=ignore)
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff"):
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"):
         shutil.copy(ROOT / name, tmp_path / name)
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-D", "plot_gallery=0"]
     built = subprocess.run(
