@@ -73,8 +73,11 @@ def page(results: Row) -> str:
 
 
 def _promises(promises: list[Row]) -> str:
-    rows = [[one["said"], "<br>".join(f"`{test}`" for test in one["tests"]), one.get("but", "")] for one in promises]
-    return f"## Promises\n\n{grid(['promise', 'tested by', 'limits'], rows)}\n"
+    told = []
+    for one in promises:
+        tests = ", ".join(f"`{test}`" for test in one["tests"])
+        told += [f"- **{one['said']}** {one.get('but', '')}".rstrip(), f"  Tests: {tests}."]
+    return "\n".join(["## Promises", "", *told, ""])
 
 
 def _hunt(found: Row) -> str:

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .blocks import is_remote, rows_of
@@ -33,7 +32,7 @@ from .devices import Device
 from .kernels import Metric, no_distance, squared_distances
 from .neighbors import index_kind, make_index
 from .sketch import sample
-from .tables import explained, table
+from .tables import checked, table
 from .threads import quiet_blas
 
 __all__ = [
@@ -122,16 +121,7 @@ def estimate_bandwidth(
         )
     if n_neighbors is not None and (int(n_neighbors) != n_neighbors or n_neighbors < 1):
         raise ValueError(f"n_neighbors={n_neighbors!r} was given; it must be a positive integer.")
-    X = table(X)
-    with explained():
-        X = check_array(
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2,
-            estimator="estimate_bandwidth",
-            input_name="X",
-        )
+    X = checked(table(X), "estimate_bandwidth")
     measured = Metric(metric, metric_params or {})
     if measured.precomputed and X.shape[0] != X.shape[1]:
         raise ValueError(f"X has shape {X.shape}; precomputed distances must be square.")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array
 
 from ._typing import FloatArray
 from .affinity import APART, ROUNDING
@@ -21,7 +20,7 @@ from .graphs import adjacency, check_affinity, is_graph, node_names
 from .kernels import Metric
 from .normalize import NORMALIZATIONS
 from .operators.device import PRECISIONS
-from .tables import explained, refuse_no_table, table
+from .tables import checked, refuse_no_table, table
 
 __all__ = [
     "KernelOptions",
@@ -29,7 +28,6 @@ __all__ = [
     "check_distances",
     "check_out",
     "check_points",
-    "explained",
     "from_user",
     "is_number",
     "n_rows",
@@ -141,17 +139,7 @@ def check_count(value: Any, name: str, accepted: str = "a positive integer", lea
 
 def check_points(X: Any, options: KernelOptions) -> Any:
     """Validate the input of a kernel: points, distances, affinities or a graph."""
-    X = from_user(X, options)
-    with explained():
-        X = check_array(
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2,
-            estimator="heat_kernel",
-            input_name="X",
-        )
-    return tidy(X, options.metric)
+    return tidy(checked(from_user(X, options), "heat_kernel"), options.metric)
 
 
 def from_user(X: Any, options: KernelOptions) -> Any:

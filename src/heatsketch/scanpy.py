@@ -30,7 +30,8 @@ from .diagnosis import Finding
 from .distortion import Distortion
 from .embeddings import METHODS
 from .heat import build_heat_kernel
-from .inputs import KernelOptions, check_count, check_points, explained
+from .inputs import KernelOptions, check_count, check_points
+from .tables import explained
 
 __all__ = ["heat_sketch", "place_cells"]
 

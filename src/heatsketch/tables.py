@@ -9,11 +9,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array
 
 from .blocks import as_numpy
 from .devices import is_tensor
 
-__all__ = ["explained", "refuse_no_table", "table"]
+__all__ = ["checked", "explained", "refuse_no_table", "table"]
 
 _REMEDY = (
     "X must hold numbers, as many in every row: encode categories (for example with "
@@ -79,6 +80,19 @@ def explained() -> Iterator[None]:
         if "could not convert string" not in str(error):
             raise
         raise _unreadable(error) from error
+
+
+def checked(X: Any, asker: str) -> Any:
+    """`X` as scikit-learn validates it for the function `asker`: at least two rows of finite numbers."""
+    with explained():
+        return check_array(
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2,
+            estimator=asker,
+            input_name="X",
+        )
 
 
 def _numbers(X: Any) -> Any:

@@ -10,7 +10,8 @@ from sklearn.utils import check_array
 from .._typing import FloatArray
 from ..blocks import is_banded
 from ..extras import optional
-from ..inputs import KernelOptions, check_points, explained
+from ..inputs import KernelOptions, check_points
+from ..tables import explained
 from . import layout
 from .tasks import Plan, gathered, settled
 

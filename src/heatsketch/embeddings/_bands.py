@@ -15,8 +15,9 @@ from ..bands.tasks import Plan, at_hand, cluster, current_client, everywhere, ga
 from ..blocks import is_banded, like
 from ..extras import optional
 from ..heat_operator import HeatKernel
-from ..inputs import KernelOptions, explained
+from ..inputs import KernelOptions
 from ..progress import shown
+from ..tables import explained
 from ..threads import quiet_blas
 
 

@@ -25,9 +25,10 @@ from ..distances import check_level
 from ..distortion import distance_errors
 from ..heat import build_heat_kernel
 from ..heat_operator import HeatKernel
-from ..inputs import KernelOptions, check_count, check_out, explained, from_user, n_rows, sample_names, tidy
+from ..inputs import KernelOptions, check_count, check_out, from_user, n_rows, sample_names, tidy
 from ..progress import say, shown
 from ..resources import available_memory, size_in_words
+from ..tables import explained
 from ..threads import quiet_blas
 from ..tuning import POWER_RULES, ChosenPower, tuned_kernel
 from ._answers import Answers
