@@ -145,7 +145,7 @@ def exact_squares(X, Y=None):
     """Squared distances, (m, n), in a range that no float64 leaves; 0 where float64 has no number for them."""
     X, Y = (np.asarray(Z, dtype=LONG) for Z in (X, X if Y is None else Y))
     D2 = np.array([((Y - x) ** 2).sum(axis=1) for x in X])
-    return np.where(D2 < SMALLEST / 2, LONG(0), D2)
+    return np.where(D2 < LONG(SMALLEST) / 2, LONG(0), D2)
 
 
 def exponents(D2, here, epsilon):

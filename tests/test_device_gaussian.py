@@ -38,7 +38,10 @@ def interpreted():
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    found = json.loads(run.stdout)
+    if all("only 0-dimensional arrays can be converted" in one.get("failed", "") for one in found.values()):
+        pytest.skip("this Triton's interpreter is older than this NumPy, which takes no arrays for numbers")
+    return found
 
 
 @pytest.fixture(params=["torch-cpu", "cuda"])

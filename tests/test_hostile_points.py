@@ -128,11 +128,18 @@ def test_new_points_are_embedded_by_their_own_rows(X, options, data):
     Z = A @ (w[:, None] * M) - (w * u)[0] * (u @ M)  # a row of A, whose sum is 1, takes it to an embedding
     rows, moved = expected_rows(Q, X, A, fit.kernel_.bandwidth, options)
     known = np.isfinite(rows).all(axis=1) & (moved < TOLERANCE[X.dtype])
-    tolerance = 10 * TOLERANCE[X.dtype] * float(np.abs(Z).max())
+    # Row sums are 1 up to the residual of the scaling, once for A and once for the new row.
+    residual = max(_residual(fit), 10 * float(np.finfo(X.dtype).eps))
+    tolerance = 10 * TOLERANCE[X.dtype] * float(np.abs(Z).max()) + 2 * residual * float(np.abs(w[:, None] * M).max())
     np.testing.assert_allclose(Y[known].astype(float), (rows @ Z)[known].astype(float), rtol=0, atol=tolerance)
     # Of points so far away that rounding decides, it is sure that they lie among the others.
     assert (Y <= Z.max(axis=0) + tolerance).all()
     assert (Y >= Z.min(axis=0) - tolerance).all()
+
+
+def _residual(fit):
+    """By how much row sums differ from 1."""
+    return 0.0 if fit.kernel_.scaling is None else fit.kernel_.scaling.residual
 
 
 @st.composite
@@ -166,8 +173,10 @@ def test_another_unit_of_length_changes_nothing_or_is_refused(X, model, exponent
     if isinstance(options["bandwidth"], str):
         bandwidth = options["bandwidth"]
     second, _ = attempt(lambda: kind(**{**options, "bandwidth": bandwidth}).fit(scaled))
-    if first is not None and second is not None:
-        _agree(second.kernel_.toarray(), first.kernel_.toarray(), 1e-9)
+    if first is None or second is None:
+        return
+    if first.kernel_.scaling is None or first.kernel_.scaling.converged:  # else it stopped somewhere
+        _agree(second.kernel_.toarray(), first.kernel_.toarray(), max(1e-9, len(X) * _residual(first)))
         if kind is GP:  # eigenvectors of equal eigenvalues, and what is optimised, may follow the last digit
             _agree(second.embedding_, first.embedding_, 1e-7)
 
@@ -177,7 +186,9 @@ def test_another_unit_of_length_changes_nothing_or_is_refused(X, model, exponent
 def test_the_order_of_points_changes_nothing(X, options, random):
     options = in_units_of(X, options)
     order = np.array(random.sample(range(len(X)), len(X)))
-    (A, said), (B, _) = (attempt(lambda Z=Z: hs.heat_kernel(Z, **options)) for Z in (X, X[order]))
+    (A, said), (B, too) = (attempt(lambda Z=Z: hs.heat_kernel(Z, **options)) for Z in (X, X[order]))
+    if said or too:  # the scaling did not converge; how far it came before it was given up follows rounding
+        return
     assert (A is None) == (B is None)
-    if A is not None and not said:
+    if A is not None:
         _agree(B.toarray(), A.toarray()[order][:, order], TOLERANCE[X.dtype])

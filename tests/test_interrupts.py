@@ -33,8 +33,6 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system"),
     # An interrupt between a file's opening and the block that closes it leaves that to the interpreter, which warns.
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
-    # One that comes while the interpreter throws a generator away is lost, as Python has it; the next one is heard.
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <generator:pytest.PytestUnraisableExceptionWarning"),
 ]
 
 X = hs.datasets.stretched_torus(90, random_state=0)

@@ -206,7 +206,7 @@ def _components(subject: Subject) -> Finding | None:
         parts = int(connected_components(subject.graph.array, directed=False)[0])
     else:
         # Modes that hardly decay belong to parts if they stand apart: slow ones of a long shape follow one another.
-        lost = 1.0 - np.minimum(subject.eigenvalues, 1.0) ** subject.power
+        lost = 1.0 - np.clip(subject.eigenvalues, 0.0, 1.0) ** subject.power
         apart = [c for c in range(1, len(lost)) if lost[c - 1] < min(_EXCHANGED, _GAP * lost[c])]
         parts = 1 + max(apart, default=len(lost) if lost[-1] < _EXCHANGED**2 else 0)
     if parts == 1:

@@ -56,6 +56,12 @@ def task(name: str) -> Iterator[Advance]:
 
 def track(items: Iterable[T], name: str, total: int) -> Iterator[T]:
     """The items one after another, counted as they are done."""
+    # Where nobody watches, no generator of ours is left behind when an error ends the loop: an interrupt that comes
+    # while Python throws one away would be lost.
+    return iter(items) if _display.get() is None else _tracked(items, name, total)
+
+
+def _tracked(items: Iterable[T], name: str, total: int) -> Iterator[T]:
     with task(name) as advance:
         for done, item in enumerate(items):
             advance(done, total)

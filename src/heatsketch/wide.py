@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._typing import FloatArray, IntArray
-from .blocks import Columns, as_numpy, beside, cast, empty, gathered, matching, rows_of, settled
+from .blocks import Columns, all_finite, as_numpy, beside, cast, empty, gathered, matching, rows_of, settled
 from .devices import device_of, is_tensor, on_device
 from .diffusion import diffuse
 from .directions import leading_directions
@@ -64,8 +64,16 @@ class WideSketch:
         if is_tensor(self.M):
             from .fused.points import combined  # noqa: PLC0415
 
-            return combined(self.M, W, dtype)
-        return settled((self.M @ W).astype(dtype))
+            M = combined(self.M, W, dtype)
+        else:
+            with np.errstate(over="ignore"):
+                M = settled((self.M @ W).astype(dtype))
+        if not all_finite(M):  # at large powers of a kernel that could not be scaled
+            raise ValueError(
+                f"the sketch that was found leaves the range of {np.dtype(dtype)}; use a smaller power, or float64 for "
+                "X, and heed what was said of the kernel's scaling."
+            )
+        return M
 
     def at(self, kernel: HeatKernel, numbers: IntArray) -> WideSketch:
         """The same with the features of some samples alone, as an array."""
