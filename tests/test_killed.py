@@ -133,17 +133,25 @@ def test_two_reproductions_in_one_directory_do_not_mix(tmp_path):
     assert (tmp_path / "out" / "index.html").read_text().rstrip().endswith("</html>")
 
 
-def _limit_memory(megabytes):
+def _limit_address_space(megabytes):
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     size = pages * os.sysconf("SC_PAGE_SIZE") + (megabytes << 20)
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def _starved(megabytes, n):
+def _join_group(group, megabytes):
+    """Go into a control group; what was taken before is not counted there."""
+    names = ("memory.limit_in_bytes", "memory.max")
+    (limit,) = (group / name for name in names if (group / name).exists())
+    limit.write_text(str(megabytes << 20))
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _starved(megabytes, n, group=None):
     """Fit within a limit; exit with 3 after an error in words."""
     model = hs.GaussianProcessEmbedding(2, n_neighbors=None, metric="cityblock", random_state=0)
     model.fit(np.eye(30, 4))  # so that libraries and threads are there
-    _limit_memory(megabytes)
+    _limit_address_space(megabytes) if group is None else _join_group(group, megabytes)
     assert available_memory() <= megabytes << 20
     try:
         model.fit(np.random.default_rng(0).normal(size=(n, 4)))
@@ -160,6 +168,35 @@ def test_a_limit_on_memory_is_met_in_words(tmp_path, record_property):
         codes.append(finish(start(_starved, int(megabytes), 2500, log=log)))
         assert codes[-1] in (0, 3), f"{megabytes} MB: {codes[-1]}, {log.read_text()}"
     assert {codes[0], codes[3]} == {3, 0}
+    record_property("faults", codes.count(3))
+
+
+@pytest.fixture
+def control_group():
+    """A group of our own whose memory can be limited."""
+    for root in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
+        group = Path(root) / f"heatsketch-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        limited = any((group / name).exists() for name in ("memory.limit_in_bytes", "memory.max"))
+        if limited:
+            yield group
+        group.rmdir()
+        if limited:
+            return
+    pytest.skip("no control group can be made here")
+
+
+def test_a_limit_of_a_control_group_is_met_in_words(control_group, tmp_path, record_property):
+    """Without words, the system would kill whoever passes it."""
+    codes = []
+    for megabytes in [8, 1000, *RNG.integers(20, 400, rounds(2)).tolist()]:
+        log = tmp_path / "log"
+        codes.append(finish(start(_starved, int(megabytes), 2500, control_group, log=log)))
+        assert codes[-1] in (0, 3), f"{megabytes} MB: {codes[-1]}, {log.read_text()}"
+    assert codes[:2] == [3, 0]
     record_property("faults", codes.count(3))
 
 
