@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--hunt", type=int, metavar="TIMES", help="try so many times as many cases as an ordinary run")
     parser.add_argument("--coverage", action="store_true", help="trace all tests")
     parser.add_argument("--suite", metavar="NAME", help="run all tests here, and record that as NAME, such as 'oldest'")
+    parser.add_argument("pytest", nargs="*", metavar="ARGUMENT", help="after --: arguments of pytest, for --suite")
     options = parser.parse_args(arguments)
     path = options.output / "results.json"
     results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -32,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.coverage:
         results["coverage"] = coverage() | {"machine": machine}
     if options.suite:
-        results.setdefault("suites", {})[options.suite] = suite() | {"machine": machine}
+        results.setdefault("suites", {})[options.suite] = suite(options.pytest) | {"machine": machine}
     options.output.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     (options.output / "index.md").write_text(page(results), encoding="utf-8")

@@ -46,6 +46,8 @@ Most of what is not reached: {missed}.
 _SUITES = """## Versions and machines
 
 All tests, in environments of their own; `make test-oldest` installs the oldest versions that `pyproject.toml` allows.
+Skipped are tests of what an environment lacks, a GPU first of all. [What is assumed of a machine](../install.md) stands
+with the installation. Where pytest was given arguments, they are told.
 """
 
 _MUTANTS = """## Mutants
@@ -127,8 +129,11 @@ def _suites(suites: dict[str, Row]) -> str:
     rows = []
     for name, row in suites.items():
         versions = [row["machine"]["versions"].get(library, "-") for library in names]
-        rows.append([name, row["machine"]["system"], *versions, f"{row['passed']:,}", str(row["failed"])])
-    return f"{_SUITES}\n{grid(['run', 'system', *names, 'passed', 'failed'], rows)}\n"
+        counts = [f"{row['passed']:,}", str(row["failed"]), f"{row['skipped']:,}"]
+        rows.append([name, row["machine"]["system"], *versions, *counts])
+    part = [f"*{name}*: `pytest {' '.join(row['arguments'])}`." for name, row in suites.items() if row["arguments"]]
+    table = grid(["run", "system", *names, "passed", "failed", "skipped"], rows)
+    return "\n\n".join([f"{_SUITES}\n{table}", *part]) + "\n"
 
 
 def _machine(machine: Row) -> str:

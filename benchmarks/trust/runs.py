@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -70,10 +71,10 @@ def coverage() -> dict[str, Any]:
     }
 
 
-def suite() -> dict[str, Any]:
-    """All tests in this environment."""
-    _, root = _run(*_PYTEST)
-    return _counts(root)
+def suite(arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """All tests in this environment, or those that arguments of pytest name."""
+    _, root = _run(*_PYTEST, *arguments)
+    return {"arguments": list(arguments), **_counts(root)}
 
 
 def cases_of(said: str) -> Counter[str]:
