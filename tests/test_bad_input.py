@@ -240,6 +240,13 @@ class TestOtherInput:
         with pytest.raises(ValueError, match="contains NaN"):
             GP(2).fit(pd.DataFrame({"a": [1.0, np.nan, 2.0]}))
 
+    @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+    def test_missing_values_of_a_kernel(self, form):
+        A = np.eye(4)
+        A[0, 1], A[1, 0] = np.nan, np.inf
+        with pytest.raises(ValueError, match=r"A was given with 2 entries that are NaN or infinite.*heat_kernel\(X"):
+            hs.diffusion_distances(form(A), 2)
+
     def test_condensed_distances(self):
         with pytest.raises(ValueError, match="squareform"):
             GP(2, metric="precomputed").fit(np.ones(6))

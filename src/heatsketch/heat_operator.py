@@ -298,7 +298,12 @@ def as_heat_kernel(A: Any) -> HeatKernel:
         raise ValueError("a graph was given as kernel; pass heat_kernel(graph, affinity='precomputed').")
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_samples": 2}
     with explained():
-        A = check_array(table(A), input_name="A", **options)
+        A = check_array(table(A), input_name="A", ensure_all_finite=False, **options)
+        if bad := np.count_nonzero(~np.isfinite(A.data if sparse.issparse(A) else A)):
+            raise ValueError(
+                f"A was given with {bad} entries that are NaN or infinite; a heat kernel has none. Build one from data "
+                "with heat_kernel(X, ...)."
+            )
         if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
             raise ValueError(
                 f"A was given as a matrix of shape {A.shape}; it must be square and symmetric. Build a heat kernel "
