@@ -10,10 +10,12 @@ import pytest
 da = pytest.importorskip("dask.array")
 
 import dask  # noqa: E402
+import dask.bag  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 import heatsketch as hs  # noqa: E402
 from heatsketch.blocks import is_banded  # noqa: E402
+from heatsketch.processes import kernel_rows  # noqa: E402
 
 N = 900
 X = hs.datasets.stretched_torus(N, random_state=0)
@@ -199,6 +201,27 @@ def test_scales_are_chosen_alike(rule):
     assert_equal(there.embedding_, here.embedding_)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"diagonal": "zero"}, {"bandwidth": "self-tuning"}, {"bandwidth": "self-tuning", "diagonal": "zero"}],
+)
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+def test_metrics_scales_and_diagonals(metric, options):
+    given = {"n_components": 3, "metric": metric, "n_neighbors": None, "random_state": 0, **options}
+    there, here = both(hs.GaussianProcessEmbedding, **given)
+    assert is_banded(there.embedding_)
+    assert_equal(there.embedding_, here.embedding_)
+    new = X[::90] + 0.01
+    assert_equal(there.transform(da.from_array(new, chunks=(7, 2))), here.transform(new), 1e-10)
+
+
+@pytest.mark.parametrize("rule", ["median", "slope", "neighbor"])
+@pytest.mark.parametrize("n_neighbors", [None, 16])
+def test_bandwidths_are_chosen_alike(rule, n_neighbors):
+    there, here = (hs.heat_kernel(points, bandwidth=rule, n_neighbors=n_neighbors) for points in (banded(), X))
+    assert there.bandwidth == pytest.approx(here.bandwidth, rel=1e-12)
+
+
 class TestNeighbors:
     """Rows of a kernel of neighbours lie in another order than the data."""
 
@@ -295,6 +318,9 @@ class TestAnswers:
             (lambda: hs.diffusion_distances(there.kernel_, 2), "give pairs"),
             (lambda: hs.diffusion_distances(there.kernel_, 2, PAIRS, form="covariance"), "leave form at 'rows'"),
             (lambda: hs.save_model(there, tmp_path / "there.heatsketch"), "to_zarr"),
+            (lambda: kernel_rows(there.kernel_, 2, [0]), "ask for diffusion_distances of pairs"),
+            (lambda: there.kernel_ @ np.ones(N), f"give a Dask array with {N} rows"),
+            (lambda: there.kernel_ @ da.ones(N - 1), f"give a Dask array with {N} rows"),
         ]
         for question, remedy in refused:
             with pytest.raises(ValueError, match=remedy):
@@ -320,6 +346,19 @@ class TestKernel:
             hs.heat_kernel(banded(), metric="precomputed")
         with pytest.raises(ValueError, match=r"so small that every point stands alone.*bandwidth='auto' gives"):
             hs.heat_kernel(banded(), bandwidth=1e-9)
+        with pytest.raises(TypeError, match="X is a Bag; of Dask's collections, arrays and frames are taken"):
+            hs.heat_kernel(dask.bag.from_sequence([1, 2]))
+
+    @pytest.mark.parametrize("n_neighbors", [None, 8])
+    @pytest.mark.parametrize("rule", ["neighbor", "self-tuning"])
+    def test_points_that_coincide_have_no_scale(self, rule, n_neighbors):
+        same = da.ones((N, 2), chunks=(450, 2))
+        with pytest.raises(ValueError, match=f"all distances between the {N} points are zero"):
+            hs.heat_kernel(same, bandwidth=rule, n_neighbors=n_neighbors)
+        repeated = da.from_array(np.repeat(X[:30], 30, axis=0), chunks=(450, 2))
+        if n_neighbors is not None:
+            A, B = (hs.heat_kernel(Z, bandwidth=rule, n_neighbors=n_neighbors) for Z in (repeated, repeated.compute()))
+            assert_equal(A @ da.ones((N, 1), chunks=(450, 1)), B @ np.ones((N, 1)))
 
 
 def test_few_points_give_a_dask_array_that_answers_everything(tmp_path):

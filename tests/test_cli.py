@@ -426,3 +426,19 @@ def test_quiet_in_any_form(heatsketch):
     code, out, err = heatsketch("estimate", "points.csv", "-q")
     assert (code, err) == (0, "")
     assert "60 samples" in out
+
+
+@pytest.mark.parametrize("words", [("datasets", "circle"), ("transform", "m.heatsketch", "points.csv")])
+def test_without_an_output_nothing_is_done(heatsketch, words):
+    code, out, err = heatsketch(*words)
+    assert (code, out) == (1, "")
+    assert "no output was named; use -o" in err
+
+
+def test_what_was_written_is_told_to_programs(heatsketch):
+    code, out, _ = heatsketch("datasets", "circle", "--samples", "20", "-o", "c.csv", "--json")
+    assert (code, json.loads(out)) == (0, {"name": "circle", "rows": 20, "columns": 2, "output": "c.csv"})
+    assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
+    code, out, _ = heatsketch("transform", "m.heatsketch", "points.csv", "-o", "z.csv", "--json")
+    told = {"model": "m.heatsketch", "input": "points.csv", "rows": 60, "components": 2, "output": "z.csv"}
+    assert (code, json.loads(out)) == (0, told)

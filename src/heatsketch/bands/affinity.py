@@ -154,7 +154,10 @@ def bandwidth_in_bands(X: Any, rule: str, metric: Metric, n_neighbors: int | Non
     points = X.X if isinstance(X, Samples) else X
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
-        return settled(local_scales_in_bands(points, points, metric=metric, n_neighbors=k), name="measuring scales")
+        local = settled(local_scales_in_bands(points, points, metric=metric, n_neighbors=k), name="measuring scales")
+        if not bool(gathered((local > 0).all())):  # only where all points coincide
+            raise no_distance(X.shape[0])
+        return local
     dask = optional("dask.array", "compute on a cluster", "dask")
     some = dask.from_array(rows_of(X, sample(X.shape[0], SAMPLE)), chunks=(-1, -1))
     k = n_neighbors or NEIGHBOR

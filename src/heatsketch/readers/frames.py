@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,6 +103,9 @@ def read_parquet(file: Any, reading: Reading) -> Data:
     notes: list[str] = []
     with parsing("parquet", notes):
         about = parquet.read_metadata(file)
+        twice = [name for name, n in Counter(about.schema.to_arrow_schema().names).items() if n > 1]
+        if twice:
+            raise ValueError(f"two of its columns are called {twice[0]!r}; give each a name of its own")
         groups = [about.row_group(n) for n in range(about.num_row_groups)]
         values = sum(group.column(n).num_values for group in groups for n in range(group.num_columns))
         # A run of equal values takes no more room in the file than one.
@@ -118,9 +122,6 @@ def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left
     """
     frame = frame.rename(columns=str)
     known = list(frame.columns)
-    if not frame.columns.is_unique:
-        twice = known[int(np.argmax(frame.columns.duplicated()))]
-        raise ValueError(f"two of its columns are called {twice!r}; give each a name of its own.")
     named = [name for name in reading.named if name != frame.index.name]
     check_known(named, known)
     if not len(frame):
