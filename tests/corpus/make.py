@@ -190,7 +190,10 @@ def cells() -> dict[str, bytes]:
                 made_of = file.create_dataset("X", dtype="f4", **absurd, **outside)
                 made_of.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
         made[name] = path.read_bytes()
-    return made
+    looping = bytearray(made["dense.h5ad"])
+    at = looping.index(b"GCOL") + 16
+    looping[at : at + 16] = bytes(16)  # an entry of its heap that has no length
+    return {**made, "looping.h5ad": bytes(looping)}
 
 
 def models() -> dict[str, bytes]:

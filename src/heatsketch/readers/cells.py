@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,10 @@ from .data import Data, Reading, check_known, refuse_missing
 
 __all__ = ["read_h5ad"]
 
+# How a heap begins, before its length; and the number and the size of an entry.
+_HEAP = b"GCOL\x01\0\0\0"
+_ENTRY = struct.Struct("<H6xQ")
+
 
 def read_h5ad(path: Any, reading: Reading) -> Data:
     """Read an AnnData: its principal components if there are, else its matrix; columns of ``obs`` are kept aside."""
@@ -20,6 +27,7 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
     notes: list[str] = []
     with parsing("h5ad", notes):
         with optional("h5py", "read h5ad", "scanpy").File(path, "r") as file:
+            _check_heaps(file, path)
             _check_parts(file, file_size(path))
         cells = anndata.read_h5ad(path)
     known = [*cells.obsm, "X"]
@@ -39,6 +47,28 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
     names = names if reading.id is None else cells.obs[reading.id].astype(str).to_numpy(dtype=object)
     note = f"{'the matrix X' if key == 'X' else f'obsm[{key!r}]'} is embedded"
     return Data(X, names, None, columns, notes=[*notes, note], source=cells)
+
+
+def _check_heaps(file: Any, path: Any) -> None:
+    """Refuse damaged heaps of words, in which HDF5 (2.0, at least) may go round for ever.
+
+    A heap is a row of entries, each as long as it says; one that says that it has no length is never left behind. The
+    layout is that of "Global Heap" in the HDF5 File Format Specification.
+    """
+    if file.id.get_create_plist().get_sizes() != (8, 8):
+        raise ValueError("its addresses and lengths do not take eight bytes each, as those that anndata writes do")
+    with Path(path).open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        start = content.find(_HEAP)
+        while start >= 0:
+            (length,) = struct.unpack_from("<Q", content, start + len(_HEAP))
+            place, end = start + _ENTRY.size, min(start + length, len(content))
+            while place + _ENTRY.size <= end:
+                number, size = _ENTRY.unpack_from(content, place)
+                step = _ENTRY.size + size + -size % 8 if number else size  # free room counts its own head
+                if not _ENTRY.size <= step <= end - place:
+                    raise ValueError(f"an entry of its heap of words at byte {start} is {size} bytes long")
+                place += step
+            start = content.find(_HEAP, start + 1)
 
 
 def _check_parts(file: Any, size: int) -> None:
