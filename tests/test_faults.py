@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 
@@ -273,3 +274,23 @@ def _whole_number(values):
     number = float(values[0, 0])
     assert number == 7.0 or len(values) == 2000 + 517 * (int(number) % 1_000_000 % 7)
     return number
+
+
+def test_an_interrupt_at_the_edge_of_a_block_leaves_nothing_when_the_process_ends(tmp_path):
+    """Where a block has just been entered or is just being left, its cleaning up is not called."""
+    code = (
+        "import sys; from pathlib import Path; from heatsketch import outputs\n"
+        "outputs._temporary(Path(sys.argv[1])).write_text('part')\n"
+        "assert len(list(Path(sys.argv[1]).parent.iterdir())) == 1\n"
+        "raise KeyboardInterrupt"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "y.csv"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "KeyboardInterrupt" in done.stderr
+    assert list(tmp_path.iterdir()) == []

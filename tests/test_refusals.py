@@ -6,8 +6,10 @@ import errno
 import io
 import json
 import os
+import signal
 import sys
 import threading
+import time
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +24,7 @@ import heatsketch as hs
 from heatsketch import resources
 from heatsketch.bands.tasks import _explained
 from heatsketch.cli import _in_words
-from heatsketch.cli.console import delivered, print_json, replace_closed_streams
+from heatsketch.cli.console import delivered, interruptible, print_json, replace_closed_streams
 from heatsketch.crew import Crew
 from heatsketch.diagnosis import _recall
 from heatsketch.experiments.errors import ReproductionError
@@ -257,6 +259,19 @@ class TestStreams:
             monkeypatch.setattr(sys, "stdout", taken)
             with pytest.raises(FileNotFoundError, match="there"), delivered():
                 raise FileNotFoundError(errno.ENOENT, "there is none", "there")
+
+    def test_an_interrupt_that_a_library_takes_for_an_error(self):
+        def read():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(10)
+            except KeyboardInterrupt as interrupt:
+                raise ValueError("it cannot be read") from interrupt
+
+        with pytest.raises(KeyboardInterrupt), interruptible():
+            read()
+        with pytest.raises(ValueError, match="of its own"), interruptible():
+            raise ValueError("of its own")
 
     def test_lines_of_progress(self, monkeypatch, capsys):
         monkeypatch.setattr("heatsketch.progress._EVERY", 0.0)

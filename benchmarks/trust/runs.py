@@ -127,7 +127,7 @@ def _run(*arguments: str, **variables: str) -> tuple[str, ElementTree.Element]:
             text=True,
             check=False,
         )
-        print(run.stdout[-4000:], file=sys.stderr)
+        print(run.stdout, file=sys.stderr)
         if run.returncode not in ((0, 1) if tested else (0,)):
             msg = f"{' '.join(arguments)} ended with {run.returncode}; see what it printed above"
             raise RuntimeError(msg)

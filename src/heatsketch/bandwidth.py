@@ -244,7 +244,9 @@ def _slopes(D2: FloatArray) -> SlopeProfile:
     counts, edges = np.histogram(logs, bins=_HISTOGRAM_BINS, range=(low - 1e-9, high + 1e-9))
     centres = 0.5 * (edges[1:] + edges[:-1])
     coincident = D2.size - len(logs)
-    trials = np.linspace(max(low - 2.0, np.log(np.finfo(np.float64).tiny)), high + 2.0, 400)
+    # The same ones in every unit, as far as they are numbers with all their digits.
+    trials = np.linspace(low - 2.0, high + 2.0, 400)
+    trials = trials[(trials >= np.log(np.finfo(np.float64).tiny)) | (trials == trials[-1])]
     # D2 / epsilon [trials, bins]; beyond e^20 the kernel is zero anyway
     ratio = np.exp(np.minimum(centres[None, :] - trials[:, None], 20.0))
     weights = counts * np.exp(-ratio)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ _BEGUN = ".heatsketch-"
 _TAIL = 60
 # Bytes that are written to see whether a disk takes any.
 _TRIAL = 4096
+# Temporary files of this process that have neither taken their place nor been removed.
+_unsettled: set[Path] = set()
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
@@ -55,8 +58,7 @@ def require_room(path: Path, size: int = 0) -> None:
     except OSError as error:
         raise _failed(path, error) from error
     finally:
-        with suppress(OSError):
-            trial.unlink()
+        _remove(trial)
 
 
 def _allowed(path: str | os.PathLike[str]) -> Path:
@@ -102,13 +104,14 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.chmod(final.stat().st_mode & 0o777)  # the rights of the file whose place it takes
         temporary.replace(final)
     except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
+        _remove(temporary)
         # Libraries that fail to write may then fail to close, and raise that.
         cause = error if isinstance(error, OSError) else error.__context__
         if isinstance(cause, OSError) and isinstance(error, Exception):
             raise _failed(path, cause) from error
         raise
+    finally:
+        _unsettled.discard(temporary)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -127,7 +130,24 @@ def left_over(folder: Path) -> Iterator[Path]:
 
 
 def _temporary(final: Path) -> Path:
-    return final.with_name(f"{_BEGUN}{os.getpid()}-{secrets.token_hex(4)}-{final.name[-_TAIL:]}")
+    """A name beside that of a file, which is this process's to remove."""
+    temporary = final.with_name(f"{_BEGUN}{os.getpid()}-{secrets.token_hex(4)}-{final.name[-_TAIL:]}")
+    _unsettled.add(temporary)
+    return temporary
+
+
+def _remove(temporary: Path) -> None:
+    with suppress(OSError):
+        temporary.unlink()
+    _unsettled.discard(temporary)
+
+
+@atexit.register
+def _clear_away() -> None:
+    """Remove what an interrupt left behind that came at the very edge of a block, where no cleaning up is called."""
+    for temporary in list(_unsettled):
+        if temporary.name.startswith(f"{_BEGUN}{os.getpid()}-"):  # not those of the process that this is a fork of
+            _remove(temporary)
 
 
 def _settle(path: Path) -> None:

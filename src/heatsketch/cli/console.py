@@ -102,16 +102,27 @@ def warnings_as_notes() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Treat SIGTERM, and a terminal that goes away, as Ctrl-C, so that a job that is ended cleans up too."""
+    """Treat SIGTERM, and a terminal that goes away, as Ctrl-C, so that a job that is ended cleans up too.
+
+    Libraries that call back from C may turn the interrupt into an error of theirs (pandas: a table that cannot be
+    read); then it is raised again.
+    """
+    came = False
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
         raise KeyboardInterrupt
 
-    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ends = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     # What is ignored, as nohup has it, stays ignored.
     before = {end: signal.signal(end, interrupt) for end in ends if signal.getsignal(end) != signal.SIG_IGN}
     try:
         yield
+    except Exception as error:
+        if came:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         for end, handler in before.items():
             signal.signal(end, handler)
