@@ -213,7 +213,7 @@ def few_trials(tmp_path_factory):
     planned = plan(find_figures(), n_trials=max(TRIALS.values()))
     experiments = [replace(e, n_trials=TRIALS.get(e.name, FEW)) for e in planned if e.name in wanted]
     store = Store(tmp_path_factory.mktemp("few"))
-    run(experiments, store, jobs=2)
+    run(experiments, store, jobs=1)
     return judge_claims({e.name: store.read(e.name) for e in experiments}).set_index("name")
 
 

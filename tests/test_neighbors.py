@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from heatsketch.clusters import ClusterIndex
 from heatsketch.compiled import LANES, nearest
+from heatsketch.compiled.loops import MATH
 from heatsketch.costs import compared_share
 from heatsketch.kernels import Metric
 from heatsketch.neighbors import BlockedIndex, index_kind, make_index, nearest_neighbors
@@ -337,3 +338,8 @@ print("well")
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stdout.split()[-1:] == ["well"], ran.stderr
+
+
+def test_compiled_loops_may_meet_what_is_not_finite():
+    """Columns that only fill up are NaN, and limits infinite; a compiler that was told otherwise may do anything."""
+    assert not MATH & {"nnan", "ninf", "fast"}
