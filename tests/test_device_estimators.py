@@ -138,7 +138,7 @@ def test_gaussian_processes_are_those_of_the_cpu(name, dtype, device, where):
 @pytest.mark.parametrize("package", ["networkx", "igraph"])
 def test_graphs(package, device, where):
     library, W = pytest.importorskip(package), _graph()
-    i, j = sparse.triu(W).coords
+    i, j = sparse.triu(W).nonzero()
     edges = list(zip(i.tolist(), j.tolist(), strict=True))
     graph = library.Graph(edges) if package == "networkx" else library.Graph(n=N, edges=edges)
     here, there = (GP(3, affinity="precomputed", random_state=0, device=p).fit(graph) for p in ("cpu", where))

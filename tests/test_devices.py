@@ -80,8 +80,16 @@ _ABSENT = (
     "triton markdown_it filelock"
 )
 _BARE = """
-import importlib.metadata, json, sys
-sys.modules.update(dict.fromkeys(sys.argv[1].split()))  # not there, neither to import nor to find
+import importlib.metadata, importlib.abc, json, sys
+absent = set(sys.argv[1].split())
+
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+sys.modules["triton"] = None  # PyTorch asks whether it can be found
 version = importlib.metadata.version
 
 def unknown(name):

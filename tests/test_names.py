@@ -150,8 +150,8 @@ def test_an_igraph_graph_is_written_to_an_array():
 
 
 def test_without_pandas_the_remedy_is_told(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
     model = embedding().fit(words())
+    monkeypatch.setitem(sys.modules, "pandas", None)
     assert list(model.to_dict()) == ["ant", "bee", "cow", "dog", "elk"]
     with pytest.raises(ModuleNotFoundError, match="pip install pandas"):
         model.to_frame()

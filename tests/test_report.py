@@ -170,7 +170,7 @@ def test_columns_of_every_kind_are_read():
     frame = pd.DataFrame(
         {
             "real": [0.5, np.nan, np.inf],
-            "nullable": pd.array([1, None, 70000], dtype="Int64"),
+            "nullable": pd.array([1.5, None, 70000], dtype="Float64"),
             "label": [2, 1, 2],
             "ordered": pd.Categorical(["low", None, "high"], categories=["low", "high"]),
             "flag": [True, False, True],
@@ -179,7 +179,7 @@ def test_columns_of_every_kind_are_read():
     )
     found = {column.name: column for column in read_columns(frame, 3)}
     np.testing.assert_array_equal(found["real"].values, [0.5, np.nan, np.nan])
-    np.testing.assert_array_equal(found["nullable"].values, [1, np.nan, 70000])
+    np.testing.assert_array_equal(found["nullable"].values, [1.5, np.nan, 70000])
     assert found["label"].labels == ("1", "2")
     assert found["ordered"].labels == ("low", "high")
     np.testing.assert_array_equal(found["ordered"].values, [0, -1, 1])

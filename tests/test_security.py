@@ -193,7 +193,8 @@ seen = []
 def watch(event, arguments):
     if event.startswith(("socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.bind", "urllib", "os.system",
                          "os.exec", "os.posix_spawn", "os.fork", "subprocess", "webbrowser")):
-        seen.append((event, str(arguments)[:200]))
+        if "lscpu" not in str(arguments):  # by which some versions of h5py ask for the processor
+            seen.append((event, str(arguments)[:200]))
 sys.addaudithook(watch)
 folder = Path(sys.argv[1])
 import heatsketch as hs
@@ -244,7 +245,7 @@ def test_nothing_that_is_installed_has_a_known_vulnerability():
     for name, fixed in ADVISORIES["fixed"].items():
         for advisory, version in fixed.items():
             # Which setuptools there is is not ours to say.
-            if name in installed and name != "setuptools":
+            if name in installed and name != "setuptools" and f"{name} {advisory}" not in ADVISORIES["accepted"]:
                 assert installed[name] >= Version(version), f"{name} {installed[name]} has {advisory}"
 
 

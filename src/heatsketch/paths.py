@@ -106,6 +106,7 @@ def shortest_paths(X: Any, metric: Metric) -> Paths | None:
     graph = sparse.csr_array((steps, (np.repeat(np.arange(m), k), near.indices.ravel())), shape=(m, m))
     graph = _linked(sparse.csr_array(graph.maximum(graph.T)), Z, metric)
     sources = np.arange(min(_LANDMARKS, m))
+    graph.indices, graph.indptr = (part.astype(np.int32) for part in (graph.indices, graph.indptr))  # SciPy 1.12
     far = dijkstra(graph, directed=False, indices=sources)
     straight = np.sqrt(squared_distances(Z[sources], None if metric.precomputed else Z, metric), dtype=np.float64)
     edges = sparse.triu(graph, 1).tocoo()

@@ -114,6 +114,9 @@ def _show_claims(claims: Any) -> None:
 @contextmanager
 def _progress(planned: Sequence[Experiment], quiet: bool) -> Iterator[Callable[[Step], None]]:
     """A bar for the experiment at work and one for all of them, with the time left."""
+    if quiet:
+        yield lambda _: None
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -124,7 +127,7 @@ def _progress(planned: Sequence[Experiment], quiet: bool) -> Iterator[Callable[[
     )
     # Trials differ in length: the bar for all counts them by the seconds that they are expected to take.
     whole = sum(e.n_trials * e.effort for e in planned)
-    with Progress(*columns, console=err, disable=quiet, transient=True) as bars:
+    with Progress(*columns, console=err, transient=True) as bars:
         everything = bars.add_task("all, per cent", total=100)
         current = bars.add_task("", total=None)
         finished: dict[str, float] = {}
@@ -135,7 +138,7 @@ def _progress(planned: Sequence[Experiment], quiet: bool) -> Iterator[Callable[[
                 bars.reset(current, description=experiment.name, total=step.total)
             bars.update(current, completed=step.done)
             finished[experiment.name] = step.done * experiment.effort
-            if step.done == step.total and not (quiet or err.is_terminal):  # a log has no bars
+            if step.done == step.total and not err.is_terminal:  # a log has no bars
                 err.print(f"{experiment.name}: {step.total} trials")
             bars.update(everything, completed=round(100.0 * sum(finished.values()) / whole))
 
