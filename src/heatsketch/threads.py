@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
-from threading import RLock, get_ident, local
+from threading import get_ident, local
 from typing import Any
 
 import numpy as np
@@ -110,20 +110,15 @@ class _Silence:
 
     def begin(self) -> None:
         if not getattr(_here, "is_quiet", False):
-            self._here.extend((one, one.num_threads) for one in _blas_by_openmp(len(sys.modules)).lib_controllers)
+            own = _kept(lambda: _blas_by_openmp(len(sys.modules))).lib_controllers
+            self._here.extend((one, one.num_threads) for one in own)
             self._began_here = _here.is_quiet = True
             for library, _ in self._here:
                 library.set_num_threads(1)
-        with _lock:
-            first = not _asking
-            _asking[id(self)] = self.thread
-            if first:
-                _before.extend((library, library.num_threads) for library in _blas(len(sys.modules)).lib_controllers)
-                for library, _ in _before:
-                    _set(library, 1)
+        _kept(partial(_join, id(self), self.thread))
 
     def end(self) -> None:
-        _leave(id(self))
+        _kept(partial(_leave, id(self)))
         if self._began_here and self.thread == get_ident():
             while self._here:
                 library, threads = self._here[-1]
@@ -132,13 +127,49 @@ class _Silence:
             _here.is_quiet = self._began_here = False
 
 
+@cache
+def _keeper() -> Crew:
+    """The one thread that changes BLAS's settings, one change after another.
+
+    Interrupts come to the first thread of a process alone. There, one that comes at a bad moment leaves a lock locked
+    for ever (in Python 3.14 any ``with`` statement may), ours as well as those of threadpoolctl; here none comes.
+    """
+    return Crew(1, _mark_keeper)
+
+
+def _mark_keeper() -> None:
+    _here.is_keeper = True
+
+
+def _kept(change: Callable[[], Any]) -> Any:
+    """Have the keeper make a change, and wait for it; an interrupt ends the waiting, not the change."""
+    if getattr(_here, "is_keeper", False) or sys.is_finalizing():
+        return change()  # a generator was thrown away, in the middle of another change or at the very end
+    try:
+        keeper = _keeper()
+    except RuntimeError:  # the system refuses another thread
+        return change()
+    job = Job(lambda _: change(), None)
+    keeper.jobs.put(job)
+    return job.result()
+
+
+def _join(one: int, thread: int) -> None:
+    """Ask for silence; the first to do so notes what threads BLAS has."""
+    first = not _asking
+    _asking[one] = thread
+    if first:
+        _before.extend((library, library.num_threads) for library in _blas(len(sys.modules)).lib_controllers)
+        for library, _ in _before:
+            _set(library, 1)
+
+
 def _leave(one: int) -> None:
     """Ask for silence no more; BLAS gets its threads back if nobody else does."""
-    with _lock:
-        _asking.pop(one, None)
-        while _before and not _asking:
-            _set(*_before[-1])
-            _before.pop()
+    _asking.pop(one, None)
+    while _before and not _asking:
+        _set(*_before[-1])
+        _before.pop()
 
 
 def _set(library: Any, threads: int) -> None:
@@ -153,16 +184,14 @@ def _set(library: Any, threads: int) -> None:
         library.clear_controlling_thread(force=True)
 
 
-_lock = RLock()  # generators that are thrown away leave at any moment, on any thread
-_asking: dict[int, int] = {}  # who asks, and on which thread
+_asking: dict[int, int] = {}  # who asks, and on which thread; changed by the keeper alone, as is what follows
 _before: list[tuple[Any, int]] = []  # libraries that are held back, and the threads that they had
 
 
 def _forget_threads() -> None:
     """Threads do not survive a fork, and what they were doing never ends: what they asked for is void in the child."""
-    global _lock  # noqa: PLW0603 - one of them may have held it
-    _lock = RLock()
     _crew.cache_clear()
+    _keeper.cache_clear()
     for one in [one for one, thread in _asking.items() if thread != get_ident()]:
         _leave(one)
 
