@@ -341,6 +341,10 @@ def test_whether_a_line_names_the_columns_can_be_said(tmp_path):
 def test_rows_longer_than_the_line_of_names(tmp_path):
     with pytest.raises(ValueError, match="rows hold 3 values, and the first line names 2 columns"):
         read(_text(tmp_path / "t.csv", "a,b\n1,2,3\n4,5,6\n"))
+    with pytest.raises(ValueError, match="rows hold 3 values, and the first line names 2 columns"):
+        read(_text(tmp_path / "t.csv", "a,b\n0,2,3\n1,5,6\n"))  # what is left over may look like an index
+    with pytest.raises(ValueError, match="rows hold 4 values, and the first line names 2 columns"):
+        read(_text(tmp_path / "t.csv", "a,b\n0,1,2,3\n4,5,6,7\n"))
     data = read(_text(tmp_path / "r.tsv", "a\tb\nr1\t2\t3\nr2\t5\t6\n"))  # as R writes its row names
     assert data.names.tolist() == ["r1", "r2"]
     np.testing.assert_array_equal(data.X, [[2, 3], [5, 6]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -66,10 +67,9 @@ def _allowed(path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it.")
-    try:
-        folder = path.resolve().parent
-    except RuntimeError as error:
-        raise OSError(f"{path} cannot be written: it is a link that leads back to itself; remove it.") from error
+    if _leads_back(path):
+        raise OSError(f"{path} cannot be written: it is a link that leads back to itself; remove it.")
+    folder = path.resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}; make it first.")
     if path.exists() and not os.access(path, os.W_OK):
@@ -77,6 +77,15 @@ def _allowed(path: str | os.PathLike[str]) -> Path:
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{path} cannot be written: the folder {folder} is not writable.")
     return path
+
+
+def _leads_back(path: Path) -> bool:
+    """Whether a path is a link to itself, or one of a circle of links."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 @contextmanager

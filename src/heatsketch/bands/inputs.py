@@ -56,8 +56,8 @@ def as_points(X: Any) -> Any:
 
 
 def _plain(X: Any) -> Any:
-    """A Dask frame without the dtypes that only pandas has."""
-    odd = [name for name, dtype in X.dtypes.items() if not isinstance(dtype, np.dtype)]
+    """A Dask frame without the dtypes of numbers that only pandas has."""
+    odd = [name for name, dtype in X.dtypes.items() if not isinstance(dtype, np.dtype) and dtype.kind in "biuf"]
     return X.astype(dict.fromkeys(odd, np.float64)) if odd else X
 
 

@@ -16,6 +16,8 @@ __all__ = ["read_parquet", "read_text"]
 
 # A column of words of which more than this share are numbers is one of numbers with something wrong in it.
 _MOSTLY_NUMBERS = 0.5
+# Put before cells that are to stay as they are written, for pandas takes a plain NA to be nothing.
+_MARK = "="
 
 
 def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
@@ -44,12 +46,13 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         frame = pd.read_csv(
             file,
             header=None if headless else 0,
-            converters=dict.fromkeys(words, str),  # as they are written: 007 is not 7, and NA may be a name
+            converters=dict.fromkeys(words, _MARK.__add__),  # as they are written: 007 is not 7, and NA may be a name
             low_memory=False,
             decimal=reading.decimal or ".",
-            float_precision=None if reading.decimal else "round_trip",
+            **_exactly(pd, reading),
             **options,
         )
+        longer = not headless and _has_longer_rows(frame, file, options)
     except UnicodeError as error:
         raise ValueError(f"it is not text in {options['encoding']} ({error}); name its --encoding.") from error
     except LookupError as error:
@@ -59,9 +62,27 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
     if headless:
         frame.columns = [f"x{j}" for j in range(frame.shape[1])]
     for name in words:
-        frame[name] = _as_written(frame[name])
+        frame[name] = _as_written(frame[name].str.removeprefix(_MARK))
     notes = ["no column names: the first line holds numbers, so it is taken as data"] if headless else []
-    return _told_apart(frame, reading, notes, index_is_left_over=not headless)
+    return _told_apart(frame, reading, notes, index_is_left_over=longer)
+
+
+def _exactly(pd: Any, reading: Reading) -> dict[str, Any]:
+    """Options by which pandas reads every number as the nearest there is, as it does of itself from 3.1 on."""
+    released = tuple(int(part) for part in pd.__version__.split(".")[:2])
+    return {"float_precision": "round_trip"} if released < (3, 1) and not reading.decimal else {}
+
+
+def _has_longer_rows(frame: Any, file: Any, options: dict[str, Any]) -> bool:
+    """Whether rows hold more values than the line of names, of which pandas makes an index without a word."""
+    pd = optional("pandas", "read tables")
+    if not frame.index.equals(pd.RangeIndex(len(frame))):
+        return True
+    # The values may be 0, 1, 2, ... as well, which only the text tells apart from no index at all.
+    file.seek(0)
+    first = {"header": None, "nrows": 2, "dtype": str, "keep_default_na": False}
+    rows = pd.read_csv(file, names=range(frame.shape[1] + 1), **first, **options)
+    return bool((rows.iloc[1:, -1] != "").any())
 
 
 def _refuse_other_separators(cells: Sequence[str], given: str | None, separator: str) -> None:
@@ -149,7 +170,7 @@ def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left
 def _index_names(frame: Any, notes: list[str], *, left_over: bool) -> Any:
     """Ids in the index of a frame; in text it is what rows have beyond the column names, as R writes row names."""
     pd = optional("pandas", "read tables")
-    if isinstance(frame.index, pd.RangeIndex):
+    if isinstance(frame.index, pd.RangeIndex) and not left_over:
         return None
     if left_over and (frame.index.nlevels > 1 or frame.index.dtype.kind in "biuf"):
         raise ValueError(
