@@ -134,7 +134,7 @@ class TestNewPoints:
         expected = model.transform(points + 0.01)
         planned = model.transform(da.from_array(points + 0.01, chunks=(150, -1)))
         model.fit(2.0 * points)
-        np.testing.assert_array_equal(planned.compute(), expected)
+        np.testing.assert_allclose(planned.compute(), expected, rtol=0, atol=ROUNDING)
 
     def test_arrays_in_memory(self, there, here, points):
         new = points[:20] + 0.01
