@@ -350,6 +350,17 @@ def test_rows_longer_than_the_line_of_names(tmp_path):
     np.testing.assert_array_equal(data.X, [[2, 3], [5, 6]])
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "edges"])
+def test_text_that_ends_in_the_middle_of_a_number(tmp_path, ending):
+    """Pandas before 3.1 takes 5, NUL, 3 for 5."""
+    between = "\t" if ending == "tsv" else ","
+    content = f"1{between}2\n5\x003{between}4\n"
+    with pytest.raises(ValueError, match=r"its byte 6 is a NUL, which text does not have"):
+        read(_text(tmp_path / f"t.{ending}", content))
+    wide = _text(tmp_path / "wide.csv", "a,b\n1,2\n3,4\n".encode("utf-16"))
+    assert read(wide, Reading(encoding="utf-16")).features == ["a", "b"]
+
+
 def test_other_separators_and_decimal_commas(tmp_path):
     content = "a;b\n0,5;1,5\n2,5;3,5\n"
     for text in (content, content.partition("\n")[2]):

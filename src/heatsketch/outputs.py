@@ -65,10 +65,9 @@ def require_room(path: Path, size: int = 0) -> None:
 def _allowed(path: str | os.PathLike[str]) -> Path:
     """`path`, if nothing that can be seen forbids to write there."""
     path = Path(path)
+    _check_name(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it.")
-    if _leads_back(path):
-        raise OSError(f"{path} cannot be written: it is a link that leads back to itself; remove it.")
     folder = path.resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}; make it first.")
@@ -79,13 +78,16 @@ def _allowed(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _leads_back(path: Path) -> bool:
-    """Whether a path is a link to itself, or one of a circle of links."""
+def _check_name(path: Path) -> None:
+    """Refuse what no file can be called; of what is missing or closed more can be said later."""
     try:
         path.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass
     except OSError as error:
-        return error.errno == errno.ELOOP
-    return False
+        if error.errno == errno.ELOOP:
+            raise OSError(f"{path} cannot be written: it is a link that leads back to itself; remove it.") from error
+        raise _failed(path, error) from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import warnings
@@ -20,6 +21,7 @@ __all__ = [
     "brief",
     "check_array_header",
     "check_compressed",
+    "check_text",
     "check_unpacked",
     "file_size",
     "parsing",
@@ -83,6 +85,21 @@ def file_size(file: Any) -> int:
     size = int(file.seek(0, os.SEEK_END))
     file.seek(at)
     return size
+
+
+def check_text(file: Any, encoding: str) -> None:
+    """Refuse text with a NUL in it, at which pandas before 3.1 ends a cell without a word, and a number with it."""
+    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
+        return
+    done = 0
+    file.seek(0)
+    while piece := file.read(_PIECE):
+        if (at := piece.find(b"\0")) >= 0:
+            raise ValueError(
+                f"its byte {done + at + 1} is a NUL, which text does not have; mend it, or name its --encoding."
+            )
+        done += len(piece)
+    file.seek(0)
 
 
 def check_array_header(file: Any, size: int) -> np.dtype[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..extras import optional
-from ..untrusted import check_unpacked, file_size, parsing
+from ..untrusted import check_text, check_unpacked, file_size, parsing
 from .data import SEPARATORS, Data, Reading, check_known, place, refuse_missing
 
 __all__ = ["read_parquet", "read_text"]
@@ -52,6 +52,7 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
             **_exactly(pd, reading),
             **options,
         )
+        check_text(file, options["encoding"])
         longer = not headless and _has_longer_rows(frame, file, options)
     except UnicodeError as error:
         raise ValueError(f"it is not text in {options['encoding']} ({error}); name its --encoding.") from error

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..extras import optional
 from ..graphs import adjacency
-from ..untrusted import parsing
+from ..untrusted import check_text, parsing
 from .data import SEPARATORS, Data, Reading, check_known
 
 __all__ = ["read_edges", "read_graphml"]
@@ -30,6 +30,7 @@ def read_edges(file: Any, reading: Reading) -> Data:
     pd = optional("pandas", "read edges")
     notes: list[str] = []
     options = _layout(file, reading, notes)
+    check_text(file, options["encoding"])
     try:
         frame = pd.read_csv(file, header=None, dtype=str, keep_default_na=False, **options)
     except (pd.errors.ParserError, UnicodeError) as error:
