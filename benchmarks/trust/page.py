@@ -131,7 +131,8 @@ def _suites(suites: dict[str, Row]) -> str:
         versions = [row["machine"]["versions"].get(library, "-") for library in names]
         counts = [f"{row['passed']:,}", str(row["failed"]), f"{row['skipped']:,}"]
         rows.append([name, row["machine"]["system"], *versions, *counts])
-    part = [f"*{name}*: `pytest {' '.join(row['arguments'])}`." for name, row in suites.items() if row["arguments"]]
+    given = {name: " ".join(row["arguments"]).replace("\n", r"\n") for name, row in suites.items() if row["arguments"]}
+    part = [f"*{name}*: `pytest {arguments}`." for name, arguments in given.items()]
     table = grid(["run", "system", *names, "passed", "failed", "skipped"], rows)
     return "\n\n".join([f"{_SUITES}\n{table}", *part]) + "\n"
 
