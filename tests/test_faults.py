@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,6 +20,7 @@ from anndata import AnnData
 
 import heatsketch as hs
 from budget import HUNT, rounds
+from heatsketch import outputs
 from heatsketch.cli import main
 from heatsketch.drawing import save_picture
 from heatsketch.models import save_model
@@ -276,6 +279,29 @@ def _whole_number(values):
     number = float(values[0, 0])
     assert number == 7.0 or len(values) == 2000 + 517 * (int(number) % 1_000_000 % 7)
     return number
+
+
+def test_names_that_no_file_can_have():
+    with pytest.raises(OSError, match=r"cannot be written: no file can be called that \(embedded null byte\)"):
+        writable("n\0.csv")
+
+
+def test_an_interrupt_of_the_cleaning_up_leaves_it_to_the_end_of_the_process(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    def fail(path):
+        with outputs.whole(path) as temporary:
+            temporary.write_text("part")
+            raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fail(tmp_path / "y.csv")
+    assert [path.name.endswith("-y.csv") for path in tmp_path.iterdir()] == [True]
+    outputs._clear_away()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_an_interrupt_at_the_edge_of_a_block_leaves_nothing_when_the_process_ends(tmp_path):

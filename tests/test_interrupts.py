@@ -275,7 +275,7 @@ def test_blas_gets_its_threads_back_wherever_an_interrupt_comes(record_property)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_in_the_middle_of_work_leaves_the_child_free():
-    """Other threads hold BLAS back, and the lock by which they do; in the child they are gone."""
+    """Other threads hold BLAS back; in the child they are gone."""
     inside, done = threading.Event(), threading.Event()
 
     def hold():

@@ -345,6 +345,8 @@ def test_rows_longer_than_the_line_of_names(tmp_path):
         read(_text(tmp_path / "t.csv", "a,b\n0,2,3\n1,5,6\n"))  # what is left over may look like an index
     with pytest.raises(ValueError, match="rows hold 4 values, and the first line names 2 columns"):
         read(_text(tmp_path / "t.csv", "a,b\n0,1,2,3\n4,5,6,7\n"))
+    with pytest.raises(ValueError, match="rows hold 4 values, and the first line names 3 columns"):
+        read(_text(tmp_path / "t.csv", "a,b,kind\n0,1,2,\n1,3,4,x\n2,5,6,y\n"))  # the last of which may be empty
     data = read(_text(tmp_path / "r.tsv", "a\tb\nr1\t2\t3\nr2\t5\t6\n"))  # as R writes its row names
     assert data.names.tolist() == ["r1", "r2"]
     np.testing.assert_array_equal(data.X, [[2, 3], [5, 6]])
@@ -359,6 +361,9 @@ def test_text_that_ends_in_the_middle_of_a_number(tmp_path, ending):
         read(_text(tmp_path / f"t.{ending}", content))
     wide = _text(tmp_path / "wide.csv", "a,b\n1,2\n3,4\n".encode("utf-16"))
     assert read(wide, Reading(encoding="utf-16")).features == ["a", "b"]
+    _text(wide, "a,b\n1,2\n5\x003,4\n".encode("utf-16"))
+    with pytest.raises(ValueError, match=r"its character 10 is a NUL, which text does not have"):
+        read(wide, Reading(encoding="utf-16"))
 
 
 def test_other_separators_and_decimal_commas(tmp_path):

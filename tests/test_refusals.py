@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import struct
 import sys
 import threading
 import time
@@ -142,6 +143,21 @@ class TestFiles:
         parquet.write_table(table, tmp_path / "t.parquet")
         with pytest.raises(ValueError, match="two of its columns are called 'a'; give each a name of its own"):
             read(tmp_path / "t.parquet")
+        # Names are numbers, says what pandas keeps beside the table, and so these two are one.
+        table = arrow.Table.from_pandas(pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=[1, 2]))
+        renamed = table.rename_columns(["1", "01"]).replace_schema_metadata(table.schema.metadata)
+        parquet.write_table(renamed, tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match="two of its columns are called '1'; give each a name of its own"):
+            read(tmp_path / "t.parquet")
+
+    def test_heaps_within_heaps(self, tmp_path):
+        """Every one of many heaps goes on to the end of the file: to look through them all would take for ever."""
+        h5py = pytest.importorskip("h5py")
+        entry = struct.pack("<H6xQ", 1, 16) + b"GCOL\1\0\0\0" + struct.pack("<Q", 1 << 40)
+        with h5py.File(tmp_path / "x.h5ad", "w") as file:
+            file["X"] = np.frombuffer(entry * 20_000, dtype=np.uint8)
+        with pytest.raises(ValueError, match=r"its heap of words at byte [0-9]+ overlaps with others"):
+            read(tmp_path / "x.h5ad")
 
     def test_a_table_without_rows(self, tmp_path):
         (tmp_path / "t.csv").write_text("a,b\n")
@@ -272,6 +288,18 @@ class TestStreams:
             read()
         with pytest.raises(ValueError, match="of its own"), interruptible():
             raise ValueError("of its own")
+
+    @pytest.mark.parametrize("leave", [lambda: None, sys.exit])
+    def test_an_interrupt_that_is_lost(self, leave):
+        def lose():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(10)
+            except KeyboardInterrupt:  # as Python does with one that comes while it throws something away
+                leave()
+
+        with pytest.raises(KeyboardInterrupt), interruptible():
+            lose()
 
     def test_lines_of_progress(self, monkeypatch, capsys):
         monkeypatch.setattr("heatsketch.progress._EVERY", 0.0)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from conftest import run_code
 from heatsketch.threads import Scratch, each, n_threads, quiet_blas, shares, workers
 
 
@@ -203,3 +204,27 @@ def test_a_single_job_stays_on_this_thread():
     where = []
     each(lambda _: where.append(threading.current_thread()), range(1), threads=3)
     assert where == [threading.current_thread()]
+
+
+_AT_ONCE = """
+import threading
+from heatsketch.threads import quiet_blas, workers
+start = threading.Barrier(8)
+def first():
+    start.wait()
+    with quiet_blas(), workers(2) as share:
+        assert sorted(share(abs, range(4))) == [0, 1, 2, 3]
+asking = [threading.Thread(target=first) for _ in range(8)]
+for one in asking: one.start()
+for one in asking: one.join()
+for _ in range(200):
+    staying = sorted(one.name for one in threading.enumerate() if one.name.startswith("heatsketch"))
+    if len(staying) == 3: break
+    threading.Event().wait(0.05)
+print(staying)
+"""
+
+
+def test_threads_that_stay_are_made_once_even_where_many_ask_at_once():
+    said = run_code(_AT_ONCE).stdout.strip()
+    assert said == "['heatsketch_0', 'heatsketch_0', 'heatsketch_1']"  # the keeper, and two workers

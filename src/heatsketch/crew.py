@@ -81,9 +81,13 @@ class Crew:
             for member in self.members:
                 member.start()
         except BaseException:
-            for _ in self.members:
-                self.jobs.put(None)
+            self.dismiss()
             raise
+
+    def dismiss(self) -> None:
+        """Have every thread end when it has done what was asked of it before."""
+        for _ in self.members:
+            self.jobs.put(None)
 
     def _work(self, begin: Callable[[], None]) -> None:
         begin()

@@ -84,6 +84,8 @@ def _check_name(path: Path) -> None:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass
+    except ValueError as error:  # a NUL
+        raise OSError(f"{path} cannot be written: no file can be called that ({error}); name another.") from error
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(f"{path} cannot be written: it is a link that leads back to itself; remove it.") from error
@@ -114,6 +116,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             temporary.chmod(final.stat().st_mode & 0o777)  # the rights of the file whose place it takes
         temporary.replace(final)
+        _unsettled.discard(temporary)
     except BaseException as error:
         _remove(temporary)
         # Libraries that fail to write may then fail to close, and raise that.
@@ -121,8 +124,6 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         if isinstance(cause, OSError) and isinstance(error, Exception):
             raise _failed(path, cause) from error
         raise
-    finally:
-        _unsettled.discard(temporary)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -148,9 +149,10 @@ def _temporary(final: Path) -> Path:
 
 
 def _remove(temporary: Path) -> None:
+    """Remove a temporary file, or leave it to the end of the process where that fails or is interrupted."""
     with suppress(OSError):
-        temporary.unlink()
-    _unsettled.discard(temporary)
+        temporary.unlink(missing_ok=True)
+        _unsettled.discard(temporary)
 
 
 @atexit.register

@@ -53,11 +53,24 @@ def _cores() -> int:
     return max(1, int(cpu_count()))
 
 
-@cache
+def _staying(name: str, threads: int, begin: Callable[[], None]) -> Crew:
+    """The crew of that name. Whoever asks first makes it; who made one meanwhile sends that home."""
+    crew = _crews.get(name)
+    if crew is None:
+        made = Crew(threads, begin)
+        crew = _crews.setdefault(name, made)
+        if crew is not made:
+            made.dismiss()
+    return crew
+
+
+_crews: dict[str, Crew] = {}
+
+
 def _crew(threads: int) -> Crew:
     """Threads that stay: starting them would cost more than many a product."""
     try:
-        return Crew(threads, _mark_worker)
+        return _staying(f"{threads} workers", threads, _mark_worker)
     except RuntimeError as error:  # in the words of Python: can't start new thread
         raise OSError(
             f"the system refuses threads to this process ({error}); allow it more of them, or more memory (ulimit -u, "
@@ -127,14 +140,13 @@ class _Silence:
             _here.is_quiet = self._began_here = False
 
 
-@cache
 def _keeper() -> Crew:
     """The one thread that changes BLAS's settings, one change after another.
 
     Interrupts come to the first thread of a process alone. There, one that comes at a bad moment leaves a lock locked
     for ever (in Python 3.14 any ``with`` statement may), ours as well as those of threadpoolctl; here none comes.
     """
-    return Crew(1, _mark_keeper)
+    return _staying("keeper", 1, _mark_keeper)
 
 
 def _mark_keeper() -> None:
@@ -184,16 +196,17 @@ def _set(library: Any, threads: int) -> None:
         library.clear_controlling_thread(force=True)
 
 
-_asking: dict[int, int] = {}  # who asks, and on which thread; changed by the keeper alone, as is what follows
+# Changed by the keeper, and by others only where there is none (any more).
+_asking: dict[int, int] = {}  # who asks, and on which thread
 _before: list[tuple[Any, int]] = []  # libraries that are held back, and the threads that they had
 
 
 def _forget_threads() -> None:
     """Threads do not survive a fork, and what they were doing never ends: what they asked for is void in the child."""
-    _crew.cache_clear()
-    _keeper.cache_clear()
+    _crews.clear()
     for one in [one for one, thread in _asking.items() if thread != get_ident()]:
         _leave(one)
+    _leave(0)  # which is nobody: the keeper may have been giving BLAS its threads back
 
 
 if hasattr(os, "register_at_fork"):

@@ -6,7 +6,7 @@ import codecs
 import gzip
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
 from typing import Any
@@ -89,16 +89,18 @@ def file_size(file: Any) -> int:
 
 def check_text(file: Any, encoding: str) -> None:
     """Refuse text with a NUL in it, at which pandas before 3.1 ends a cell without a word, and a number with it."""
-    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
-        return
+    wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))  # where other characters have such bytes
+    decode: Callable[[bytes], Any] = codecs.getincrementaldecoder(encoding)().decode if wide else bytes
     done = 0
     file.seek(0)
     while piece := file.read(_PIECE):
-        if (at := piece.find(b"\0")) >= 0:
+        text = decode(piece)
+        if (at := text.find("\0" if wide else b"\0")) >= 0:
+            unit = "character" if wide else "byte"
             raise ValueError(
-                f"its byte {done + at + 1} is a NUL, which text does not have; mend it, or name its --encoding."
+                f"its {unit} {done + at + 1} is a NUL, which text does not have; mend it, or name its --encoding."
             )
-        done += len(piece)
+        done += len(text)
     file.seek(0)
 
 

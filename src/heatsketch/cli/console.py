@@ -105,7 +105,7 @@ def interruptible() -> Iterator[None]:
     """Treat SIGTERM, and a terminal that goes away, as Ctrl-C, so that a job that is ended cleans up too.
 
     Libraries that call back from C may turn the interrupt into an error of theirs (pandas: a table that cannot be
-    read); then it is raised again.
+    read), and Python loses one that comes while it throws something away; then it is raised again.
     """
     came = False
 
@@ -119,10 +119,13 @@ def interruptible() -> Iterator[None]:
     before = {end: signal.signal(end, interrupt) for end in ends if signal.getsignal(end) != signal.SIG_IGN}
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if came:
             raise KeyboardInterrupt from error
         raise
+    else:
+        if came:
+            raise KeyboardInterrupt
     finally:
         for end, handler in before.items():
             signal.signal(end, handler)

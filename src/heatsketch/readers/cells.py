@@ -52,12 +52,14 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
 def _check_heaps(file: Any, path: Any) -> None:
     """Refuse damaged heaps of words, in which HDF5 (2.0, at least) may go round for ever.
 
-    A heap is a row of entries, each as long as it says; one that says that it has no length is never left behind. The
-    layout is that of "Global Heap" in the HDF5 File Format Specification.
+    A heap is a row of entries, each as long as it says; one that says that it has no length is never left behind.
+    Heaps do not overlap: all of them together have no more entries than the file has room for. The layout is that of
+    "Global Heap" in the HDF5 File Format Specification.
     """
     if file.id.get_create_plist().get_sizes() != (8, 8):
         raise ValueError("its addresses and lengths do not take eight bytes each, as those that anndata writes do")
     with Path(path).open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        left = len(content) // _ENTRY.size
         start = content.find(_HEAP)
         while start >= 0:
             (length,) = struct.unpack_from("<Q", content, start + len(_HEAP))
@@ -67,7 +69,9 @@ def _check_heaps(file: Any, path: Any) -> None:
                 step = _ENTRY.size + size + -size % 8 if number else size  # free room counts its own head
                 if not _ENTRY.size <= step <= end - place:
                     raise ValueError(f"an entry of its heap of words at byte {start} is {size} bytes long")
-                place += step
+                place, left = place + step, left - 1
+                if left < 0:
+                    raise ValueError(f"its heap of words at byte {start} overlaps with others")
             start = content.find(_HEAP, start + 1)
 
 

@@ -79,11 +79,14 @@ def _has_longer_rows(frame: Any, file: Any, options: dict[str, Any]) -> bool:
     pd = optional("pandas", "read tables")
     if not frame.index.equals(pd.RangeIndex(len(frame))):
         return True
-    # The values may be 0, 1, 2, ... as well, which only the text tells apart from no index at all.
+    # The values may be 0, 1, 2, ... as well. Where the line of names is a row like others, those after it may not be
+    # longer than it.
     file.seek(0)
-    first = {"header": None, "nrows": 2, "dtype": str, "keep_default_na": False}
-    rows = pd.read_csv(file, names=range(frame.shape[1] + 1), **first, **options)
-    return bool((rows.iloc[1:, -1] != "").any())
+    try:
+        pd.read_csv(file, header=None, nrows=2, dtype=str, **options)
+    except pd.errors.ParserError:
+        return True
+    return False
 
 
 def _refuse_other_separators(cells: Sequence[str], given: str | None, separator: str) -> None:
@@ -144,6 +147,9 @@ def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left
     """
     frame = frame.rename(columns=str)
     known = list(frame.columns)
+    if not frame.columns.is_unique:
+        twice = known[int(np.argmax(frame.columns.duplicated()))]
+        raise ValueError(f"two of its columns are called {twice!r}; give each a name of its own.")
     named = [name for name in reading.named if name != frame.index.name]
     check_known(named, known)
     if not len(frame):
