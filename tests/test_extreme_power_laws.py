@@ -114,12 +114,14 @@ class TestTheInterval:
 
 
 class TestGrowth:
-    def test_is_a_power_or_infinite(self):
+    def test_is_a_power_or_infinite(self, monkeypatch):
         assert diffusion._growth(1.0, 1e6) == 1.0
         assert diffusion._growth(1.01, 1000.0) == pytest.approx(1.01**1000, rel=1e-12)
         assert diffusion._growth(np.e, 699.0) == pytest.approx(np.exp(699.0), rel=1e-12)
-        assert diffusion._growth(np.e, 700.0) == np.inf
         assert diffusion._growth(2.0, 1e6) == np.inf
+        assert diffusion._growth(np.e, 701.0) == np.inf
+        monkeypatch.setattr(diffusion, "_LARGEST_LOG", 600.0 * np.log(np.e))
+        assert diffusion._growth(np.e, 600.0) == np.inf
 
     @pytest.mark.parametrize(("factor", "asked"), [(1.9, 1.0), (2.1, 2.1)])
     def test_beyond_two_is_made_up_for(self, monkeypatch, factor, asked):

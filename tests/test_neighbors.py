@@ -326,8 +326,8 @@ from heatsketch.neighbors import nearest_neighbors
 X = np.random.default_rng(0).normal(size=(40_000, {d}))
 expected = nearest_neighbors(X[:5000], 8).indices
 for wait in (0.02, 0.05, 0.1):
-    threading.Timer(wait, _thread.interrupt_main).start()
     try:
+        threading.Timer(wait, _thread.interrupt_main).start()
         nearest_neighbors(X, 200)
         print("finished")
     except KeyboardInterrupt:

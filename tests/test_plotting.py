@@ -151,6 +151,10 @@ class TestPoints:
         assert len(ax.figure.axes) == 1
         assert hs.plot_embedding(Y, color=names, legend=False).get_legend() is None
 
+    def test_names_may_begin_with_anything(self):
+        ax = hs.plot_embedding(points(40), color=np.array(["_hidden", "", "$x", " a"] * 10))
+        assert sorted(entries(ax)) == ["", " a", "$x", "_hidden"]
+
     def test_twenty_groups_differ_in_colour_and_beyond_seven_in_shape(self):
         ax = hs.plot_embedding(points(400), color=np.arange(400) % 20)
         handles = ax.get_legend().legend_handles

@@ -333,7 +333,11 @@ def _legend(ax: Any, colors: Numbers | Groups, style: Style) -> None:
         return
     place = {"loc": "center left", "bbox_to_anchor": (1.2 if hasattr(ax, "get_zlim") else 1.01, 0.5)}
     title = visible(colors.label) or None
-    legend = ax.legend(handles=handles, title=title, ncols=_legend_columns(len(handles)), frameon=False, **place)
+    # Names come only afterwards: before 3.10, Matplotlib leaves out those that begin with an underscore.
+    unnamed = ["" for _ in handles]
+    legend = ax.legend(handles, unnamed, title=title, ncols=_legend_columns(len(handles)), frameon=False, **place)
+    for text, handle in zip(legend.get_texts(), handles, strict=True):
+        text.set_text(handle.get_label())
     _as_written(legend.get_title(), *legend.get_texts())
 
 
