@@ -282,7 +282,7 @@ def _whole_number(values):
 
 
 def test_names_that_no_file_can_have():
-    with pytest.raises(OSError, match=r"cannot be written: no file can be called that \(embedded null byte\)"):
+    with pytest.raises(OSError, match="cannot be written: no file can be called that"):
         writable("n\0.csv")
 
 
