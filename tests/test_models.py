@@ -175,6 +175,8 @@ def test_a_file_that_would_run_code_is_refused(saved, tmp_path, monkeypatch):
     [
         (lambda d: d.update(format="other"), "not a model of heatsketch"),
         (lambda d: d.update(version=99), "reads version 1. Install a later heatsketch"),
+        (lambda d: d.update(version={"$array": "arrays/0.npy"}), "reads version 1. Install a later heatsketch"),
+        (lambda d: d.update(format={"$array": "arrays/0.npy"}), "is not a model of heatsketch"),
         (lambda d: d.update(estimator="os.system"), "holds a 'os.system'"),
         (lambda d: d.update(fitted={"$record": "Popen", "fields": {"args": "true"}}), "a 'Popen', which this version"),
         (lambda d: d.update(fitted={"$code": "1 + 1"}), "a '\\$code', which this version"),

@@ -152,13 +152,13 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         If the file is damaged, no model, or of a later version.
     """
     document = read_document(Path(path), _RECORDS)
-    if document.get("format") != _FORMAT:
+    if not _says(document, "format", _FORMAT):
         raise ValueError(f"{path} is not a model of heatsketch; save one with heatsketch.save_model(model, path).")
-    if document.get("version") != _VERSION:
+    if not _says(document, "version", _VERSION):
         raise ValueError(
-            f"{path} has version {document.get('version')!r} of the format, written by heatsketch "
-            f"{document.get('heatsketch')}; this is heatsketch {__version__}, which reads version {_VERSION}. Install "
-            "a later heatsketch."
+            f"{path} has version {brief(repr(document.get('version')))} of the format, written by heatsketch "
+            f"{brief(str(document.get('heatsketch')))}; this is heatsketch {__version__}, which reads version "
+            f"{_VERSION}. Install a later heatsketch."
         )
     try:
         return _restored(document)
@@ -166,6 +166,12 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise
     except Exception as error:  # whatever is built of what does not belong together
         raise ValueError(f"{path} is damaged: {brief(str(error))}") from error
+
+
+def _says(document: dict[str, Any], name: str, value: str | int) -> bool:
+    """Whether an entry is this value, and not an array, say, which has no answer to that."""
+    found = document.get(name)
+    return type(found) is type(value) and found == value
 
 
 def _restored(document: dict[str, Any]) -> Any:
