@@ -33,6 +33,12 @@ class Shuffled(Operator):
         return DenseOperator(self.array[np.ix_(self.order, self.order)])
 
 
+def placing(fit):
+    """How far rounding takes training points from their places: rows of the kernel, some units, times coefficients."""
+    coefficients = fit._coefficients
+    return len(coefficients) * np.finfo(coefficients.dtype).eps * float(np.abs(coefficients).max())
+
+
 def symmetric(values, seed=0):
     """A matrix with these eigenvalues, and its eigenvectors."""
     Q = np.linalg.qr(np.random.default_rng(seed).normal(size=(len(values), len(values))))[0]

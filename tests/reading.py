@@ -6,6 +6,7 @@ a file ends it or keeps it busy, that is what is told of the file, and another p
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -162,6 +163,8 @@ def _judged(path: Path, events: list[str]) -> dict[str, Any]:
             verdict = {"outcome": "broken", "detail": traceback.format_exc()[-3000:]}
     _, peak = _memory()
     verdict["warnings"] = [f"{one.category.__name__}: {one.message}" for one in caught]
+    if _handles() - before:
+        gc.collect()  # a frame of a traceback may have held it
     verdict["left_open"] = sorted(_handles() - before)
     verdict["events"] = list(events)
     verdict["megabytes"] = max(0, peak - start) / 1e6

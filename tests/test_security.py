@@ -49,6 +49,14 @@ def _npy(array):
     return file.getvalue()
 
 
+def _npz(members):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
 def _nested(path):
     """An archive in an archive."""
     inner = io.BytesIO()
@@ -101,7 +109,13 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
         ("wide.mtx", b"%%MatrixMarket matrix coordinate real general\n3 999999999 1\n1 1 1\n", "leave out the empty"),
         ("cut.mtx", b"%%MatrixMarket matrix array real general\n3 1\n1 2 3", "Truncated"),  # SciPy alone dies of it
         ("nul.mtx", b"%%MatrixMarket matrix array real general\n1 1\n1\x002\n", "the byte b'.x00' among its numbers"),
+        (
+            "none.mtx",
+            b"%%MatrixMarket matrix array real general\n0 3\n1\n",
+            r"of shape \(0, 3\), in which there is nothing",
+        ),
         ("a.npz", _npy(POINTS), "it holds a single array"),
+        ("twice.npz", _npz({"X": b"0", "X.npy": _npy(POINTS)}), "two of its arrays have the same name"),
         ("a.graphml", b'<!DOCTYPE g [<!ENTITY a "b">]><graphml/>', "declares the entity 'a'"),
         ("quote.csv", b'a,b\n1,"' + b"x,y\n" * (1 << 18), "cannot be read as a table"),
     ],

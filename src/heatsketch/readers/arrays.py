@@ -65,11 +65,12 @@ def _archive(file: Any) -> Any:
     archive: Any = np.load(file, allow_pickle=False)
     if isinstance(archive, np.ndarray):
         raise ValueError("it holds a single array; an ending of .npy tells so")
-    members = archive.zip.infolist()
-    if len({one.filename for one in members}) < len(members):
+    if len(set(archive.files)) < len(archive.files):
         raise ValueError("two of its arrays have the same name")
     check_unpacked(
-        sum(one.file_size for one in members), file_size(file), "if you trust it, save it again with numpy.savez"
+        sum(one.file_size for one in archive.zip.infolist()),
+        file_size(file),
+        "if you trust it, save it again with numpy.savez",
     )
     return archive
 
@@ -114,6 +115,8 @@ def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read a Matrix Market file, dense or sparse, by its name."""
     with parsing("Matrix Market"), _whole_lines(path) as path:  # noqa: PLR1704
         rows, columns, entries, form, *_ = io.mminfo(path)
+        if not rows or not columns:  # by which SciPy may divide
+            raise ValueError(f"it promises a matrix of shape {rows, columns}, in which there is nothing")
         if (entries if form == "coordinate" else rows * columns) * _LEAST_BYTES[form] > file_size(path):
             raise ValueError(f"it promises {entries} entries, and has {file_size(path)} bytes")
         if form == "coordinate":
