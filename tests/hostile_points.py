@@ -207,6 +207,7 @@ def expected_rows(Q, X, A, epsilon, options):
     w = q if options["normalization"] == "bistochastic-weighted" else np.ones(len(X), LONG)
     reference = q if options["normalization"] == "stochastic" else np.sqrt(np.diagonal(A) * w)
     lowest = np.where(kept, E, np.inf).min(axis=1)
-    K = np.where(kept, np.exp(np.where(np.isfinite(lowest), lowest, 0)[:, None] - E), LONG(0)) * reference
+    above = np.where(kept, np.where(np.isfinite(lowest), lowest, 0)[:, None] - E, -np.inf)
+    K = np.exp(above) * reference
     # Differences of few features are exact, and products of many leave about nine digits.
     return K / K.sum(axis=1, keepdims=True), lowest * (1e-14 if X.shape[1] <= 16 else 1e-8)

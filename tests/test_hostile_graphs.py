@@ -133,6 +133,8 @@ def test_weights_of_any_size_are_embedded_or_refused(W, dtype, model):
     if Y is None:
         return
     assert np.isfinite(Y).all()
+    if not model.kernel_.scaling.converged:  # then new rows, which are made to sum to 1, are others
+        return
     for X in (W, sparse.csr_array(W)):
         Z, refusal = answer(lambda X=X: model.transform(X))
         assert Z is not None, refusal

@@ -220,3 +220,16 @@ def test_a_thousandth_of_a_step(method):
         steps = diffuse(A, steps, [t], trivial=False, method=method)[0]
     hundredth, _ = circle_power(epsilon, 10 * t, M)
     assert off(steps, hundredth) <= 10 * bound * float(mp.sqrt((expected**2).sum()))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", [hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch])
+def test_powers_of_a_kernel_that_was_scaled_in_vain(kind, dtype):
+    """A graph without a bistochastic scaling: its row sums, and its powers, exceed 1."""
+    lattice = [[-1, 1, 2], [2, -1, 1], [2, -2, 0], [1, -2, 0], [2, 1, 1], [0, 1, 0], [-1, -2, 1], [0, 0, -2]]
+    model = kind(1, normalization="bistochastic", n_neighbors=1, diagonal="zero", power=10_000)
+    with (
+        pytest.warns(ConvergenceWarning, match="within 4.0e-01 of 1"),
+        pytest.raises(ValueError, match=r"beyond the range of float.* the scaling did not converge; use a smaller"),
+    ):
+        model.fit(np.array(lattice, dtype=dtype))

@@ -352,6 +352,11 @@ def test_rows_longer_than_the_line_of_names(tmp_path):
     np.testing.assert_array_equal(data.X, [[2, 3], [5, 6]])
 
 
+def test_ids_are_words_even_where_they_are_missing(tmp_path):
+    data = read(_text(tmp_path / "t.csv", ",x\nu,1\n,2\nw,3\n"))
+    assert data.names.tolist() == ["u", "nan", "w"]
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "edges"])
 def test_text_that_ends_in_the_middle_of_a_number(tmp_path, ending):
     """Pandas before 3.1 takes 5, NUL, 3 for 5."""

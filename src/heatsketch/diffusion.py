@@ -282,19 +282,23 @@ def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
 
 
 def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
-    """Refuse powers beyond the range of numbers: heat kernels are of norm 1, a matrix that was given need not be."""
-    if kernel.affinity is not None or max(powers) <= 1.0:
+    """Refuse powers beyond the range of numbers: what was given, or scaled in vain, need not be of norm 1."""
+    if max(powers) <= 1.0:
         return
     largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0]) / max(powers)
+    if kernel.scaling is not None and np.log1p(kernel.scaling.residual) <= largest:
+        return
     size = extreme_ritz(kernel.symmetric, 0.5).size  # soon found, and within a factor of two
     if size == 0.0 or np.log(2.0 * size) <= largest:
         return
     size = extreme_ritz(kernel.symmetric, 1e-3).size
     if np.log(size) > largest:
+        remedy = "divide the matrix by its largest, or build a heat kernel from data with heat_kernel(X, ...)."
+        if kernel.scaling is not None:
+            remedy = "the scaling did not converge; use a smaller power, more neighbours or normalization='symmetric'."
         raise ValueError(
             f"power={max(powers)} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
-            f"{kernel.dtype}; the eigenvalues of a heat kernel are at most 1: divide the matrix by its largest, or "
-            "build a heat kernel from data with heat_kernel(X, ...)."
+            f"{kernel.dtype}; the eigenvalues of a heat kernel are at most 1: {remedy}"
         )
 
 

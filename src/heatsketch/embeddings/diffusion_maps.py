@@ -7,6 +7,7 @@ from typing import Any
 
 from .._typing import FloatArray
 from ..blocks import settled
+from ..diffusion import require_range
 from ..heat_operator import HeatKernel
 from ..rounding import rounding_level
 from ..spectrum import DENSE_LIMIT, SOLVERS, Eigenpairs, eigenpairs
@@ -169,6 +170,7 @@ class DiffusionMaps(HeatEmbedding):
             raise ValueError(f"solver={self.solver!r} is not known; use one of {SOLVERS}.")
 
     def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
+        require_range(kernel, [power])
         pairs = eigenpairs(kernel, int(self.n_components), **self._solver_options())
         return self._fitted(kernel, pairs, power)
 

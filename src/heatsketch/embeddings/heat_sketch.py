@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._typing import FloatArray, IntArray, RandomState
 from ..blocks import as_numpy, gathered, is_banded, rows_of
 from ..devices import on_device
-from ..diffusion import coefficients, diffuse
+from ..diffusion import coefficients, diffuse, require_range
 from ..distances import diffusion_distances
 from ..distortion import ALL_PAIRS, kernel_distortion
 from ..heat_operator import HeatKernel
@@ -278,6 +278,7 @@ class HeatSketch(HeatEmbedding):
         return max(default_width(n_samples) if isinstance(self.width, str) else int(self.width), k)
 
     def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
+        require_range(kernel, [power])
         k, seed = int(self.n_components), resolve_seed(self.random_state)
         names = self._names()
         given = None if names else self._given(kernel)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..extras import optional
 from ..untrusted import check_unpacked, file_size, parsing
-from .data import Data, Reading, check_known, refuse_missing
+from .data import Data, Reading, as_words, check_known, refuse_missing
 
 __all__ = ["read_h5ad"]
 
@@ -44,7 +44,7 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
     check_known(reading.named, list(cells.obs.columns))
     kept = [name for name in cells.obs.columns if name not in reading.drop and name != reading.id]
     columns = {name: cells.obs[name] for name in kept}  # with the order of their categories
-    names = names if reading.id is None else cells.obs[reading.id].astype(str).to_numpy(dtype=object)
+    names = names if reading.id is None else as_words(cells.obs[reading.id])
     note = f"{'the matrix X' if key == 'X' else f'obsm[{key!r}]'} is embedded"
     return Data(X, names, None, columns, notes=[*notes, note], source=cells)
 

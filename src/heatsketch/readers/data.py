@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from ..chunks import chunks
 
-__all__ = ["SEPARATORS", "Data", "Reading", "check_known", "place", "refuse_missing"]
+__all__ = ["SEPARATORS", "Data", "Reading", "as_words", "check_known", "place", "refuse_missing"]
 
 SEPARATORS = {"comma": ",", "tab": "\t", "space": r"\s+", "semicolon": ";"}
 
@@ -123,6 +123,11 @@ def check_known(names: Iterable[str], known: Sequence[str], what: str = "column"
             hint = f" Did you mean {close[0]!r}?" if close else ""
             listed = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
             raise ValueError(f"there is no {what} {name!r}; there are: {listed or 'none'}.{hint}")
+
+
+def as_words(column: Any) -> Any:
+    """Ids in words, missing ones too, which pandas leaves missing from 3.0 on."""
+    return np.array([str(one) for one in column], dtype=object)
 
 
 def place(row: int, names: Any = None) -> str:

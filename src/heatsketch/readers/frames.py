@@ -10,7 +10,7 @@ import numpy as np
 
 from ..extras import optional
 from ..untrusted import check_text, check_unpacked, file_size, parsing
-from .data import SEPARATORS, Data, Reading, check_known, place, refuse_missing
+from .data import SEPARATORS, Data, Reading, as_words, check_known, place, refuse_missing
 
 __all__ = ["read_parquet", "read_text"]
 
@@ -160,7 +160,7 @@ def _told_apart(frame: Any, reading: Reading, notes: list[str], *, index_is_left
         raise ValueError("it has no rows; there is nothing to embed.")
     index = _index_names(frame, notes, left_over=index_is_left_over)
     column = reading.id if reading.id in known else None if index is not None else _identity(known, reading, notes)
-    names = index if column is None else frame[column].astype(str).to_numpy(dtype=object)
+    names = index if column is None else as_words(frame[column])
     given = {*reading.labels, *reading.drop, column}
     candidates = list(reading.only) or [name for name in known if name not in given]
     numbers = {name: _numbers(frame[name], name, names, wanted=name in reading.only) for name in candidates}
