@@ -146,9 +146,19 @@ def fitted(X, model):
 
 def exact_squares(X, Y=None):
     """Squared distances, (m, n), in a range that no float64 leaves; 0 where float64 has no number for them."""
-    X, Y = (np.asarray(Z, dtype=LONG) for Z in (X, X if Y is None else Y))
-    D2 = np.array([((Y - x) ** 2).sum(axis=1) for x in X])
+    D2 = _squares(X, X if Y is None else Y)
     return np.where(D2 < LONG(SMALLEST) / 2, LONG(0), D2)
+
+
+def squares_underflow(X):
+    """Whether float64 has no number of full precision for the squared distance of some points that differ."""
+    D2 = _squares(X, X)
+    return bool(((D2 > 0) & (D2 < np.finfo(np.float64).tiny)).any())
+
+
+def _squares(X, Y):
+    X, Y = (np.asarray(Z, dtype=LONG) for Z in (X, Y))
+    return np.array([((Y - x) ** 2).sum(axis=1) for x in X])
 
 
 def exponents(D2, here, epsilon):

@@ -198,7 +198,8 @@ def _tell(answer: str) -> None:
 
 def _serve() -> None:
     corpus = Path(__file__).parent / "corpus"
-    for path in sorted(corpus.iterdir()):  # whatever is imported on the way is so now
+    # Whatever is imported on the way is so now; the models come last, for threadpoolctl looks at all that was.
+    for path in sorted(corpus.iterdir(), key=lambda path: (path.suffix == ".heatsketch", path.name)):
         if path.suffix not in (".py", ".md", ".table", ".record") and "absurd" not in path.name:
             with suppress(Exception):
                 _read(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -193,6 +194,7 @@ def test_a_file_that_would_run_code_is_refused(saved, tmp_path, monkeypatch):
         (lambda d: d["kernel"].update(dtype="float16"), "the kernel is in float16"),
         (lambda d: d["kernel"]["scaling"]["fields"].update(row_weight=[1, 2]), "row_weight has shape"),
         (lambda d: d["kernel"].update(X=[1, 2]), "no points or no scaling"),
+        (lambda d: d["fitted"].update(power_=-2.0), "its power is -2"),
         (lambda d: d.pop("kernel"), "'kernel'"),
         (lambda d: d.update(fitted=json.loads("[" * 60 + "]" * 60)), "nested more than 32 deep"),
     ],
@@ -200,6 +202,19 @@ def test_a_file_that_would_run_code_is_refused(saved, tmp_path, monkeypatch):
 def test_documents_that_do_not_fit_are_refused(saved, change, words):
     with pytest.raises(ValueError, match=words):
         hs.load_model(_rewritten(saved, change))
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [(np.empty((2**31, 0)), "its 2147483648 points have no columns"), (np.ones((41, 3)), "scale has shape .* for 41")],
+)
+def test_points_of_another_number_are_refused_before_anything_is_made_of_them(saved, points, words):
+    with zipfile.ZipFile(saved) as archive:
+        place = json.loads(archive.read("model.json"))["kernel"]["X"]["$array"]
+    content = io.BytesIO()
+    np.save(content, points)
+    with pytest.raises(ValueError, match=words):
+        hs.load_model(_rewritten(saved, lambda d: None, **{place: content.getvalue()}))
 
 
 def test_sparse_entries_outside_of_the_matrix_are_refused(tmp_path):

@@ -215,6 +215,11 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
     X, scaling = entries["X"], entries["scaling"]
     if not isinstance(scaling, Scaling) or not (isinstance(X, np.ndarray) or issparse(X)) or X.ndim != 2:
         raise ValueError("the kernel has no points or no scaling")
+    if not X.shape[1]:
+        raise ValueError(f"its {X.shape[0]} points have no columns")
+    _check_scaling(
+        scaling, X.shape[0]
+    )  # before anything of that size is made: points without bytes may claim any number
     dtype = np.dtype(entries["dtype"])
     if dtype not in (np.float32, np.float64) or not np.isfinite(X.data if issparse(X) else X).all():
         raise ValueError(f"the kernel is in {dtype}, or its points are not finite")
@@ -233,7 +238,9 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
 def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> None:
     """Refuse what does not belong together: compiled code does not look again, and methods must stay what they are."""
     n = kernel.shape[0]
-    _check_scaling(kernel, fitted["power_"])
+    power = fitted["power_"]
+    if not np.isfinite(power) or not power > 0:
+        raise ValueError(f"its power is {power}")
     columns = int(fitted["n_components_"])
     for name in ("embedding_", "_coefficients"):
         if np.shape(fitted[name]) != (n, columns) or fitted[name].dtype.kind != "f":
@@ -250,16 +257,14 @@ def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> Non
         raise ValueError(f"there are not {n} names of samples")
 
 
-def _check_scaling(kernel: HeatKernel, power: Any) -> None:
+def _check_scaling(scaling: Scaling, n: int) -> None:
     """Refuse a scaling that is not that of so many samples, or not finite."""
-    n, scaling = kernel.shape[0], kernel.scaling
-    assert scaling is not None
     for name in ("scale", "trivial", "left", "reference", "row_weight"):
         values = getattr(scaling, name)
         if name == "row_weight" and values is None:
             continue
         if np.shape(values) != (n,) or not np.isfinite(values).all():
             raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
-    numbers = (scaling.reference_exponent, scaling.degree_exponent, scaling.constant, power)
-    if not np.isfinite(numbers).all() or not power > 0:
-        raise ValueError(f"its exponents, constant and power are {numbers}")
+    numbers = (scaling.reference_exponent, scaling.degree_exponent, scaling.constant)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"its exponents and constant are {numbers}")
