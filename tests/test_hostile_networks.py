@@ -8,7 +8,7 @@ import igraph
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.spatial.distance import squareform
@@ -17,6 +17,7 @@ import heatsketch as hs
 from budget import cases
 from conftest import NORMALIZATIONS
 from graph_cases import answer, contents, formula, formula_distances
+from heatsketch.spectrum import eigenpairs
 
 GIVEN = {"affinity": "precomputed"}
 NAMES = (0, 1, -7, 2.5, "a", "b", "", ("x", 1), frozenset({3}), True, None.__class__, 10**30)
@@ -162,6 +163,17 @@ def test_shapes_have_the_distances_of_the_formulas(shape, normalization, power, 
     distances = hs.diffusion_distances
     for d in (distances(A, power), distances(A, power, form="spectrum"), distances(B, power, pairs)):
         np.testing.assert_allclose(squareform(d), exact, atol=room)
+
+
+@cases(50)
+@given(st.floats(1e-12, 1e12), st.integers(9, 11))
+@example(288886857822.22217, 11)  # of LAPACK's vectors for these, two had a product of 0.24
+@example(84.71830609967164, 11)
+def test_parts_that_share_eigenvalues_have_orthogonal_eigenvectors(weight, k):
+    A = hs.heat_kernel(weight * nx.to_numpy_array(SHAPES["parts"]), normalization="symmetric", alpha=0.0, **GIVEN)
+    found = eigenpairs(A, k, solver="dense")
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(k), atol=1e-12)
+    assert found.residuals.max() < 1e-12
 
 
 @pytest.mark.parametrize("shape", SHAPES)

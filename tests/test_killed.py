@@ -85,9 +85,10 @@ def test_a_command_that_is_ended_leaves_its_output_whole_or_as_it_was(name, fold
             faults += 1
             if Path(name).read_text(errors="replace") != "as it was":
                 check(name)
-        if number != signal.SIGKILL:
-            assert not list(left_over(folder))
-    assert {path.name for path in folder.iterdir()} - {path.name for path in left_over(folder)} == {"points.csv", name}
+        for path in left_over(folder):
+            assert number == signal.SIGKILL
+            path.unlink()
+    assert {path.name for path in folder.iterdir()} == {"points.csv", name}
     record_property("faults", faults)
 
 
@@ -148,7 +149,7 @@ def _join_group(group, megabytes):
 
 
 def _starved(megabytes, n, group=None):
-    """Fit within a limit; exit with 3 after an error in words."""
+    """Fit within a limit; exit with 3 after an error in words, with 4 where threads found no room for their stacks."""
     model = hs.GaussianProcessEmbedding(2, n_neighbors=None, metric="cityblock", random_state=0)
     model.fit(np.eye(30, 4))  # so that libraries and threads are there
     _limit_address_space(megabytes) if group is None else _join_group(group, megabytes)
@@ -157,6 +158,8 @@ def _starved(megabytes, n, group=None):
         model.fit(np.random.default_rng(0).normal(size=(n, 4)))
     except MemoryError as error:
         sys.exit(3 if "n_neighbors=32" in str(error) and model.embedding_.shape == (30, 2) else f"{error!r}")
+    except OSError as error:
+        sys.exit(4 if "OMP_NUM_THREADS=1" in str(error) and model.embedding_.shape == (30, 2) else f"{error!r}")
     assert model.embedding_.shape == (n, 2)
 
 
@@ -166,9 +169,10 @@ def test_a_limit_on_memory_is_met_in_words(tmp_path, record_property):
     for megabytes in [20, 300, 340, 800, *RNG.integers(256, 700, rounds(2)).tolist()]:
         log = tmp_path / "log"
         codes.append(finish(start(_starved, int(megabytes), 2500, log=log)))
-        assert codes[-1] in (0, 3), f"{megabytes} MB: {codes[-1]}, {log.read_text()}"
-    assert {codes[0], codes[3]} == {3, 0}
-    record_property("faults", codes.count(3))
+        assert codes[-1] in (0, 3, 4), f"{megabytes} MB: {codes[-1]}, {log.read_text()}"
+    assert codes[0] == 3
+    assert codes[3] == 0 or (codes[3] == 4 and len(os.sched_getaffinity(0)) > 2)  # each has a stack
+    record_property("faults", len(codes) - codes.count(0))
 
 
 @pytest.fixture

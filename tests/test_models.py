@@ -193,6 +193,7 @@ def test_a_file_that_would_run_code_is_refused(saved, tmp_path, monkeypatch):
         (lambda d: d["fitted"].update(_sample_names=["a"]), "not 40 names of samples"),
         (lambda d: d["kernel"].update(dtype="float16"), "the kernel is in float16"),
         (lambda d: d["kernel"]["scaling"]["fields"].update(row_weight=[1, 2]), "row_weight has shape"),
+        (lambda d: d["kernel"]["scaling"]["fields"].update(reference=[0.0] * 40), "reference is not positive"),
         (lambda d: d["kernel"].update(X=[1, 2]), "no points or no scaling"),
         (lambda d: d["fitted"].update(power_=-2.0), "its power is -2"),
         (lambda d: d.pop("kernel"), "'kernel'"),

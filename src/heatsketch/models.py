@@ -265,6 +265,8 @@ def _check_scaling(scaling: Scaling, n: int) -> None:
             continue
         if np.shape(values) != (n,) or not np.isfinite(values).all():
             raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
+    if not np.min(scaling.reference) > 0:  # new points are divided by a mean of it
+        raise ValueError("reference is not positive")
     numbers = (scaling.reference_exponent, scaling.degree_exponent, scaling.constant)
     if not np.isfinite(numbers).all():
         raise ValueError(f"its exponents and constant are {numbers}")

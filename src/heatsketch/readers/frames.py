@@ -37,6 +37,7 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         "encoding": reading.encoding or "utf-8-sig",
     }
     try:
+        check_text(file, options["encoding"])
         first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
         cells = [str(cell) for cell in first.iloc[0]]
         _refuse_other_separators(cells, given, options["sep"])
@@ -52,13 +53,12 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
             **_exactly(pd, reading),
             **options,
         )
-        check_text(file, options["encoding"])
         longer = not headless and _has_longer_rows(frame, file, options)
     except UnicodeError as error:
         raise ValueError(f"it is not text in {options['encoding']} ({error}); name its --encoding.") from error
     except LookupError as error:
         raise ValueError(f"--encoding {reading.encoding} is not known: {error}.") from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, OverflowError) as error:  # the last of numbers without end
         raise ValueError(f"it cannot be read as a table: {str(error).strip()}.") from error
     if headless:
         frame.columns = [f"x{j}" for j in range(frame.shape[1])]
