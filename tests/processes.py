@@ -15,7 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_PRELOADED = ["heatsketch.cli", "heatsketch.models", "heatsketch.writers", "heatsketch.readers", "pandas", "processes"]
+_PRELOADED = [
+    *("heatsketch.cli", "heatsketch.models", "heatsketch.writers", "heatsketch.readers", "pandas", "processes"),
+    *("anndata", "hypothesis", "matplotlib.pyplot", "sklearn.neighbors", "pytest"),  # of the tests' own modules
+]
 
 
 def start(function: Any, *args: Any, log: Path | None = None) -> Any:

@@ -112,7 +112,7 @@ def processes(client):
 
 def test_workers_may_come_and_go(points):
     with started_cluster(n_workers=1) as (cluster, client):
-        timers = [threading.Timer(0.5, cluster.scale, (2,)), threading.Timer(6.0, cluster.scale, (1,))]
+        timers = [threading.Timer(0.5, cluster.scale, (2,)), threading.Timer(3.0, cluster.scale, (1,))]
         for timer in timers:
             timer.start()
         expected = in_memory(points, PAIRS)

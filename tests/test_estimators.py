@@ -41,9 +41,9 @@ CHECKED = [
     DM(solver="randomized"),
     GP(n_exact="auto", n_components=4),
     GP(n_init=3),
-    *(HS(normalization=n, n_rounds=3) for n in NORMALIZATIONS),
-    HS(objective="log-stress", n_rounds=2, width=3),
-    HS(affinity="precomputed", n_rounds=2),
+    *(HS(normalization=n, n_rounds=1, n_steps=5) for n in NORMALIZATIONS),
+    HS(objective="log-stress", n_rounds=2, n_steps=5, width=3),
+    HS(affinity="precomputed", n_rounds=1, n_steps=5),
 ]
 
 
