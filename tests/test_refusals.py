@@ -301,6 +301,28 @@ class TestStreams:
         with pytest.raises(KeyboardInterrupt), interruptible():
             lose()
 
+    def test_what_python_prints_of_a_lost_interrupt(self, monkeypatch):
+        """Nothing: it is raised again. Of other errors it is told as ever."""
+
+        def interrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+
+        class Thrown:
+            def __init__(self, last):
+                self.last = last
+
+            def __del__(self):
+                self.last()
+
+        told, thrown = [], [Thrown(interrupted), Thrown(lambda: 1 / 0)]
+        monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+        with pytest.raises(KeyboardInterrupt), interruptible():
+            thrown.clear()
+        assert told == [ZeroDivisionError]
+        Thrown(lambda: {}["gone"])
+        assert told == [ZeroDivisionError, KeyError]
+
     def test_lines_of_progress(self, monkeypatch, capsys):
         monkeypatch.setattr("heatsketch.progress._EVERY", 0.0)
         with shown(True), task("working") as advance:

@@ -204,6 +204,8 @@ class _Reader:
 
 def _sparse(shape: Any, data: Any, indices: Any, indptr: Any) -> sparse.csr_array:
     """A matrix in compressed rows whose entries all lie in it: compiled code does not look again."""
+    if any(np.asarray(part).dtype.kind not in "iu" for part in (indices, indptr)):
+        raise ValueError("its places are no whole numbers")
     rows = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
     check_compressed(rows)
     return rows

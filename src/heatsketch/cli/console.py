@@ -105,18 +105,24 @@ def interruptible() -> Iterator[None]:
     """Treat SIGTERM, and a terminal that goes away, as Ctrl-C, so that a job that is ended cleans up too.
 
     Libraries that call back from C may turn the interrupt into an error of theirs (pandas: a table that cannot be
-    read), and Python loses one that comes while it throws something away; then it is raised again.
+    read), and Python loses one that comes while it throws something away; then it is raised again, and what Python
+    prints of the loss is kept back.
     """
-    came = False
+    came, told = False, sys.unraisablehook
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         nonlocal came
         came = True
         raise KeyboardInterrupt
 
+    def tell(lost: Any) -> None:
+        if not (came and issubclass(lost.exc_type, KeyboardInterrupt)):
+            told(lost)
+
     ends = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     # What is ignored, as nohup has it, stays ignored.
     before = {end: signal.signal(end, interrupt) for end in ends if signal.getsignal(end) != signal.SIG_IGN}
+    sys.unraisablehook = tell
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -127,6 +133,7 @@ def interruptible() -> Iterator[None]:
         if came:
             raise KeyboardInterrupt
     finally:
+        sys.unraisablehook = told
         for end, handler in before.items():
             signal.signal(end, handler)
 
