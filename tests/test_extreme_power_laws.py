@@ -169,6 +169,28 @@ class TestRange:
             with pytest.raises(ValueError, match=f"power={within + 1} of a matrix with an eigenvalue of size 3"):
                 diffusion.require_range(A, [within + 1, 2])
 
+    def test_the_remedy_is_that_of_what_was_given(self):
+        S, remedy = DenseOperator(np.diag([3.0, 0.5])), "divide the matrix by its largest, or build a heat kernel from "
+        with pytest.raises(ValueError, match=rf"at most 1: {remedy}data with heat_kernel\(X, \.\.\.\)\.$"):
+            diffusion.require_range(hs.HeatKernel(S), [1e4])
+        vain = hs.HeatKernel(S, scaling=SimpleNamespace(residual=2.0))
+        remedy = "the scaling did not converge; use a smaller power, more neighbours or normalization='symmetric'"
+        with pytest.raises(ValueError, match=rf"at most 1: {remedy}\.$"):
+            diffusion.require_range(vain, [1e4])
+
+    def test_a_scaling_is_believed_as_far_as_its_residual_goes(self):
+        """A sum of a row is the largest size there is; at the end of the range it is within it."""
+        S, power = Watched(np.diag([1.0, 0.5])), 1e4
+        largest = np.log(np.finfo(np.float64).max / 2) / power
+        residual = (1 - 1e-15) * np.expm1(largest)
+        while np.log1p(residual) < largest:
+            residual = np.nextafter(residual, 1.0)
+        assert np.log1p(residual) == largest
+        diffusion.require_range(hs.HeatKernel(S, scaling=SimpleNamespace(residual=residual)), [power])
+        assert not S.seen
+        diffusion.require_range(hs.HeatKernel(S, scaling=SimpleNamespace(residual=1.001 * residual)), [power])
+        assert S.seen
+
     def test_is_that_of_the_dtype_and_of_sums_of_all_rows(self):
         n = 1000
         within = np.log(np.finfo(np.float64).max / n) / np.log(1.5)

@@ -283,6 +283,13 @@ def test_factors_at_the_end_of_the_range_are_taken():
             module._require_range(K.dtype, np.ones(2), np.array([1.0, bad]))
 
 
+def test_a_scale_beyond_the_range_is_refused_before_anything_is_said_of_convergence(monkeypatch):
+    far = np.array([1.0, 1e300]), np.array([1.0, 1.1]), 1
+    monkeypatch.setattr(module, "sinkhorn", lambda *_, **__: far)
+    with pytest.raises(ValueError, match="within the range of float64"):
+        module._balanced(DenseOperator(np.eye(2)), np.ones(2), np.array([1.0, 1e10]), ScalingOptions())
+
+
 @pytest.mark.parametrize("field", ["scale", "left"])
 def test_whatever_a_normalisation_finds_must_be_in_range(field, monkeypatch):
     K = DenseOperator(np.ones((3, 3), dtype=np.float32))
