@@ -5,6 +5,7 @@ Each is a process of its own, with its own memory, signals and limits, forked fr
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -27,6 +28,7 @@ def start(function: Any, *args: Any, log: Path | None = None) -> Any:
     context.set_forkserver_preload(_PRELOADED)
     process = context.Process(target=_carry_out, args=(function, args, log), daemon=True)
     process.start()
+    process.log = log
     return process
 
 
@@ -35,9 +37,11 @@ def finish(process: Any, seconds: float = 120.0) -> int:
     process.join(seconds)
     hung = process.exitcode is None
     if hung:
+        os.kill(process.pid, signal.SIGUSR1)  # it writes down where its threads are
+        time.sleep(1)
         process.kill()
         process.join()
-    assert not hung, "the process hangs"
+    assert not hung, f"the process hangs: {process.log and process.log.read_text()}"
     code: int = process.exitcode
     process.close()
     return code
@@ -54,6 +58,7 @@ def _carry_out(function: Any, args: tuple[Any, ...], log: Path | None) -> None:
         target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for number in (1, 2):
             os.dup2(target, number)
+    faulthandler.register(signal.SIGUSR1, file=2)
     try:
         function(*args)
     except Exception:

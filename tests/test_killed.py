@@ -17,6 +17,7 @@ import pytest
 
 import heatsketch as hs
 from budget import HUNT, rounds
+from heatsketch import threads
 from heatsketch.cli import main
 from heatsketch.experiments.catalogue import EXPERIMENTS
 from heatsketch.experiments.runner import run
@@ -153,6 +154,7 @@ def _starved(megabytes, n, group=None):
     model = hs.GaussianProcessEmbedding(2, n_neighbors=None, metric="cityblock", random_state=0)
     model.fit(np.eye(30, 4))  # so that libraries and threads are there
     _limit_address_space(megabytes) if group is None else _join_group(group, megabytes)
+    threads._cores.cache_clear()  # as if the limit had been there from the beginning
     assert available_memory() <= megabytes << 20
     try:
         model.fit(np.random.default_rng(0).normal(size=(n, 4)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from conftest import run_code
-from heatsketch.threads import Scratch, each, n_threads, quiet_blas, shares, workers
+from heatsketch.threads import Scratch, _cores, each, n_threads, quiet_blas, shares, workers
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -142,6 +143,15 @@ def test_blas_by_openmp_keeps_to_one_thread_in_every_thread():
     with ThreadPoolExecutor(2) as pool:
         meeting = threading.Barrier(2, timeout=20)
         assert list(pool.map(asking, [meeting] * 2)) == [({2}, {1}, {2})] * 2
+
+
+@pytest.mark.parametrize(("left", "threads"), [(sys.maxsize, 16), (700 << 20, 5), (10 << 20, 1)])
+def test_threads_are_no_more_than_a_limited_address_space_holds(monkeypatch, left, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("heatsketch.threads.cpu_count", lambda: 16)
+    monkeypatch.setattr("heatsketch.threads.address_space", lambda: left)
+    monkeypatch.setattr("heatsketch.threads._cores", _cores.__wrapped__)
+    assert n_threads() == threads
 
 
 def test_the_number_of_threads_can_be_limited(monkeypatch):

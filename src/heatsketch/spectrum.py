@@ -252,9 +252,10 @@ def _dense(kernel: HeatKernel, k: int, known: FloatArray, _tol: float, _max_iter
     n = kernel.shape[0]
     S = kernel.symmetric.toarray().astype(np.float64) - _BANISH * (known @ known.T)
     values, vectors = eigh(S, subset_by_index=(n - k, n - 1), check_finite=False)
-    # For a part of the eigenvectors LAPACK iterates, and may return vectors of one eigenvalue that are not orthogonal
-    # where parts of a graph share it.
-    if np.abs(vectors.T @ vectors - np.eye(k)).max() > _ORTHOGONAL * n * np.finfo(np.float64).eps:
+    # For a part of the eigenvectors LAPACK iterates; of an eigenvalue that several parts of a graph share it may return
+    # too few, or some that are not orthogonal.
+    products = vectors.T @ vectors
+    if len(products) < k or np.abs(products - np.eye(k)).max() > _ORTHOGONAL * n * np.finfo(np.float64).eps:
         values, vectors = (found[..., n - k :] for found in np.linalg.eigh(S))
     return values[::-1], vectors[:, ::-1]
 

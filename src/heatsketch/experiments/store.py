@@ -179,7 +179,7 @@ class Store:
         try:
             table = pd.read_csv(path)
             _check_table(table, name, whole=path.read_bytes().endswith(b"\n"))
-        except (ValueError, KeyError) as failure:  # pandas raises kinds of ValueError
+        except (ValueError, KeyError, OverflowError) as failure:  # pandas raises kinds of ValueError, and the last
             raise ReproductionError(
                 f"{path} is not a table of results, or not a whole one ({failure}); move it away, or throw it away "
                 "with --fresh (fresh=True)."
