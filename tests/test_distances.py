@@ -104,7 +104,7 @@ def ratios(request, torus):
     pairs = np.array([[0, 1], [10, 200], [50, 51]])
     d = hs.diffusion_distances(kernel, 6, pairs)
     model = hs.GaussianProcessEmbedding(k, power=6, bandwidth=1.0)
-    estimates = [model.set_params(random_state=s).fit(torus).diffusion_distances(pairs) for s in range(400)]
+    estimates = [model.set_params(random_state=s).fit(torus).diffusion_distances(pairs) for s in range(250)]
     return k, k * np.square(estimates) / d**2
 
 
@@ -180,7 +180,7 @@ class TestGlobalDistance:
     def test_mean_and_variance(self, pair):
         A, B = pair
         mu = np.linalg.eigvalsh(A.toarray() - B.toarray())
-        k, n = 4, 3000
+        k, n = 4, 2000
         found = [hs.global_diffusion_distance(A, B, n_components=k, random_state=s) for s in range(n)]
         squared = np.array([f.distance**2 for f in found])
         variance = 2 / k * (mu**4).sum()

@@ -8,11 +8,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numba
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from conftest import run_code
+from heatsketch.compiled.loops import loop
 from heatsketch.threads import Scratch, _cores, each, n_threads, quiet_blas, shares, workers
 
 
@@ -152,6 +155,26 @@ def test_threads_are_no_more_than_a_limited_address_space_holds(monkeypatch, lef
     monkeypatch.setattr("heatsketch.threads.address_space", lambda: left)
     monkeypatch.setattr("heatsketch.threads._cores", _cores.__wrapped__)
     assert n_threads() == threads
+
+
+def test_loops_are_compiled_where_no_interrupt_comes(monkeypatch):
+    """An interrupt that comes while Numba's lock is being taken leaves it locked for all other threads."""
+    takers = []
+
+    class Watched:
+        def __init__(self, lock):
+            self.lock = lock
+
+        def __getattr__(self, name):
+            takers.append(threading.current_thread())
+            return getattr(self.lock, name)
+
+    monkeypatch.setattr(global_compiler_lock, "_lock", Watched(global_compiler_lock._lock))
+    assert loop(lambda x: x + 1)(3) == 4
+    assert takers
+    assert threading.main_thread() not in takers
+    with pytest.raises(numba.TypingError, match="thrown"):  # what is raised there is raised here
+        loop(lambda x: x.thrown)(3)
 
 
 def test_the_number_of_threads_can_be_limited(monkeypatch):

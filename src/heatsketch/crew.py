@@ -72,7 +72,7 @@ class Crew:
         If the system refuses a thread.
     """
 
-    def __init__(self, threads: int, begin: Callable[[], None]) -> None:
+    def __init__(self, threads: int, begin: Callable[[], object]) -> None:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.members = [
             Thread(target=self._work, args=(begin,), name=f"heatsketch_{n}", daemon=True) for n in range(threads)
@@ -89,7 +89,7 @@ class Crew:
         for _ in self.members:
             self.jobs.put(None)
 
-    def _work(self, begin: Callable[[], None]) -> None:
+    def _work(self, begin: Callable[[], object]) -> None:
         begin()
         while (job := self.jobs.get()) is not None:
             job.run()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
-from threading import get_ident, local
+from threading import current_thread, get_ident, local, main_thread
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .chunks import chunks
 from .crew import Crew, Job
 from .resources import address_space
 
-__all__ = ["Map", "Scratch", "alone", "each", "n_threads", "product", "quiet_blas", "shares", "workers"]
+__all__ = ["Map", "Scratch", "alone", "each", "n_threads", "product", "quiet_blas", "shares", "sheltered", "workers"]
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
 
@@ -57,7 +57,7 @@ def _cores() -> int:
     return max(1, min(int(cpu_count()), address_space() // _THREAD_SPACE))
 
 
-def _staying(name: str, threads: int, begin: Callable[[], None]) -> Crew:
+def _staying(name: str, threads: int, begin: Callable[[], object]) -> Crew:
     """The crew of that name. Whoever asks first makes it; who made one meanwhile sends that home."""
     crew = _crews.get(name)
     if crew is None:
@@ -161,12 +161,28 @@ def _kept(change: Callable[[], Any]) -> Any:
     """Have the keeper make a change, and wait for it; an interrupt ends the waiting, not the change."""
     if getattr(_here, "is_keeper", False) or sys.is_finalizing():
         return change()  # a generator was thrown away, in the middle of another change or at the very end
+    return _elsewhere(_keeper, change)
+
+
+def sheltered(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``function(*args, **kwargs)`` on a thread that no interrupt reaches, while this one waits for it.
+
+    For work of others that takes locks in Python code, as Numba's compiler does: an interrupt that comes just then
+    leaves them locked, and the next who compiles waits for ever.
+    """
+    if current_thread() is not main_thread() or sys.is_finalizing():
+        return function(*args, **kwargs)
+    return _elsewhere(partial(_staying, "compiler", 1, int), partial(function, *args, **kwargs))
+
+
+def _elsewhere(crew: Callable[[], Crew], call: Callable[[], Any]) -> Any:
+    """What a call returns that a crew of one makes, or this thread where the system refuses another."""
     try:
-        keeper = _keeper()
-    except RuntimeError:  # the system refuses another thread
-        return change()
-    job = Job(lambda _: change(), None)
-    keeper.jobs.put(job)
+        jobs = crew().jobs
+    except RuntimeError:
+        return call()
+    job = Job(lambda _: call(), None)
+    jobs.put(job)
     return job.result()
 
 

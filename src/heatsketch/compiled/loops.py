@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from ..threads import sheltered
 from .vectors import bits_of, float_of
 
 __all__ = ["exp", "exp64", "loop"]
@@ -25,9 +27,11 @@ def loop(function: Any) -> Any:
     """
     options = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
     try:
-        return njit(function, cache=True, **options)
+        made = njit(function, cache=True, **options)
     except RuntimeError:  # there is no place that can be written to
-        return njit(function, **options)
+        made = njit(function, **options)
+    made._compile_for_args = partial(sheltered, made._compile_for_args)
+    return made
 
 
 @njit(inline="always", fastmath=MATH)
