@@ -80,11 +80,15 @@ def test_fits_in_processes_are_those_of_this_one(method):
     assert child.exitcode == 0
 
 
+def _workers():
+    """Threads of ours that compute, beside those that set BLAS's threads and that compile."""
+    return sum(thread.name.startswith("heatsketch") and "workers" in thread.name for thread in threading.enumerate())
+
+
 def _fit_and_count(seed):
     """An embedding, the threads that may be used for it, and those of ours and of BLAS that are there after it."""
     made = fit("every pair", seed, 900), fit("neighbours", seed, 900)
-    ours = sum(thread.name.startswith("heatsketch") for thread in threading.enumerate())
-    return os.getpid(), made, n_threads(), ours, max(blas(), default=1)
+    return os.getpid(), made, n_threads(), _workers(), max(blas(), default=1)
 
 
 def test_workers_of_joblib_share_the_cores(record_property):
@@ -98,9 +102,7 @@ def test_workers_of_joblib_share_the_cores(record_property):
         assert os.getpid() not in workers
         for which in range(3):
             assert sum(counts[which] for counts in workers.values()) <= max(CORES, len(workers))
-    already = sum(
-        thread.name.startswith("heatsketch") for thread in threading.enumerate()
-    )  # other tests asked for them
+    already = _workers()  # other tests asked for them
     found = Parallel(4, backend="threading")(delayed(_fit_and_count)(seed) for seed in range(3))
     assert [made for _, made, *_ in found] == alone
     assert all(ours <= max(CORES, already) for *_, ours, _ in found)

@@ -368,7 +368,7 @@ class TestResources:
         run = threading.Thread.start
         monkeypatch.setattr("heatsketch.crew.Thread.start", start)
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            Crew(3, lambda: None)
+            Crew("workers", 3, lambda: None)
         started[0].join(10)
         assert not started[0].is_alive()  # nobody is left behind
 

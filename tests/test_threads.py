@@ -260,4 +260,4 @@ print(staying)
 
 def test_threads_that_stay_are_made_once_even_where_many_ask_at_once():
     said = run_code(_AT_ONCE).stdout.strip()
-    assert said == "['heatsketch_0', 'heatsketch_0', 'heatsketch_1']"  # the keeper, and two workers
+    assert said == "['heatsketch 2 workers, 0', 'heatsketch 2 workers, 1', 'heatsketch keeper, 0']"

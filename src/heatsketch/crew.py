@@ -62,6 +62,8 @@ class Crew:
 
     Parameters
     ----------
+    name : str
+        Of the threads, with a number.
     threads : int
     begin : callable
         Called first by each of them.
@@ -72,10 +74,11 @@ class Crew:
         If the system refuses a thread.
     """
 
-    def __init__(self, threads: int, begin: Callable[[], object]) -> None:
+    def __init__(self, name: str, threads: int, begin: Callable[[], object]) -> None:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.members = [
-            Thread(target=self._work, args=(begin,), name=f"heatsketch_{n}", daemon=True) for n in range(threads)
+            Thread(target=self._work, args=(begin,), name=f"heatsketch {name}, {n}", daemon=True)
+            for n in range(threads)
         ]
         try:
             for member in self.members:

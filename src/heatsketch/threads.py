@@ -61,7 +61,7 @@ def _staying(name: str, threads: int, begin: Callable[[], object]) -> Crew:
     """The crew of that name. Whoever asks first makes it; who made one meanwhile sends that home."""
     crew = _crews.get(name)
     if crew is None:
-        made = Crew(threads, begin)
+        made = Crew(name, threads, begin)
         crew = _crews.setdefault(name, made)
         if crew is not made:
             made.dismiss()
