@@ -74,7 +74,7 @@ class Crew:
         If the system refuses a thread.
     """
 
-    def __init__(self, name: str, threads: int, begin: Callable[[], object]) -> None:
+    def __init__(self, name: str, threads: int, begin: Callable[[], None]) -> None:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.members = [
             Thread(target=self._work, args=(begin,), name=f"heatsketch {name}, {n}", daemon=True)
@@ -92,7 +92,7 @@ class Crew:
         for _ in self.members:
             self.jobs.put(None)
 
-    def _work(self, begin: Callable[[], object]) -> None:
+    def _work(self, begin: Callable[[], None]) -> None:
         begin()
         while (job := self.jobs.get()) is not None:
             job.run()

@@ -217,9 +217,7 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
         raise ValueError("the kernel has no points or no scaling")
     if not X.shape[1]:
         raise ValueError(f"its {X.shape[0]} points have no columns")
-    _check_scaling(
-        scaling, X.shape[0]
-    )  # before anything of that size is made: points without bytes may claim any number
+    _check_scaling(scaling, X.shape[0])  # before anything of that size is made
     dtype = np.dtype(entries["dtype"])
     if dtype not in (np.float32, np.float64) or not np.isfinite(X.data if issparse(X) else X).all():
         raise ValueError(f"the kernel is in {dtype}, or its points are not finite")

@@ -57,7 +57,7 @@ def _cores() -> int:
     return max(1, min(int(cpu_count()), address_space() // _THREAD_SPACE))
 
 
-def _staying(name: str, threads: int, begin: Callable[[], object]) -> Crew:
+def _staying(name: str, threads: int, begin: Callable[[], None]) -> Crew:
     """The crew of that name. Whoever asks first makes it; who made one meanwhile sends that home."""
     crew = _crews.get(name)
     if crew is None:
@@ -172,7 +172,7 @@ def sheltered(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     if current_thread() is not main_thread() or sys.is_finalizing():
         return function(*args, **kwargs)
-    return _elsewhere(partial(_staying, "compiler", 1, int), partial(function, *args, **kwargs))
+    return _elsewhere(partial(_staying, "compiler", 1, lambda: None), partial(function, *args, **kwargs))
 
 
 def _elsewhere(crew: Callable[[], Crew], call: Callable[[], Any]) -> Any:

@@ -30,6 +30,7 @@ def loop(function: Any) -> Any:
         made = njit(function, cache=True, **options)
     except RuntimeError:  # there is no place that can be written to
         made = njit(function, **options)
+    # Which Numba calls for arguments of new types.
     made._compile_for_args = partial(sheltered, made._compile_for_args)
     return made
 
