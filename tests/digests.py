@@ -165,8 +165,9 @@ def command(X: np.ndarray) -> bytes:
         data, out = Path(folder, "x.csv"), Path(folder, "y.csv")
         np.savetxt(data, X, delimiter=",", header="a,b,c,d", comments="")
         sys.argv = ["heatsketch", "embed", str(data), "-o", str(out), "-q", "--method", "diffusion-maps"]
-        with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.suppress(SystemExit):
             main()
+        assert out.exists(), said.getvalue()
         return out.read_bytes()
 
 
