@@ -269,6 +269,14 @@ def test_what_is_written_can_be_read(tmp_path, name):
         np.testing.assert_array_equal(data.X[:, 1:], Y)
 
 
+def test_packed_tables_are_the_plain_ones_and_have_the_same_bytes_whenever_they_are_written(tmp_path):
+    names = ["é", "naïve", "日本", "d"]
+    for name in ("a.csv", "a.csv.gz", "b.csv.gz"):
+        write(tmp_path / name, X, list("xyz"), names=names)
+    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == (tmp_path / "a.csv").read_bytes()
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+
+
 @pytest.mark.parametrize("path", ["y.xlsx", "y.npy.gz", "y.h5ad", "y"])
 def test_outputs_that_cannot_be_are_refused(tmp_path, path):
     with pytest.raises(ValueError, match=r"y.* an (embedding|h5ad)"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from types import SimpleNamespace
 from typing import Any
@@ -105,10 +106,22 @@ def write(
         elif kind == "parquet":
             _frame(Y, components, names, columns or {}).to_parquet(target, index=False)
         else:
-            opened = gzip.open if target.name.lower().endswith(".gz") else open
-            with opened(target, "wt", encoding="utf-8", newline="") as text:
+            packed = target.name.lower().endswith(".gz")
+            with _packed(target) if packed else target.open("w", encoding="utf-8", newline="") as text:
                 table = _frame(Y, components, names, columns or {})
                 table.to_csv(text, sep=_SEPARATORS[kind], index=False, lineterminator="\n")
+
+
+@contextmanager
+def _packed(target: Path) -> Iterator[Any]:
+    """A file of gzip for text, with the same bytes for the same text, for it says nothing of names and times.
+
+    Of what Python's own opens a buffer is left when a disk is full, of which Python 3.12 and later complain long after.
+    """
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS + 16)  # as gzip has it
+    with target.open("wb") as file:
+        yield SimpleNamespace(write=lambda text: file.write(packer.compress(text.encode())))
+        file.write(packer.flush())
 
 
 def _most_bytes(cells: Any) -> int:
