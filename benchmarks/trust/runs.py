@@ -59,7 +59,7 @@ def coverage() -> dict[str, Any]:
         tool = ("-m", "coverage")
         _, root = _run(*tool, "run", f"--data-file={data}", *_PYTEST, *_INTERRUPTS)
         _run(*tool, "combine", "--quiet", f"--data-file={data}", place)
-        _run(*tool, "json", "--quiet", f"--data-file={data}", f"--output={report}")
+        _run(*tool, "json", "--quiet", f"--data-file={data}", "-o", str(report))
         found = json.loads(report.read_text(encoding="utf-8"))
     totals, missed = found["totals"], Counter[str]()
     for name, file in found["files"].items():
