@@ -116,7 +116,7 @@ def write(
 def _packed(target: Path) -> Iterator[Any]:
     """A file of gzip for text, with the same bytes for the same text, for it says nothing of names and times.
 
-    Of what Python's own opens a buffer is left when a disk is full, of which Python 3.12 and later complain long after.
+    Of what Python's own opens a buffer is left when a disk is full, of which Python 3.14 complains long after.
     """
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS + 16)  # as gzip has it
     with target.open("wb") as file:
