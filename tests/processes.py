@@ -64,6 +64,11 @@ def _carry_out(function: Any, args: tuple[Any, ...], log: Path | None) -> None:
     except Exception:
         traceback.print_exc()
         sys.exit(70)
+    finally:
+        # What Python calls at the end of a process, but not of those that multiprocessing forks.
+        from heatsketch.outputs import _clear_away  # noqa: PLC0415
+
+        _clear_away()
 
 
 def command(folder: Path, *arguments: Any) -> None:
