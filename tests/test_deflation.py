@@ -58,9 +58,9 @@ def test_unbiased(torus):
     assert 0 < model.n_exact_ < 12
     exact = np.square(hs.diffusion_distances(model.kernel_, 4))
     mean = np.mean(
-        [np.square(pdist(GP(12, random_state=s, **options).fit_transform(torus))) for s in range(150)], axis=0
+        [np.square(pdist(GP(12, random_state=s, **options).fit_transform(torus))) for s in range(80)], axis=0
     )
-    spread = np.sqrt(2 / (12 - model.n_exact_) / 150)
+    spread = np.sqrt(2 / (12 - model.n_exact_) / 80)
     assert np.abs(mean / exact - 1.0).max() < 6 * spread
 
 
