@@ -74,6 +74,17 @@ def test_the_page_is_of_the_committed_results(results):
     assert page.page(results) == (DOCS / "index.md").read_text(encoding="utf-8")
 
 
+def test_what_was_recorded_keeps_what_is_promised(results):
+    reached, hunted, suites = results["coverage"], results["hunt"], results["suites"]
+    assert reached["covered_lines"] >= 0.95 * reached["num_statements"]
+    assert reached["covered_branches"] >= 0.95 * reached["num_branches"]
+    assert hunted["times"] >= 20
+    assert set(hunted["files"]) == set(runs.HUNTED)
+    assert suites.keys() >= {"oldest versions", "Python 3.14", "with a GPU"}
+    recorded = {"traced": reached} | hunted["files"] | suites
+    assert [name for name, run in recorded.items() if run["failed"]] == []
+
+
 def test_cases_and_faults_are_counted():
     said = (
         "tests/test_fuzz.py::test_a:\n  - reuse\n    - 3 passing, 0 failing, and 1 invalid test cases\n"

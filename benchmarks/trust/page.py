@@ -41,6 +41,8 @@ not survive: {lines:.1%} of {statements:,} statements and {branches:.1%} of {n_b
 with plain NumPy. `tests/test_trust.py` sees to it that no test only executes: each asserts, or calls what does.
 
 Most of what is not reached: {missed}.
+
+{machine}
 """
 
 _SUITES = """## Versions and machines
@@ -121,6 +123,7 @@ def _coverage(found: Row) -> str:
         n_branches=found["num_branches"],
         together=reached / (found["num_statements"] + found["num_branches"]),
         missed=missed or "nothing",
+        machine=_machine(found["machine"]),
     )
 
 
