@@ -130,7 +130,11 @@ class _Session:
                 self.report(Progress(experiment, done + len(finished), total))
         finally:
             if unwritten:
-                write()
+                try:
+                    write()
+                except KeyboardInterrupt:  # between the table and what is told of it
+                    write()
+                    raise
         self.store.put_in_order(experiment.name)
 
 

@@ -1,0 +1,27 @@
+"""An experiment that counts its trials, in a module of its own: processes that run them import no more than this."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from heatsketch.experiments.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Counting(Experiment):
+    """Trials that leave a mark when they run, and can be told to fail."""
+
+    marks: str = ""
+    fails_at: int = -1
+    dies_at: int = -1
+
+    def trial(self, index):
+        if index == self.fails_at:
+            raise ArithmeticError("this trial was told to fail")
+        if index == self.dies_at:
+            os._exit(9)
+        with (Path(self.marks) / f"{index}").open("a") as file:
+            file.write("x")
+        return [{"k": k, "value": self.points_seed(index).normal() + k} for k in range(2)]
