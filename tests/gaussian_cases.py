@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from budget import HUNT
-
 
 @dataclass(frozen=True)
 class Case:
@@ -320,11 +318,6 @@ def attempt(name: str, device: Any) -> dict[str, Any]:
         return {"failed": traceback.format_exc()}
 
 
-def interpreted() -> list[str]:
-    """Products that are interpreted, which takes long: every other one, and all in a hunt. A GPU computes all."""
-    return [*ARITHMETICS, *CHOICES][:: 1 if HUNT > 1 else 2]
-
-
 def main() -> None:
     """Measure everything, interpreted."""
     import torch  # noqa: PLC0415
@@ -333,7 +326,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     device = find_device("torch-cpu")
-    found = {name: attempt(name, device) for name in (*BEHAVIOURS, *interpreted())}
+    found = {name: attempt(name, device) for name in (*BEHAVIOURS, *ARITHMETICS, *CHOICES)}
     json.dump(found, sys.stdout)
 
 

@@ -55,7 +55,7 @@ def measured(request):
             pytest.skip("Triton is not there, or not for this GPU")
         return lambda name: cases.attempt(name, device)
     found = request.getfixturevalue("interpreted")
-    return lambda name: found[name] if name in found else pytest.skip("interpreted in a hunt alone")
+    return found.__getitem__
 
 
 def _get(measured, name):
