@@ -37,7 +37,9 @@ def tree_like(n, d=20, seed=0):
 def truth(X, k, metric="euclidean"):
     D = cdist(X, X, metric)
     np.fill_diagonal(D, np.inf)
-    nearest = np.argsort(D, axis=1, kind="stable")[:, :k]
+    nearest = np.argpartition(D, k, axis=1)[:, :k]
+    order = np.argsort(np.take_along_axis(D, nearest, axis=1), axis=1)
+    nearest = np.take_along_axis(nearest, order, axis=1)
     return nearest, np.take_along_axis(D, nearest, axis=1) ** 2
 
 
@@ -296,9 +298,9 @@ HARD = {
 def test_scales_that_float32_does_not_hold(name):
     X = HARD[name]
     found = nearest_neighbors(X, 32)
-    D = cdist(X, X)
+    distances = np.stack([np.linalg.norm(X - X[column], axis=1) for column in found.indices.T], axis=1)
     limit = truth(X, 32)[1][:, -1] ** 0.5
-    recall = (np.take_along_axis(D, found.indices, axis=1) <= limit[:, None] * (1 + 1e-5)).mean()
+    recall = (distances <= limit[:, None] * (1 + 1e-5)).mean()
     assert recall > 0.99
     assert found.recall == pytest.approx(recall, abs=0.01)
 
