@@ -18,6 +18,7 @@ from typing import Any
 
 _PRELOADED = [
     *("heatsketch.cli", "heatsketch.models", "heatsketch.writers", "heatsketch.readers", "pandas", "processes"),
+    "pydantic.type_adapter",  # which newer versions of Typer import when a command is called
     *("anndata", "hypothesis", "matplotlib.pyplot", "sklearn.neighbors", "pytest"),  # of the tests' own modules
 ]
 
