@@ -151,6 +151,17 @@ class TestEstimate:
         assert _control_groups(tmp_path / "fs", own) == [700]  # what files take is given back when it is needed
         assert _control_groups(tmp_path / "nothing", own) == []
 
+    def test_limits_on_groups_of_the_older_kind(self, tmp_path):
+        own = tmp_path / "cgroup"
+        own.write_text("3:cpuset:/\n2:memory:/inner\n0::/\n")
+        for folder, limit in (("inner", "1000"), ("", str((1 << 63) - 4096))):
+            group = tmp_path / "fs" / "memory" / folder
+            group.mkdir(parents=True, exist_ok=True)
+            (group / "memory.limit_in_bytes").write_text(limit + "\n")
+            (group / "memory.usage_in_bytes").write_text("1200\n")
+            (group / "memory.stat").write_text("inactive_file 250\n")
+        assert _control_groups(tmp_path / "fs", own) == [50]
+
     def test_a_fit_that_cannot_fit_is_refused_before_it_starts(self, monkeypatch):
         monkeypatch.setattr("heatsketch.costs.available_memory", lambda: 1_000_000)
         with pytest.raises(MemoryError, match=r"every pair.* would take about .* 1.0 MB are available. Use neighbours"):

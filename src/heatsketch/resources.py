@@ -49,7 +49,7 @@ def _free_memory() -> int:
 
 def _control_groups(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> list[int]:
     """What is left of the limits on the groups that the process is in, and on those above them."""
-    found = []
+    groups = {}  # a group above several of those listed is asked once
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -64,19 +64,22 @@ def _control_groups(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc
         for folder in (group, *group.parents):
             if folder != base and base not in folder.parents:
                 break
-            found += _left(folder, *names)
-    return found
+            groups[folder] = names
+    return [left for folder, names in groups.items() for left in _left(folder, *names)]
 
 
 def _left(folder: Path, limit: str, used: str) -> list[int]:
     """What a group may still take; pages of files that were read are given back when they are needed."""
     try:
-        most, now = ((folder / name).read_text().strip() for name in (limit, used))
+        most = (folder / limit).read_text().strip()
+        if not most.isdigit() or int(most) > sys.maxsize // 2:  # "max", or as many pages as can be counted: no limit
+            return []
+        now = int((folder / used).read_text())
         pages = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):
         return []
     files = int(pages.get("inactive_file", 0)) + int(pages.get("active_file", 0))
-    return [max(0, int(most) - int(now) + files)] if most.isdigit() else []
+    return [max(0, int(most) - now + files)]
 
 
 def address_space() -> int:
