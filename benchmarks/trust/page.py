@@ -57,7 +57,8 @@ _MUTANTS = """## Mutants
 `make mutants` changes the code of normalisation, sketches, diffusion and distances in one place at a time, an operator,
 a number, a comparison, and runs the tests that reach it: a change that no test notices is a promise that no test holds.
 Those that survive are listed in [mutants.json](mutants.json): *equivalent* ones compute the same, *tolerated* ones
-differ in what is not promised, such as speed; each with the reason.
+differ in what is not promised, such as speed; each with the reason. Others would be open. The score is the share that
+was noticed of those that are not equivalent.
 """
 
 
@@ -107,8 +108,8 @@ def _mutants(found: Row) -> str:
         [name, *(f"{row[head]:,}" for head in heads), f"{row['score']:.1%}", f"{row['score_without_equivalent']:.1%}"]
         for name, row in counts.items()
     ]
-    titles = [head.replace("_", " ") for head in heads]
-    table = grid(["module", *titles, "noticed", "of those that differ"], rows)
+    titles = [head.replace("_", " ") for head in heads[:-1]]
+    table = grid(["module", *titles, "open", "noticed", "score"], rows)
     left = "\n".join(f"- {line}" for line in found["left_out"])
     return f"{_MUTANTS}\n{table}\n\n{found['how']} Left out:\n\n{left}\n"
 
@@ -129,14 +130,12 @@ def _coverage(found: Row) -> str:
 
 def _suites(suites: dict[str, Row]) -> str:
     names = ("python", "numpy", "scipy", "scikit-learn", "numba", "pandas")
-    rows = []
-    for name, row in suites.items():
-        versions = [row["machine"]["versions"].get(library, "-") for library in names]
-        counts = [f"{row['passed']:,}", str(row["failed"]), f"{row['skipped']:,}"]
-        rows.append([name, row["machine"]["system"], *versions, *counts])
+    rows = [["system", *(row["machine"]["system"] for row in suites.values())]]
+    rows += [[library, *(row["machine"]["versions"].get(library, "-") for row in suites.values())] for library in names]
+    rows += [[count, *(f"{row[count]:,}" for row in suites.values())] for count in ("passed", "failed", "skipped")]
     given = {name: " ".join(row["arguments"]).replace("\n", r"\n") for name, row in suites.items() if row["arguments"]}
     part = [f"*{name}*: `pytest {arguments}`." for name, arguments in given.items()]
-    table = grid(["run", "system", *names, "passed", "failed", "skipped"], rows)
+    table = grid(["", *suites], rows)
     return "\n\n".join([f"{_SUITES}\n{table}", *part]) + "\n"
 
 
