@@ -74,6 +74,13 @@ def test_the_page_is_of_the_committed_results(results):
     assert page.page(results) == (DOCS / "index.md").read_text(encoding="utf-8")
 
 
+def test_the_readme_tells_of_the_committed_hunt(results):
+    told = " ".join((DOCS.parent.parent / "README.md").read_text(encoding="utf-8").split())
+    files = results["hunt"]["files"].values()
+    cases, faults = (sum(row[name] for row in files) for name in ("cases", "faults"))
+    assert f"A hunt through {cases:,} hostile inputs and {faults:,} faults" in told
+
+
 def test_what_was_recorded_keeps_what_is_promised(results):
     reached, hunted, suites = results["coverage"], results["hunt"], results["suites"]
     assert reached["covered_lines"] >= 0.95 * reached["num_statements"]
