@@ -281,7 +281,9 @@ sys.meta_path.insert(0, Absent())
 
 @pytest.mark.parametrize("module", ["cli", "embeddings", "scanpy", "experiments", "experiments.figures"])
 def test_optional_libraries_may_be_absent(module):
-    subprocess.run([sys.executable, "-c", f"{ABSENT}\nimport heatsketch.{module}"], check=True)
+    code = f"{ABSENT}\nimport heatsketch.{module}\nprint(heatsketch.{module}.__name__)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.strip()) == (0, f"heatsketch.{module}"), ran.stderr
 
 
 def test_public_names_are_there_and_documented():
