@@ -74,7 +74,7 @@ coverage: .venv/stamp-dev
 # with new tools.
 test-oldest: .venv-oldest/stamp
 	OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive .venv-oldest/bin/python -m pytest --numprocesses 2 --dist worksteal \
-	  -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" --ignore tests/test_site.py tests src
+	  -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" --ignore tests/slow/test_site.py tests src
 
 .venv-oldest/stamp: pyproject.toml
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from heatsketch.experiments.errors import ReproductionError
-from heatsketch.experiments.experiment import Experiment
-from heatsketch.experiments.runner import Progress, available_cores, run
-from heatsketch.experiments.store import Store
+from heatsketch_paper.errors import ReproductionError
+from heatsketch_paper.experiment import Experiment
+from heatsketch_paper.runner import Progress, available_cores, run
+from heatsketch_paper.store import Store
 
 __all__ = ["main"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from heatsketch.experiments.store import Provenance
+from heatsketch_paper.store import Provenance
 
 __all__ = ["Tables", "Verdict", "grid", "made_by", "promises", "provenance"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
+from heatsketch._utils.devices import find_device, has_cuda
 from heatsketch.datasets import PAPER
-from heatsketch.devices import find_device, has_cuda
 
 PAPER_SETS = ("circle", "stretched_torus", "klein_bottle", "circle_with_outliers")
 NORMALIZATIONS = ("symmetric", "bistochastic", "stochastic", "bistochastic-weighted")

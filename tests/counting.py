@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from heatsketch.experiments.experiment import Experiment
+from heatsketch_paper.experiment import Experiment
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from joblib import Parallel, delayed
 from scipy import sparse
 
 import heatsketch as hs
-from heatsketch.neighbors import nearest_neighbors
+from heatsketch.neighbors.search import nearest_neighbors
 
 # So many that BLAS would share products and decompositions among its threads.
 N = 600
@@ -185,9 +185,9 @@ def results() -> Results:
 def main(threads: int | None = None, callers: int = 1) -> dict[str, str]:
     """Digests of all results, on so many threads, which so many threads ask for at once."""
     if threads is not None:
-        import heatsketch.threads  # noqa: PLC0415
+        import heatsketch._utils.threads  # noqa: PLC0415
 
-        heatsketch.threads._cores = lambda: threads
+        heatsketch._utils.threads._cores = lambda: threads
     warnings.simplefilter("ignore")  # a scaling that does not converge in float32 is not the matter here
     found = results()
     jobs = (delayed(lambda result: digest(result()))(result) for result in found.values())

@@ -86,7 +86,7 @@ def columns(n: int, k: int, seed: int = 1) -> np.ndarray:
 
 def operator(X: np.ndarray, epsilon: Any, device: Any, **options: Any) -> Any:
     """The kernel on the device."""
-    from heatsketch.operators import DeviceGaussianOperator  # noqa: PLC0415
+    from heatsketch.backends.torch.operators import DeviceGaussianOperator  # noqa: PLC0415
 
     return DeviceGaussianOperator(X, epsilon, device, **options)
 
@@ -227,7 +227,7 @@ def out_of_memory(device: Any) -> dict[str, Any]:
     """Products where the device's memory is short: for more than 16 columns, and for any."""
     import torch  # noqa: PLC0415
 
-    from heatsketch.fused.gaussian import FusedGaussian  # noqa: PLC0415
+    from heatsketch.backends.torch.gaussian import FusedGaussian  # noqa: PLC0415
 
     X, V, run, widths = points("a cloud", 61, 3), columns(61, 33), FusedGaussian._run, []
     op = operator(X, 2.0, device)
@@ -322,7 +322,7 @@ def main() -> None:
     """Measure everything, interpreted."""
     import torch  # noqa: PLC0415
 
-    from heatsketch.devices import find_device  # noqa: PLC0415
+    from heatsketch._utils.devices import find_device  # noqa: PLC0415
 
     torch.set_num_threads(1)
     device = find_device("torch-cpu")

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import heatsketch as hs
-from heatsketch.draws import philox, sample
-from heatsketch.sketch import make_sketch, resolve_seed
+from heatsketch.linalg.philox import philox, sample
+from heatsketch.linalg.sketch import make_sketch, resolve_seed
 
 FILE = Path(__file__).with_name("golden.json")
 TOLERANCES = {"exact": 0.0, "rounded": 1e-13, "computed": 1e-9, "optimised": 0.1}

@@ -118,7 +118,7 @@ def completed(W: Any, diagonal: str) -> Any:
 
 
 def formula(W: Any, normalization: str, alpha: float, diagonal: str) -> tuple[Any, Any, Any]:
-    """S, its trivial vector u, and the row weights w, as the table of heatsketch.normalize has them."""
+    """S, its trivial vector u, and the row weights w, as the table of heatsketch.kernel.normalize has them."""
     K = completed(W, diagonal)
     q, n = K.sum(axis=1), len(K)
     if normalization in ("symmetric", "stochastic"):

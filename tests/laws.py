@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heatsketch.operators import DenseOperator, Operator
+from heatsketch.linalg.operators import DenseOperator, Operator
 
 
 class Watched(DenseOperator):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _PRELOADED = [
-    *("heatsketch.cli", "heatsketch.models", "heatsketch.writers", "heatsketch.readers", "pandas", "processes"),
+    *("heatsketch.cli", "heatsketch.io.models", "heatsketch.io.writers", "heatsketch.io", "pandas", "processes"),
     "pydantic.type_adapter",  # which newer versions of Typer import when a command is called
     *("anndata", "hypothesis", "matplotlib.pyplot", "sklearn.neighbors", "pytest"),  # of the tests' own modules
 ]
@@ -67,7 +67,7 @@ def _carry_out(function: Any, args: tuple[Any, ...], log: Path | None) -> None:
         sys.exit(70)
     finally:
         # What Python calls at the end of a process, but not of those that multiprocessing forks.
-        from heatsketch.outputs import _clear_away  # noqa: PLC0415
+        from heatsketch._utils.files import _clear_away  # noqa: PLC0415
 
         _clear_away()
 

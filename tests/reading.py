@@ -24,9 +24,9 @@ import numpy as np
 from scipy import sparse
 
 import heatsketch as hs
-from heatsketch.experiments.errors import ReproductionError
-from heatsketch.experiments.store import Store
-from heatsketch.readers import read
+from heatsketch.io import read
+from heatsketch_paper.errors import ReproductionError
+from heatsketch_paper.store import Store
 
 # What a process may take beyond what it begins with, and what one small file may take of it.
 ROOM = 1 << 30

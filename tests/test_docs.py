@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import heatsketch as hs
-from heatsketch.experiments.page import summary
+from heatsketch_paper.page import summary
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import heatsketch as hs
-from heatsketch._typing import FloatArray
-from heatsketch.experiments.experiment import Experiment, Row
-from heatsketch.sketch import GaussianSketch
+from heatsketch._utils.typing import FloatArray
+from heatsketch.linalg.sketch import GaussianSketch
+from heatsketch_paper.experiment import Experiment, Row
 
 from .geometry import GEOMETRY
 from .rules import POWERS, RULES, chosen_by_rules

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import heatsketch as hs
-from heatsketch.experiments.experiment import Experiment, Row
+from heatsketch_paper.experiment import Experiment, Row
 
 from .geometry import GEOMETRY
 from .held_out import REAL

@@ -11,7 +11,7 @@ from sklearn.datasets import make_s_curve, make_swiss_roll
 from sklearn.neighbors import kneighbors_graph
 
 from heatsketch import datasets
-from heatsketch._typing import FloatArray
+from heatsketch._utils.typing import FloatArray
 
 __all__ = ["GEOMETRY", "UNSEEN", "on_circle"]
 

@@ -12,11 +12,11 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.preprocessing import StandardScaler
 
 import heatsketch as hs
-from heatsketch._typing import FloatArray, IntArray
-from heatsketch.diffusion import coefficients
-from heatsketch.experiments.experiment import Experiment, Row
-from heatsketch.inputs import KernelOptions
-from heatsketch.tuning import tuned_kernel
+from heatsketch._utils.typing import FloatArray, IntArray
+from heatsketch.analysis.power import tuned_kernel
+from heatsketch.kernel.options import KernelOptions
+from heatsketch.linalg.diffusion import coefficients
+from heatsketch_paper.experiment import Experiment, Row
 
 __all__ = ["HELD_OUT", "REAL", "unequal_clusters"]
 

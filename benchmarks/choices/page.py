@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from heatsketch.experiments.pictures import canvas, save
-from heatsketch.experiments.store import Store
-from heatsketch.outputs import write_whole
+from heatsketch._utils.files import write_whole
+from heatsketch_paper.pictures import canvas, save
+from heatsketch_paper.store import Store
 
 from ..pages import Tables, grid, made_by, promises, provenance
 from .against_grid import AGAINST_GRID

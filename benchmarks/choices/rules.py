@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import heatsketch as hs
-from heatsketch._typing import FloatArray
-from heatsketch.inputs import KernelOptions
-from heatsketch.tuning import choose_power, tuned_kernel
+from heatsketch._utils.typing import FloatArray
+from heatsketch.analysis.power import choose_power, tuned_kernel
+from heatsketch.kernel.options import KernelOptions
 
 __all__ = ["POWERS", "RULES", "chosen_by_rules"]
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import heatsketch as hs
-from heatsketch.experiments.experiment import Experiment, Row
+from heatsketch_paper.experiment import Experiment, Row
 
 from ..scale.data import make
 

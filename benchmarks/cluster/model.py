@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from heatsketch.bands.gaussian import SQUARE, TASKS
-from heatsketch.bands.layout import band_sizes
+from heatsketch.backends.dask.gaussian import SQUARE, TASKS
+from heatsketch.backends.dask.layout import band_sizes
 
 __all__ = ["Exact", "Sparse", "bytes_of_product", "memory_of_product", "n_tasks"]
 

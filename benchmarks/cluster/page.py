@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Any
 
-from heatsketch.bands.layout import band_sizes
+from heatsketch.backends.dask.layout import band_sizes
 
 from .model import Exact, Sparse, bytes_of_product, memory_of_product, n_tasks
 

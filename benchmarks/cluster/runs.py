@@ -17,10 +17,10 @@ import distributed
 import numpy as np
 
 import heatsketch as hs
-from heatsketch.bands.heat import build_banded_affinity
-from heatsketch.bands.tasks import settled
-from heatsketch.inputs import KernelOptions
-from heatsketch.sketch import GaussianSketch
+from heatsketch.backends.dask.heat import build_banded_affinity
+from heatsketch.backends.dask.tasks import settled
+from heatsketch.kernel.options import KernelOptions
+from heatsketch.linalg.sketch import GaussianSketch
 
 from .watch import begin, bytes_sent, end, warm_up
 

@@ -17,7 +17,7 @@ _samplers: dict[str, Any] = {}
 def warm_up() -> int:
     """Import and compile what a product takes, so that it is there before anything is measured."""
     from heatsketch import GaussianProcessEmbedding, datasets  # noqa: PLC0415
-    from heatsketch.operators import TiledGaussianOperator  # noqa: PLC0415
+    from heatsketch.linalg.operators import TiledGaussianOperator  # noqa: PLC0415
 
     X = datasets.circle(600, random_state=0)
     for n_neighbors in (None, 8):

@@ -13,16 +13,16 @@ __all__ = ["Parts"]
 
 # Names on the page, and what stands for them in the library; one that is gone is left out.
 _PARTS = {
-    "checks": ("heatsketch.embeddings._base", "HeatEmbedding._validate"),
-    "bandwidth": ("heatsketch.heat", "bandwidth_by_rule"),
-    "factors": ("heatsketch.operators.device", "DeviceGaussianOperator.__init__"),
-    "neighbours": ("heatsketch.neighborhoods", "Neighborhoods.__init__"),
-    "scaling": ("heatsketch.heat", "normalize"),
-    "sketch": ("heatsketch.embeddings.gaussian_process", "_sketched_block"),
-    "powers": ("heatsketch.embeddings.gaussian_process", "coefficients"),
-    "placing": ("heatsketch.embeddings._base", "HeatEmbedding._place"),
+    "checks": ("heatsketch.estimators._base", "HeatEmbedding._validate"),
+    "bandwidth": ("heatsketch.kernel.build", "bandwidth_by_rule"),
+    "factors": ("heatsketch.backends.torch.operators", "DeviceGaussianOperator.__init__"),
+    "neighbours": ("heatsketch.neighbors.neighborhoods", "Neighborhoods.__init__"),
+    "scaling": ("heatsketch.kernel.build", "normalize"),
+    "sketch": ("heatsketch.estimators.gaussian_process", "_sketched_block"),
+    "powers": ("heatsketch.estimators.gaussian_process", "coefficients"),
+    "placing": ("heatsketch.estimators._base", "HeatEmbedding._place"),
 }
-_PRODUCT = ("heatsketch.operators.device", "DeviceGaussianOperator._product")
+_PRODUCT = ("heatsketch.backends.torch.operators", "DeviceGaussianOperator._product")
 
 
 class Parts:

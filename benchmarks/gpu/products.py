@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from heatsketch.bandwidth import bandwidth_by_rule
-from heatsketch.kernels import Metric
-from heatsketch.operators.device import DeviceGaussianOperator
+from heatsketch.backends.torch.operators import DeviceGaussianOperator
+from heatsketch.kernel.bandwidth import bandwidth_by_rule
+from heatsketch.linalg.metrics import Metric
 
 from .bench import Bench, Row, bandwidth_of, timing
 

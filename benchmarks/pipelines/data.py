@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
-from heatsketch._typing import FloatArray, IntArray
+from heatsketch._utils.typing import FloatArray, IntArray
 
 __all__ = ["DATA"]
 

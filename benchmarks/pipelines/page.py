@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from heatsketch.experiments.pictures import canvas, save
-from heatsketch.experiments.store import Store, write_whole
+from heatsketch_paper.pictures import canvas, save
+from heatsketch_paper.store import Store, write_whole
 
 from ..pages import Tables, grid, made_by, promises, provenance
 from .methods import METHODS, OURS, RAW, RIVALS

@@ -13,8 +13,8 @@ from sklearn.metrics import adjusted_mutual_info_score, balanced_accuracy_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from heatsketch._typing import FloatArray, IntArray
-from heatsketch.experiments.experiment import Experiment, Row
+from heatsketch._utils.typing import FloatArray, IntArray
+from heatsketch_paper.experiment import Experiment, Row
 
 from .data import DATA
 from .methods import METHODS, RAW

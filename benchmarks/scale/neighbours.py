@@ -83,7 +83,7 @@ def measured(search: str, name: str, n: int) -> Iterator[dict[str, Any]]:
 
 
 def _heatsketch(X: Any) -> Variants:
-    from heatsketch.neighbors import nearest_neighbors  # noqa: PLC0415
+    from heatsketch.neighbors.search import nearest_neighbors  # noqa: PLC0415
 
     start = time.perf_counter()
     found = nearest_neighbors(X, NEIGHBORS)

@@ -106,7 +106,7 @@ def _exact_rows(X: Any, V: Any, epsilon: float, rows: Any) -> Any:
 
 
 def _tiled(X: Any, epsilon: float) -> Product:
-    from heatsketch.operators import TiledGaussianOperator  # noqa: PLC0415
+    from heatsketch.linalg.operators import TiledGaussianOperator  # noqa: PLC0415
 
     return TiledGaussianOperator(X, epsilon, dtype=np.float32).matmat  # type: ignore[no-any-return]
 
@@ -195,7 +195,7 @@ def sparse_rows(method: str, name: str, n: int, case_s: float) -> Iterator[dict[
 
 
 def _our_sparse(matrix: Any) -> Product:
-    from heatsketch.operators import SparseOperator  # noqa: PLC0415
+    from heatsketch.linalg.operators import SparseOperator  # noqa: PLC0415
 
     return SparseOperator(matrix).matmat
 
@@ -223,7 +223,7 @@ def neighbour_graph(X: Any) -> tuple[Any, str]:
 
 def _neighbours(X: Any) -> tuple[Any, Any, str]:
     try:
-        from heatsketch.neighbors import nearest_neighbors  # noqa: PLC0415
+        from heatsketch.neighbors.search import nearest_neighbors  # noqa: PLC0415
 
         found = nearest_neighbors(X, NEIGHBORS)
         return np.asarray(found.indices), np.asarray(found.squared), "heatsketch"

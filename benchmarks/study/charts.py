@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from heatsketch._typing import FloatArray
+from heatsketch._utils.typing import FloatArray
+from heatsketch.analysis.distortion import measure_distortion
 from heatsketch.datasets import PAPER
-from heatsketch.diffusion import coefficients
-from heatsketch.distortion import measure_distortion
-from heatsketch.experiments.catalogue import EXPERIMENTS
-from heatsketch.experiments.experiment import Experiment, Row, sample
-from heatsketch.experiments.methods import Scene
-from heatsketch.rounding import rounding_level
-from heatsketch.wide import WideSketch
+from heatsketch.linalg.diffusion import coefficients
+from heatsketch.linalg.rounding import rounding_level
+from heatsketch.optimize.features import WideSketch
+from heatsketch_paper.catalogue import EXPERIMENTS
+from heatsketch_paper.experiment import Experiment, Row, sample
+from heatsketch_paper.methods import Scene
 
 __all__ = ["CHARTS", "Chart", "Stage"]
 

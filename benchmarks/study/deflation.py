@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist
 
 import heatsketch as hs
 from heatsketch.datasets import PAPER
-from heatsketch.experiments.experiment import Experiment, Row, sample
+from heatsketch_paper.experiment import Experiment, Row, sample
 
 from ..scale.data import tree
 

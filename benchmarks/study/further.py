@@ -14,9 +14,9 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import MDS, Isomap
 
 import heatsketch as hs
-from heatsketch._typing import FloatArray
-from heatsketch.diffusion import coefficients
-from heatsketch.experiments.experiment import Experiment, Row
+from heatsketch._utils.typing import FloatArray
+from heatsketch.linalg.diffusion import coefficients
+from heatsketch_paper.experiment import Experiment, Row
 
 from .measures import measured
 from .shapes import SHAPES, halves, miserables

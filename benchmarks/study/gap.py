@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from heatsketch.experiments.experiment import Experiment, Row, sample
-from heatsketch.objectives import Bilipschitz
-from heatsketch.optimize import Plan, optimize
-from heatsketch.pairs import AllPairs
-from heatsketch.starts import DEFAULT_STARTS, make_start
+from heatsketch.optimize.objectives import Bilipschitz
+from heatsketch.optimize.pairs import AllPairs
+from heatsketch.optimize.solver import Plan, optimize
+from heatsketch.optimize.starts import DEFAULT_STARTS, make_start
+from heatsketch_paper.experiment import Experiment, Row, sample
 
 from .charts import CHARTS, Stage
 

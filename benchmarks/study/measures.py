@@ -7,8 +7,8 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 from sklearn.manifold import trustworthiness
 
-from heatsketch._typing import FloatArray
-from heatsketch.distortion import measure_distortion
+from heatsketch._utils.typing import FloatArray
+from heatsketch.analysis.distortion import measure_distortion
 
 __all__ = ["NEIGHBORS", "measured"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from heatsketch._utils.files import write_whole
 from heatsketch.datasets import PAPER
-from heatsketch.experiments.pictures import canvas, save
-from heatsketch.experiments.store import Store
-from heatsketch.outputs import write_whole
+from heatsketch_paper.pictures import canvas, save
+from heatsketch_paper.store import Store
 
 from ..pages import Tables, grid, made_by, promises, provenance
 from .further import FURTHER, METHODS, PEERS

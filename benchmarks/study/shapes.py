@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import make_circles, make_swiss_roll
 
-from heatsketch._typing import FloatArray
+from heatsketch._utils.typing import FloatArray
 from heatsketch.datasets import digits
 
 from ..scale.data import tree

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import ClassVar
 
 import heatsketch as hs
-from heatsketch.experiments.experiment import Experiment, Row
+from heatsketch_paper.experiment import Experiment, Row
 
 from ..scale.data import make
 

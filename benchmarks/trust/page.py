@@ -38,7 +38,8 @@ _COVERAGE = """## What the tests reach
 `make coverage` traces all tests, those in processes of their own too, but the interrupts, which the tracer itself does
 not survive: {lines:.1%} of {statements:,} statements and {branches:.1%} of {n_branches:,} branches of the package,
 {together:.1%} together. Code that Numba and Triton compile cannot be traced, and is not counted; its tests compare it
-with plain NumPy. `tests/test_trust.py` sees to it that no test only executes: each asserts, or calls what does.
+with plain NumPy. `tests/benchmarks/test_trust.py` sees to it that no test only executes: each asserts, or calls what
+does.
 
 Most of what is not reached: {missed}.
 

@@ -37,8 +37,8 @@ HUNTED = {
 _QUIET = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 # A tracer that is interrupted keeps its lock, or goes round for ever on another thread (Python 3.11).
 _INTERRUPTS = (
-    "--ignore=tests/test_interrupts.py",
-    "--deselect=tests/test_killed.py::test_finished_trials_outlive_every_interrupt",
+    "--ignore=tests/slow/test_interrupts.py",
+    "--deselect=tests/slow/test_killed.py::test_finished_trials_outlive_every_interrupt",
 )
 _PYTEST = ("-m", "pytest", "--quiet", "--numprocesses=2", "--dist=worksteal")
 

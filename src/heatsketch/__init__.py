@@ -7,55 +7,55 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from . import datasets, scanpy
-    from .bandwidth import estimate_bandwidth
-    from .comparison import compare_kernels, global_diffusion_distance
-    from .costs import Estimate, estimate
-    from .density import spectral_density
-    from .distances import components_for, diffusion_distances, distance_interval
-    from .distortion import bilipschitz_constant, measure_distortion
-    from .embeddings import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
-    from .heat import heat_kernel
-    from .heat_operator import HeatKernel
-    from .lineup import EmbeddingComparison, compare_embeddings
-    from .models import load_model, save_model
+    from .analysis.comparison import compare_kernels, global_diffusion_distance
+    from .analysis.density import spectral_density
+    from .analysis.distances import components_for, diffusion_distances, distance_interval
+    from .analysis.distortion import bilipschitz_constant, measure_distortion
+    from .analysis.processes import canonical_metric, gaussian_process, secant_products
+    from .compare import EmbeddingComparison, compare_embeddings
+    from .estimators import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
+    from .io.models import load_model, save_model
+    from .kernel.bandwidth import estimate_bandwidth
+    from .kernel.build import heat_kernel
+    from .kernel.costs import Estimate, estimate
+    from .kernel.operator import HeatKernel
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_scales, plot_spectrum
-    from .processes import canonical_metric, gaussian_process, secant_products
-    from .reports import write_report
+    from .report import write_report
 
 # Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
 # takes over a second to import.
 _HOMES = {
-    "DiffusionMaps": ".embeddings",
-    "EmbeddingComparison": ".lineup",
-    "Estimate": ".costs",
-    "GaussianProcessEmbedding": ".embeddings",
-    "HeatKernel": ".heat_operator",
-    "HeatSketch": ".embeddings",
-    "bilipschitz_constant": ".distortion",
-    "canonical_metric": ".processes",
-    "compare_embeddings": ".lineup",
-    "compare_kernels": ".comparison",
-    "components_for": ".distances",
+    "DiffusionMaps": ".estimators",
+    "EmbeddingComparison": ".compare",
+    "Estimate": ".kernel.costs",
+    "GaussianProcessEmbedding": ".estimators",
+    "HeatKernel": ".kernel.operator",
+    "HeatSketch": ".estimators",
+    "bilipschitz_constant": ".analysis.distortion",
+    "canonical_metric": ".analysis.processes",
+    "compare_embeddings": ".compare",
+    "compare_kernels": ".analysis.comparison",
+    "components_for": ".analysis.distances",
     "datasets": ".datasets",
-    "diffusion_distances": ".distances",
-    "distance_interval": ".distances",
-    "estimate": ".costs",
-    "estimate_bandwidth": ".bandwidth",
-    "gaussian_process": ".processes",
-    "global_diffusion_distance": ".comparison",
-    "heat_kernel": ".heat",
-    "load_model": ".models",
-    "measure_distortion": ".distortion",
+    "diffusion_distances": ".analysis.distances",
+    "distance_interval": ".analysis.distances",
+    "estimate": ".kernel.costs",
+    "estimate_bandwidth": ".kernel.bandwidth",
+    "gaussian_process": ".analysis.processes",
+    "global_diffusion_distance": ".analysis.comparison",
+    "heat_kernel": ".kernel.build",
+    "load_model": ".io.models",
+    "measure_distortion": ".analysis.distortion",
     "plot_distortion": ".plotting",
     "plot_embedding": ".plotting",
     "plot_intervals": ".plotting",
     "plot_scales": ".plotting",
     "plot_spectrum": ".plotting",
-    "save_model": ".models",
+    "save_model": ".io.models",
     "scanpy": ".scanpy",
-    "secant_products": ".processes",
-    "spectral_density": ".density",
-    "write_report": ".reports",
+    "secant_products": ".analysis.processes",
+    "spectral_density": ".analysis.density",
+    "write_report": ".report",
 }
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._typing import FloatArray, IntArray, RandomState
+from ._utils.typing import FloatArray, IntArray, RandomState
 
 __all__ = [
     "PAPER",

@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ._typing import FloatArray, IntArray, RandomState
-from .blocks import as_numpy
-from .coloring import read_colors
-from .density import SpectralDensity, spectral_density
-from .distances import check_level, distances_among
-from .drawing import LARGEST, PALETTE, Style, draw_points, new_axes, point_size
-from .embeddings._base import HeatEmbedding
-from .inputs import check_count, is_number
-from .pairs import COINCIDENT
-from .scales import Scales
-from .sketch import resolve_seed, sample
+from ._utils.blocks import as_numpy
+from ._utils.colors import read_colors
+from ._utils.drawing import LARGEST, PALETTE, Style, draw_points, new_axes, point_size
+from ._utils.typing import FloatArray, IntArray, RandomState
+from .analysis.density import SpectralDensity, spectral_density
+from .analysis.distances import check_level, distances_among
+from .analysis.scales import Scales
+from .estimators._base import HeatEmbedding
+from .kernel.options import check_count, is_number
+from .linalg.sketch import resolve_seed, sample
+from .optimize.pairs import COINCIDENT
 
 __all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_scales", "plot_spectrum"]
 

@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ._typing import FloatArray
+from ._utils.tables import explained
+from ._utils.typing import FloatArray
 from ._version import __version__
-from .cells import (
+from .analysis.diagnosis import Finding
+from .analysis.distortion import Distortion
+from .estimators import METHODS
+from .io.anndata import (
     check_adata,
     disagree,
     neighbor_graph,
@@ -26,12 +30,8 @@ from .cells import (
     source_of,
     there,
 )
-from .diagnosis import Finding
-from .distortion import Distortion
-from .embeddings import METHODS
-from .heat import build_heat_kernel
-from .inputs import KernelOptions, check_count, check_points
-from .tables import explained
+from .kernel.build import build_heat_kernel
+from .kernel.options import KernelOptions, check_count, check_points
 
 __all__ = ["heat_sketch", "place_cells"]
 

@@ -11,9 +11,10 @@ from typing import Annotated
 
 import typer
 
+from heatsketch_paper.errors import ReproductionError
+
+from .._utils.memory import address_space, size_in_words
 from .._version import __version__
-from ..experiments.errors import ReproductionError
-from ..resources import address_space, size_in_words
 from .ask import compare, diagnose, estimate
 from .console import (
     FAILED,

@@ -36,7 +36,7 @@ def estimate(
 
     [bold]Of data that are not there yet:[/] heatsketch estimate --shape 1000000,50 -k 10 -p 16
     """
-    from ..costs import estimate as foretell  # noqa: PLC0415
+    from ..kernel.costs import estimate as foretell  # noqa: PLC0415
 
     if (source is None) == (shape is None):
         raise ValueError("give a file, or --shape ROWS,COLUMNS, and not both.")
@@ -88,7 +88,7 @@ def diagnose(
     """
     model: Any
     if Path(source).suffix == ".heatsketch":
-        from ..models import load_model  # noqa: PLC0415
+        from ..io.models import load_model  # noqa: PLC0415
 
         idle = [*reads.given, *kernel.parameters, *(["method"] if method != MethodOptions() else [])]
         if idle:
@@ -134,9 +134,9 @@ def compare(
 
     [bold]A table and a picture:[/] heatsketch compare digits.csv --label digit -o compare.png
     """
-    from ..drawing import check_picture, save_picture  # noqa: PLC0415
-    from ..lineup import compare_embeddings  # noqa: PLC0415
-    from ..outputs import writable  # noqa: PLC0415
+    from .._utils.drawing import check_picture, save_picture  # noqa: PLC0415
+    from .._utils.files import writable  # noqa: PLC0415
+    from ..compare import compare_embeddings  # noqa: PLC0415
 
     if picture is not None:
         check_picture(writable(picture))

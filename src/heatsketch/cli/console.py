@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..texts import visible
+from .._utils.text import visible
 
 __all__ = [
     "FAILED",

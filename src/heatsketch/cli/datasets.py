@@ -48,8 +48,8 @@ def datasets(
         else:
             out.print(table(("name", "points", ""), [(one, n or 1797, words) for one, (n, words) in _SETS.items()]))
         return
-    from ..readers.data import check_known  # noqa: PLC0415
-    from ..writers import check_output, write  # noqa: PLC0415
+    from ..io.data import check_known  # noqa: PLC0415
+    from ..io.writers import check_output, write  # noqa: PLC0415
 
     check_known([name], list(_SETS), "data set")
     if output is None:

@@ -17,7 +17,7 @@ from .console import note, print_json
 from .options import InputOptions, KernelOptions, MethodOptions, VoiceOptions, takes
 
 if TYPE_CHECKING:
-    from ..readers import Data
+    from ..io import Data
 
 __all__ = ["embed", "report", "transform"]
 
@@ -74,7 +74,7 @@ def embed(
 
     [bold]In a pipe:[/] heatsketch embed - --format csv --label digit -o - < digits.csv > embedding.csv
     """
-    from ..writers import check_output, write  # noqa: PLC0415
+    from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, page, save, voice)
     if title is not None and page is None:
@@ -95,7 +95,7 @@ def embed(
             names = list(model.get_feature_names_out())
             then(write, output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
         if save is not None:
-            from ..models import save_model  # noqa: PLC0415
+            from ..io.models import save_model  # noqa: PLC0415
 
             then(save_model, model, save)
         if page is not None:
@@ -141,8 +141,8 @@ def transform(
 
     [bold]Place new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
-    from ..models import load_model  # noqa: PLC0415
-    from ..writers import check_output, write  # noqa: PLC0415
+    from ..io.models import load_model  # noqa: PLC0415
+    from ..io.writers import check_output, write  # noqa: PLC0415
 
     if output is None:
         raise ValueError("no output was named; use -o FILE, or -o - for standard output.")
@@ -177,7 +177,7 @@ def report(
 
     [bold]From a model to a page:[/] heatsketch report digits.heatsketch --data digits.csv --label digit -o page.html
     """
-    from ..models import load_model  # noqa: PLC0415
+    from ..io.models import load_model  # noqa: PLC0415
 
     _check_targets(source, None, page, None, voice)
     if source is None and reads.given:
@@ -202,8 +202,8 @@ def _check_targets(
     source: str | None, output: str | None, page: Path | None, save: Path | None, voice: VoiceOptions
 ) -> None:
     """Refuse outputs that cannot be written, or would take the place of the input, before any work."""
-    from ..outputs import writable  # noqa: PLC0415
-    from ..writers import check_output  # noqa: PLC0415
+    from .._utils.files import writable  # noqa: PLC0415
+    from ..io.writers import check_output  # noqa: PLC0415
 
     if output is None and page is None and save is None:
         raise ValueError("nothing would be written; name a file with -o, a page with --report or a model with --save.")
@@ -235,7 +235,7 @@ def _note_square(data: Data, kernel: KernelOptions) -> None:
 
 def _new_points(model: Any, source: str, reads: InputOptions) -> tuple[Data, Any]:
     """Points for a model: columns by name where both have names, else in their order."""
-    from ..readers import FORMATS, format_of  # noqa: PLC0415
+    from ..io import FORMATS, format_of  # noqa: PLC0415
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     named = "only" in FORMATS[format_of(source, reads.format)].options
@@ -276,13 +276,13 @@ def _placed(model: Any, data: Data, source: str) -> Any:
 
 def _require_report() -> None:
     """Say which library is missing before any work, rather than after it."""
-    from ..reports.page import plotly_script  # noqa: PLC0415
+    from ..report.page import plotly_script  # noqa: PLC0415
 
     plotly_script()
 
 
 def _read(source: str, reads: InputOptions) -> Data:
-    from ..readers import read  # noqa: PLC0415
+    from ..io import read  # noqa: PLC0415
 
     data = read(source, reads.reading)
     for remark in data.notes:
@@ -291,7 +291,7 @@ def _read(source: str, reads: InputOptions) -> Data:
 
 
 def _write_page(model: Any, page: Path, data: Data | None, title: str) -> None:
-    from ..reports import write_report  # noqa: PLC0415
+    from ..report import write_report  # noqa: PLC0415
 
     known = {} if data is None else {"names": data.names, "columns": data.columns}
     write_report(model, page, title=title, call=shlex.join(["heatsketch", *sys.argv[1:]]), **known)

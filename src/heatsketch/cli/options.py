@@ -14,7 +14,7 @@ import typer
 from .console import notes
 
 if TYPE_CHECKING:
-    from ..readers import Data, Reading
+    from ..io import Data, Reading
 
 __all__ = ["InputOptions", "KernelOptions", "MethodOptions", "VoiceOptions", "graph_options", "number_or_word", "takes"]
 
@@ -115,7 +115,7 @@ class InputOptions:
     @property
     def reading(self) -> Reading:
         """The same for the readers."""
-        from ..readers import Reading  # noqa: PLC0415
+        from ..io import Reading  # noqa: PLC0415
 
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "label"}
         return Reading(labels=self.label or (), **given | {"drop": self.drop or (), "only": self.only or ()})
@@ -223,7 +223,7 @@ class MethodOptions:
 
     def estimator(self, kernel: KernelOptions, data: Data | None = None, *, verbose: bool = False) -> Any:
         """The unfitted estimator for some data."""
-        from ..embeddings import METHODS  # noqa: PLC0415
+        from ..estimators import METHODS  # noqa: PLC0415
 
         if self.method not in METHODS:
             raise ValueError(f"method {self.method!r} is not known; use one of {', '.join(METHODS)}.")

@@ -16,9 +16,9 @@ from rich.table import Table
 from .console import INTERRUPTED, err, notes, out, plain
 
 if TYPE_CHECKING:
-    from ..experiments.experiment import Experiment
-    from ..experiments.figures import Figure
-    from ..experiments.runner import Progress as Step
+    from heatsketch_paper.experiment import Experiment
+    from heatsketch_paper.figures import Figure
+    from heatsketch_paper.runner import Progress as Step
 
 __all__ = ["reproduce"]
 
@@ -57,14 +57,14 @@ def reproduce(
 
     [bold]One chart, with our own methods:[/] heatsketch reproduce stretched_torus --beyond -o ours
     """
-    from ..experiments.figures import find_figures, plan  # noqa: PLC0415
+    from heatsketch_paper.figures import find_figures, plan  # noqa: PLC0415
 
     notes.quiet = quiet
     chosen = find_figures(figures or ())
     if list_figures:
         _list_figures(chosen)
         return
-    from .. import experiments  # noqa: PLC0415
+    import heatsketch_paper as experiments  # noqa: PLC0415
 
     run = experiments.reproduce  # says what is missing before any work
     planned = plan(chosen, n_trials=trials, beyond=beyond)
@@ -92,7 +92,7 @@ def reproduce(
 
 
 def _list_figures(figures: Sequence[Figure]) -> None:
-    from ..experiments.catalogue import EXPERIMENTS  # noqa: PLC0415
+    from heatsketch_paper.catalogue import EXPERIMENTS  # noqa: PLC0415
 
     for figure in figures:
         trials = max(EXPERIMENTS[name].n_trials for name in figure.experiments)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from ..threads import sheltered
+from .._utils.threads import sheltered
 from .vectors import bits_of, float_of
 
 __all__ = ["exp", "exp64", "loop"]
@@ -23,7 +23,7 @@ MATH = {"contract", "nsz"}
 def loop(function: Any) -> Any:
     """Compile a function on first use, keep it on disk, and let go of the interpreter while it runs.
 
-    Loops take a range of rows, so that `heatsketch.threads` can run several at once.
+    Loops take a range of rows, so that `heatsketch._utils.threads` can run several at once.
     """
     options = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
     try:

@@ -1,0 +1,379 @@
+"""What looks wrong with an embedding: findings in words, each with the figure behind it and a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from .._utils.blocks import column_products, double, fetched, flat_nonzero, settled
+from .._utils.display import html_table
+from .._utils.typing import FloatArray
+from ..backends.torch.operators import DeviceSparseOperator
+from ..kernel.affinity import GaussianAffinity
+from ..kernel.bandwidth import SlopeProfile, slope_profile
+from ..kernel.operator import HeatKernel
+from ..linalg.eigen import deflated
+from ..linalg.lanczos import KrylovSketch
+from ..linalg.operators import SparseOperator
+from ..linalg.range_finder import leading_directions
+from .density import SpectralDensity, density_of
+from .power import TIMES, ChosenPower, power_by_entropy
+
+__all__ = ["Diagnosis", "Finding", "diagnose"]
+
+# Thresholds. Heat that a point keeps in one step, on average, and the largest nontrivial eigenvalue: beyond these the
+# kernel is nearly the identity, or nearly constant.
+_KEPT, _LEAST_EIGENVALUE = 0.8, 0.05
+# Parts exchange less than this share of their heat in all the time that is embedded, and this fraction of what goes on
+# within them.
+_EXCHANGED, _GAP = 0.01, 0.01
+# Times the median number of neighbours that makes a hub.
+_HUB = 10.0
+# A point owns a direction if it has this share of one: its leverage over the leading directions.
+_OWNED = 0.4
+# Share of the largest slope of log sum K below which the bandwidth is off the plateau.
+_PLATEAU = 0.5
+# Dimensions below which a single mode is all that is left, and times the knee of the entropy that are too long.
+_ONE_MODE, _PAST = 1.5, 4.0
+_RECALL = 0.99
+_COLUMNS, _STEPS = 64, 48
+_MOST_DIRECTIONS = 16
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that looks wrong.
+
+    Attributes
+    ----------
+    name : str
+        Short, for programs: "identity", "constant", "components", "hub", "outlier", "narrow", "wide", "late", "edge",
+        "dimension", "scaling" or "recall".
+    figure : float
+        What was measured.
+    message : str
+        What it means.
+    remedy : str
+        What to do.
+    harmful : bool
+        Whether the embedding is not to be trusted as it is; otherwise it is worth knowing.
+    """
+
+    name: str
+    figure: float
+    message: str
+    remedy: str
+    harmful: bool = False
+
+
+class Diagnosis(tuple[Finding, ...]):
+    """All findings of an embedding, the harmful ones first; empty where nothing looks wrong."""
+
+    __slots__ = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the findings."""
+        return tuple(finding.name for finding in self)
+
+    def __str__(self) -> str:
+        if not self:
+            return "Nothing looks wrong."
+        return "\n".join(f"{'!' if one.harmful else '-'} {one.message}\n    {one.remedy}" for one in self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return html_table([("Nothing looks wrong.",)], title="Diagnosis")
+        rows = [(one.name, one.message, one.remedy) for one in self]
+        marked = [number for number, one in enumerate(self) if one.harmful]
+        return html_table(rows, header=("finding", "what it means", "what to do"), title="Diagnosis", marked=marked)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The embedding in question, with what is measured once for several findings."""
+
+    kernel: HeatKernel
+    power: float
+    n_components: int
+    chosen: ChosenPower | None = None
+
+    @cached_property
+    def density(self) -> SpectralDensity:
+        """Of the kernel's eigenvalues."""
+        return density_of(KrylovSketch(self.kernel, np.arange(1), _COLUMNS, _STEPS))
+
+    @cached_property
+    def directions(self) -> FloatArray:
+        """Leading directions, (N, r)."""
+        n = self.kernel.shape[0]
+        r = min(max(self.n_components + 2, 8), _MOST_DIRECTIONS, n - 1)
+        return settled(leading_directions(self.kernel, r, self.power).astype(np.float64))  # type: ignore[no-any-return]
+
+    @cached_property
+    def eigenvalues(self) -> FloatArray:
+        """Of the leading directions, (r,)."""
+        Q = self.directions
+        return column_products(Q, double(deflated(self.kernel) @ Q))
+
+    @cached_property
+    def profile(self) -> SlopeProfile | None:
+        """How neighbourhoods grow with the bandwidth; None for a given affinity."""
+        affinity = self.gaussian
+        return None if affinity is None else slope_profile(self.kernel.points, affinity.metric)
+
+    @cached_property
+    def neighbor_bandwidth(self) -> float | None:
+        """What the rule of the tenth neighbour gives."""
+        return self.kernel.neighbor_bandwidth
+
+    @property
+    def measured_together(self) -> bool:
+        """Whether bandwidth and time were chosen together, by measuring what both do."""
+        return self.kernel.bandwidth_rule == "paths"
+
+    @property
+    def graph(self) -> SparseOperator | None:
+        """The affinity as a sparse matrix, where it is held as one."""
+        operator = None if self.kernel.affinity is None else self.kernel.affinity.operator
+        if isinstance(operator, DeviceSparseOperator):
+            return operator.here
+        return operator if isinstance(operator, SparseOperator) else None
+
+    @property
+    def gaussian(self) -> GaussianAffinity | None:
+        """The affinity, where it is Gaussian."""
+        affinity = self.kernel.affinity
+        return affinity if isinstance(affinity, GaussianAffinity) else None
+
+
+def diagnose(kernel: HeatKernel, power: float, n_components: int, chosen: ChosenPower | None = None) -> Diagnosis:
+    """Look for what commonly goes wrong.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float
+    n_components : int
+    chosen : ChosenPower, optional
+        How the power was chosen.
+
+    Returns
+    -------
+    diagnosis : Diagnosis
+    """
+    subject = Subject(kernel, power, n_components, chosen)
+    found = [finding for check in _CHECKS if (finding := check(subject)) is not None]
+    return Diagnosis(sorted(found, key=lambda one: not one.harmful))
+
+
+def _identity(subject: Subject) -> Finding | None:
+    n = subject.kernel.shape[0]
+    kept = (float((subject.density.nodes * subject.density.weights).sum(axis=1).mean()) + 1.0) / n
+    if kept <= _KEPT:
+        return None
+    return Finding(
+        "identity",
+        kept,
+        f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
+        f"{_wider(subject)}.",
+        harmful=True,
+    )
+
+
+def _constant(subject: Subject) -> Finding | None:
+    largest = float(np.abs(subject.density.nodes).max())
+    if largest >= _LEAST_EIGENVALUE:
+        return None
+    return Finding(
+        "constant",
+        largest,
+        f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes all.",
+        f"Use a smaller bandwidth{_suggested(subject, larger=False)}."
+        if subject.gaussian is not None
+        else "Give an affinity that tells near from far.",
+        harmful=True,
+    )
+
+
+def _components(subject: Subject) -> Finding | None:
+    if subject.graph is not None:
+        parts = int(connected_components(subject.graph.array, directed=False)[0])
+    else:
+        # Modes that hardly decay belong to parts if they stand apart: slow ones of a long shape follow one another.
+        lost = 1.0 - np.clip(subject.eigenvalues, 0.0, 1.0) ** subject.power
+        apart = [c for c in range(1, len(lost)) if lost[c - 1] < min(_EXCHANGED, _GAP * lost[c])]
+        parts = 1 + max(apart, default=len(lost) if lost[-1] < _EXCHANGED**2 else 0)
+    if parts == 1:
+        return None
+    return Finding(
+        "components",
+        parts,
+        f"The data fall into {parts} parts that exchange next to no heat: distances between them say that they are "
+        "apart, not how far.",
+        f"{_wider(subject)} if they should be one; otherwise embed each by itself.",
+    )
+
+
+def _hub(subject: Subject) -> Finding | None:
+    if subject.graph is None:
+        return None
+    counts = subject.graph.row_counts()
+    ratio = float(counts.max() / np.median(counts))
+    if ratio <= _HUB:
+        return None
+    return Finding(
+        "hub",
+        ratio,
+        f"Row {int(counts.argmax())} is a hub: it has {int(counts.max())} neighbours, {ratio:.0f} times the median. "
+        "Heat takes short cuts through it.",
+        "Look at that row; fewer neighbours, or another metric, make hubs smaller.",
+    )
+
+
+def _outlier(subject: Subject) -> Finding | None:
+    # Only directions that are left at this time matter.
+    left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
+    leverage = subject.kernel.restored(np.square(subject.directions[:, left]).sum(axis=1))
+    owners = flat_nonzero(leverage > _OWNED)
+    if not len(owners) or len(owners) >= subject.kernel.shape[0] // 4:
+        return None
+    named = ", ".join(map(str, owners[:5])) + (", ..." if len(owners) > 5 else "")
+    return Finding(
+        "outlier",
+        float(fetched(leverage.max())),
+        f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
+        "themselves.",
+        f"Leave them out, or: {_wider(subject).lower()}. Sketches suffer less than eigenvectors.",
+    )
+
+
+def _bandwidth(subject: Subject) -> Finding | None:
+    affinity = subject.gaussian
+    if affinity is None or np.ndim(affinity.epsilon) or affinity.n_neighbors is not None:
+        return None
+    profile = subject.profile
+    assert profile is not None
+    share = profile.dimension_at(float(affinity.epsilon)) / profile.dimension
+    narrow = float(affinity.epsilon) < profile.epsilon
+    if share >= _PLATEAU or (not narrow and subject.measured_together):
+        return None
+    side, verb = ("narrow", "larger") if narrow else ("wide", "smaller")
+    return Finding(
+        side,
+        share,
+        f"The bandwidth {float(affinity.epsilon):.3g} is at the {side} edge: neighbourhoods show {share:.0%} of the "
+        f"dimension {profile.dimension:.1f} that they show at {profile.epsilon:.3g}.",
+        f"Use a {verb} bandwidth{_suggested(subject, larger=narrow)}.",
+    )
+
+
+def _late(subject: Subject) -> Finding | None:
+    left = float(subject.density.effective_dimension(subject.power))
+    knee = float(TIMES[power_by_entropy(subject.density, TIMES)[1]])
+    if subject.measured_together or subject.power <= knee:
+        return None
+    if left < _ONE_MODE and subject.n_components > 1:
+        return Finding(
+            "late",
+            left,
+            f"At power {subject.power:g} a single mode is left: the effective dimension is {left:.2f}.",
+            f"Use a smaller power; the entropy has its knee at {knee:g}.",
+            harmful=True,
+        )
+    if subject.power <= _PAST * knee:
+        return None
+    return Finding(
+        "late",
+        left,
+        f"The power {subject.power:g} is well past the knee of the entropy at {knee:g}: {left:.1f} modes share in the "
+        "distances.",
+        "Use a smaller power to see finer structure; scales() shows all of them.",
+    )
+
+
+def _edge(subject: Subject) -> Finding | None:
+    chosen = subject.chosen
+    if chosen is None or not chosen.at_edge or chosen.power == chosen.powers[0]:
+        return None
+    return Finding(
+        "edge",
+        chosen.power,
+        f"The power {chosen.power:g} is the longest that was looked at; a longer one may be better.",
+        "Use a larger bandwidth or more neighbours, so that fewer steps are needed, or give a larger power.",
+    )
+
+
+def _dimension(subject: Subject) -> Finding | None:
+    if subject.profile is None:
+        return None
+    dimension = subject.profile.dimension
+    if dimension <= subject.n_components + 0.5:
+        return None
+    return Finding(
+        "dimension",
+        dimension,
+        f"The data have about {dimension:.1f} dimensions, and the embedding {subject.n_components}: it must fold them.",
+        f"Use n_components={int(np.ceil(2 * dimension)) + 1} for an embedding without crossings; of a picture, "
+        "unsupported_neighbors() tells what to believe.",
+    )
+
+
+def _scaling(subject: Subject) -> Finding | None:
+    scaling = subject.kernel.scaling
+    if scaling is None or scaling.converged:
+        return None
+    return Finding(
+        "scaling",
+        scaling.residual,
+        f"The bistochastic scaling did not converge: row sums are off by {scaling.residual:.1e}.",
+        "Raise max_iter, use a larger bandwidth, or normalization='symmetric'.",
+        harmful=True,
+    )
+
+
+def _recall(subject: Subject) -> Finding | None:
+    recall = getattr(subject.gaussian, "recall", 1.0)
+    if recall >= _RECALL:
+        return None
+    return Finding(
+        "recall",
+        recall,
+        f"The search found {recall:.1%} of the nearest neighbours.",
+        "Reduce the features first (PCA), or use n_neighbors=None on fewer points.",
+    )
+
+
+def _wider(subject: Subject) -> str:
+    if subject.gaussian is None:
+        return "Give an affinity with more or heavier edges, or lighter self-loops"
+    return f"Use a larger bandwidth{_suggested(subject, larger=True)}, or more neighbours"
+
+
+def _suggested(subject: Subject, *, larger: bool) -> str:
+    """The bandwidth of the rule "neighbor", where it is on the side that is advised."""
+    affinity, suggested = subject.gaussian, subject.neighbor_bandwidth
+    if affinity is None or suggested is None or (suggested > 1.01 * affinity.typical_epsilon) != larger:
+        return ""
+    return f" (the rule 'neighbor' gives {suggested:.3g})"
+
+
+_CHECKS: tuple[Callable[[Subject], Finding | None], ...] = (
+    _scaling,
+    _identity,
+    _constant,
+    _components,
+    _outlier,
+    _hub,
+    _bandwidth,
+    _late,
+    _edge,
+    _dimension,
+    _recall,
+)

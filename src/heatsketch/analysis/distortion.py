@@ -1,0 +1,336 @@
+"""How far an embedding bends distances: the scale-free bi-Lipschitz constant and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist, squareform
+
+from .._utils.blocks import as_numpy, double, gathered, like, rows_of
+from .._utils.display import Facts, Shown
+from .._utils.threads import quiet_blas
+from .._utils.typing import FloatArray, IntArray, RandomState
+from ..kernel.operator import HeatKernel
+from ..linalg.diffusion import coefficients, diffuse
+from ..linalg.metrics import magnitude, row_distances
+from ..linalg.sketch import GaussianSketch, first_by_key, philox, resolve_seed, sample
+from ..optimize.pairs import COINCIDENT, distinct_points, neighbor_pairs
+from .distances import diffusion_distances, distances_among, embedded_distances
+from .processes import rows_of_pairs
+
+__all__ = [
+    "Distortion",
+    "bilipschitz_constant",
+    "distance_errors",
+    "distortion_measure",
+    "kernel_distortion",
+    "measure_distortion",
+    "unseen_distortion",
+]
+
+QUANTILES = (0.001, 0.01, 0.05, 0.25)
+# Up to this many points all pairs are measured.
+ALL_PAIRS = 2000
+_OTHER_SEED = 0xD15707
+_ANCHORS, _MINED_PAIRS, _WIDTH = 256, 128, 64
+# On a cluster the worst pairs are looked for among so many points, brought to this process.
+_MINED_FROM = 20_000
+
+
+@dataclass(frozen=True, repr=False)
+class Distortion(Shown):
+    """Distortion of an embedding against given distances.
+
+    Attributes
+    ----------
+    constant : float
+        L: the largest dilation ``|y_i - y_j| / d_ij`` over the smallest. At least 1, and 1 for a similarity.
+    log : float
+        Its natural logarithm, as the paper plots it.
+    central : dict of float to float
+        For each q the ratio of the (1 - q)- to the q-quantile of the dilations: L without the q extreme pairs on
+        either side.
+    most_contracted, most_expanded : tuple of int
+        The pairs at which L is attained.
+    n_pairs : int
+        Number of pairs measured; pairs that coincide are left out.
+    exhaustive : bool
+        True if all pairs were measured. Otherwise `constant` is a lower bound for L, attained by pairs that were
+        looked for in the neighbourhoods of embedding and kernel, and `central` are estimates from random pairs.
+    """
+
+    constant: float
+    log: float
+    central: dict[float, float]
+    most_contracted: tuple[int, int]
+    most_expanded: tuple[int, int]
+    n_pairs: int
+    exhaustive: bool
+
+    def __str__(self) -> str:
+        if self.exhaustive:
+            return f"L = {self.constant:.4g}, log L = {self.log:.3f}, over all {self.n_pairs:,} pairs"
+        return f"L >= {self.constant:.4g}, log L >= {self.log:.3f}, over a sample of {self.n_pairs:,} pairs"
+
+    def _facts(self) -> Facts:
+        bound = "" if self.exhaustive else "at least "
+        return [
+            ("L", f"{bound}{self.constant:.4g}"),
+            ("log L", f"{bound}{self.log:.3f}"),
+            *((f"L without {100 * q:.3g}% of the pairs at either end", f"{L:.4g}") for q, L in self.central.items()),
+            ("most contracted pair", "{}, {}".format(*self.most_contracted)),
+            ("most expanded pair", "{}, {}".format(*self.most_expanded)),
+            ("pairs measured", f"{self.n_pairs:,}, {'all' if self.exhaustive else 'a sample'}"),
+        ]
+
+
+@quiet_blas()
+def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
+    """Scale-free bi-Lipschitz constant L of an embedding, as section 5 of the paper defines it.
+
+    The smallest L for which ``c d(x, y) <= |f(x) - f(y)| <= c L d(x, y)`` for some c > 0 and all pairs.
+
+    Parameters
+    ----------
+    Y : array-like of shape (N, k)
+    distances : array-like
+        Condensed, shape (N (N - 1) / 2,), or square, shape (N, N). Pairs closer than 1e-12 of the largest distance
+        coincide and are left out.
+
+    Returns
+    -------
+    L : float
+        At least 1; infinite if two distinct points fall together.
+
+    Examples
+    --------
+    >>> from scipy.spatial.distance import pdist
+    >>> from heatsketch import bilipschitz_constant
+    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]
+    >>> bilipschitz_constant([[0, 0], [3, 0], [0, 6]], pdist(X))
+    1.0
+    """
+    return measure_distortion(Y, distances, quantiles=()).constant
+
+
+@quiet_blas()
+def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequence[float] = QUANTILES) -> Distortion:
+    """Distortion of an embedding over all pairs.
+
+    Parameters
+    ----------
+    Y : array-like of shape (N, k)
+    distances : array-like
+        Condensed or square, as for `bilipschitz_constant`.
+    quantiles : sequence of float in (0, 1/2)
+        For the central versions of L.
+
+    Returns
+    -------
+    distortion : Distortion
+    """
+    Y, d = np.asarray(Y, dtype=np.float64), np.asarray(distances, dtype=np.float64)
+    if Y.ndim != 2 or len(Y) < 2:
+        raise ValueError(f"Y has shape {Y.shape}; it must be (N, k) with at least 2 points.")
+    n = len(Y)
+    if d.ndim == 2:
+        if d.shape != (n, n):
+            raise ValueError(f"distances have shape {d.shape}; square distances of {n} points are ({n}, {n}).")
+        d = squareform(d, checks=False)
+    if d.shape != (n * (n - 1) // 2,):
+        raise ValueError(
+            f"distances have shape {d.shape}; condensed distances of {n} points are ({n * (n - 1) // 2},)."
+        )
+    return _summarise(pdist(Y / magnitude(Y)), d, lambda at: _condensed_pair(at, n), quantiles, exhaustive=True)
+
+
+def _condensed_pair(position: int, n: int) -> tuple[int, int]:
+    """The pair (i, j), i < j, at a position of the condensed distances of n points."""
+    starts = np.arange(n) * (2 * n - np.arange(n) - 1) // 2  # where the pairs (i, i + 1), ... begin
+    i = int(np.searchsorted(starts[:-1], position, side="right")) - 1
+    return i, int(position - starts[i]) + i + 1
+
+
+def _summarise(
+    embedded: FloatArray,
+    d: FloatArray,
+    pair_at: Callable[[int], tuple[int, int]],
+    quantiles: Sequence[float],
+    *,
+    exhaustive: bool,
+) -> Distortion:
+    if not (np.isfinite(d).all() and np.isfinite(embedded).all() and d.min() >= 0):
+        raise ValueError("distances contain NaN, infinity or negative numbers; the distortion is a ratio of distances.")
+    if not all(0 < q < 0.5 for q in quantiles):
+        raise ValueError(f"quantiles={tuple(quantiles)} were given; they must lie strictly between 0 and 1/2.")
+    apart = np.flatnonzero(d > COINCIDENT * d.max())
+    if not len(apart):
+        raise ValueError("all distances are zero, so there is no distortion to measure; the points coincide.")
+    dilation = embedded[apart] / d[apart]
+    low, high = int(np.argmin(dilation)), int(np.argmax(dilation))
+    central = {}
+    for q in quantiles:
+        bottom, top = np.quantile(dilation, [q, 1.0 - q])
+        central[float(q)] = _ratio(top, bottom)
+    constant = _ratio(dilation[high], dilation[low])
+    return Distortion(
+        constant=constant,
+        log=float(np.log(constant)),
+        central=central,
+        most_contracted=pair_at(int(apart[low])),
+        most_expanded=pair_at(int(apart[high])),
+        n_pairs=len(dilation),
+        exhaustive=exhaustive,
+    )
+
+
+def _ratio(top: float, bottom: float) -> float:
+    return float(top / bottom) if bottom > 0 else float("inf")
+
+
+def kernel_distortion(
+    Y: Any,
+    kernel: HeatKernel,
+    power: float,
+    *,
+    quantiles: Sequence[float] = QUANTILES,
+    exhaustive: bool | None = None,
+    random_state: RandomState = 0,
+) -> Distortion:
+    """Distortion of an embedding against the diffusion distance of a kernel.
+
+    Parameters
+    ----------
+    Y : array-like or Dask array of shape (N, k)
+    kernel : HeatKernel
+    power : float
+        Diffusion time of the distance.
+    quantiles : sequence of float
+    exhaustive : bool, optional
+        Whether to measure all pairs, which needs the N x N matrix; by default up to 2000 points. Beyond, exact
+        distances are computed for all pairs of 256 random points, and for the worst pairs found by neighbour
+        searches: near in `Y` though far by a wide sketch of the kernel, and the other way round. On a cluster not
+        all pairs can be measured, and searches are among 20,000 points, all or a random part of them.
+    random_state : int, RandomState, Generator or None
+        Draws the points and the wide sketch.
+
+    Returns
+    -------
+    distortion : Distortion
+    """
+    Y = double(Y if kernel.in_bands else gathered(Y))
+    Y = Y / magnitude(Y)  # L does not depend on the scale
+    if exhaustive and kernel.in_bands:
+        raise ValueError(
+            f"exhaustive=True was given for {len(Y)} points on a cluster, whose pairs are too many; leave it at None, "
+            "or measure the embedding of a part of the data in memory."
+        )
+    if exhaustive if exhaustive is not None else len(Y) <= ALL_PAIRS and not kernel.in_bands:
+        return measure_distortion(Y, diffusion_distances(kernel, power), quantiles=quantiles)
+    seed = resolve_seed(random_state)
+    sampled = _random_pairs(len(Y), seed)
+    mined = _mined_pairs(Y, kernel, power, seed)
+    pairs = np.vstack([sampled, mined])
+    d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, mined)])
+    rows, ends = rows_of_pairs(Y, pairs)
+    embedded = np.linalg.norm(rows[ends[:, 0]] - rows[ends[:, 1]], axis=1)
+
+    def pair_at(position: int) -> tuple[int, int]:
+        return int(pairs[position, 0]), int(pairs[position, 1])
+
+    all_found = _summarise(embedded, d, pair_at, (), exhaustive=False)
+    m = len(sampled)
+    central = _summarise(embedded[:m], d[:m], pair_at, quantiles, exhaustive=False).central
+    return replace(all_found, central=central)
+
+
+def unseen_distortion(
+    Y: ArrayLike, kernel: HeatKernel, power: float, X: Any, *, quantiles: Sequence[float] = QUANTILES
+) -> Distortion:
+    """Distortion of an embedding of new points, against the diffusion distances between them.
+
+    The diffusion distance of new points is the distance of their rows ``a(x) S^(t-1)``.
+
+    Parameters
+    ----------
+    Y : array-like of shape (m, k)
+        Where the new points were placed.
+    kernel : HeatKernel
+    power : float
+    X : ndarray or csr_array of shape (m, d), or (m, N) for precomputed input
+        The new points; all pairs are measured, with memory for m rows of the kernel.
+    quantiles : sequence of float
+
+    Returns
+    -------
+    distortion : Distortion
+    """
+    if kernel.in_bands:
+        raise ValueError(
+            "the distortion of new points was asked for on a cluster; it takes their kernel rows, which are as long as "
+            "the data. Measure that of the training points (X=None), or of a model that was fitted to a part of the "
+            "data in memory."
+        )
+    columns = kernel.asblock(kernel.rows_at_new_points(X).T)
+    diffused = as_numpy(coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant))
+    rows = diffused.T.astype(np.float64)
+    scale = magnitude(rows)
+    i, j = np.triu_indices(len(rows), 1)
+    return measure_distortion(Y, scale * row_distances(np.ascontiguousarray(rows) / scale, i, j), quantiles=quantiles)
+
+
+def distance_errors(kernel: HeatKernel, power: float, *, trivial: bool) -> Callable[[FloatArray], FloatArray]:
+    """From embeddings to ``| |y_i - y_j| / d_ij - 1 |`` for all pairs of a random subset of the points, shape (m,).
+
+    `trivial` says whether the distances contain the trivial mode, where it is not constant.
+    """
+    anchors = np.unique(_random_pairs(kernel.shape[0], _OTHER_SEED))
+    d = distances_among(kernel, anchors, [power], trivial=trivial)[0]
+    apart = d > COINCIDENT * d.max()
+
+    def errors(Y: FloatArray) -> FloatArray:
+        found: FloatArray = np.abs(embedded_distances(rows_of(Y, anchors), None)[apart] / d[apart] - 1.0)
+        return found
+
+    return errors
+
+
+def distortion_measure(kernel: HeatKernel, power: float) -> Callable[[FloatArray], Distortion]:
+    """`kernel_distortion` for several embeddings of the same kernel; up to 2000 points distances are computed once."""
+    if kernel.shape[0] > ALL_PAIRS or kernel.in_bands:
+        return lambda Y: kernel_distortion(Y, kernel, power, quantiles=())
+    d = diffusion_distances(kernel, power)
+    return lambda Y: measure_distortion(Y, d, quantiles=())
+
+
+def _random_pairs(n: int, seed: int) -> IntArray:
+    """All pairs of a random subset of the points, shape (m, 2)."""
+    anchors = first_by_key(n, _ANCHORS, lambda numbers: philox((numbers, 0, 0, 0xD), seed)[0])
+    i, j = np.triu_indices(len(anchors), 1)
+    return np.column_stack([anchors[i], anchors[j]])
+
+
+def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> IntArray:
+    """Pairs that look most contracted and most expanded, judged by a wide sketch, shape (m, 2)."""
+    # Another seed than the caller's, which may be that of the embedding: its own columns would find nothing.
+    G = kernel.sketched(GaussianSketch(seed ^ _OTHER_SEED), _WIDTH) / np.sqrt(_WIDTH)
+    wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
+    numbers: Any = slice(None)
+    if kernel.in_bands:
+        numbers = sample(len(Y), _MINED_FROM)
+        Y, wide = rows_of(Y, numbers), rows_of(wide, kernel.positions(numbers))
+    wide = wide / magnitude(wide)
+    distinct = as_numpy(distinct_points(wide))
+    found = []
+    Y = like(Y, wide)
+    for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
+        pairs = distinct[np.column_stack([as_numpy(ends) for ends in neighbor_pairs(here[distinct])])]
+        near, far = (row_distances(Z, *pairs.T) for Z in (here, there))
+        order = np.argsort(near / np.maximum(far, np.finfo(np.float64).tiny), kind="stable")
+        found.append(pairs[order[:_MINED_PAIRS]])
+    mined = np.vstack(found)
+    return mined if isinstance(numbers, slice) else numbers[mined]

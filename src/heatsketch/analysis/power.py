@@ -1,0 +1,255 @@
+r"""Choosing the bandwidth and the diffusion time from the data.
+
+=============  =================================================================================================
+``"paths"``    the time at which diffusion distances come closest to being proportional to shortest paths over
+               neighbouring points; if the bandwidth is "auto" and every pair is used, both are chosen together
+``"entropy"``  the time at which all but seven of the modes that decay have decayed, by the von Neumann entropy;
+               it asks nothing but the kernel
+``"auto"``     "paths" where X holds points or distances, "entropy" for a precomputed affinity
+=============  =================================================================================================
+
+The kernel is looked at through a few random columns (:mod:`heatsketch.linalg.lanczos`), never through its eigenvectors,
+but for the sample of 256 points on which bandwidths are compared. `docs/choosing.md` has the reasons, and the study.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from .._utils.blocks import is_banded
+from .._utils.display import Facts, Shown
+from .._utils.typing import FloatArray
+from ..backends.dask.heat import neighbors_on_cluster
+from ..kernel.bandwidth import bandwidth_by_rule
+from ..kernel.build import build_heat_kernel
+from ..kernel.operator import HeatKernel
+from ..kernel.options import KernelOptions, check_distances
+from ..kernel.plan import choose
+from ..linalg.eigen import deflated
+from ..linalg.lanczos import KrylovSketch, horizon
+from ..neighbors.paths import Paths, among, shortest_paths
+from .density import SpectralDensity, density_of
+
+__all__ = ["POWER_RULES", "TIMES", "ChosenPower", "choose_power", "choose_scales", "power_by_entropy", "tuned_kernel"]
+
+POWER_RULES = ("auto", "paths", "entropy")
+# Random columns, and numbers of products with them, for data of up to so many points and for more.
+_COLUMNS, _STEPS = (32, 8), ((8, 16, 32, 64, 96), (8, 16, 32, 64))
+_SMALL = 1000
+# Times that are tried, whole numbers about sqrt(2) apart.
+TIMES = np.unique(np.round(2.0 ** (np.arange(0, 27) / 2.0)))
+# Bandwidths that are tried, from the tenth neighbour's to the median distance's; on how many points, to what accuracy.
+_BANDWIDTHS, _SAMPLE, _SAMPLE_TOL = 6, 256, 1e-3
+# Steps in which the widest bandwidth that does not join folds is looked for.
+_FINE = 24
+# The longest time tried there, and the share of the largest mode below which another does not matter.
+_LONGEST_ON_SAMPLE, _NEGLIGIBLE = 128, 1e-8
+# Once the distortion is so much larger than its least, longer times are worse.
+_HOPELESS = 1.5
+# So many bandwidths in turn that are worse than a wider one end the search.
+_WORSE = 2
+# Share of the affinity that may join different folds: what leaks in a hundred steps is then a tenth of the heat.
+_LEAK = 1e-3
+# Dimensions left by the rule "entropy" beside those that never decay.
+_LEFT = 7.0
+# A fall of the dimension that is rounding: all modes decay alike.
+_ALIKE = 1e-6
+
+
+@dataclass(frozen=True, repr=False)
+class ChosenPower(Shown):
+    """A diffusion time that was chosen, and what it was chosen by.
+
+    Attributes
+    ----------
+    power : float
+    rule : str
+        "paths" or "entropy".
+    powers, scores : ndarrays of shape (n_powers,)
+        Times that were compared, and for each the log distortion against shortest paths, or the effective dimension.
+    at_edge : bool
+        Whether the best was the shortest or the longest time that was compared: a better one may lie beyond.
+    """
+
+    power: float
+    rule: str
+    powers: FloatArray
+    scores: FloatArray
+    at_edge: bool
+
+    def __str__(self) -> str:
+        return f"{self.power:g} by {self.rule}, {self._compared}"
+
+    @property
+    def _compared(self) -> str:
+        place = ""
+        if self.at_edge:
+            place = "the shortest " if self.power == self.powers.min() else "the longest "
+        return f"{place}of {len(self.powers)} times from {self.powers.min():.4g} to {self.powers.max():.4g}"
+
+    def _facts(self) -> Facts:
+        score = {"paths": "log distortion against shortest paths", "entropy": "effective dimension"}[self.rule]
+        here = float(self.scores[np.argmin(np.abs(self.powers - self.power))])
+        return [
+            ("power", f"{self.power:g}"),
+            ("rule", self.rule),
+            (score, f"{here:.3g}"),
+            ("chosen", self._compared),
+        ]
+
+
+def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple[HeatKernel, ChosenPower]:
+    """The heat kernel of checked input, and its diffusion time by a rule; both together where that is possible.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or Dask array
+    options : KernelOptions
+    rule : {"auto", "paths", "entropy"}
+    dtype : dtype
+        In which to compute.
+
+    Returns
+    -------
+    kernel : HeatKernel
+    chosen : ChosenPower
+    """
+    by_paths = rule != "entropy" and options.affinity != "precomputed"
+    if by_paths and options.measure.precomputed:
+        X = check_distances(X)
+    paths = shortest_paths(X, options.measure) if by_paths else None
+    if paths is not None and options.bandwidth == "auto":
+        together = choose_scales(X, options, paths)
+        if together is not None:
+            epsilon, chosen = together
+            kernel = build_heat_kernel(X, replace(options, bandwidth=epsilon), dtype)
+            kernel.bandwidth_rule = "paths"
+            return kernel, chosen
+    kernel = build_heat_kernel(X, options, dtype)
+    chosen = choose_power(kernel, paths)
+    if chosen.power == 1:
+        warnings.warn(
+            f"power={rule!r} chose 1, the shortest time there is: with this kernel one step goes as far as is good, or "
+            "farther. Use a smaller bandwidth, or give the power.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return kernel, chosen
+
+
+def choose_power(kernel: HeatKernel, paths: Paths | None) -> ChosenPower:
+    """The diffusion time of a kernel by its paths; by its entropy where there are none.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    paths : Paths or None
+
+    Returns
+    -------
+    chosen : ChosenPower
+    """
+    rows = np.arange(1) if paths is None else paths.rows
+    large = kernel.shape[0] > _SMALL
+    sketch = KrylovSketch(kernel, rows, _COLUMNS[large], 0)
+    scores: FloatArray = np.empty(0)
+    for n_steps in _STEPS[large]:  # as many products as it takes for the best to be well within what they tell
+        sketch.extend(n_steps)
+        powers = TIMES[TIMES <= horizon(n_steps)]
+        if paths is None:
+            scores, best = power_by_entropy(density_of(sketch), powers)
+        else:
+            longer = [paths.distortion(sketch.features(t)) for t in powers[len(scores) :]]
+            scores = np.append(scores, longer)
+            best = int(np.argmin(scores))
+        if powers[best] <= powers[-1] / 2.0 or sketch.n_steps < n_steps:
+            break
+    return _chosen("entropy" if paths is None else "paths", scores, best)
+
+
+def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, ChosenPower] | None:
+    """The bandwidth and the time at which diffusion distances come closest to the paths, judged on a sample.
+
+    A sample is sparser than the data: where it asks for the narrowest bandwidth that it can bear, the data can bear,
+    and may want, a narrower one, of which the sample tells nothing. None is returned then, as it is where wide kernels
+    would join different folds of the data, would be cut off by a limited number of neighbours or keep too many pairs
+    above a cutoff, and where a neighbour is named to set the bandwidth.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or Dask array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    options : KernelOptions
+    paths : Paths
+
+    Returns
+    -------
+    epsilon : float
+    chosen : ChosenPower
+    """
+    if is_banded(X):
+        n_neighbors = neighbors_on_cluster(X.shape, options)
+    else:
+        n_neighbors = choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors
+    if n_neighbors is not None or options.cutoff is not None or options.bandwidth_neighbor is not None:
+        return None
+    metric = options.measure
+    few = paths.first(_SAMPLE)
+    Z = among(X, few.rows, metric)
+    narrow, wide = (bandwidth_by_rule(Z, rule, metric)[0] for rule in ("neighbor", "median"))
+    # From the narrowest that the sample can bear to the widest that does not join folds.
+    open_ = [e for e in np.geomspace(narrow, max(narrow, wide), _FINE) if paths.leak(e) <= _LEAK]
+    if len(open_) < 2:
+        return None
+    trials = np.geomspace(open_[0], open_[-1], _BANDWIDTHS).tolist()
+    on_sample = replace(options, n_neighbors=None, tol=max(options.tol, _SAMPLE_TOL))
+    best: tuple[float, ChosenPower] | None = None
+    worse = 0
+    for trial in reversed(trials):  # from the widest, which often is the best, and soon found to be
+        chosen = _on_sample(Z, replace(on_sample, bandwidth=trial), few)
+        if chosen is not None and (best is None or chosen.scores.min() < best[1].scores.min()):
+            best, worse = (trial, chosen), 0
+        elif (worse := worse + 1) == _WORSE:
+            break
+    return None if best is None or best[0] == trials[0] else best
+
+
+def _on_sample(Z: Any, options: KernelOptions, paths: Paths) -> ChosenPower | None:
+    """The best time for the kernel of the sample itself, which is small enough to be diagonalised."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of a kernel that is looked at and thrown away
+            kernel = build_heat_kernel(Z, options)
+    except ValueError:  # such a kernel cannot be made of these points (outliers, say), so it is not chosen
+        return None
+    values, vectors = np.linalg.eigh(deflated(kernel).toarray().astype(np.float64))
+    sizes = np.abs(values) / np.abs(values).max()
+    scores: list[float] = []
+    for t in TIMES[TIMES <= _LONGEST_ON_SAMPLE]:
+        matter = sizes**t > _NEGLIGIBLE
+        features = kernel.weigh_rows(vectors[:, matter] * sizes[matter] ** t)
+        scores.append(paths.distortion(features, exact=True))
+        if scores[-1] > _HOPELESS * min(scores):
+            break
+    return _chosen("paths", np.array(scores), int(np.argmin(scores)))
+
+
+def _chosen(rule: str, scores: FloatArray, best: int) -> ChosenPower:
+    powers = TIMES[: len(scores)]
+    return ChosenPower(float(powers[best]), rule, powers, scores, best in (0, len(powers) - 1))
+
+
+def power_by_entropy(density: SpectralDensity, powers: FloatArray) -> tuple[FloatArray, int]:
+    """Effective dimensions at given times, and the position of the time that the rule "entropy" takes.
+
+    It is the last at which seven modes are left above those that never decay, or half of them if there are fewer.
+    """
+    dimensions = density.effective_dimension(powers)
+    decaying = np.maximum(dimensions - density.effective_dimension(TIMES[-1]) - _ALIKE, 0.0)
+    enough = np.flatnonzero(decaying > min(_LEFT, decaying[0] / 2.0))
+    return dimensions, int(enough[-1]) if len(enough) else 0

@@ -1,0 +1,214 @@
+"""Gaussian processes whose covariance is the heat kernel, and what their law says of the geometry.
+
+Section 3 of the paper: ``f = S^t g`` with g ~ N(0, I) is a Gaussian process on the data with covariance ``S^(2t)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import squareform
+
+from .._utils.blocks import as_numpy, is_banded, like, rows_of
+from .._utils.chunks import chunks
+from .._utils.devices import is_tensor
+from .._utils.threads import quiet_blas
+from .._utils.typing import FloatArray, IntArray, RandomState
+from ..kernel.operator import HeatKernel, as_heat_kernel
+from ..kernel.options import check_count
+from ..linalg.diffusion import check_power, diffuse
+from ..linalg.eigen import eigenpairs
+from ..linalg.operators import Operator
+from ..linalg.rounding import rounding_level
+from ..linalg.sketch import GaussianSketch, resolve_seed
+
+__all__ = [
+    "canonical_metric",
+    "check_pairs",
+    "gaussian_process",
+    "kernel_rows",
+    "row_block",
+    "rows_of_pairs",
+    "secant_products",
+]
+
+
+def check_pairs(pairs: ArrayLike, n_samples: int, *, width: int = 2) -> IntArray:
+    """Check indices of pairs (or triples) of samples, shape (m, width)."""
+    array = np.asarray(pairs)
+    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"indices of shape {array.shape} and dtype {array.dtype} were given; they must be integers of shape "
+            f"(m, {width}), a row for each {'pair' if width == 2 else 'triple'}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= n_samples):
+        raise ValueError(
+            f"indices from {array.min()} to {array.max()} were given; with {n_samples} samples they must lie between "
+            f"0 and {n_samples - 1}."
+        )
+    return array.astype(np.int64)
+
+
+def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
+    """Rows of ``diag(w) S^t`` at the given samples: points of R^N whose distances are diffusion distances.
+
+    A trivial mode that is constant adds the same to every row; it is left out, which keeps distances accurate at
+    large t.
+
+    Parameters
+    ----------
+    A : HeatKernel, or symmetric matrix of shape (N, N)
+    power : float
+    indices : array-like of int, shape (m,)
+
+    Returns
+    -------
+    rows : ndarray of shape (m, N)
+    """
+    return np.asarray(as_numpy(row_block(as_heat_kernel(A), power, np.asarray(indices))), dtype=np.float64)
+
+
+def row_block(kernel: HeatKernel, power: float, indices: IntArray) -> Any:
+    """`kernel_rows` where the kernel computes: an array of float64, or a tensor on the kernel's device."""
+    if kernel.in_bands:
+        raise ValueError(
+            f"rows of the kernel of {kernel.shape[0]} points on a cluster were asked for, which are as long as the "
+            "data; ask for diffusion_distances of pairs, or make the kernel of a part of the data in memory."
+        )
+    unit = kernel.units(indices, weighted=False)
+    rows: Any = diffuse(kernel, unit, [power], trivial=not kernel.trivial_is_constant)[0].T
+    if kernel.row_weight is not None:
+        rows = like(kernel.row_weight[indices, None], rows) * rows
+    return rows.contiguous() if is_tensor(rows) else np.ascontiguousarray(rows, dtype=np.float64)
+
+
+def rows_of_pairs(Y: Any, pairs: ArrayLike | None) -> tuple[Any, Any]:
+    """The rows of a Dask array that pairs ask for, gathered, and the pairs of these; an array and pairs as they are.
+
+    Parameters
+    ----------
+    Y : ndarray or Dask array of shape (N, k)
+    pairs : array-like of int, shape (m, 2), or None for all
+    """
+    if not is_banded(Y):
+        return Y, pairs
+    if pairs is None:
+        raise ValueError(
+            f"distances between all pairs of {len(Y)} points on a cluster were asked for, which are too many; give "
+            "pairs, an array of indices of shape (m, 2)."
+        )
+    numbers, where = np.unique(check_pairs(pairs, len(Y)), return_inverse=True)
+    return rows_of(Y, numbers), where.reshape(-1, 2)
+
+
+@quiet_blas()
+def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
+    """Inner products of secants, the paper's stand-in for the Riemannian metric at a point.
+
+    For a triple (i, j, l) this is ``(a_i - a_j) . (a_i - a_l)`` with a_i the rows of A^t, which equals
+    ``E <y_i - y_j, y_i - y_l>`` for every sketch (Propositions 3.2 and 4.1), and ``D^2`` for j = l.
+
+    Parameters
+    ----------
+    A : HeatKernel, or symmetric matrix of shape (N, N)
+    power : float
+        t; the process has covariance A^(2t).
+    triples : array-like of int, shape (m, 3)
+
+    Returns
+    -------
+    products : ndarray of shape (m,)
+    """
+    kernel = as_heat_kernel(A)
+    triples = check_pairs(triples, kernel.shape[0], width=3)
+    indices, where = np.unique(triples, return_inverse=True)
+    rows = kernel_rows(kernel, power, indices)
+    i, j, k = where.reshape(triples.shape).T
+    products = np.empty(len(triples))
+    for chunk in chunks(len(triples), kernel.shape[0]):
+        at = rows[i[chunk]]
+        products[chunk] = np.einsum("mn,mn->m", at - rows[j[chunk]], at - rows[k[chunk]])
+    return products
+
+
+@quiet_blas()
+def canonical_metric(covariance: ArrayLike | Operator) -> FloatArray:
+    """Canonical metric ``D_C(i, j) = E[(f_i - f_j)^2]^(1/2)`` of a process with the given covariance matrix.
+
+    Parameters
+    ----------
+    covariance : array-like or Operator of shape (N, N)
+
+    Returns
+    -------
+    distances : ndarray of shape (N (N - 1) / 2,)
+        Condensed, as :func:`scipy.spatial.distance.pdist` returns them.
+    """
+    if isinstance(covariance, Operator):
+        covariance = covariance.toarray()
+    C = np.asarray(covariance, dtype=np.float64)
+    if C.ndim != 2 or C.shape[0] != C.shape[1] or not np.isfinite(C).all() or not np.allclose(C, C.T):
+        raise ValueError(f"a covariance of shape {C.shape} was given; it must be square, symmetric and finite.")
+    variance = np.diagonal(C)
+    squared = variance[:, None] + variance[None, :] - 2.0 * C
+    np.fill_diagonal(squared, 0.0)
+    distances: FloatArray = squareform(np.sqrt(np.maximum(squared, 0.0)), checks=False)
+    return distances
+
+
+@quiet_blas()
+def gaussian_process(
+    A: Any,
+    n_draws: int = 1,
+    *,
+    power: float = 0.5,
+    method: str = "sketch",
+    n_terms: int | None = None,
+    random_state: RandomState = None,
+) -> FloatArray:
+    """Draw realisations of the Gaussian process on the data with covariance ``A^(2 power)``.
+
+    Parameters
+    ----------
+    A : HeatKernel, or symmetric positive semidefinite matrix of shape (N, N)
+    n_draws : int
+    power : float
+        1/2 gives covariance A itself (section 3 of the paper); p the process that the embedding with power p samples.
+    method : {"sketch", "karhunen-loeve"}
+        "sketch" computes ``S^power g``; "karhunen-loeve" sums ``xi_i lambda_i^power v_i`` over the eigenpairs of S.
+        For a kernel with row weights w the rows are multiplied by w: the covariance is diag(w) S^(2 power) diag(w).
+    n_terms : int, optional
+        Nontrivial terms of the Karhunen-Loève sum; all by default.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    f : ndarray of shape (N, n_draws), or a Dask array for a kernel on a cluster
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> A = hs.heat_kernel(hs.datasets.circle(200, random_state=0), bandwidth=0.25)
+    >>> hs.gaussian_process(A, 3, random_state=0).shape
+    (200, 3)
+    """
+    check_power(power)
+    check_count(n_draws, "n_draws")
+    kernel = as_heat_kernel(A)
+    n = kernel.shape[0]
+    sketch = GaussianSketch(resolve_seed(random_state))
+    if method == "sketch":
+        blocks = diffuse(kernel, kernel.sketched(sketch, n_draws), [power])
+        drawn: FloatArray = kernel.restored(as_numpy(kernel.weigh_rows(blocks[0])))
+        return drawn
+    if method != "karhunen-loeve":
+        raise ValueError(f"method={method!r} is not known; use 'sketch' or 'karhunen-loeve'.")
+    most = n if kernel.trivial is None else n - 1
+    pairs = eigenpairs(kernel, most if n_terms is None else n_terms, solver="dense")
+    terms = pairs.coordinates(power, rounding_level(kernel))  # lambda_i^power v_i
+    if kernel.trivial is not None:
+        terms = np.column_stack([kernel.trivial, terms])
+    xi = sketch.matrix(terms.shape[1], n_draws)  # one standard normal for each term and draw
+    return np.asarray(kernel.weigh_rows(terms @ xi), dtype=kernel.dtype)

@@ -1,0 +1,175 @@
+"""The scale axis of an embedding: what each diffusion time keeps, and at what distortion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._utils.blocks import as_numpy, rows_of
+from .._utils.display import Shown, html_table
+from .._utils.typing import FloatArray
+from ..kernel.affinity import GaussianAffinity
+from ..kernel.operator import HeatKernel
+from ..linalg.lanczos import KrylovSketch, horizon
+from ..linalg.sketch import sample
+from ..neighbors.paths import shortest_paths
+from .density import density_of
+from .distances import distances_among
+from .distortion import measure_distortion
+
+__all__ = ["Scales", "default_powers", "measure_scales"]
+
+_COLUMNS, _MOST_STEPS = 64, 96
+_LONGEST = 1024.0
+# Points between all pairs of which the distortion is measured, and entries of kernel rows held for them (128 MB).
+_ANCHORS, _ROW_ENTRIES = 128, 1 << 24
+# Pairs left out at either end of the distortion: the hundredth that chance decides.
+_TAIL = 0.01
+# Powers of the largest eigenvalue below this are not reached for by default.
+_LEAST_LEFT = {np.dtype(np.float64): 1e-100, np.dtype(np.float32): 1e-12}
+
+
+@dataclass(frozen=True, repr=False)
+class Scales(Shown):
+    """What every diffusion time keeps of the data, one entry for each power.
+
+    Attributes
+    ----------
+    powers : ndarray of shape (n_powers,)
+    entropy : ndarray of shape (n_powers,)
+        Von Neumann entropy: of the modes' shares in squared diffusion distances
+        (:meth:`heatsketch.analysis.density.SpectralDensity.entropy`).
+    effective_dimension : ndarray of shape (n_powers,)
+        ``exp(entropy)``: how many modes matter.
+    spectral_dimension : ndarray of shape (n_powers,)
+        -2 times the slope of the entropy against log t: the dimension that the data have at this scale.
+    distortion : ndarray of shape (n_powers,)
+        log L of the embedding at this time against the diffusion distance at this time, on a sample of points, without
+        the hundredth of pairs at either end.
+    paths : ndarray of shape (n_powers,), or None
+        How far diffusion distances at this time are from shortest paths over neighbouring points
+        (:meth:`heatsketch.neighbors.paths.Paths.distortion`); None where X holds no points.
+    chosen : float
+        The power of the embedding.
+    """
+
+    powers: FloatArray
+    entropy: FloatArray
+    effective_dimension: FloatArray
+    spectral_dimension: FloatArray
+    distortion: FloatArray
+    paths: FloatArray | None
+    chosen: float
+
+    def __str__(self) -> str:
+        lines = ["power  entropy  effective dim.  spectral dim.  distortion  paths"]
+        for n, t in enumerate(self.powers):
+            paths = "" if self.paths is None else f"{self.paths[n]:7.2f}"
+            lines.append(
+                f"{t:<6g} {self.entropy[n]:7.2f} {self.effective_dimension[n]:15.1f} {self.spectral_dimension[n]:14.2f}"
+                f" {self.distortion[n]:11.2f}{paths}{'  <- chosen' if t == self.chosen else ''}"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        columns = {
+            "entropy": (self.entropy, ".2f"),
+            "effective dimension": (self.effective_dimension, ".1f"),
+            "spectral dimension": (self.spectral_dimension, ".2f"),
+            "distortion": (self.distortion, ".2f"),
+        }
+        if self.paths is not None:
+            columns["paths"] = (self.paths, ".2f")
+        rows = [
+            (f"{t:g}", *(f"{values[n]:{digits}}" for values, digits in columns.values()))
+            for n, t in enumerate(self.powers)
+        ]
+        marked = np.flatnonzero(self.powers == self.chosen).tolist()
+        return html_table(rows, header=("power", *columns), title="Scales", marked=marked)
+
+    def plot(self, axes: Sequence[Any] | None = None) -> Any:
+        """Draw entropy and dimensions, and distortions, against the diffusion time.
+
+        Parameters
+        ----------
+        axes : sequence of two matplotlib Axes, optional
+            By default a new figure.
+
+        Returns
+        -------
+        axes : sequence of two Axes
+        """
+        from .._utils.drawing import new_axes  # noqa: PLC0415
+
+        above, below = new_axes(2) if axes is None else axes
+        above.plot(self.powers, self.effective_dimension, marker="o", ms=3, label="effective dimension")
+        above.plot(self.powers, self.spectral_dimension, marker="s", ms=3, label="spectral dimension")
+        above.set(xscale="log", yscale="log", ylabel="dimension")
+        above.set_ylim(bottom=0.1)
+        below.plot(self.powers, self.distortion, marker="o", ms=3, label="embedding against diffusion distance")
+        if self.paths is not None:
+            below.plot(self.powers, self.paths, marker="s", ms=3, label="diffusion distance against paths")
+        below.set(xscale="log", xlabel="diffusion time", ylabel="log distortion")
+        below.set_ylim(bottom=0.0)
+        for ax in (above, below):
+            ax.axvline(self.chosen, color="0.6", lw=1, ls="--", zorder=0)
+            ax.legend(frameon=False)
+        return above, below
+
+
+def measure_scales(
+    kernel: HeatKernel, power: float, embed: Callable[[FloatArray], FloatArray], powers: FloatArray | None = None
+) -> Scales:
+    """Measure an embedding at many diffusion times.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float
+        The time that was chosen.
+    embed : callable
+        From times to embeddings, (n_powers,) -> (n_powers, N, k).
+    powers : ndarray of shape (n_powers,), optional
+
+    Returns
+    -------
+    scales : Scales
+    """
+    affinity = kernel.affinity
+    paths = shortest_paths(kernel.points, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
+    rows = np.arange(1) if paths is None else paths.rows
+    longest = _LONGEST if powers is None else float(np.max(powers))
+    steps = int(np.clip(np.ceil(np.sqrt(longest / horizon(1))), 16, _MOST_STEPS))
+    krylov = KrylovSketch(kernel, rows, _COLUMNS, steps)
+    if powers is None:
+        powers = default_powers(krylov.largest, power, kernel.dtype)
+    density = density_of(krylov)
+    return Scales(
+        powers=powers,
+        entropy=density.entropy(powers),
+        effective_dimension=density.effective_dimension(powers),
+        spectral_dimension=density.spectral_dimension(powers),
+        distortion=_distortions(kernel, powers, as_numpy(embed(powers))),
+        paths=None if paths is None else np.array([paths.distortion(krylov.features(t)) for t in powers]),
+        chosen=power,
+    )
+
+
+def default_powers(largest: float, power: float, dtype: Any) -> FloatArray:
+    """1, 2, 4, ... while anything is left, and the power that was chosen."""
+    powers = 2.0 ** np.arange(np.log2(_LONGEST) + 1.0)
+    left = powers * np.log(largest) > np.log(_LEAST_LEFT[np.dtype(dtype)]) if largest > 0 else powers <= 1
+    return np.unique(np.append(powers[left], power))
+
+
+def _distortions(kernel: HeatKernel, powers: FloatArray, embeddings: FloatArray) -> FloatArray:
+    """Central log L against exact diffusion distances between a sample of the points, at each time."""
+    n = kernel.shape[0]
+    anchors = sample(n, min(_ANCHORS, max(16, _ROW_ENTRIES // (n * len(powers)))))
+    true = distances_among(kernel, anchors, powers.tolist())
+    rows = (rows_of(Y, anchors) for Y in embeddings)
+    measured = (measure_distortion(Y, d, quantiles=(_TAIL,)) for Y, d in zip(rows, true, strict=True))
+    return np.log([found.central[_TAIL] for found in measured])

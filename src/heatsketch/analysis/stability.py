@@ -1,0 +1,124 @@
+"""Where an embedding would have come out otherwise: neighbours that stay, and points that move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._utils.display import Facts, Shown
+from .._utils.typing import FloatArray, IntArray
+from ..linalg.metrics import magnitude
+from ..neighbors.search import nearest_neighbors
+
+__all__ = ["StabilityMap", "stability_map"]
+
+
+@dataclass(frozen=True, repr=False)
+class StabilityMap(Shown):
+    """How each point fares in repetitions of an embedding.
+
+    Attributes
+    ----------
+    kept : ndarray of shape (N,)
+        Share of its nearest neighbours in the embedding that are its nearest neighbours in a repetition, on average.
+    moved : ndarray of shape (N,)
+        Distance from its place to that in a repetition laid over the embedding as well as rotation, reflection, shift
+        and scale allow: root mean square, in units of the embedding's root mean square radius.
+    under : str
+        What was changed: "data" or "seed".
+    n_repeats, n_neighbors : int
+    embedding : ndarray of shape (N, n_components)
+    """
+
+    kept: FloatArray
+    moved: FloatArray
+    under: str
+    n_repeats: int
+    n_neighbors: int
+    embedding: FloatArray
+
+    def __str__(self) -> str:
+        return (
+            f"Over {self.n_repeats} repetitions with {self._changed}, points keep {self.kept.mean():.0%} of their "
+            f"{self.n_neighbors} nearest neighbours (the least stable tenth {np.quantile(self.kept, 0.1):.0%} or less) "
+            f"and move by {self._movement:.2f} of the embedding's radius."
+        )
+
+    @property
+    def _changed(self) -> str:
+        return {"data": "parts of the data", "seed": "other seeds"}[self.under]
+
+    @property
+    def _movement(self) -> float:
+        return float(np.sqrt(np.mean(self.moved**2)))
+
+    def _facts(self) -> Facts:
+        return [
+            ("repetitions", f"{self.n_repeats}, with {self._changed}"),
+            (f"kept of {self.n_neighbors} nearest neighbours", f"{self.kept.mean():.0%}"),
+            ("by the least stable tenth of the points", f"{np.quantile(self.kept, 0.1):.0%} or less"),
+            ("movement, in radii of the embedding", f"{self._movement:.2f}"),
+        ]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the embedding's first two columns, coloured by the share of neighbours that stay."""
+        from .._utils.drawing import draw_shares  # noqa: PLC0415
+
+        return draw_shares(ax, self.embedding, self.kept, "share of neighbours kept")
+
+
+def stability_map(Y: FloatArray, others: Iterable[FloatArray], under: str, n_neighbors: int) -> StabilityMap:
+    """Compare an embedding with its repetitions.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (N, k)
+    others : iterable of ndarray of shape (N, k)
+        Embeddings of the same points.
+    under : {"data", "seed"}
+        What differs.
+    n_neighbors : int
+
+    Returns
+    -------
+    stability : StabilityMap
+    """
+    here = _standard(Y)
+    near = _neighbors(here, n_neighbors)
+    kept, moved, repeats = np.zeros(len(Y)), np.zeros(len(Y)), 0
+    for other in others:
+        there = _standard(other)
+        kept += _common(near, _neighbors(there, n_neighbors))
+        moved += np.square(here - _laid_over(there, here)).sum(axis=1)
+        repeats += 1
+    return StabilityMap(kept / repeats, np.sqrt(moved / repeats), under, repeats, near.shape[1], Y)
+
+
+def _standard(Y: FloatArray) -> FloatArray:
+    """Y about its mean, with root mean square radius 1."""
+    Z = Y.astype(np.float64) / magnitude(Y)
+    Z -= Z.mean(axis=0)
+    return np.ascontiguousarray(Z / np.sqrt(np.square(Z).sum(axis=1).mean()))
+
+
+def _neighbors(Z: FloatArray, n_neighbors: int) -> IntArray:
+    return nearest_neighbors(Z, min(n_neighbors, len(Z) - 1)).indices
+
+
+def _common(a: IntArray, b: IntArray) -> FloatArray:
+    """Share of the entries of each row of `a` that are in the same row of `b`, shape (N,)."""
+    n, k = a.shape
+    offset = np.arange(n)[:, None] * n  # makes numbers of different rows different
+    share: FloatArray = np.isin(a + offset, b + offset).reshape(n, k).mean(axis=1)
+    return share
+
+
+def _laid_over(Z: FloatArray, target: FloatArray) -> FloatArray:
+    """Z rotated, reflected and scaled to be as near to the target as can be (orthogonal Procrustes)."""
+    U, sizes, Vt = np.linalg.svd(Z.T @ target, full_matrices=False)
+    scale = sizes.sum() / np.square(Z).sum()
+    laid: FloatArray = scale * (Z @ (U @ Vt))
+    return laid

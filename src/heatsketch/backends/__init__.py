@@ -1,0 +1,1 @@
+"""Other ways to build the heat kernel and to multiply by it."""

@@ -1,0 +1,193 @@
+"""The programs of the fused products: what a GPU does with a block of rows, in Triton's dialect of Python.
+
+A program goes over groups of 1024 columns, tile by tile; see :mod:`heatsketch.backends.torch.products` for what it is
+given.
+"""
+
+import triton
+import triton.language as tl
+
+from .halves import EIGHTH
+
+__all__ = ["GROUP", "LARGEST", "ROWS", "SINGLE", "VALUES", "differences_kernel", "halves_kernel"]
+
+# Columns of the kernel that are summed up by matrix units before they are added outside, and skipped together.
+GROUP = 1024
+# Rows are filled up to a multiple of this, the most that a program takes.
+ROWS = 256
+# What a program makes of its tiles.
+VALUES, SINGLE, LARGEST = 0, 1, 2
+_GROUP, _ROWS, _EIGHTH = tl.constexpr(GROUP), tl.constexpr(ROWS), tl.constexpr(EIGHTH)
+_VALUES, _SINGLE, _LARGEST = tl.constexpr(VALUES), tl.constexpr(SINGLE), tl.constexpr(LARGEST)
+
+
+@triton.jit
+def _nothing(BM: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
+    """What the total of a block of rows starts from."""
+    if MODE == _VALUES:
+        total = tl.zeros([BM, C], dtype=tl.float32)
+    elif MODE == _SINGLE:
+        total = tl.zeros([BM], dtype=tl.float32)
+    else:
+        total = tl.full([BM], float("-inf"), dtype=tl.float32)
+    return total
+
+
+@triton.jit
+def _begin(BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
+    """What a group of tiles starts from."""
+    if MODE == _VALUES:
+        part = tl.zeros([BM, C], dtype=tl.float32)
+    elif MODE == _SINGLE:
+        part = tl.zeros([BM, BN], dtype=tl.float32)
+    else:
+        part = tl.full([BM, BN], float("-inf"), dtype=tl.float32)
+    return part
+
+
+@triton.jit
+def _take_in(part, s, V, i, j, offset, n_columns, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr):
+    """A tile of exponents, taken into the part of its group; `j` counts from the group's `offset`, and so does `V`."""
+    if MODE == _LARGEST:
+        kept = offset + j[None, :] < n_columns
+        if ZERO:
+            kept = kept & (i[:, None] != offset + j[None, :])
+        part = tl.maximum(part, tl.where(kept, s, float("-inf")))
+    else:
+        p = tl.exp2(s)
+        if ZERO:
+            p = tl.where(i[:, None] == offset + j[None, :], 0.0, p)
+        if MODE == _SINGLE:
+            part += p * tl.load(V + j)[None, :]
+        else:
+            c = tl.arange(0, C)
+            first = tl.load(V + j[:, None] * (2 * C) + c[None, :])
+            second = tl.load(V + j[:, None] * (2 * C) + C + c[None, :])
+            p_first = p.to(tl.float16)
+            p_second = (p - p_first.to(tl.float32)).to(tl.float16)
+            part = tl.dot(p_first, first, part)
+            part = tl.dot(p_first, second, part)
+            part = tl.dot(p_second, first, part)
+    return part
+
+
+@triton.jit
+def _add_up(total, part, MODE: tl.constexpr):
+    """The total with one more group, added outside of the matrix units."""
+    if MODE == _VALUES:
+        total += part
+    elif MODE == _SINGLE:
+        total += tl.sum(part, 1)
+    else:
+        total = tl.maximum(total, tl.max(part, 1))
+    return total
+
+
+@triton.jit
+def _finish(Out, total, i, n_rows, C: tl.constexpr, MODE: tl.constexpr):
+    """Write the rows that are there; each of the shares of the columns has a sheet of its own."""
+    sheet = Out + tl.program_id(1).to(tl.int64) * n_rows * C
+    if MODE == _VALUES:
+        c = tl.arange(0, C)
+        tl.store(sheet + i.to(tl.int64)[:, None] * C + c[None, :], total, mask=i[:, None] < n_rows)
+    else:
+        tl.store(sheet + i, total, mask=i < n_rows)
+
+
+@triton.jit
+def halves_kernel(
+    L, R, L8, R8, V, Out, starts, groups, n_rows, n_columns, n_groups,
+    K: tl.constexpr, K1: tl.constexpr, E: tl.constexpr, E1: tl.constexpr, PIECE: tl.constexpr,
+    C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Rows of ``2^(L R^T) V``; see `by_halves`."""
+    K2: tl.constexpr = K - K1
+    E2: tl.constexpr = E - E1
+    WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
+    base = tl.program_id(0).to(tl.int64) * BM
+    rows = tl.arange(0, BM)
+    i = tl.program_id(0) * BM + rows
+    L += base * K
+    if PIECE == 0:
+        k1 = tl.arange(0, K1)
+        l1 = tl.load(L + rows[:, None] * K + k1[None, :])
+        if K2 > 0:
+            k2 = K1 + tl.arange(0, K2)
+            l2 = tl.load(L + rows[:, None] * K + k2[None, :])
+    if E > 0:
+        L8 += base * E
+        e1 = tl.arange(0, E1)
+        l3 = tl.load(L8 + rows[:, None] * E + e1[None, :])
+        if E2 > 0:
+            e2 = E1 + tl.arange(0, E2)
+            l4 = tl.load(L8 + rows[:, None] * E + e2[None, :])
+    total = _nothing(BM, C, MODE)
+    begin, end = 0, n_groups
+    if SKIP:
+        block = tl.program_id(0) * BM // _ROWS
+        begin, end = tl.load(starts + block), tl.load(starts + block + 1)
+    for q in range(begin + tl.program_id(1), end, tl.num_programs(1)):
+        g = q
+        if SKIP:
+            g = tl.load(groups + q)
+        first = g.to(tl.int64) * _GROUP
+        Rg, Vg = R + first * K, V + first * WIDTH
+        part = _begin(BM, BN, C, MODE)
+        for t in tl.range(0, _GROUP // BN, num_stages=STAGES):
+            j = t * BN + tl.arange(0, BN)
+            s = tl.zeros([BM, BN], dtype=tl.float32)
+            if PIECE > 0:
+                for start in range(0, K, PIECE):
+                    k = start + tl.arange(0, PIECE)
+                    a = tl.load(L + rows[:, None] * K + k[None, :])
+                    s = tl.dot(a, tl.trans(tl.load(Rg + j[:, None] * K + k[None, :])), s)
+            else:
+                s = tl.dot(l1, tl.trans(tl.load(Rg + j[:, None] * K + k1[None, :])), s)
+                if K2 > 0:
+                    s = tl.dot(l2, tl.trans(tl.load(Rg + j[:, None] * K + k2[None, :])), s)
+            if E > 0:
+                R8g = R8 + first * E
+                fine = tl.dot(l3, tl.trans(tl.load(R8g + j[:, None] * E + e1[None, :])))
+                if E2 > 0:
+                    fine = tl.dot(l4, tl.trans(tl.load(R8g + j[:, None] * E + e2[None, :])), fine)
+                s += fine * _EIGHTH
+            part = _take_in(part, s, Vg, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
+        total = _add_up(total, part, MODE)
+    _finish(Out, total, i, n_rows, C, MODE)
+
+
+@triton.jit
+def differences_kernel(
+    X, Y, x_scale, y_scale, shift, V, Out, starts, groups, n_rows, n_columns, n_groups, x_stride, y_stride,
+    D: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Rows of the same product, from coordinates that lie feature by feature; see `by_differences`."""
+    WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    a, e = tl.load(x_scale + i), tl.load(shift + i)
+    total = _nothing(BM, C, MODE)
+    begin, end = 0, n_groups
+    if SKIP:
+        block = tl.program_id(0) * BM // _ROWS
+        begin, end = tl.load(starts + block), tl.load(starts + block + 1)
+    for q in range(begin + tl.program_id(1), end, tl.num_programs(1)):
+        g = q
+        if SKIP:
+            g = tl.load(groups + q)
+        first = g.to(tl.int64) * _GROUP
+        part = _begin(BM, BN, C, MODE)
+        for t in tl.range(0, _GROUP // BN, num_stages=STAGES):
+            j = t * BN + tl.arange(0, BN)
+            squared = tl.zeros([BM, BN], dtype=tl.float32)
+            x, y = X + i, Y + first + j
+            for _ in range(0, D):  # addresses are added up: a number of features times points may exceed 32 bits
+                apart = tl.load(x)[:, None] - tl.load(y)[None, :]
+                squared += apart * apart
+                x += x_stride
+                y += y_stride
+            s = e[:, None] - squared * a[:, None] * tl.load(y_scale + first + j)[None, :]
+            part = _take_in(part, s, V + first * WIDTH, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
+        total = _add_up(total, part, MODE)
+    _finish(Out, total, i, n_rows, C, MODE)

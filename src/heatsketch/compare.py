@@ -1,0 +1,339 @@
+"""Embeddings side by side: the same kernel, time and number of components, seen through different matrices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from ._utils.blocks import as_numpy
+from ._utils.display import html_table
+from ._utils.extras import optional
+from ._utils.progress import shown, track
+from ._utils.threads import quiet_blas
+from ._utils.typing import FloatArray, IntArray
+from .analysis.distances import diffusion_distances, distances_among, embedded_distances
+from .analysis.distortion import ALL_PAIRS, kernel_distortion, measure_distortion
+from .estimators import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
+from .kernel.operator import HeatKernel
+from .kernel.options import KernelOptions, check_count
+from .linalg.sketch import resolve_seed, sample
+from .optimize.pairs import COINCIDENT
+from .plotting import plot_embedding
+
+__all__ = ["EmbeddingComparison", "MeasuredEmbedding", "alike", "compare_embeddings", "yardstick"]
+
+# Pairs left out at either end of the central log L: the hundredth that chance decides.
+TAIL = 0.01
+# Up to this many points the worst pairs are looked for; beyond, random points speak for all.
+_SEARCHED = 20_000
+# Random points between all pairs of which distances are exact, and entries of kernel rows held for them (128 MB).
+_ANCHORS, _ROW_ENTRIES = 256, 1 << 24
+_FEWEST_ANCHORS = 32
+
+
+@dataclass(frozen=True)
+class MeasuredEmbedding:
+    """One embedding of a comparison.
+
+    Attributes
+    ----------
+    name : str
+        "DiffusionMaps", "GaussianProcessEmbedding" or "HeatSketch".
+    model : estimator
+        Fitted: it answers all questions, and places new points.
+    log_distortion : float
+        log L against the exact diffusion distance; a lower bound where not all pairs were measured.
+    central_log_distortion : float
+        The same without the hundredth of pairs at either end.
+    median_error : float
+        Median of ``| |y_i - y_j| / d_ij - 1 |``.
+    seconds : float or None
+        What embedding took, the kernel being there; None for an embedding that was fitted before.
+    """
+
+    name: str
+    model: Any
+    log_distortion: float
+    central_log_distortion: float
+    median_error: float
+    seconds: float | None
+
+
+_TITLES = {
+    "log_distortion": "log L",
+    "central_log_distortion": "central log L",
+    "median_error": "median error",
+    "seconds": "seconds",
+}
+
+
+@dataclass(frozen=True)
+class EmbeddingComparison:
+    """Embeddings of the same points by the same kernel, time and number of components, measured alike.
+
+    Attributes
+    ----------
+    embeddings : tuple of MeasuredEmbedding
+    n_samples, n_components : int
+    power : float
+    measured : str
+        On which pairs, in words.
+    """
+
+    embeddings: tuple[MeasuredEmbedding, ...]
+    n_samples: int
+    n_components: int
+    power: float
+    measured: str
+
+    def __getitem__(self, name: str) -> MeasuredEmbedding:
+        for one in self.embeddings:
+            if one.name == name:
+                return one
+        raise KeyError(f"{name!r} is not among the methods compared; they are {[e.name for e in self.embeddings]}.")
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table as words, a row for each method: name, log L, central log L, median error, seconds."""
+        return [
+            (
+                one.name,
+                f"{one.log_distortion:.2f}",
+                f"{one.central_log_distortion:.2f}",
+                f"{one.median_error:.1%}",
+                "as given" if one.seconds is None else f"{one.seconds:.2g}",
+            )
+            for one in self.embeddings
+        ]
+
+    @property
+    def _heading(self) -> str:
+        return (
+            f"{self.n_samples:,} points in {self.n_components} components at power {self.power:g}; measured on "
+            f"{self.measured}"
+        )
+
+    def __str__(self) -> str:
+        head = ("", *_TITLES.values())
+        lines = [f"{name:26}" + "".join(f"{cell:>15}" for cell in cells) for name, *cells in (head, *self.rows())]
+        return "\n".join([self._heading, *lines])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), header=("", *_TITLES.values()), title=self._heading)
+
+    def to_frame(self) -> Any:
+        """The figures as a pandas frame, indexed by method."""
+        pd = optional("pandas", "make a frame")
+        records = [{key: getattr(one, key) for key in _TITLES} for one in self.embeddings]
+        return pd.DataFrame(records, index=pd.Index([one.name for one in self.embeddings], name="method"), dtype=float)
+
+    def plot(self, axes: Sequence[Any] | None = None, *, color: ArrayLike | None = None) -> Any:
+        """Draw the first two columns of each embedding, side by side.
+
+        Parameters
+        ----------
+        axes : sequence of matplotlib Axes, optional
+            As many as there are methods; by default a new figure.
+        color : array-like of shape (n_samples,), optional
+            Numbers, or names of groups, to colour the points by, as in :func:`heatsketch.plot_embedding`.
+
+        Returns
+        -------
+        axes : sequence of Axes
+        """
+        from ._utils.drawing import row_of_axes  # noqa: PLC0415
+
+        axes = row_of_axes(len(self.embeddings)) if axes is None else axes
+        for ax, one in zip(axes, self.embeddings, strict=True):
+            dims = range(min(2, one.model.n_components_))
+            plot_embedding(one.model, color, dims=tuple(dims), legend=one is self.embeddings[-1], ax=ax)
+            ax.set_title(f"{one.name}\nlog L {one.log_distortion:.2f}, central {one.central_log_distortion:.2f}")
+        return axes
+
+
+@quiet_blas()
+def compare_embeddings(
+    X: Any,
+    n_components: int | None = None,
+    *,
+    methods: Sequence[str] = tuple(ESTIMATORS),
+    random_state: Any = None,
+    verbose: bool = False,
+    **options: Any,
+) -> EmbeddingComparison:
+    """Embed the same points by several methods and measure what each does to diffusion distances.
+
+    The kernel is made once. So all methods see the same kernel at the same time, and differ only in the matrix that
+    they look at it through.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, graph, or fitted embedding
+        Data as for `fit`; or an embedding, whose kernel, time and seed are then taken, and which itself stands for its
+        method where it has as many components.
+    n_components : int, optional
+        By default 2, or as many as the fitted embedding has.
+    methods : sequence of str
+        Of "DiffusionMaps", "GaussianProcessEmbedding" and "HeatSketch"; by default all.
+    random_state : int, RandomState, Generator or None
+        Of the random sketches. A fitted embedding has its own.
+    verbose : bool
+        Whether to show progress on standard error.
+    **options
+        `power` ("auto" by default) and options of the kernel, such as `bandwidth` or `n_neighbors`, as estimators have
+        them; none for a fitted embedding.
+
+    Returns
+    -------
+    comparison : EmbeddingComparison
+        ``print`` shows a table, ``.plot()`` the pictures, ``.to_frame()`` gives a pandas frame.
+
+    Notes
+    -----
+    Up to 2000 points all pairs are measured. Up to 20,000 the worst pairs are looked for, and log L is a lower bound;
+    beyond, all pairs of at most 256 random points are measured.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(300, random_state=0)
+    >>> comparison = hs.compare_embeddings(X, 3, power=10, bandwidth=0.3, random_state=0)
+    >>> [one.name for one in comparison.embeddings]
+    ['DiffusionMaps', 'GaussianProcessEmbedding', 'HeatSketch']
+    >>> comparison["HeatSketch"].log_distortion < comparison["DiffusionMaps"].log_distortion
+    True
+    """
+    if isinstance(methods, str) or not len(methods) or any(name not in ESTIMATORS for name in methods):
+        raise ValueError(f"methods={methods!r} were given; give one or more of {tuple(ESTIMATORS)}, as a list.")
+    if n_components is not None:
+        check_count(n_components, "n_components")
+    model = _fitted(X, n_components, random_state, verbose, options)
+    k = model.n_components_ if n_components is None else n_components
+    with shown(verbose):
+        timed = [
+            _timed(model, ESTIMATORS[name], k, given=model is X) for name in track(methods, "embedding", len(methods))
+        ]
+        measure, measured = yardstick(model.kernel_, model.power_)
+        found = [
+            MeasuredEmbedding(type(other).__name__, other, *measure(as_numpy(other.embedding_)), seconds)
+            for other, seconds in track(timed, "measuring", len(timed))
+        ]
+    return EmbeddingComparison(tuple(found), model.kernel_.shape[0], k, model.power_, measured)
+
+
+def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, options: dict[str, Any]) -> Any:
+    """The embedding whose kernel, time and seed are shared."""
+    if isinstance(X, tuple(ESTIMATORS.values())):
+        check_is_fitted(X)
+        given = {"random_state": random_state} if random_state is not None else {}
+        if options or given:
+            raise ValueError(
+                f"{sorted(options | given)} were given with a fitted {type(X).__name__}, which has its own kernel and "
+                "seed; leave them out, or give the data instead."
+            )
+        return X
+    known = {"power", *(field.name for field in fields(KernelOptions))}
+    if unknown := sorted(set(options) - known):
+        raise TypeError(f"{unknown} were given; known options are {sorted(known)}.")
+    options = {"power": "auto"} | options
+    seed = resolve_seed(random_state)
+    k = 2 if n_components is None else n_components
+    return GaussianProcessEmbedding(k, random_state=seed, verbose=verbose, **options).fit(X)
+
+
+def _timed(model: Any, method: Any, n_components: int, *, given: bool) -> tuple[Any, float | None]:
+    """The embedding by a method with the seconds that it took; the given one itself where it is by that method."""
+    if given and type(model) is method and n_components == model.n_components_:
+        return model, None
+    start = time.perf_counter()
+    return alike(model, method, n_components), time.perf_counter() - start
+
+
+def alike(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
+    """A fitted embedding of another kind, or with other components, by the kernel and the time of a fitted one.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    method : class
+        Of the estimator.
+    n_components : int
+    **parameters
+        Further parameters of that estimator.
+
+    Returns
+    -------
+    other : fitted estimator
+    """
+    shared = {field.name: getattr(model, field.name) for field in fields(KernelOptions)}
+    seeded = {} if issubclass(method, DiffusionMaps) else {"random_state": getattr(model, "seed_", 0)}
+    if type(model) is method:
+        parameters = _own_parameters(model, n_components) | parameters
+    other = method(n_components, power=model.power_, **shared | seeded | parameters)
+    other._adopt(model.kernel_, model.power_, model.power_choice_, as_numpy(model.embedding_).dtype)
+    for name in ("n_features_in_", "feature_names_in_", "_sample_names"):
+        if hasattr(model, name):
+            setattr(other, name, getattr(model, name))
+    return other
+
+
+def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
+    """Parameters that an estimator's kind alone has, as far as they suit another number of components."""
+    kept = {
+        "DiffusionMaps": ("solver",),
+        "GaussianProcessEmbedding": ("sketch", "trivial"),
+        "HeatSketch": ("objective", "init", "n_steps", "n_rounds", "patience", "regularization"),
+    }
+    kind = next(name for name, kind in ESTIMATORS.items() if isinstance(model, kind))  # a subclass has the same ones
+    found = {name: getattr(model, name) for name in kept[kind]}
+    for name, default in (("sketch", "gaussian"), ("init", "auto")):
+        if np.ndim(found.get(name, default)) == 2:
+            found[name] = default  # an array has a column for each component
+    if isinstance(model, GaussianProcessEmbedding) and model.n_exact_ < n_components:
+        found["n_exact"] = model.n_exact_
+    return found
+
+
+def yardstick(
+    kernel: HeatKernel, power: float, *, searched_up_to: int | None = None
+) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
+    """How embeddings of a kernel are measured, all alike.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float
+    searched_up_to : int, optional
+        Up to so many points (20,000 by default) the worst pairs are looked for, where not all are measured.
+
+    Returns
+    -------
+    measure : callable
+        From an embedding (N, k) to log L, central log L and the median relative error of distances.
+    measured : str
+        On which pairs, in words.
+    """
+    n = kernel.shape[0]
+    if n <= ALL_PAIRS:
+        anchors: IntArray = np.arange(n)
+        d = diffusion_distances(kernel, power)
+        measured = f"all {len(d):,} pairs"
+    else:
+        anchors = sample(n, min(_ANCHORS, max(_FEWEST_ANCHORS, _ROW_ENTRIES // n)))
+        d = distances_among(kernel, anchors, [power])[0]
+        measured = f"all pairs of {len(anchors)} random points"
+    searched = ALL_PAIRS < n <= (_SEARCHED if searched_up_to is None else searched_up_to)
+    apart = d > COINCIDENT * d.max()
+
+    def measure(Y: FloatArray) -> tuple[float, float, float]:
+        found = measure_distortion(Y[anchors], d, quantiles=(TAIL,))
+        log = kernel_distortion(Y, kernel, power, quantiles=()).log if searched else found.log
+        errors = np.abs(embedded_distances(Y[anchors], None)[apart] / d[apart] - 1.0)
+        return max(log, found.log), float(np.log(found.central[TAIL])), float(np.median(errors))
+
+    return measure, measured + (", and for log L on the worst pairs that a search finds" if searched else "")

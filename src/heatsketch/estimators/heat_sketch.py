@@ -1,0 +1,390 @@
+"""HeatSketch: the heat kernel seen through the matrix that distorts diffusion distances least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._utils.blocks import as_numpy, gathered, is_banded, rows_of
+from .._utils.devices import on_device
+from .._utils.typing import FloatArray, IntArray, RandomState
+from ..analysis.distances import diffusion_distances
+from ..analysis.distortion import ALL_PAIRS, kernel_distortion
+from ..kernel.operator import HeatKernel
+from ..kernel.options import check_count, is_number
+from ..linalg.diffusion import coefficients, diffuse, require_range
+from ..linalg.sketch import resolve_seed, sample
+from ..optimize.features import WideSketch, default_width, wide_sketch
+from ..optimize.objectives import OBJECTIVES
+from ..optimize.pairs import AllPairs, FoundPairs, PairSource
+from ..optimize.solver import Plan, Round, Start, optimize
+from ..optimize.starts import DEFAULT_STARTS, STARTS, make_start, nearest_start
+from ._base import HeatEmbedding
+
+# Rounds where all pairs are looked at, and where the worst must be searched for.
+_ROUNDS = 14, 28
+# Components up to which more are optimised for a wanted error: beyond, a random sketch does as well.
+_MOST_COMPONENTS = 64
+# Points of a data set on a cluster whose features are brought to this process, for pairs to be looked for among them.
+_SEEN = 20_000
+
+
+class HeatSketch(HeatEmbedding):
+    r"""Embedding by the sketch of the heat kernel that distorts diffusion distances least, ``Y = A^t M``.
+
+    Diffusion maps take the leading eigenvectors for M and lose what they leave out; a Gaussian process embedding takes
+    a random M and pays for chance. Here M is chosen: among the combinations ``M = V W`` of the columns of a wide
+    sketch, the one whose embedding has the smallest distortion against the diffusion distance, over pairs of points.
+    The worst pairs are looked for again and again while W is optimised, from several starts, diffusion maps among
+    them. The result is linear in the kernel like the others: new points are placed by their own kernel rows.
+
+    On a cluster (a Dask array as X) pairs are looked for among 20,000 points, all or a random part of them, whose rows
+    of the wide sketch are brought to the client; what is found there is then applied to all points on the cluster.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        k.
+    power : float or {"auto", "paths", "entropy"}, default=8
+        Diffusion time t: any positive number, whole or not, or the rule that chooses a whole one
+        (:mod:`heatsketch.analysis.power`): "paths" the time at which diffusion distances are closest to shortest paths
+        between the points, "entropy" by the von Neumann entropy of the kernel; "auto" is "paths", or "entropy" for a
+        precomputed affinity.
+    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
+        "auto" is
+        "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+    normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
+        See :mod:`heatsketch.kernel.normalize`.
+    alpha : float, default=1.0
+        Density exponent of all but plain "bistochastic".
+    affinity : {"gaussian", "precomputed"}, default="gaussian"
+        "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
+    metric : str or callable, default="euclidean"
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
+    metric_params : dict or None, default=None
+        Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
+    bandwidth_neighbor : int or None, default=None
+        The k of the bandwidth rules "neighbor" (10 if None) and "self-tuning" (7 if None).
+    n_neighbors : int, None or "auto", default="auto"
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
+        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, whatever the number of
+        cores) and 32 neighbours for more; ``kernel_.affinity.description`` tells what was chosen.
+    cutoff : float or None, default=None
+        Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
+    diagonal : {"auto", "keep", "zero"}, default="auto"
+        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
+        keeps it, and completes self-loops that a precomputed affinity lacks.
+    objective : {"bilipschitz", "log-stress"}, default="bilipschitz"
+        "bilipschitz" minimises ``log L``, the logarithm of the largest over the smallest ratio of embedded to diffusion
+        distance: no pair is far off. "log-stress" minimises the root mean square error of log distances: typical pairs
+        are as close as can be, and a few may be far off.
+    init : str, sequence of str, or array of shape (n_samples, n_components), default="auto"
+        Where to start: "spectral" (diffusion maps), "random" (a Gaussian process embedding), "deflated" (half of each),
+        or several of these, of which the best after the opening rounds goes on; a name that is repeated starts from
+        other random numbers. "auto" takes one of each. An array, or a Dask array, is an embedding of your own, whose
+        nearest sketch is taken.
+    width : int or "auto", default="auto"
+        Columns of the wide sketch, at least `n_components`: half of them leading directions of the kernel, half a
+        random sketch of the remainder. Up to 2000 points, if the kernel has no more nontrivial eigenvectors than that,
+        all of them are taken instead. "auto" is 512 up to 2000 points and 256 for more.
+    n_rounds : int or "auto", default="auto"
+        Rounds of optimisation, before each of which the worst pairs are looked for: 14 up to 2000 points, 28 for more.
+    n_steps : int, default=15
+        Steps of L-BFGS in each round.
+    patience : int or None, default=None
+        Rounds without improvement, after the opening ones, at which it ends; None does all rounds.
+    regularization : float, default=0.1
+        Weight of a penalty on entries of M that cancel on the points that are seen, and may not on others
+        (:class:`heatsketch.optimize.solver.Plan`).
+    callback : callable or None, default=None
+        Called after each round with a :class:`heatsketch.optimize.solver.Round`; returning true ends the optimisation,
+        and the best embedding so far is kept.
+    device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
+        NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
+        work is worth it, or where X is a tensor on it.
+    precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
+        How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.backends.torch.halves`); "auto"
+        takes the cheapest way that is accurate enough for the data.
+    random_state : int, RandomState, Generator or None, default=None
+        An integer gives the same embedding on every call. (Where BLAS runs on another number of threads, the rounding
+        of the kernel may lead the optimisation to another embedding, about as good.)
+    tol : float, default=1e-8
+        Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32).
+    max_iter : int, default=1000
+        Most products spent on the bistochastic scaling.
+    verbose : bool, default=False
+        Whether to show progress, and to say what was chosen, on standard error.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
+        Along its principal axes, scaled so that the median pair has its diffusion distance.
+    distortion_ : Distortion
+        Measured against exact diffusion distances, on all pairs up to 2000 points. For more it is measured on random
+        pairs and on the worst that are found, and L is a lower bound.
+    history_ : list of Round
+        What was measured in each round: ``start``, ``number``, ``distortion``, ``n_pairs``, ``seconds``. Beyond 2000
+        points it is measured against the distances of the wide sketch.
+    init_ : str
+        The start that won.
+    width_ : int
+        Columns of the wide sketch.
+    n_components_ : int
+    distance_error_ : float
+        What ``add_components(distance_error=...)`` reached.
+    kernel_ : HeatKernel
+        The heat kernel as an operator.
+    bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
+    intrinsic_dimension_ : float or None
+        Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
+    power_ : float
+    power_choice_ : ChosenPower or None
+        What the power was chosen by; None where it was given.
+    n_neighbors_ : int or None
+        None where pairs are not chosen by it: where every pair is used, or those above a cutoff.
+    n_iter_ : int
+        Products with the affinity spent on the normalisation.
+    scaling_residual_ : float
+        Measured ``max |row sum - 1|``, for the bistochastic normalisations.
+    seed_ : int
+        Seed that repeats the embedding.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has string column names.
+    sample_names_ : ndarray of shape (n_samples,)
+        Nodes of a graph, or the index of a pandas frame; else 0, 1, 2, ...
+
+    See Also
+    --------
+    GaussianProcessEmbedding : The paper's method, with error bars.
+    DiffusionMaps : The same kernel seen through its leading eigenvectors.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(500, random_state=0)
+    >>> options = {"n_components": 4, "power": 10, "bandwidth": 0.3}
+    >>> ours = hs.HeatSketch(**options, random_state=0).fit(X)
+    >>> maps = hs.DiffusionMaps(**options).fit(X)
+    >>> bool(ours.distortion_.log < 0.4 * maps.distortion().log)
+    True
+    """
+
+    _M: FloatArray
+    _keeps_trivial: bool
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        power: float | str = 8,
+        bandwidth: float | str = "auto",
+        normalization: str = "bistochastic",
+        alpha: float = 1.0,
+        affinity: str = "gaussian",
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        bandwidth_neighbor: int | None = None,
+        n_neighbors: int | str | None = "auto",
+        cutoff: float | None = None,
+        diagonal: str = "auto",
+        objective: str = "bilipschitz",
+        init: str | Sequence[str] | ArrayLike = "auto",
+        width: int | str = "auto",
+        n_rounds: int | str = "auto",
+        n_steps: int = 15,
+        patience: int | None = None,
+        regularization: float = 0.1,
+        callback: Callable[[Round], Any] | None = None,
+        device: str = "auto",
+        precision: str = "auto",
+        random_state: RandomState = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.power = power
+        self.bandwidth = bandwidth
+        self.normalization = normalization
+        self.alpha = alpha
+        self.affinity = affinity
+        self.metric = metric
+        self.metric_params = metric_params
+        self.bandwidth_neighbor = bandwidth_neighbor
+        self.n_neighbors = n_neighbors
+        self.cutoff = cutoff
+        self.diagonal = diagonal
+        self.objective = objective
+        self.init = init
+        self.width = width
+        self.n_rounds = n_rounds
+        self.n_steps = n_steps
+        self.patience = patience
+        self.regularization = regularization
+        self.callback = callback
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        self._refuse_auto_components()
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective={self.objective!r} is not known; use one of {tuple(OBJECTIVES)}.")
+        if self.n_rounds != "auto":
+            check_count(self.n_rounds, "n_rounds", "a positive integer or 'auto'")
+        check_count(self.n_steps, "n_steps")
+        if self.patience is not None:
+            check_count(self.patience, "patience", "a positive integer or None")
+        if self.width != "auto":
+            least = int(self.n_components)
+            check_count(self.width, "width", f"'auto' or an integer of at least n_components={least}", least=least)
+        if not is_number(self.regularization) or not 0 <= float(self.regularization) < np.inf:
+            raise ValueError(f"regularization={self.regularization!r} was given; it must be a number of at least 0.")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback={self.callback!r} was given; it must be a function of one argument, or None.")
+        self._names()
+
+    def _names(self) -> tuple[str, ...] | None:
+        """Names of the starts, or None where an embedding is given."""
+        named = [self.init] if isinstance(self.init, str) else self.init
+        if isinstance(named, Sequence) and named and all(isinstance(name, str) for name in named):
+            unknown = [name for name in named if name not in (*STARTS, "auto")]
+            if unknown:
+                raise ValueError(
+                    f"init={self.init!r} was given; known are 'auto' and {tuple(STARTS)}, one or several, or an array "
+                    "of shape (n_samples, n_components)."
+                )
+            return tuple(name for one in named for name in (DEFAULT_STARTS if one == "auto" else (one,)))
+        shape, kind = np.shape(self.init), getattr(self.init, "dtype", np.dtype(float)).kind
+        if len(shape) != 2 or shape[1] != self.n_components or kind not in "iuf":
+            raise ValueError(
+                f"init was given as {type(self.init).__name__} of shape {shape}; it must be real numbers of shape "
+                f"(n_samples, {self.n_components}), or name one or several of {tuple(STARTS)}."
+            )
+        return None
+
+    def _columns(self, n_samples: int) -> int:
+        return self._width(n_samples, int(self.n_components))
+
+    def _width(self, n_samples: int, k: int) -> int:
+        """Columns of the wide sketch for k components."""
+        return max(default_width(n_samples) if isinstance(self.width, str) else int(self.width), k)
+
+    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
+        require_range(kernel, [power])
+        k, seed = int(self.n_components), resolve_seed(self.random_state)
+        names = self._names()
+        given = None if names else self._given(kernel)
+        wide = self._widen(kernel, k, power, seed)
+        seen = _at_seen(kernel, wide)
+        starts = self._starts(wide, names, k, seed) if given is None else [nearest_start(seen, given)]
+        return self._optimise(kernel, (wide, seen), starts, power, seed)
+
+    def _given(self, kernel: HeatKernel) -> FloatArray:
+        """The embedding to start from, at the points that are seen."""
+        init: Any = self.init if is_banded(self.init) else np.asarray(self.init)
+        n, numbers = kernel.shape[0], _seen(kernel)
+        matches = len(init) == n
+        given: FloatArray = gathered(init) if numbers is None or not matches else rows_of(init, numbers)
+        given = np.asarray(given, dtype=np.float64)
+        if not matches or not np.isfinite(given).all():
+            raise ValueError(
+                f"init was given as an array of {len(init)} rows for {n} samples; it must have a row of "
+                "finite numbers for each sample."
+            )
+        if not np.ptp(given, axis=0).any():
+            raise ValueError("init was given as an array of equal rows, of which no distance is left to start from.")
+        return given
+
+    def _starts(self, wide: WideSketch, names: Sequence[str] | None, k: int, seed: int) -> list[Start]:
+        names = names or DEFAULT_STARTS
+        return [make_start(name, wide, k, seed, names[:at].count(name)) for at, name in enumerate(names)]
+
+    @on_device()
+    def _widen(self, kernel: HeatKernel, k: int, power: float, seed: int) -> WideSketch:
+        wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), seed)
+        self._refuse_collapse(wide.features, power)
+        return wide
+
+    @on_device()
+    def _optimise(
+        self, kernel: HeatKernel, sketches: tuple[WideSketch, WideSketch], starts: list[Start], power: float, seed: int
+    ) -> dict[str, Any]:
+        wide, seen = sketches  # of all points, and of those among which pairs are looked for
+        plan = Plan(
+            OBJECTIVES[self.objective],
+            _ROUNDS[kernel.shape[0] > ALL_PAIRS] if isinstance(self.n_rounds, str) else int(self.n_rounds),
+            int(self.n_steps),
+            self.patience,
+            float(self.regularization),
+            self.callback,
+        )
+        source = _pair_source(kernel, seen, power)
+        found = optimize(seen.features, source, starts, plan, seed, weights=wide.weights)
+        M = wide.combined(found.W, kernel.dtype)
+        keep = not kernel.trivial_is_constant
+        Z = coefficients(kernel, M, power, trivial=keep)
+        Y = self._place(kernel, Z, power)
+        return {
+            "_M": as_numpy(M),
+            "_coefficients": as_numpy(Z),
+            "_keeps_trivial": keep,
+            "embedding_": Y,
+            "n_components_": M.shape[1],
+            "width_": wide.M.shape[1],
+            "seed_": seed,
+            "init_": found.start,
+            "history_": found.history,
+            "distortion_": kernel_distortion(Y, kernel, power),
+        }
+
+    def _at_powers(self, powers: list[float]) -> list[FloatArray]:
+        blocks = diffuse(self.kernel_, self._M, powers, trivial=self._keeps_trivial)
+        return [as_numpy(self.kernel_.weigh_rows(block)) for block in blocks]
+
+    def _most_components(self) -> int:
+        return max(self.n_components_, min(_MOST_COMPONENTS, self.kernel_.shape[0] - 1))
+
+    def _add(self, n: int) -> None:
+        # All components are optimised anew, from the present embedding with random columns beside it and from the
+        # starts that `init` names, so those that are there change.
+        self._check_parameters()
+        kernel, k, dtype, seed = self.kernel_, self.n_components_ + n, self.embedding_.dtype, self.seed_
+        wide = self._widen(kernel, k, self.power_, seed)
+        seen, numbers = _at_seen(kernel, wide), _seen(kernel)
+        Y = self.embedding_ if numbers is None else rows_of(self.embedding_, numbers)
+        present = nearest_start(seen, Y.astype(np.float64)).W
+        beside = make_start("random", wide, n, seed, repeat=k).W  # columns that no other start has
+        beside *= np.linalg.norm(present) / np.linalg.norm(beside)
+        starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, self._names(), k, seed)]
+        fitted = self._optimise(kernel, (wide, seen), starts, self.power_, seed)
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        self.embedding_ = self.embedding_.astype(dtype, copy=False)
+
+
+def _seen(kernel: HeatKernel) -> IntArray | None:
+    """Samples among which pairs are looked for; None for all."""
+    return sample(kernel.shape[0], _SEEN) if kernel.in_bands else None
+
+
+def _at_seen(kernel: HeatKernel, wide: WideSketch) -> WideSketch:
+    """The wide sketch with the features of these samples."""
+    numbers = _seen(kernel)
+    return wide if numbers is None else wide.at(kernel, numbers)
+
+
+def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSource:
+    """All pairs with their exact distances while that is soon done; else those that a search in the sketch finds."""
+    n = kernel.shape[0]
+    if n > ALL_PAIRS or kernel.in_bands:
+        return FoundPairs(wide.features)
+    return AllPairs(diffusion_distances(kernel, power) / wide.unit, n, kernel.device)

@@ -1,0 +1,1 @@
+"""From data to the heat kernel: options, bandwidths, affinities, normalisations, and rows of new points."""

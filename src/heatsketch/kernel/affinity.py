@@ -1,0 +1,320 @@
+"""Affinities of points: from data to the kernel matrix ``K`` as an operator, and to the kernel rows of new points."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.blocks import is_banded, rows_of
+from .._utils.chunks import CHUNK_ENTRIES, chunks
+from .._utils.devices import Device
+from .._utils.threads import each, shares
+from .._utils.typing import FloatArray, IntArray
+from ..backends.torch.operators import DeviceGaussianOperator, placed
+from ..linalg.metrics import Metric, gaussian_affinity, squared_distances
+from ..linalg.operators import (
+    DenseOperator,
+    FoldedOperator,
+    Operator,
+    SparseOperator,
+    TiledGaussianOperator,
+)
+from ..linalg.sketch import sample
+from ..neighbors.neighborhoods import SMALL, Neighborhoods, distinct
+from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
+
+__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "zero_rounding"]
+
+# Points whose scales are looked at on a cluster.
+_SOME = 1000
+# A kernel is filled in so many times smaller pieces than others, because several threads do so at once.
+FILLS = 4
+# Multiplications that take as long as an exponential function.
+_EXP = 8
+# Rounding of precomputed distances, as a fraction of the largest, is no more than this; and so many times less than
+# what counts as a distance.
+ROUNDING = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+APART = 16.0
+
+
+class Affinity(ABC):
+    """A symmetric, non-negative kernel k(x, y) on the data.
+
+    It gives the matrix ``K`` between the N training points as an operator, and for new points their rows against
+    the training points: equal to the rows of ``K`` where the new points are training points.
+    """
+
+    n_samples: int
+    dtype: np.dtype[Any]
+    # Whether K is known to be positive semidefinite, so that A^t has a meaning for every real t > 0.
+    definite: bool
+    # Entries of a new point's row, for the size of batches.
+    row_entries: int
+    # How the kernel is held, in words.
+    description: str
+    # Where products are computed; None for NumPy on the CPU.
+    device: Device | None = None
+
+    @property
+    @abstractmethod
+    def operator(self) -> Operator:
+        """``K`` as an operator of shape (N, N)."""
+
+    @abstractmethod
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
+        """Kernel rows of new points.
+
+        Returns
+        -------
+        rows : ndarray or csr_array of shape (m, N)
+        log_scale : ndarray of shape (m,)
+            The kernel is ``exp(log_scale) * rows``: a point far from all others keeps a row that does not underflow.
+        """
+
+    def _placed(self, operator: Operator) -> Operator:
+        """A matrix that is held, on the device if there is one."""
+        return operator if self.device is None else placed(operator, self.device)
+
+    def is_training_input(self, X: Any) -> bool:  # noqa: ARG002
+        """Whether `X` is known to be the training input itself, row for row."""
+        return False
+
+
+def zero_rounding(D: FloatArray, known: FloatArray) -> FloatArray:
+    """Distances to points, (m, N), with 0 in place of those that are rounding, such as a point's distance to itself.
+
+    Those that are known between the points, (N, N), tell how small a distance can be.
+    """
+    smallest = np.min(known, where=known > 0, initial=np.inf)
+    return np.where(D <= min(ROUNDING[known.dtype] * known.max(), smallest / APART), D.dtype.type(0), D)
+
+
+class GaussianAffinity(Affinity):
+    """``exp(-d(x, y)^2 / epsilon)`` for all pairs.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances if metric is "precomputed"
+    epsilon : float, or ndarray of shape (N,)
+        A number, or the squared local scale s_i^2 of each point: then epsilon_ij = s_i s_j.
+    metric : Metric
+    scale_neighbor : int
+        The neighbour whose distance is a point's local scale.
+    zero_diagonal : bool
+        Set k(x, x) = 0, also between coincident points.
+    dtype : dtype of ``K``
+    tiled : bool
+        Whether products form the kernel tile by tile, instead of holding it. Only for points and the Euclidean metric.
+    device : Device, optional
+        Where to compute; by default with NumPy on the CPU.
+    precision : str
+        Of the exponents on a device (:class:`heatsketch.linalg.operators.DeviceGaussianOperator`).
+    """
+
+    n_neighbors: int | None = None
+
+    def __init__(
+        self,
+        X: Any,
+        epsilon: float | FloatArray,
+        *,
+        metric: Metric | None = None,
+        scale_neighbor: int = SELF_TUNING_NEIGHBOR,
+        zero_diagonal: bool = False,
+        dtype: Any = np.float64,
+        tiled: bool = False,
+        device: Device | None = None,
+        precision: str = "auto",
+    ) -> None:
+        self.X, self.epsilon, self.metric = X, epsilon, metric or Metric()
+        self.scale_neighbor, self.tiled, self.device, self.precision = scale_neighbor, tiled, device, precision
+        self.zero_diagonal, self.dtype = zero_diagonal, np.dtype(dtype)
+        self.n_samples = self.row_entries = X.shape[0]
+        self.definite = self.metric.euclidean and np.ndim(epsilon) == 0 and not zero_diagonal
+        self.description = "every pair, formed on the fly" if tiled else "every pair"
+        if device is not None:
+            self.description += f" on {device.chip}"
+
+    @property
+    def typical_epsilon(self) -> float:
+        """The bandwidth, or the median of the squared local scales (of some points, on a cluster)."""
+        if is_banded(self.epsilon):
+            return float(np.median(rows_of(self.epsilon, sample(self.n_samples, _SOME))))
+        return float(np.median(np.asarray(self.epsilon)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The matrix can be remade from X, so it is not pickled.
+        return {name: value for name, value in self.__dict__.items() if name != "operator"}
+
+    @cached_property
+    def operator(self) -> Operator:
+        """``K``, held or tiled; made on first use."""
+        if self.tiled:
+            return self._tiles()
+        n = self.n_samples
+        K = np.empty((n, n), dtype=self.dtype)
+
+        def fill(rows: slice) -> None:
+            K[rows] = self._kernel(self._squared(self.X[rows]), shift=False)[0]
+
+        each(fill, chunks(n, n, CHUNK_ENTRIES // FILLS))
+        return self._placed(DenseOperator(K))
+
+    def _tiles(self) -> Operator:
+        same = distinct(self.X) if self.zero_diagonal else None
+        X, epsilon = self.X, self.epsilon
+        if same is not None:  # points that coincide have no affinity with each other either
+            X, epsilon = X[same[0]], epsilon[same[0]] if isinstance(epsilon, np.ndarray) else epsilon
+        options: dict[str, Any] = {"zero_diagonal": self.zero_diagonal, "dtype": self.dtype}
+        tiles: Operator
+        if self.device is None:
+            tiles = TiledGaussianOperator(X, epsilon, **options)
+        else:
+            tiles = DeviceGaussianOperator(X, epsilon, self.device, precision=self.precision, **options)
+        return tiles if same is None else FoldedOperator(tiles, same[1])
+
+    def _squared(self, X: Any) -> FloatArray:
+        if self.metric.precomputed:
+            X = zero_rounding(X, self.X)
+        return squared_distances(X, self.X, self.metric)
+
+    def _kernel(self, D2: FloatArray, *, shift: bool) -> tuple[FloatArray, FloatArray]:
+        """Kernel rows, and the log of their scale, from squared distances to the training points (m, N)."""
+        epsilon: Any = self.epsilon
+        if np.ndim(epsilon):
+            here = kth_neighbor(D2, self.scale_neighbor)
+            _require_scales(here)
+            epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
+        dropped = D2 == 0 if self.zero_diagonal else np.zeros(D2.shape, dtype=bool)
+        lowest = np.zeros(D2.shape[0])
+        if shift:  # the exponents themselves: of the nearest point nothing is left, however far away it is
+            with np.errstate(over="ignore"):
+                D2, epsilon = D2 / epsilon, 1.0
+            lowest = np.where(dropped, np.inf, D2).min(axis=1)
+            D2 -= np.where(np.isfinite(lowest), lowest, 0.0)[:, None]
+        K = gaussian_affinity(D2, epsilon, self.dtype)
+        K[dropped] = 0.0
+        return K, -lowest
+
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
+        """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
+        return self._kernel(self._squared(X), shift=True)
+
+    @property
+    def multiplies_rows(self) -> bool:
+        """Whether a device multiplies rows of new points without forming them; not where points were folded."""
+        return self.device is not None and self.tiled and isinstance(self.operator, DeviceGaussianOperator)
+
+    def row_products(self, X: FloatArray, V: Any) -> tuple[FloatArray, FloatArray]:
+        """``rows(X)[0] @ V`` and the same logarithms of the rows' scale, on the device."""
+        assert isinstance(self.operator, DeviceGaussianOperator)
+        epsilon: Any = self.epsilon
+        if np.ndim(epsilon):
+            epsilon = local_scales(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor, device=self.device)
+        return self.operator.rows(X, epsilon, V)
+
+
+def _require_scales(local: FloatArray) -> None:
+    """Refuse points, old or new, whose local scale is zero."""
+    if not local.all():
+        raise ValueError(
+            f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those looked at, so "
+            "they have no local scale; use another bandwidth rule, or leave repeated points out."
+        )
+
+
+class NeighborAffinity(GaussianAffinity):
+    """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances if metric is "precomputed"
+    epsilon : float or "self-tuning"
+        A number, or the word that epsilon_ij = s_i s_j with s_i the distance to a neighbour.
+    neighborhoods : Neighborhoods
+        Of X.
+    metric, scale_neighbor, zero_diagonal, dtype
+        As for `GaussianAffinity`.
+    """
+
+    def __init__(self, X: Any, epsilon: float | str, neighborhoods: Neighborhoods, **options: Any) -> None:
+        super().__init__(X, 0.0, **options)
+        self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
+        listed = 2 * neighborhoods.n_neighbors + 16 if neighborhoods.n_vertices > SMALL else neighborhoods.n_vertices
+        self.row_entries = 8 * listed
+        self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
+        if isinstance(epsilon, str):
+            local = neighborhoods.scales(self.scale_neighbor)
+            _require_scales(local)
+            self.epsilon = neighborhoods.at_points(local)
+            self._scale = local**-0.5  # of the vertices, in the order of the index
+        else:
+            self.epsilon = epsilon
+            self._scale = np.full(neighborhoods.n_vertices, epsilon**-0.5)
+        self._graph = self._weigh(*neighborhoods.graph())
+
+    @property
+    def recall(self) -> float:
+        """Share of the true neighbours that the search found, on a sample; 1 if it was exact."""
+        recall = self.neighborhoods.index.recall
+        assert recall is not None
+        return recall
+
+    def _weigh(self, indptr: IntArray, columns: IntArray, squared: FloatArray) -> sparse.csr_array:
+        """The kernel between vertices, in the order of the index."""
+        from ..compiled.search import gaussian_entries  # noqa: PLC0415
+
+        data = np.empty(len(columns), dtype=self.dtype)
+        n = self.neighborhoods.n_vertices
+        each(
+            lambda rows: gaussian_entries(indptr, columns, squared, self._scale, data, rows.start, rows.stop),
+            shares(n, _EXP * (1 + len(columns) // n)),
+        )
+        if self.zero_diagonal:
+            data[squared == 0] = 0.0
+        if len(columns) <= np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)
+        return sparse.csr_array((data, columns, indptr), shape=(n, n))
+
+    @cached_property
+    def operator(self) -> Operator:
+        """``K``, sparse."""
+        vertices = self._placed(SparseOperator(self._graph, order=self.neighborhoods.index.order))
+        places = self.neighborhoods.places
+        return vertices if places is None else FoldedOperator(vertices, places)
+
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
+        """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
+        if self.metric.precomputed:
+            X = zero_rounding(X, self.X)
+        hoods = self.neighborhoods
+        found = hoods.rows(X, self.scale_neighbor)
+        m, counts = X.shape[0], np.diff(found.indptr)
+        here = np.full(m, self._scale[0])
+        if np.ndim(self.epsilon):
+            local = hoods.kth(*found.lists, self.scale_neighbor)
+            _require_scales(local)
+            here = local**-0.5
+        row = np.repeat(np.arange(m), counts)
+        with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+            exponent = found.squared * here[row] * self._scale[found.columns]
+        if self.zero_diagonal:
+            exponent[found.squared == 0] = np.inf
+        lowest = np.full(m, np.inf)
+        np.minimum.at(lowest, row, exponent)
+        lowest = np.where(np.isfinite(lowest), lowest, 0.0)
+        K = sparse.csr_array((np.exp(lowest[row] - exponent), found.columns, found.indptr), shape=self._shape(m))
+        twins = np.flatnonzero(found.twin >= 0)
+        if len(twins):  # a training point has the row that it has in the graph
+            others = sparse.diags_array((found.twin < 0).astype(np.float64))
+            put = sparse.csr_array((np.ones(len(twins)), (twins, found.twin[twins])), shape=self._shape(m))
+            K = others @ K + put @ self._graph
+            lowest[twins] = 0.0
+        return hoods.unfolded(K), -lowest
+
+    def _shape(self, m: int) -> tuple[int, int]:
+        return m, self.neighborhoods.n_vertices

@@ -1,0 +1,254 @@
+r"""Rules for the bandwidth epsilon of ``exp(-|x - y|^2 / epsilon)``.
+
+========================  ======================================================================================
+``"median"``              the median squared distance between points
+``"neighbor"``            the median, over points, of the squared distance to the k-th neighbour
+``"slope"``               where ``log sum K`` rises fastest with ``log epsilon`` [1]_; twice that slope estimates
+                          the intrinsic dimension
+``"self-tuning"``         ``epsilon_ij = s_i s_j``, with s_i the distance from point i to its k-th neighbour [2]_
+``"auto"``                ``"neighbor"``; `docs/bandwidth.md` has the comparison behind the choice
+========================  ======================================================================================
+
+References
+----------
+.. [1] Coifman, Shkolnisky, Sigworth, Singer. "Graph Laplacian tomography from unknown random projections". IEEE
+   Trans. Image Processing, 2008; Berry, Harlim. "Variable bandwidth diffusion kernels". ACHA, 2016.
+.. [2] Zelnik-Manor, Perona. "Self-tuning spectral clustering". NeurIPS, 2004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.blocks import is_remote, rows_of
+from .._utils.chunks import chunks
+from .._utils.devices import Device
+from .._utils.tables import checked, table
+from .._utils.threads import quiet_blas
+from .._utils.typing import FloatArray
+from ..linalg.metrics import Metric, no_distance, squared_distances
+from ..linalg.sketch import sample
+from ..neighbors.search import index_kind, make_index
+
+__all__ = [
+    "BANDWIDTH_RULES",
+    "SELF_TUNING_NEIGHBOR",
+    "BandwidthEstimate",
+    "SlopeProfile",
+    "bandwidth_by_rule",
+    "estimate_bandwidth",
+    "intrinsic_dimension",
+    "kth_neighbor",
+    "local_scales",
+    "median_scale",
+    "slope_profile",
+]
+
+BANDWIDTH_RULES = ("auto", "median", "neighbor", "slope", "self-tuning")
+NEIGHBOR = 10  # the neighbour that sets the scale by default, chosen in docs/bandwidth.md
+SELF_TUNING_NEIGHBOR = 7  # the neighbour that Zelnik-Manor and Perona use
+
+# Rules that yield one number look at the distances from at most this many points to all the others.
+SAMPLE = 1000
+# ... those of its distribution, "median" and "slope", to a sample of at most so many.
+_COLUMNS = 20_000
+_HISTOGRAM_BINS = 2048
+# Neighbours looked for beyond the k-th on a device, in place of those that coincide with a point.
+_COINCIDENT = 4
+
+
+@dataclass(frozen=True)
+class BandwidthEstimate:
+    """What a bandwidth rule found.
+
+    Attributes
+    ----------
+    epsilon : float or ndarray of shape (n_samples,)
+        The bandwidth; for "self-tuning" the squared local scale of each point.
+    rule : str
+        The rule that was applied; never "auto".
+    dimension : float
+        Estimate of the intrinsic dimension: twice the largest slope of ``log sum K`` against ``log epsilon``.
+    """
+
+    epsilon: float | FloatArray
+    rule: str
+    dimension: float
+
+
+@quiet_blas()
+def estimate_bandwidth(
+    X: Any,
+    rule: str = "auto",
+    *,
+    metric: str | Callable[..., float] = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    n_neighbors: int | None = None,
+) -> BandwidthEstimate:
+    """Bandwidth of the Gaussian kernel by a named rule, and the intrinsic dimension.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features), or distances if metric is "precomputed"
+    rule : {"auto", "median", "neighbor", "slope", "self-tuning"}
+    metric : str or callable
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed".
+    metric_params : dict, optional
+        Further parameters of the metric.
+    n_neighbors : int, optional
+        The k of "neighbor" (default: 10) and "self-tuning" (default: 7).
+
+    Returns
+    -------
+    estimate : BandwidthEstimate
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(2000, random_state=0)
+    >>> estimate = hs.estimate_bandwidth(X, "slope")
+    >>> f"dimension {estimate.dimension:.1f}"
+    'dimension 2.2'
+    """
+    if rule not in BANDWIDTH_RULES:
+        raise ValueError(
+            f"bandwidth={rule!r} is not the name of a rule; use a positive number or one of {BANDWIDTH_RULES}."
+        )
+    if n_neighbors is not None and (int(n_neighbors) != n_neighbors or n_neighbors < 1):
+        raise ValueError(f"n_neighbors={n_neighbors!r} was given; it must be a positive integer.")
+    X = checked(table(X), "estimate_bandwidth")
+    measured = Metric(metric, metric_params or {})
+    if measured.precomputed and X.shape[0] != X.shape[1]:
+        raise ValueError(f"X has shape {X.shape}; precomputed distances must be square.")
+    epsilon, rule = bandwidth_by_rule(X, rule, measured, n_neighbors)
+    return BandwidthEstimate(epsilon, rule, intrinsic_dimension(X, measured))
+
+
+def bandwidth_by_rule(
+    X: Any, rule: str, metric: Metric, n_neighbors: int | None = None, *, device: Device | None = None
+) -> tuple[float | FloatArray, str]:
+    """Epsilon by a rule, for input that has been checked, and the rule that "auto" stands for."""
+    rule = "neighbor" if rule == "auto" else rule
+    if rule == "self-tuning":
+        k = n_neighbors or SELF_TUNING_NEIGHBOR
+        scales = local_scales(X, X, metric=metric, n_neighbors=k, device=device)
+        if not scales.all():
+            raise no_distance(X.shape[0])
+        return scales, rule
+    if rule == "neighbor":
+        some = X[sample(X.shape[0], SAMPLE)]
+        scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR, device=device)
+        if not scales.any():
+            raise no_distance(X.shape[0])
+        return median_scale(scales), rule
+    D2 = _sampled_distances(X, metric)
+    return (float(np.median(D2[D2 > 0])) if rule == "median" else _slopes(D2).epsilon), rule
+
+
+def median_scale(scales: FloatArray) -> float:
+    """The median over (a sample of) the points of the squared distance to a neighbour, by the rule "neighbor"."""
+    return float(np.median(scales[sample(len(scales), SAMPLE)]))
+
+
+def intrinsic_dimension(X: Any, metric: Metric) -> float:
+    """Twice the largest slope of ``log sum K`` against ``log epsilon``."""
+    return slope_profile(X, metric).dimension
+
+
+def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
+    """Squared distance to the k-th nearest point that does not coincide, for each row of `D2`, shape (m,).
+
+    Leaving out coincident points makes the value a function of the point alone, whether or not it is among
+    the points measured against, and keeps it positive when there are duplicates.
+    """
+    apart = np.where(D2 > 0, D2, np.inf)
+    k = min(k, D2.shape[1])
+    kth = np.partition(apart, k - 1, axis=1)[:, k - 1]
+    farthest = D2.max(axis=1)  # where fewer than k points are apart
+    return np.where(np.isfinite(kth), kth, farthest)
+
+
+def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, device: Device | None = None) -> FloatArray:
+    """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, shape (m,)."""
+    m, n = X.shape[0], Y.shape[0]
+    scales = np.full(m, np.nan)
+    if device is not None and index_kind(Y.shape, metric, sparse.issparse(Y), device, m) in ("device", "tree"):
+        index = make_index(Y, metric, device, queries=m)
+        _, listed = index.query(X, min(n, n_neighbors + _COINCIDENT))
+        enough = np.count_nonzero(listed > 0, axis=1) >= n_neighbors
+        scales[enough] = kth_neighbor(listed[enough], n_neighbors)
+    left = np.flatnonzero(np.isnan(scales))  # all, or those whose neighbours coincide with them
+    for rows in chunks(len(left), n):
+        scales[left[rows]] = kth_neighbor(squared_distances(X[left[rows]], Y, metric), n_neighbors)
+    return scales
+
+
+def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
+    """Squared distances from a sample of the points to all points or a larger sample, with at least one positive."""
+    n = X.shape[0]
+    rows, columns = rows_of(X, sample(n, SAMPLE)), sample(n, _COLUMNS)
+    if metric.precomputed:
+        D2 = squared_distances(rows[:, columns], None, metric)
+    else:
+        D2 = squared_distances(rows, X if n <= _COLUMNS and not is_remote(X) else rows_of(X, columns), metric)
+    if not D2.any():
+        raise no_distance(n)
+    return D2
+
+
+@dataclass(frozen=True)
+class SlopeProfile:
+    """Twice the slope of ``log sum K`` against ``log epsilon``: the dimension that neighbourhoods show at each scale.
+
+    Attributes
+    ----------
+    epsilons, dimensions : ndarrays of shape (n_trials,)
+    """
+
+    epsilons: FloatArray
+    dimensions: FloatArray
+
+    @property
+    def epsilon(self) -> float:
+        """Where the slope is largest."""
+        return float(self.epsilons[np.argmax(self.dimensions)])
+
+    @property
+    def dimension(self) -> float:
+        """The intrinsic dimension: the largest that is shown."""
+        return float(self.dimensions.max())
+
+    def dimension_at(self, epsilon: float) -> float:
+        """The dimension shown at a bandwidth."""
+        return float(np.interp(np.log(epsilon), np.log(self.epsilons), self.dimensions))
+
+
+def slope_profile(X: Any, metric: Metric) -> SlopeProfile:
+    """The slope of ``log sum K`` over all scales of (a sample of) the data."""
+    return _slopes(_sampled_distances(X, metric))
+
+
+def _slopes(D2: FloatArray) -> SlopeProfile:
+    """Slopes of log S against log epsilon, S = sum K.
+
+    The slope is ``sum (D2 / epsilon) K / sum K``. Distances are gathered in a fine logarithmic histogram first,
+    which changes it by less than a part in a thousand and makes any number of trial bandwidths cheap.
+    """
+    logs = np.log(D2[D2 > 0])
+    low, high = logs.min(), logs.max()
+    counts, edges = np.histogram(logs, bins=_HISTOGRAM_BINS, range=(low - 1e-9, high + 1e-9))
+    centres = 0.5 * (edges[1:] + edges[:-1])
+    coincident = D2.size - len(logs)
+    # The same ones in every unit, as far as they are numbers with all their digits.
+    trials = np.linspace(low - 2.0, high + 2.0, 400)
+    trials = trials[(trials >= np.log(np.finfo(np.float64).tiny)) | (trials == trials[-1])]
+    # D2 / epsilon [trials, bins]; beyond e^20 the kernel is zero anyway
+    ratio = np.exp(np.minimum(centres[None, :] - trials[:, None], 20.0))
+    weights = counts * np.exp(-ratio)
+    slopes = (ratio * weights).sum(axis=1) / (coincident + weights.sum(axis=1))
+    return SlopeProfile(np.exp(trials), 2.0 * slopes)

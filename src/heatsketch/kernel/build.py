@@ -1,0 +1,231 @@
+"""From data and options to the heat kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.blocks import double, gathered, is_banded, settled
+from .._utils.devices import device_for
+from .._utils.threads import quiet_blas
+from ..backends.dask.affinity import bandwidth_in_bands
+from ..backends.dask.heat import build_banded_affinity
+from ..backends.dask.inputs import is_collection, kernel_points
+from ..backends.dask.kernel import BandedHeatKernel
+from ..neighbors.neighborhoods import Neighborhoods
+from .affinity import Affinity, GaussianAffinity, NeighborAffinity
+from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from .normalize import normalize
+from .operator import HeatKernel
+from .options import KernelOptions, check_distances, check_points
+from .plan import choose, choose_device
+from .precomputed import PrecomputedAffinity
+from .radius import RadiusAffinity
+
+__all__ = ["build_affinity", "build_heat_kernel", "heat_kernel"]
+
+# A kernel whose points all keep more than this share of their heat to themselves is the identity for every
+# purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.
+_ALONE = 1e-6
+_CONSTANT_ULPS = 1e5
+# Rows whose sum is a smaller fraction of the largest cannot be scaled without leaving the range of numbers.
+_SMALLEST_DEGREE = {np.dtype(np.float64): 1e-150, np.dtype(np.float32): 1e-18}
+
+
+@quiet_blas()
+def heat_kernel(
+    X: Any,
+    *,
+    bandwidth: float | str = "auto",
+    normalization: str = "bistochastic",
+    alpha: float = 1.0,
+    affinity: str = "gaussian",
+    metric: str | Callable[..., float] = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    bandwidth_neighbor: int | None = None,
+    n_neighbors: int | str | None = "auto",
+    cutoff: float | None = None,
+    diagonal: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    device: str = "auto",
+    precision: str = "auto",
+) -> HeatKernel:
+    """Heat kernel of a data set, as an operator.
+
+    Parameters
+    ----------
+    X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
+        Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed". That of
+        Dask arrays and frames of more than 4,096 rows lies on the cluster that is current, and multiplies Dask arrays.
+    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it.
+    normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}
+        See :mod:`heatsketch.kernel.normalize`.
+    alpha : float
+        Density exponent of the normalisations that have one.
+    affinity : {"gaussian", "precomputed"}
+    metric : str or callable
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
+    metric_params : dict, optional
+        Further parameters of the metric.
+    bandwidth_neighbor : int, optional
+        The k of the rules "neighbor" (default: 10) and "self-tuning" (default: 7).
+    n_neighbors : int, None or "auto"
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
+        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, whatever the number of
+        cores) and 32 neighbours for more; ``affinity.description`` tells what was chosen.
+    cutoff : float, optional
+        Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
+    diagonal : {"auto", "keep", "zero"}
+        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise;
+        "auto" keeps it, and completes self-loops that a precomputed affinity lacks.
+    tol : float
+        Largest deviation of row sums from 1 (bistochastic).
+    max_iter : int
+        Most products spent on the bistochastic scaling.
+    device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}
+        Where to compute: with NumPy on the CPU, or with PyTorch on a GPU ("torch-cpu": with PyTorch on the CPU).
+        "auto" takes a GPU where there is one and the work is worth it.
+    precision : {"auto", "halves", "mixed", "split", "float32"}
+        How a GPU forms the exponents of a float32 kernel (:mod:`heatsketch.backends.torch.halves`); "auto" takes the
+        cheapest way that is accurate enough for the data.
+
+    Returns
+    -------
+    A : HeatKernel
+        With ``A.shape``, ``A.dtype``, ``A @ V`` and ``A.toarray()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> A = hs.heat_kernel(hs.datasets.circle(300, random_state=0), bandwidth=0.25)
+    >>> row_sums = A @ np.ones(300)
+    >>> bool(np.abs(row_sums - 1).max() < 1e-8)
+    True
+    """
+    options = KernelOptions(
+        bandwidth=bandwidth,
+        normalization=normalization,
+        alpha=alpha,
+        affinity=affinity,
+        metric=metric,
+        metric_params=metric_params,
+        bandwidth_neighbor=bandwidth_neighbor,
+        n_neighbors=n_neighbors,
+        cutoff=cutoff,
+        diagonal=diagonal,
+        tol=tol,
+        max_iter=max_iter,
+        device=device_for(X, device),
+        precision=precision,
+    )
+    checked = kernel_points if is_collection(X) else check_points
+    return build_heat_kernel(checked(X, options), options)
+
+
+def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
+    """`heat_kernel` for input that has been checked; computed in `dtype`, by default that of X."""
+    kernel, rule = build_affinity(X, options, dtype)
+    if isinstance(kernel, GaussianAffinity):
+        _check_digits(kernel)
+    degrees = settled(double(kernel.operator @ kernel.operator.ones()))
+    low, high = gathered(degrees.min(), degrees.max())
+    if isinstance(kernel, GaussianAffinity):
+        _check_reach(kernel, low, high)
+    if 0 < low < _SMALLEST_DEGREE[kernel.dtype] * high:
+        row = kernel.operator.number_of(int(gathered(degrees.argmin())))
+        raise ValueError(
+            f"the affinities of row {row} add up to {low:.1e}, those of others to "
+            f"{high:.1e}, more than scaling can bridge in {kernel.dtype}. Use float64, a larger bandwidth, or "
+            "leave that sample out."
+        )
+    scaling = normalize(
+        kernel.operator,
+        options.normalization,
+        alpha=options.alpha,
+        tol=options.tol,
+        max_iter=options.max_iter,
+        degrees=degrees,
+    )
+    made = BandedHeatKernel if is_banded(X) else HeatKernel
+    return made.from_affinity(kernel, scaling, rule)
+
+
+def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[Affinity, str | None]:
+    """The affinity of input that has been checked, and the rule by which its bandwidth was chosen, if it has one."""
+    if is_banded(X):
+        return build_banded_affinity(X, options, X.dtype if dtype is None else dtype)
+    if options.affinity == "precomputed":
+        device = choose_device(X.shape, options, entries=getattr(X, "nnz", None))
+        return PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype, device=device), None
+    metric = options.measure
+    if metric.precomputed:
+        X = check_distances(X)
+    choice = choose(X.shape, X.dtype if dtype is None else dtype, options, sparse.issparse(X))
+    rule = options.bandwidth if isinstance(options.bandwidth, str) else "given"
+    rule = "neighbor" if rule == "auto" else rule
+    scale_neighbor = options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR
+    common = {
+        "metric": metric,
+        "scale_neighbor": scale_neighbor,
+        "zero_diagonal": options.diagonal == "zero",
+        "dtype": X.dtype if dtype is None else dtype,
+        "device": choice.device,
+    }
+    epsilon: Any = options.bandwidth
+    if choice.n_neighbors is None:
+        if rule != "given":
+            epsilon, _ = bandwidth_by_rule(X, rule, metric, options.bandwidth_neighbor, device=choice.device)
+        if options.cutoff is not None:
+            return RadiusAffinity(X, epsilon, float(options.cutoff), **common), rule
+        return GaussianAffinity(X, epsilon, tiled=choice.tiled, precision=options.precision, **common), rule
+    at_scale = options.bandwidth_neighbor or NEIGHBOR
+    needed = {"self-tuning": scale_neighbor, "neighbor": at_scale}.get(rule, 0)
+    neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=needed, device=choice.device)
+    if rule == "neighbor":
+        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(at_scale)))
+        if epsilon == 0:
+            raise ValueError(
+                f"more than half of the points coincide with {at_scale} or more others, so the rule 'neighbor' gives "
+                "no bandwidth; give a number, or leave repeated points out."
+            )
+    elif rule not in ("given", "self-tuning"):
+        epsilon, _ = bandwidth_by_rule(X, rule, metric)
+    return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
+
+
+def _check_digits(kernel: GaussianAffinity) -> None:
+    """Refuse a bandwidth so small that squared distances of its size are no normal numbers, and have lost digits."""
+    epsilon: Any = kernel.epsilon
+    least = float(gathered(epsilon.min()) if np.ndim(epsilon) else epsilon)
+    if least < np.finfo(np.float64).tiny:
+        raise ValueError(
+            f"bandwidth={least:.3g} is below {np.finfo(np.float64).tiny:.3g}, where squared distances lose their "
+            "digits; multiply X by a power of ten (and the bandwidth, if given, by its square)."
+        )
+
+
+def _check_reach(kernel: GaussianAffinity, low: float, high: float) -> None:
+    """Refuse a bandwidth at which the kernel, by its smallest and largest degree, is the identity or constant."""
+    n = kernel.n_samples
+    own = 0.0 if kernel.zero_diagonal else 1.0
+    ulps = _CONSTANT_ULPS * float(np.finfo(kernel.dtype).eps) / n
+    if high - own < _ALONE:
+        trouble, verb = "so small that every point stands alone", "larger"
+    elif kernel.n_neighbors is None and low > (n - 1 + own) * (1.0 - max(ulps, 1e-12)):
+        trouble, verb = "so large that all affinities are equal", "smaller"
+    else:
+        return
+    if is_banded(kernel.X):
+        remedy = bandwidth_in_bands(kernel.X, "neighbor", kernel.metric)
+    else:
+        remedy, _ = bandwidth_by_rule(kernel.X, "auto", kernel.metric)
+    raise ValueError(
+        f"bandwidth={kernel.typical_epsilon:.3g} is {trouble}; use a {verb} one (the rule "
+        f"bandwidth='auto' gives {remedy:.3g} here)."
+    )

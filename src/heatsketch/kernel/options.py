@@ -1,0 +1,232 @@
+"""What users pass in: checked before any work, with errors that name what came, what is accepted and what to do."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.devices import DEVICES
+from .._utils.tables import checked, refuse_no_table, table
+from .._utils.typing import FloatArray
+from ..backends.torch.operators import PRECISIONS
+from ..linalg.metrics import Metric
+from .affinity import APART, ROUNDING
+from .bandwidth import BANDWIDTH_RULES
+from .graphs import adjacency, check_affinity, is_graph, node_names
+from .normalize import NORMALIZATIONS
+
+__all__ = [
+    "KernelOptions",
+    "check_count",
+    "check_distances",
+    "check_out",
+    "check_points",
+    "from_user",
+    "is_number",
+    "n_rows",
+    "sample_names",
+    "tidy",
+]
+
+# Distances of so many units in the last place of the largest are zero, as those that are one minus a cosine can be.
+_LAST_PLACES = 4.0
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """How the heat kernel is made from data; the parameters of :func:`heatsketch.heat_kernel`, checked."""
+
+    bandwidth: float | str = "auto"
+    normalization: str = "bistochastic"
+    alpha: float = 1.0
+    affinity: str = "gaussian"
+    metric: str | Callable[..., float] = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    bandwidth_neighbor: int | None = None
+    n_neighbors: int | str | None = "auto"
+    cutoff: float | None = None
+    diagonal: str = "auto"
+    tol: float = 1e-8
+    max_iter: int = 1000
+    device: str = "auto"
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("affinity", ("gaussian", "precomputed")),
+            ("diagonal", ("auto", "keep", "zero")),
+            ("normalization", tuple(NORMALIZATIONS)),
+            ("precision", PRECISIONS),
+        ):
+            value = getattr(self, name)
+            if value not in known:
+                raise ValueError(f"{name}={value!r} is not known; use one of {known}.")
+        if self.affinity == "precomputed" and self.metric == "precomputed":
+            raise ValueError(
+                "affinity and metric are both 'precomputed'; say which of the two X holds: affinities "
+                "(affinity='precomputed') or distances (metric='precomputed')."
+            )
+        if not is_number(self.alpha) or not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha={self.alpha!r} was given; the density exponent must be a number between 0 and 1.")
+        if not is_number(self.tol) or not 0 < self.tol < np.inf:
+            raise ValueError(f"tol={self.tol!r} was given; it must be a positive number.")
+        check_count(self.max_iter, "max_iter")
+        if self.bandwidth_neighbor is not None:
+            check_count(self.bandwidth_neighbor, "bandwidth_neighbor", "a positive integer, or None")
+        if self.metric_params is not None and not isinstance(self.metric_params, dict):
+            raise ValueError(f"metric_params={self.metric_params!r} was given; it must be a dict, or None.")
+        if self.n_neighbors not in (None, "auto"):
+            check_count(self.n_neighbors, "n_neighbors", "None for every pair, a positive integer, or 'auto'")
+        self._check_cutoff()
+        self._check_bandwidth()
+        if not isinstance(self.device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?|torch-cpu", self.device):
+            raise ValueError(
+                f"device={self.device!r} was given; it must be one of {DEVICES}, or the number of a GPU as in 'cuda:1'."
+            )
+
+    def _check_cutoff(self) -> None:
+        if self.cutoff is None:
+            return
+        if not is_number(self.cutoff) or not 0 < self.cutoff < 1:
+            raise ValueError(
+                f"cutoff={self.cutoff!r} was given; it must be a number between 0 and 1, the affinity below which "
+                "pairs are left out, or None."
+            )
+        if self.affinity == "precomputed" or self.n_neighbors not in (None, "auto"):
+            raise ValueError(
+                f"cutoff={self.cutoff!r} was given with affinity={self.affinity!r} and n_neighbors="
+                f"{self.n_neighbors!r}; it chooses pairs by their distance, so leave n_neighbors at 'auto' and "
+                "affinity at 'gaussian'."
+            )
+
+    def _check_bandwidth(self) -> None:
+        if isinstance(self.bandwidth, str):
+            if self.bandwidth not in BANDWIDTH_RULES:
+                raise ValueError(
+                    f"bandwidth={self.bandwidth!r} is not the name of a rule; use a positive number or one of "
+                    f"{BANDWIDTH_RULES}."
+                )
+        elif not is_number(self.bandwidth) or not 0 < self.bandwidth < np.inf:
+            raise ValueError(
+                f"bandwidth={self.bandwidth!r} was given; epsilon must be a positive, finite number, in the unit of "
+                f"squared distances, or one of {BANDWIDTH_RULES}."
+            )
+
+    @property
+    def measure(self) -> Metric:
+        """The metric with its parameters."""
+        return Metric(self.metric, self.metric_params or {})
+
+
+def is_number(value: Any, kind: type = Real) -> bool:
+    """Whether `value` is a number of the given kind; booleans are none."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def check_count(value: Any, name: str, accepted: str = "a positive integer", least: int = 1) -> int:
+    """Refuse what is not a whole number of at least `least`."""
+    if not is_number(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r} was given; it must be {accepted}.")
+    return int(value)
+
+
+def check_points(X: Any, options: KernelOptions) -> Any:
+    """Validate the input of a kernel: points, distances, affinities or a graph."""
+    return tidy(checked(from_user(X, options), "heat_kernel"), options.metric)
+
+
+def from_user(X: Any, options: KernelOptions) -> Any:
+    """Bring input into a form that scikit-learn validates: graphs as matrices, others as tables of numbers."""
+    if hasattr(X, "__dask_graph__") and type(X).__module__.startswith("dask"):
+        raise TypeError(
+            f"{type(X).__name__} of Dask was given where data in memory are needed; give X.compute(), or its shape. "
+            "Estimators and heat_kernel take it as it is."
+        )
+    if is_graph(X):
+        if options.affinity != "precomputed":
+            raise ValueError(f"a graph was given with affinity={options.affinity!r}; pass affinity='precomputed'.")
+        return adjacency(X)
+    if "precomputed" in (options.affinity, options.metric) and getattr(X, "ndim", 2) == 1:
+        raise ValueError(
+            f"a vector of length {len(X)} was given as precomputed matrix. Reshape your data: condensed distances "
+            "become square with scipy.spatial.distance.squareform."
+        )
+    return table(X)
+
+
+def sample_names(X: Any) -> Any:
+    """What the rows of `X` are called: a list for a graph, the index of a pandas frame, None where they have no names.
+
+    The index that pandas makes up, 0, 1, 2, ..., is none.
+    """
+    if is_graph(X):
+        return node_names(X)
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.DataFrame):
+        return None
+    made_up = isinstance(X.index, pandas.RangeIndex) and X.index.equals(pandas.RangeIndex(len(X)))
+    return None if made_up and X.index.name is None else X.index
+
+
+def n_rows(X: Any) -> int:
+    """Number of samples of input that has not been checked."""
+    if is_graph(X):
+        return len(node_names(X))
+    refuse_no_table(X)
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def check_out(out: Any, n_samples: int, n_components: int) -> None:
+    """Refuse an array that the embedding cannot be written to, before any work is done."""
+    wanted = (n_samples, n_components)
+    kinds = (np.dtype(np.float32), np.dtype(np.float64))
+    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype not in kinds or not out.flags.writeable:
+        raise ValueError(
+            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
+            f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
+        )
+
+
+def tidy(X: Any, metric: str | Callable[..., float]) -> Any:
+    """Bring checked input into the form that kernels are made from: sparse input canonical, with small indices."""
+    if not sparse.issparse(X):
+        if metric == "precomputed" and X.size and X.min() < 0:
+            raise ValueError(
+                f"Negative values in data: the smallest entry of X is {X.min():.3g}; with metric='precomputed' it must "
+                "hold distances, which are non-negative."
+            )
+        return X
+    if metric == "precomputed":
+        raise ValueError(
+            "sparse X was given with metric='precomputed'; an entry that is not stored would be a distance of zero. "
+            "Give dense distances, or affinities with affinity='precomputed'."
+        )
+    X = sparse.csr_array(X, copy=not X.has_canonical_format)
+    X.sum_duplicates()
+    if max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
+        X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
+    return X
+
+
+def check_distances(D: FloatArray) -> FloatArray:
+    """Check square precomputed distances; return them symmetric, with zeros where they are rounding.
+
+    How large that is shows on the diagonal. (A fixed part of the largest distance would be more than the distances
+    within clusters that are far apart.)
+    """
+    D = check_affinity(D, name="X (precomputed distances)")
+    worst, most = np.abs(np.diagonal(D)).max(), ROUNDING[D.dtype] * D.max()
+    if worst > most:
+        raise ValueError(
+            f"X holds precomputed distances, but its diagonal is not zero (up to {worst:.3g}); if these are "
+            "affinities, pass affinity='precomputed' and leave metric at its default."
+        )
+    rounding = min(most, max(APART * worst, _LAST_PLACES * np.finfo(D.dtype).eps * D.max()))
+    return np.where(rounding >= D, D.dtype.type(0), D)

@@ -1,0 +1,1 @@
+"""Linear algebra of operators: products, powers, eigenpairs, random test matrices, and distances between points."""

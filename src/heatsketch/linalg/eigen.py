@@ -1,0 +1,366 @@
+"""Leading eigenpairs of the heat kernel, with their measured residuals."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+from scipy.linalg import block_diag, eigh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from sklearn.exceptions import ConvergenceWarning
+
+from .._utils.blocks import (
+    as_numpy,
+    beside,
+    doubled,
+    fetched,
+    gathered,
+    in_order,
+    is_banded,
+    like,
+    orthonormal,
+    settled,
+)
+from .._utils.devices import device_of, on_device
+from .._utils.progress import track
+from .._utils.threads import quiet_blas
+from .._utils.typing import FloatArray
+from ..kernel.operator import HeatKernel
+from .operators import DeflatedOperator, Operator
+from .rounding import refuse_negative, rounding_level, warn_lost
+from .sketch import GaussianSketch
+
+__all__ = [
+    "DENSE_LIMIT",
+    "SOLVERS",
+    "Eigenpairs",
+    "chebyshev_step",
+    "deflated",
+    "eigenpairs",
+    "soon_diagonalised",
+]
+
+SOLVERS = ("auto", "dense", "lanczos", "randomized")
+
+# Up to this many points the whole matrix is diagonalised, which is exact and soon done.
+DENSE_LIMIT = 2000
+_OVERSAMPLING = 10
+_FILTER_DEGREE = 100
+_MOST_GROWTH = 1e8
+# Eigenvalues this close, relative to their size, count as one. So many more are looked at to see where an eigenspace
+# ends, and so many at most by iterative solvers.
+_REPEATED = 1e-8
+_LOOK_AHEAD = 4
+_LARGEST_SPACE = 64
+# Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
+_BANISH = 3.0
+# Products of eigenvectors that are orthogonal stay below so many roundings for each point.
+_ORTHOGONAL = 100.0
+_START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Leading nontrivial eigenpairs of a symmetric heat kernel.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,)
+        In decreasing order.
+    vectors : ndarray of shape (N, k)
+        Orthonormal columns. The sign, and the basis of a repeated eigenvalue's space, depend on the space alone.
+    residuals : ndarray of shape (k,)
+        ``|S v - lambda v|``, measured: each value is within its residual of an eigenvalue.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+    residuals: FloatArray
+
+    def coordinates(self, power: float, rounding: float, *, weight: int = 0) -> FloatArray:
+        """``lambda^power v``, with 0 for values that are zero up to `rounding`, shape (N, k).
+
+        What is lost by that, of ``lambda^(power + weight)``, is said where it could matter.
+        """
+        nonzero = np.abs(self.values) > rounding
+        warn_lost(not nonzero.all(), rounding, power + weight)
+        base = np.where(nonzero, self.values, 1.0)
+        if not float(power).is_integer():
+            refuse_negative(float(base.min(initial=1.0)))
+        return self.vectors * np.where(nonzero, base**power, 0.0)
+
+    def join(self, others: Eigenpairs) -> Eigenpairs:
+        """These pairs followed by others."""
+        return Eigenpairs(
+            np.append(self.values, others.values),
+            settled(beside(self.vectors, others.vectors)),
+            np.append(self.residuals, others.residuals),
+        )
+
+
+def soon_diagonalised(kernel: HeatKernel, n_pairs: int = 1) -> bool:
+    """Whether to diagonalise the whole matrix for so many pairs: that of few points, never one on a cluster."""
+    n = kernel.shape[0]
+    return not kernel.in_bands and (n <= DENSE_LIMIT or 5 * n_pairs > n)
+
+
+def deflated(kernel: HeatKernel) -> Operator:
+    """S without its trivial mode, where one is known."""
+    return kernel.symmetric if kernel.trivial is None else DeflatedOperator(kernel.symmetric, kernel.trivial)
+
+
+@on_device()
+@quiet_blas()
+def eigenpairs(
+    kernel: HeatKernel,
+    n_pairs: int,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    after: Eigenpairs | None = None,
+) -> Eigenpairs:
+    """Largest nontrivial eigenvalues of the symmetric heat kernel, and their eigenvectors.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    n_pairs : int
+        At most N - 1 where the trivial mode is known, N otherwise.
+    solver : {"auto", "dense", "lanczos", "randomized"}
+        "dense" diagonalises the whole matrix; "randomized" is subspace iteration with a Chebyshev filter from a random
+        start: blocks of products, a bounded number of them, and no trouble with repeated eigenvalues; "lanczos" is
+        ARPACK, repeated on the complement of what it found until no larger eigenvalue is left. "auto" takes "dense" up
+        to 2000 points or when a fifth of all pairs is wanted, "randomized" otherwise, and always on a cluster.
+    tol : float
+        Residual wanted.
+    max_iter : int
+        Most products with blocks ("randomized"), or restarts ("lanczos").
+    after : Eigenpairs, optional
+        Pairs that are known already: the next ones are found.
+
+    Returns
+    -------
+    pairs : Eigenpairs
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a measured residual exceeds 10 `tol` (and rounding).
+    """
+    n = kernel.shape[0]
+    known = np.empty((n, 0)) if kernel.trivial is None else kernel.trivial[:, None]
+    if after is not None:
+        known = settled(beside(known, after.vectors))
+    most = n - known.shape[1]
+    if not 1 <= n_pairs <= most:
+        raise ValueError(
+            f"{n_pairs} eigenvectors (n_components) were asked for, but {n} samples have {most} more; ask for between "
+            f"1 and {most}."
+        )
+    if solver not in SOLVERS:
+        raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
+    if solver == "auto":
+        solver = "dense" if soon_diagonalised(kernel, n_pairs) else "randomized"
+    if kernel.in_bands and solver != "randomized":
+        raise ValueError(
+            f"solver={solver!r} was given for data on a cluster, where the kernel is only multiplied by blocks; use "
+            "solver='randomized' or 'auto', or fit to data in memory."
+        )
+    if solver == "lanczos" and n_pairs >= most:
+        raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
+    solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
+    limit = most if solver == "dense" else min(most - 1, n_pairs + _LARGEST_SPACE)
+    wanted = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
+    values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
+    # An eigenspace that reaches beyond what was found is looked for as a whole: its basis shall not be an accident.
+    last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), kernel.rounding
+    # Where the iteration did not converge there is nothing to be had from looking further.
+    accuracy = max(10.0 * tol, rounding)
+    while (
+        wanted < limit
+        and abs(last) > rounding
+        and _alike(last, values[-1], epsilon)
+        and _residuals(kernel, values, vectors)[:n_pairs].max() <= accuracy
+    ):
+        wanted = min(2 * wanted, limit)
+        values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
+    vectors = settled(canonical(values, vectors, epsilon, kernel)[:, :n_pairs])
+    values = values[:n_pairs]
+    residuals = _residuals(kernel, values, vectors)
+    if (residuals > accuracy).any():
+        warnings.warn(
+            f"eigenvectors were found with residuals up to {residuals.max():.1e} (solver={solver!r}, tol={tol:.1e}); "
+            "raise max_iter, or use solver='dense' where there is one.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Eigenpairs(values, vectors, residuals)
+
+
+def _residuals(kernel: HeatKernel, values: FloatArray, vectors: FloatArray) -> FloatArray:
+    """``|S v - lambda v|`` of each pair, shape (k,)."""
+    norms: FloatArray = gathered(np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0))
+    return norms
+
+
+def _alike(a: float, b: float, epsilon: float) -> bool:
+    """Whether two eigenvalues are one, up to the accuracy at which vectors between them can be told apart."""
+    return abs(a - b) <= max(_REPEATED, 100.0 * epsilon) * max(abs(a), abs(b)) + 10.0 * epsilon
+
+
+def canonical(values: FloatArray, vectors: Any, epsilon: float, kernel: HeatKernel | None = None) -> Any:
+    """The same eigenspaces in bases that depend on nothing but the spaces.
+
+    Solvers return any basis of a repeated eigenvalue's space, and another one with other threads. Here it is the one
+    that orthonormalises the projections of fixed random vectors in turn; for a simple eigenvalue that fixes the sign.
+    Where vectors lie in bands, those of the kernel's layout, the kernel must be given.
+    """
+    spaces = _spaces(values, epsilon)
+    if is_banded(vectors):
+        assert kernel is not None
+        widest = max(space.stop - space.start for space in spaces)
+        seen = gathered(vectors.T @ kernel.sketched(_START, widest, first_column=1))  # [k, widest]
+        return settled(vectors @ block_diag(*(_turn(seen[some, : some.stop - some.start]) for some in spaces)))
+    device = device_of(vectors)
+    vectors = vectors.copy() if device is None else vectors.clone()
+    for some in spaces:
+        space = vectors[:, some] if device is None else vectors[:, some].double()
+        size = some.stop - some.start
+        turn = _turn(as_numpy(space.T @ _START.matrix(len(vectors), size, first_column=1, device=device)))
+        vectors[:, some] = space @ like(turn, space)
+    return vectors
+
+
+def _spaces(values: FloatArray, epsilon: float) -> list[slice]:
+    """The eigenvalues, in decreasing order, that are one up to rounding."""
+    ends = [end for end in range(1, len(values)) if not _alike(values[end - 1], values[end], epsilon)]
+    return [slice(start, stop) for start, stop in pairwise([0, *ends, len(values)])]
+
+
+def _turn(seen: FloatArray) -> FloatArray:
+    """The rotation of a basis, in which fixed vectors have the parts `seen`, (k, k), to the canonical one."""
+    Q, R = np.linalg.qr(seen)
+    turn: FloatArray = Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)
+    return turn
+
+
+def _dense(kernel: HeatKernel, k: int, known: FloatArray, _tol: float, _max_iter: int) -> tuple[FloatArray, FloatArray]:
+    n = kernel.shape[0]
+    S = kernel.symmetric.toarray().astype(np.float64) - _BANISH * (known @ known.T)
+    values, vectors = eigh(S, subset_by_index=(n - k, n - 1), check_finite=False)
+    # For a part of the eigenvectors LAPACK iterates; of an eigenvalue that several parts of a graph share it may return
+    # too few, or some that are not orthogonal.
+    products = vectors.T @ vectors
+    if len(products) < k or np.abs(products - np.eye(k)).max() > _ORTHOGONAL * n * np.finfo(np.float64).eps:
+        values, vectors = (found[..., n - k :] for found in np.linalg.eigh(S))
+    return values[::-1], vectors[:, ::-1]
+
+
+def _lanczos(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray]:
+    values, vectors = _arpack(kernel, k, known, tol, max_iter)
+    # A Krylov space holds one vector of each eigenspace; others enter by rounding only, and some may not. Whatever is
+    # left in the complement and larger than what was found takes its place.
+    for attempt in range(1, k + 1):
+        missed, vector = _arpack(kernel, 1, np.column_stack([known, vectors]), tol, max_iter, attempt=attempt)
+        if missed[0] <= values[-1] + tol:
+            break
+        values, vectors = np.append(values, missed), np.column_stack([vectors, vector])
+        order = np.argsort(-values, kind="stable")[:k]
+        values, vectors = values[order], vectors[:, order]
+    return values, vectors
+
+
+def _arpack(
+    kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int, *, attempt: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    """Largest k eigenpairs of S outside the span of `known`, by implicitly restarted Lanczos."""
+    S, n = kernel.symmetric, kernel.shape[0]
+    known = known.astype(S.dtype)
+
+    def banished(v: FloatArray) -> FloatArray:
+        return S.matvec(v) - _BANISH * (known @ (known.T @ v.ravel()))
+
+    # A new start for each attempt: the last one's part in what is missing may be spent.
+    start = _START.matrix(n, 1, first_column=attempt)[:, 0].astype(S.dtype)
+    try:
+        values, vectors = eigsh(
+            LinearOperator((n, n), matvec=banished, dtype=S.dtype),
+            k=k,
+            which="LA",
+            v0=start - known @ (known.T @ start),
+            tol=tol,
+            maxiter=max_iter,
+            ncv=min(n, 2 * k + 20),
+        )
+    except ArpackNoConvergence as failure:
+        raise RuntimeError(
+            f"Lanczos found {len(failure.eigenvalues)} of {k} eigenvectors in {max_iter} restarts; raise max_iter or "
+            "tol, or use solver='randomized' or 'dense'."
+        ) from failure
+    order = np.argsort(-values)
+    return values[order].astype(np.float64), vectors[:, order].astype(np.float64)
+
+
+def _subspace(
+    kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int
+) -> tuple[FloatArray, FloatArray]:
+    """Chebyshev-filtered subspace iteration (Zhou and Saad, 2007) from a Gaussian start."""
+    S, n, device = kernel.symmetric, kernel.shape[0], kernel.device
+    order = S.order if S.order is not None else slice(None)
+    S, known = S.reordered(), known[order]
+    known = known if device is None else device.tensor(known)
+    width = min(n - known.shape[1], k + _OVERSAMPLING)
+
+    def outside(V: FloatArray) -> FloatArray:
+        V = doubled(V)
+        return V - known @ (known.T @ V)
+
+    lower = 0.0 if kernel.definite else -1.0
+    wanted = max(tol, 10.0 * kernel.rounding)
+    Q = outside(S @ kernel.sketched(_START, width)[order])
+    products = 0
+    for _ in track(count(), "finding eigenvectors", 0):
+        # Twice: where the block has lost rank, the first fills up from rounding, with parts of what is known already.
+        Q = settled(orthonormal(outside(orthonormal(Q))))
+        SQ = settled(doubled(S @ Q))
+        ritz, W = np.linalg.eigh(fetched(Q.T @ SQ))
+        Q, SQ = settled(*(block @ like(W, block) for block in (Q, SQ)))
+        worst = gathered(np.linalg.norm(as_numpy(SQ - like(ritz, Q) * Q), axis=0))[-k:].max()
+        if worst <= wanted or products >= max_iter:
+            vectors = in_order(as_numpy(Q)[:, ::-1][:, :k], kernel.symmetric.order)
+            return ritz[::-1][:k].astype(np.float64), vectors
+        Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
+        Q = outside(Q)
+        products += degree
+    raise AssertionError("the iteration ends by itself")
+
+
+def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: float) -> tuple[FloatArray, int]:
+    """T_m of S mapped from the damped interval to [-1, 1], which is small there and large above, and its degree m.
+
+    The degree is such that the largest eigenvalue is enlarged as far as leaves the others visible.
+    """
+    half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
+    growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
+    degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
+    # Rounding brings back what is known already, up to the eigenvalue 1, which grows most: it must not drown the rest.
+    most = np.arccosh(_MOST_GROWTH / S.rounding) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
+    degree = max(1, min(degree, int(most)))
+    previous: FloatArray = V
+    current: FloatArray = settled(((S @ V) - centre * V) / half)
+    for _ in range(degree - 1):
+        previous, current = current, settled(chebyshev_step(S, previous, current, centre, half))
+    return current, degree
+
+
+def chebyshev_step(S: Operator, previous: FloatArray, current: FloatArray, centre: float, half: float) -> FloatArray:
+    """``2 (S - centre) / half current - previous``: the next of Chebyshev's polynomials, in few passes over memory."""
+    out = S @ current
+    out *= 2.0 / half
+    out -= (2.0 * centre / half) * current
+    out -= previous
+    return out

@@ -1,0 +1,139 @@
+"""A few random columns taken through the kernel by Lanczos: every power of it, and its spectrum, from one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._utils.blocks import as_numpy, column_norms, column_products, gathered, matching, rows_of, settled
+from .._utils.devices import is_tensor
+from .._utils.progress import track
+from .._utils.typing import FloatArray, IntArray
+from ..kernel.operator import HeatKernel
+from .eigen import deflated
+from .sketch import RademacherSketch
+
+__all__ = ["KrylovSketch", "horizon"]
+
+# Error, relative to the largest eigenvalue's power, up to which a power counts as known.
+_ERROR = 0.05
+# A column whose next direction is smaller than this, relative to the first product, is exhausted.
+_EXHAUSTED = 1e-10
+_SEED = 0x5EED  # fixed, so that what is chosen by a sketch is always the same
+
+
+def horizon(n_steps: int) -> float:
+    """Largest power that so many products tell: x^t on [0, 1] takes a polynomial of degree sqrt(2 t log(2 / error))."""
+    return float(n_steps**2 / (2.0 * np.log(2.0 / _ERROR)))
+
+
+class KrylovSketch:
+    r"""Random signs G taken through the nontrivial part of S, so that ``|S|^t G`` is known for every t at once.
+
+    Each column g has its own Lanczos recurrence [1]_, ``S V = V T + ...`` with T tridiagonal. Then
+    ``|S|^t g = |g| V |T|^t e_1`` up to the error of the best polynomial of that degree, and the eigenvalues of T with
+    the squared first entries of its eigenvectors are a Gauss quadrature for the spectral density seen by g. Only some
+    rows of V are kept.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    rows : ndarray of int, shape (m,)
+        Rows at which powers are wanted.
+    n_columns : int
+    n_steps : int
+        Products to begin with; `extend` adds to them.
+
+    References
+    ----------
+    .. [1] Ubaru, Chen, Saad. "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature". SIAM J. Matrix Anal.
+       Appl., 2017.
+    """
+
+    def __init__(self, kernel: HeatKernel, rows: IntArray, n_columns: int, n_steps: int) -> None:
+        S = deflated(kernel)
+        rows = kernel.positions(rows)
+        self._S = S.reordered()
+        self._rows = rows if S.order is None else np.argsort(S.order)[rows]
+        G = kernel.sketched(RademacherSketch(_SEED), n_columns)
+        if kernel.trivial is not None:
+            u = matching(kernel.trivial, G)
+            G -= u[:, None] * (u @ G)[None, :]
+        self._weight = (
+            np.ones((len(rows), 1)) if kernel.row_weight is None else rows_of(kernel.row_weight, rows)[:, None]
+        )
+        G = settled(G)
+        self._norms = _sizes(G)  # [q]
+        start = G if S.order is None else G[S.order]
+        self._v = settled(self._S.asblock(start / matching(np.maximum(self._norms, np.finfo(float).tiny), G)))
+        self._previous = self._v  # not looked at in the first step
+        self._diagonal: list[FloatArray] = []
+        self._off: list[FloatArray] = []
+        self._kept: list[FloatArray] = []
+        self.extend(n_steps)
+
+    @property
+    def n_steps(self) -> int:
+        """Products so far."""
+        return len(self._diagonal)
+
+    def extend(self, n_steps: int) -> None:
+        """Go on to so many products in all, or to as many as there are rows."""
+        wanted = min(n_steps, self._v.shape[0])
+        for _ in track(range(self.n_steps, wanted), "looking at the kernel's scales", max(0, wanted - self.n_steps)):
+            v = self._v
+            self._kept.append(as_numpy(rows_of(v, self._rows)).astype(np.float64))
+            w = self._S.matmat(v)
+            if self._off:
+                w -= matching(self._off[-1], w) * self._previous
+            along = column_products(v, w)
+            w -= matching(along, w) * v
+            w = settled(w)
+            size = _sizes(w)
+            self._diagonal.append(along)
+            first = self._off[0] if self._off else size
+            size = np.where(size > _EXHAUSTED * (first + np.abs(self._diagonal[0])), size, 0.0)
+            self._off.append(size)
+            inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+            self._previous, self._v = v, settled(w * matching(inverse, w))
+        if not self.n_steps:
+            return
+        self._nodes, self._vectors = self._eigensystem()
+        self._at_rows = np.array(self._kept).transpose(2, 1, 0).copy()  # [q, m, s]
+
+    def _eigensystem(self) -> tuple[FloatArray, FloatArray]:
+        """Eigenvalues [q, s] and eigenvectors [q, s, s] of the tridiagonal matrices of the columns."""
+        s, q = self.n_steps, len(self._norms)
+        T = np.zeros((q, s, s))
+        at = np.arange(s)
+        T[:, at, at] = np.array(self._diagonal).T
+        off = np.array(self._off[:-1]).reshape(s - 1, q).T
+        T[:, at[1:], at[:-1]] = T[:, at[:-1], at[1:]] = off
+        values, vectors = np.linalg.eigh(T)
+        return values, vectors
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue in size that was seen."""
+        return float(np.abs(self._nodes).max())
+
+    def quadrature(self) -> tuple[FloatArray, FloatArray]:
+        """Nodes and weights [q, s]: ``sum_s weight f(node)`` estimates ``tr f(S)`` over the nontrivial modes."""
+        weights: FloatArray = np.square(self._vectors[:, 0, :]) * np.square(self._norms)[:, None]
+        return self._nodes, weights
+
+    def features(self, power: float) -> FloatArray:
+        """``diag(w) |S|^t G / sqrt(q)`` at the rows, up to a common factor that keeps it in range, shape (m, q)."""
+        relative = np.abs(self._nodes) / (self.largest or 1.0)
+        sizes = (self._norms / np.sqrt(len(self._norms)))[:, None] * self._vectors[:, 0, :] * relative**power  # [q, s]
+        found: FloatArray = self._at_rows @ (self._vectors @ sizes[:, :, None])  # [q, m, 1]
+        return self._weight * found[:, :, 0].T
+
+
+def _sizes(V: Any) -> FloatArray:
+    """Norm of each column of a block, in float64, shape (k,)."""
+    if is_tensor(V):
+        return column_norms(V.double())
+    sizes: FloatArray = gathered(np.linalg.norm(V.astype(np.float64, copy=False), axis=0))
+    return sizes

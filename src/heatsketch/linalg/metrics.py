@@ -1,0 +1,261 @@
+"""Distances between points, and the Gaussian affinities made from them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import pairwise_distances
+from sklearn.utils.extmath import row_norms
+
+from .._utils.blocks import gathered, is_banded
+from .._utils.chunks import chunks
+from .._utils.devices import is_tensor
+from .._utils.threads import each, product, shares
+from .._utils.typing import FloatArray, IntArray
+
+__all__ = [
+    "CENTRE_ROWS",
+    "Metric",
+    "central_point",
+    "gaussian_affinity",
+    "magnitude",
+    "no_distance",
+    "products_in",
+    "refuse_overflow",
+    "row_distances",
+    "squared_distances",
+]
+
+# Up to this many features differences are formed one by one, which is exact and no slower than a matrix product.
+_DIRECT_FEATURES = 16
+# |x|^2 + |y|^2 - 2 x.y loses digits where the points are close for their distance from the centre. Below this
+# fraction of |x|^2 + |y|^2 the difference is formed instead, which leaves a relative error near 1e-9.
+_CANCELLATION = 1e-6
+# Rows whose median is the centre from which inner products are taken.
+CENTRE_ROWS = 64
+# Pairs this much closer than the farthest are looked at for equality.
+_NEARLY_EQUAL = 1e-6
+_ANGULAR_ROUNDING = 1e-13
+_MOSTLY_CLOSE = 0.2
+# Inner products are trusted while their rounding moves exponents of the kernel by no more than this.
+EXPONENT_ERROR = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
+# Beyond this, sums of two squared distances, and bandwidths that are tried beyond the largest, may overflow.
+_LARGEST_SQUARE = float(np.finfo(np.float64).max) / 16.0
+_METRICS_OF_THE_SAMPLE = frozenset({"seuclidean", "mahalanobis"})
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A distance between points, or the word that distances are given.
+
+    Attributes
+    ----------
+    name : str or callable
+        A metric of :func:`sklearn.metrics.pairwise_distances`, a function of two points, or "precomputed".
+    params : dict
+        Its further parameters, such as ``{"p": 3}`` for "minkowski".
+    """
+
+    name: str | Callable[..., float] = "euclidean"
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether rows of X are distances already."""
+        return self.name == "precomputed"
+
+    @property
+    def euclidean(self) -> bool:
+        """Whether this is the Euclidean distance, for which the Gaussian kernel is positive semidefinite."""
+        return self.name in ("euclidean", "l2", "sqeuclidean") and not self.params
+
+
+def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean") -> FloatArray:
+    """Squared distances between the rows of `X` and those of `Y`, in float64.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (m, d), or (m, N) distances if the metric is "precomputed"
+    Y : ndarray or sparse array of shape (N, d), default: X
+    metric : Metric or str
+        Its distances are squared, except that "sqeuclidean" means the squared Euclidean distance itself.
+
+    Returns
+    -------
+    D2 : ndarray of float64, shape (m, N)
+        Exactly 0 where two rows are equal.
+    """
+    if not isinstance(metric, Metric):
+        metric = Metric(metric)
+    with np.errstate(over="ignore", invalid="ignore"):
+        D2 = _squared_distances(X, X if Y is None else Y, metric)
+    if np.isnan(D2).any() and not metric.euclidean:  # whose only way to it is the difference of infinities
+        raise ValueError(
+            f"metric={metric.name!r} is not defined between some of the points (it gives NaN there, as the correlation "
+            "with a constant row is none); leave such rows out, or use another metric."
+        )
+    if not (D2 <= _LARGEST_SQUARE).all():
+        raise _overflow()
+    return D2
+
+
+def central_point(Y: FloatArray) -> FloatArray:
+    """The point from which coordinates are taken before they are multiplied, in float64, shape (d,).
+
+    It is the median of a few rows, not the mean, which one outlier moves so far that all others lose their digits.
+    """
+    some = 0.5 * Y[:: max(1, len(Y) // CENTRE_ROWS)]  # of halves: the mean of two of them is a number
+    return 2.0 * np.asarray(np.median(some, axis=0), dtype=np.float64)
+
+
+def products_in(spread: float, dtype: np.dtype[Any]) -> Any:
+    """The dtype in which ``|x|^2 + |y|^2 - 2 x.y`` is accurate enough for a kernel; None where only differences are.
+
+    `spread` is the largest that the squared distance can be, in units of the smallest epsilon.
+    """
+    accurate = (t for t in (np.float32, np.float64) if float(np.finfo(t).eps) * spread <= EXPONENT_ERROR[dtype])
+    return next(accurate, None)
+
+
+def refuse_overflow(X: FloatArray) -> None:
+    """Refuse points so far apart that their squared distances overflow."""
+    if magnitude(X) > np.sqrt(np.finfo(np.float64).max / (4.0 * X.shape[1])):
+        raise _overflow()
+
+
+def no_distance(n_samples: int) -> ValueError:
+    """The error of data whose points all coincide."""
+    return ValueError(
+        f"all distances between the {n_samples} points are zero (or so small that their squares underflow), "
+        "so no bandwidth can be chosen; check that the rows of X differ, or rescale X."
+    )
+
+
+def _overflow() -> ValueError:
+    return ValueError(
+        "squared distances between points overflow; divide X by its largest absolute value (and the bandwidth, if "
+        "given, by its square)."
+    )
+
+
+def _squared_distances(X: Any, Y: Any, metric: Metric) -> FloatArray:
+    D2: FloatArray
+    if metric.precomputed:
+        D2 = np.square(X, dtype=np.float64)
+        return D2
+    X, Y = (Z.astype(np.float64) if sparse.issparse(Z) else np.asarray(Z, dtype=np.float64) for Z in (X, Y))
+    if not metric.euclidean:
+        return _other_metric(X, Y, metric)
+    if sparse.issparse(X):
+        return _guarded(X, Y)
+    if X.shape[1] <= _DIRECT_FEATURES:
+        D2 = cdist(X, Y, "sqeuclidean")
+        return D2
+    return _guarded(X, Y, central_point(Y))
+
+
+def _guarded(X: Any, Y: Any, centre: FloatArray | None = None) -> FloatArray:
+    """Squared Euclidean distances by a matrix product, from a centre, with close pairs formed as differences."""
+    A, B = (X, Y) if centre is None else (X - centre, Y - centre)
+    norms = row_norms(A, squared=True)[:, None] + row_norms(B, squared=True)[None, :]
+    products = (A @ B.T).toarray() if sparse.issparse(A) else product(A, B.T)
+    D2: FloatArray = norms - 2.0 * products
+    close = D2 <= _CANCELLATION * norms
+    if close.mean() > _MOSTLY_CLOSE and not sparse.issparse(X):
+        return np.asarray(cdist(X, Y, "sqeuclidean"))  # differences of all pairs, in compiled code
+    for i, j in _in_chunks(close, X.shape[1]):
+        D2[i, j] = row_norms(X[i] - Y[j], squared=True)
+    return D2
+
+
+def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
+    """Squared distances of a metric of scikit-learn's; 0 for equal rows, which some metrics only come close to."""
+    if metric.name in _METRICS_OF_THE_SAMPLE and not metric.params:
+        raise ValueError(
+            f"metric={metric.name!r} depends on the whole sample, so new points would change it; give its parameters "
+            "(metric_params={'V': ...} or {'VI': ...}), or scale X first, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataConversionWarning)  # metrics of yes and no, which is what is asked for
+            D = np.asarray(pairwise_distances(X, Y, metric=metric.name, **metric.params), dtype=np.float64)
+    except TypeError as error:
+        raise ValueError(
+            f"metric={metric.name!r} with metric_params={metric.params} could not be computed on "
+            f"{'sparse' if sparse.issparse(X) else 'dense'} X ({error}); for sparse X use 'euclidean', 'manhattan' or "
+            "'cosine', or pass X.toarray()."
+        ) from error
+    if metric.name in ("cosine", "correlation"):
+        D[D <= _ANGULAR_ROUNDING] = 0.0  # one minus a cosine, computed as such
+    for i, j in _in_chunks(D <= _NEARLY_EQUAL * D.max(axis=1, initial=0.0, keepdims=True), X.shape[1]):
+        equal = row_norms(X[i] - Y[j], squared=True) == 0
+        D[i[equal], j[equal]] = 0.0
+    return np.square(D, out=D)
+
+
+def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """Indices of the chosen pairs, so many at a time that their differences fit in little memory."""
+    i, j = np.nonzero(chosen)
+    for chunk in chunks(len(i), n_features):
+        yield i[chunk], j[chunk]
+
+
+def magnitude(Z: Any) -> float:
+    """Largest absolute entry, or 1 if there is none: points divided by it have squares that do not underflow."""
+    if is_tensor(Z):
+        return (max(0.0, float(Z.max()), -float(Z.min())) if Z.numel() else 0.0) or 1.0
+    if is_banded(Z):
+        high, low = gathered(Z.max(), Z.min())
+        return max(float(high), -float(low)) or 1.0
+    return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) or 1.0
+
+
+def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float, dtype: Any) -> FloatArray:
+    """``exp(-D2 / epsilon)``, written over `D2`; `epsilon` is a number or broadcasts against `D2`.
+
+    What is below the smallest normal number of `dtype`, in which it will be kept, is zero: a few denormal numbers make
+    products many times slower.
+    """
+    with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+        D2 /= epsilon
+    np.negative(D2, out=D2)
+    with np.errstate(under="ignore"):
+        K: FloatArray = np.exp(D2, out=D2)
+    K[np.finfo(dtype).tiny > K] = 0.0
+    return K
+
+
+def row_distances(Z: Any, i: Any, j: Any) -> Any:
+    """Distances between rows of Z, for given pairs, in float64.
+
+    Parameters
+    ----------
+    Z : ndarray or tensor of shape (N, d)
+    i, j : ndarrays of int, shape (m,); or tensors, if Z is one
+
+    Returns
+    -------
+    distances : ndarray or tensor of shape (m,), as `i` is
+    """
+    if is_tensor(Z):
+        from ..backends.torch.points import row_distances as on_device  # noqa: PLC0415
+
+        return on_device(Z, i, j)
+    from ..compiled.pairs import distances  # noqa: PLC0415
+
+    out = np.empty(len(i))
+    each(
+        lambda some: distances(Z, i, j, out, some.start, some.stop),
+        shares(len(i), 4 * Z.shape[1]),
+        blas=False,
+    )
+    return out

@@ -1,0 +1,18 @@
+"""Matrices one can only multiply by: shape, dtype and a product with a block of columns."""
+
+from .base import Operator
+from .composed import ComposedOperator, DeflatedOperator, FoldedOperator, ScaledOperator
+from .dense import DenseOperator
+from .sparse import SparseOperator
+from .tiled import TiledGaussianOperator
+
+__all__ = [
+    "ComposedOperator",
+    "DeflatedOperator",
+    "DenseOperator",
+    "FoldedOperator",
+    "Operator",
+    "ScaledOperator",
+    "SparseOperator",
+    "TiledGaussianOperator",
+]

@@ -1,0 +1,359 @@
+"""Test matrices ``M`` as pure functions of (seed, row, column).
+
+The entry (i, j) of a sketch depends on nothing but its seed, i and j. A sketch is therefore the same in any
+chunking, order or thread count; its first k columns do not change when more are asked for; and any block of it
+can be made without the rest. The words come from Philox4x32-10, a counter-based generator that also exists on
+GPUs [1]_.
+
+References
+----------
+.. [1] Salmon, Moraes, Dror, Shaw. "Parallel random numbers: as easy as 1, 2, 3". SC 2011.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from .._utils.blocks import empty, gathered, is_banded
+from .._utils.chunks import chunks
+from .._utils.devices import Device
+from .._utils.threads import each
+from .._utils.typing import FloatArray, IntArray, RandomState
+from .philox import MASK32, Words, first_by_key, philox, sample
+
+__all__ = [
+    "SKETCHES",
+    "ArraySketch",
+    "ColumnSketch",
+    "GaussianSketch",
+    "HashedRademacherSketch",
+    "RademacherSketch",
+    "Sketch",
+    "first_by_key",
+    "make_sketch",
+    "philox",
+    "resolve_seed",
+    "sample",
+]
+
+_MERSENNE61 = np.uint64(2**61 - 1)
+# Streams keep uses of one seed apart: they are the last word of the Philox counter.
+_GAUSSIAN, _RADEMACHER, _HASH, _COLUMNS = range(4)
+# Entries made at a time, so that the temporaries of ten Philox rounds stay in cache.
+_ENTRIES_PER_CHUNK = 1 << 16
+# On a device: as many as keep it busy. With temporaries, below 100 bytes for each, that is less than half a GB. A row
+# makes whole groups of columns, so that it costs as many entries as some columns more.
+_ENTRIES_PER_LAUNCH, _FURTHER_COLUMNS = 1 << 22, 8
+
+
+def resolve_seed(random_state: RandomState) -> int:
+    """Turn scikit-learn's ``random_state`` into the 64-bit seed of a sketch.
+
+    An integer is the seed itself; a generator, or None for NumPy's global one, draws one.
+    """
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        if not 0 <= random_state < 2**64:
+            raise ValueError(
+                f"random_state={random_state} was given; a seed must be a non-negative integer of at most 64 bits."
+            )
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    high, low = check_random_state(random_state).randint(2**31, size=2)
+    return int(high) << 31 | int(low)
+
+
+@dataclass(frozen=True)
+class Sketch(ABC):
+    """The law of a random matrix together with its seed.
+
+    Random ones satisfy ``E[M M^T] = k I`` for k columns, which is what makes squared distances in
+    ``A M / sqrt(k)`` unbiased. A subclass owes one method, `_block`, for index arrays.
+    """
+
+    seed: int
+
+    # Law of k |y_i - y_j|^2 / d_ij^2: chi-square with k degrees of freedom ("exact"), of the same mean and no larger
+    # variance ("approximate"), or neither (None).
+    distance_law: ClassVar[Literal["exact", "approximate"] | None] = None
+
+    @classmethod
+    def make(cls, seed: int, n_rows: int) -> Sketch:  # noqa: ARG003
+        """The sketch of a data set of `n_rows` points; most laws do not depend on their number."""
+        return cls(seed)
+
+    def require(self, n_columns: int) -> None:  # noqa: B027 - most laws have as many columns as are asked for
+        """Refuse more columns than there are."""
+
+    def block(self, rows: ArrayLike, columns: ArrayLike) -> FloatArray:
+        """Entries at the given rows and columns.
+
+        Parameters
+        ----------
+        rows, columns : array-like of non-negative int
+            In any order, with or without repetition.
+
+        Returns
+        -------
+        block : ndarray of float64, shape (len(rows), len(columns))
+        """
+        i, j = (np.atleast_1d(np.asarray(index)).astype(np.int64) for index in (rows, columns))
+        out = np.empty((len(i), len(j)))
+
+        def fill(chunk: slice) -> None:
+            out[chunk] = self._block(i[chunk], j)
+
+        each(fill, chunks(len(i), len(j), _ENTRIES_PER_CHUNK))
+        return out
+
+    def matrix(
+        self, n_rows: int, n_columns: int, *, first_column: int = 0, device: Device | None = None, dtype: Any = None
+    ) -> Any:
+        """Columns ``first_column, ..., first_column + n_columns - 1`` of the first `n_rows` rows.
+
+        Parameters
+        ----------
+        n_rows, n_columns, first_column : int
+        device : Device, optional
+            Where to make them; by default they are made by NumPy.
+        dtype : dtype of NumPy, optional
+            In which they are returned, float64 by default; they are computed in float64.
+
+        Returns
+        -------
+        M : ndarray of shape (n_rows, n_columns), or a tensor of PyTorch that lies on the device
+            Words are the same everywhere; normals agree up to the rounding of logarithm and cosine.
+        """
+        columns, dtype = np.arange(first_column, first_column + n_columns), np.dtype(dtype)  # float64 for None
+        if device is None:
+            return self.block(np.arange(n_rows), columns).astype(dtype, copy=False)
+        out = empty((n_rows, n_columns), dtype, device)
+        for rows in chunks(n_rows, n_columns + _FURTHER_COLUMNS, _ENTRIES_PER_LAUNCH):
+            out[rows] = self._tensor(rows, columns, device)
+        return out
+
+    @abstractmethod
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray: ...
+
+    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
+        """Entries of consecutive rows on a device, in float64: made on the CPU, unless a law can do better."""
+        return device.tensor(self.block(np.arange(rows.start, rows.stop), columns))
+
+
+def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
+    """Four Philox words for each row and each group of columns, shape (rows, groups, 4)."""
+    i = rows[:, None].astype(np.uint64)
+    return np.stack(philox((i & MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
+
+
+def _numbers(rows: slice, device: Device) -> Any:
+    """Numbers of consecutive rows as a tensor."""
+    return device.torch.arange(rows.start, rows.stop, device=device.name)
+
+
+@dataclass(frozen=True)
+class GaussianSketch(Sketch):
+    """Independent N(0, 1) entries: the paper's Algorithm 4.
+
+    Two Philox words make two normals by the Box-Muller transform. Words have 32 bits, hence
+    entries lie within 6.8 standard deviations (a normal leaves that range once in 10^11).
+    """
+
+    distance_law = "exact"
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        groups, where = np.unique(columns // 4, return_inverse=True)
+        words = _words(rows, groups, _GAUSSIAN, self.seed)
+        uniform = (words + 0.5) * 2.0**-32  # in (0, 1): the logarithm below is finite
+        radius = np.sqrt(-2.0 * np.log(uniform[..., 0::2]))  # [rows, groups, 2]
+        angle = 2.0 * np.pi * uniform[..., 1::2]
+        normals = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+        normals = normals.reshape(len(rows), len(groups), 4)
+        return np.ascontiguousarray(normals[:, where, columns % 4])
+
+    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
+        from ..backends.torch.words import gaussian  # noqa: PLC0415
+
+        return gaussian(_numbers(rows, device), columns, _GAUSSIAN, self.seed)
+
+
+@dataclass(frozen=True)
+class RademacherSketch(Sketch):
+    """Independent signs +1 and -1: the paper's Algorithm 5 (symmetric Bernoulli).
+
+    One Philox call of 128 bits serves 128 columns.
+    """
+
+    distance_law = "approximate"
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        groups, where = np.unique(columns // 128, return_inverse=True)
+        words = _words(rows, groups, _RADEMACHER, self.seed)
+        word, bit = (columns % 128) // 32, (columns % 32).astype(np.uint64)
+        bits = (words[:, where, word] >> bit) & np.uint64(1)  # [rows, columns]
+        return 2.0 * bits - 1.0
+
+    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
+        from ..backends.torch.words import signs  # noqa: PLC0415
+
+        return signs(_numbers(rows, device), columns, _RADEMACHER, self.seed)
+
+
+@dataclass(frozen=True)
+class HashedRademacherSketch(Sketch):
+    """Signs from a hash of (row, column): 244 random bits in all, however large the matrix.
+
+    The paper remarks that pairwise independence of the entries suffices for unbiased distances, and saves
+    memory. The sign here is the parity of a random cubic polynomial over the integers modulo 2^61 - 1, so any
+    *four* entries are independent (up to a bias of 2^-62): then the variance of an estimated squared distance
+    is that of independent signs too, which pairwise independence alone does not give.
+    """
+
+    distance_law = "approximate"
+
+    @property
+    def coefficients(self) -> Words:
+        """The four coefficients in [0, 2^61 - 1) that determine every entry, constant term first."""
+        a, b, _, _ = philox((np.arange(4), 0, 0, _HASH), self.seed)
+        return (((a << np.uint64(32)) | b) >> np.uint64(3)) % _MERSENNE61
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        # A point of the field for each entry: 37 bits of row, 24 bits of column.
+        x = (rows[:, None].astype(np.uint64) << np.uint64(24)) | columns[None, :].astype(np.uint64)
+        *lower, value = self.coefficients
+        for c in reversed(lower):  # Horner's rule
+            value = _reduce61(_multiply61(value, x) + c)
+        signs: FloatArray = 1.0 - 2.0 * (value & np.uint64(1))
+        return signs
+
+    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
+        from ..backends.torch.words import hashed_signs  # noqa: PLC0415
+
+        return hashed_signs(_numbers(rows, device), columns, tuple(int(c) for c in self.coefficients))
+
+
+def _reduce61(x: Words) -> Words:
+    """X modulo 2^61 - 1 for x < 2^64, using 2^61 = 1."""
+    x = (x & _MERSENNE61) + (x >> np.uint64(61))
+    return np.where(x >= _MERSENNE61, x - _MERSENNE61, x)
+
+
+def _multiply61(a: Words, b: Words) -> Words:
+    """Product modulo 2^61 - 1 of numbers below 2^61, by 31-bit halves so that nothing exceeds 64 bits."""
+    low = np.uint64(2**31 - 1)
+    a0, a1, b0, b1 = a & low, a >> np.uint64(31), b & low, b >> np.uint64(31)
+    middle = a1 * b0 + a0 * b1  # times 2^31 in the product; 2^62 = 2 modulo 2^61 - 1
+    shifted = (middle >> np.uint64(30)) + ((middle & np.uint64(2**30 - 1)) << np.uint64(31))
+    return _reduce61(np.uint64(2) * a1 * b1 + shifted + a0 * b0)
+
+
+@dataclass(frozen=True)
+class ColumnSketch(Sketch):
+    """Distinct unit vectors times sqrt(N): heat kernel columns at sampled points [1]_.
+
+    Column j picks the point whose Philox key is the j-th smallest, so that all N! orders are equally likely and
+    the first k columns stay when more are asked for.
+
+    References
+    ----------
+    .. [1] Jones, Maggioni, Schul. "Manifold parametrizations by eigenfunctions of the Laplacian and heat
+       kernels". PNAS, 2008.
+    """
+
+    n_rows: int = field(kw_only=True)
+
+    @classmethod
+    def make(cls, seed: int, n_rows: int) -> Sketch:
+        """The sketch that samples among `n_rows` points."""
+        return cls(seed, n_rows=n_rows)
+
+    @property
+    def points(self) -> IntArray:
+        """The points in the order in which the columns take them, shape (n_rows,)."""
+        return self.taken(self.n_rows)
+
+    def taken(self, n_columns: int) -> IntArray:
+        """The points that the first columns take, in their order, shape (n_columns,)."""
+        self.require(n_columns)
+        return first_by_key(self.n_rows, n_columns, self._keys)
+
+    def _keys(self, rows: Words) -> Words:
+        a, b, _, _ = philox((rows & MASK32, rows >> np.uint64(32), 0, _COLUMNS), self.seed)
+        return (a << np.uint64(32)) | b
+
+    def require(self, n_columns: int) -> None:
+        """Refuse more columns than there are points."""
+        if n_columns > self.n_rows:
+            raise ValueError(
+                f"sketch='columns' was asked for column {n_columns}, but there are only {self.n_rows} "
+                "points to sample; use fewer components or a Gaussian sketch."
+            )
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        picked = rows[:, None] == self.taken(int(columns.max(initial=-1)) + 1)[columns][None, :]
+        return np.where(picked, np.sqrt(self.n_rows), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySketch(Sketch):
+    """A given matrix used as ``M`` before the division by sqrt(k)."""
+
+    array: FloatArray = field(kw_only=True)
+
+    def require(self, n_columns: int) -> None:
+        """Refuse more columns than were given."""
+        if n_columns > self.array.shape[1]:
+            raise ValueError(
+                f"the sketch given as an array has {self.array.shape[1]} columns, and column "
+                f"{n_columns} was asked for; give an array with at least that many columns."
+            )
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        self.require(int(columns.max(initial=-1)) + 1)
+        entries: FloatArray = self.array[np.ix_(rows, columns)]
+        return entries
+
+
+# Sketches by name; one that is added here can be used in every estimator.
+SKETCHES: dict[str, type[Sketch]] = {
+    "gaussian": GaussianSketch,
+    "rademacher": RademacherSketch,
+    "rademacher-hash": HashedRademacherSketch,
+    "columns": ColumnSketch,
+}
+
+
+def make_sketch(sketch: str | ArrayLike, seed: int, n_rows: int) -> Sketch:
+    """Sketch by name, or around an array, or a Dask array for a kernel on a cluster, of shape (n_rows, k).
+
+    Examples
+    --------
+    >>> from heatsketch.linalg.sketch import make_sketch
+    >>> make_sketch("rademacher", seed=0, n_rows=4).matrix(4, 3)
+    array([[ 1., -1.,  1.],
+           [ 1.,  1., -1.],
+           [ 1.,  1.,  1.],
+           [ 1., -1., -1.]])
+    """
+    if isinstance(sketch, str):
+        if sketch not in SKETCHES:
+            raise ValueError(
+                f"sketch={sketch!r} is not known; use one of {sorted(SKETCHES)} or an array of shape "
+                "(n_samples, n_components)."
+            )
+        return SKETCHES[sketch].make(seed, n_rows)
+    array: Any = sketch if is_banded(sketch) else np.asarray(sketch)
+    if array.ndim != 2 or array.shape[0] != n_rows or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"sketch was given as an array of shape {array.shape} and dtype {array.dtype}; it must be real "
+            f"with shape ({n_rows}, n_components), one row for each sample."
+        )
+    if not gathered(np.isfinite(array).all()):
+        raise ValueError("sketch was given as an array with NaN or infinite entries; they must be finite.")
+    return ArraySketch(seed, array=array)

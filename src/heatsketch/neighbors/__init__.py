@@ -1,0 +1,1 @@
+"""Neighbour search and neighbour graphs."""

@@ -1,0 +1,389 @@
+"""Nearest neighbours of many points in many dimensions: clusters, and matrix products between those that are close.
+
+Points are grouped by k-means. Two clusters are compared if their centres are close for the clusters' sizes,
+``|c_a - c_b|^2 <= reach (r_a^2 + r_b^2)``: one matrix product gives all distances between their points, which serve
+both sides. How far the reach must go is read off from the exact neighbours of a sample, so that it grows with the
+number of points and the dimension as it must; what was reached is measured on another sample.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from .._utils.chunks import chunks
+from .._utils.memmap import arranged
+from .._utils.threads import Scratch, each, n_threads, workers
+from .._utils.typing import FloatArray, IntArray
+from ..linalg.metrics import refuse_overflow, squared_distances
+from ..linalg.sketch import sample
+from .candidates import Found, Tile, measure_all, padded
+from .kmeans import kmeans, squared_norms
+
+__all__ = ["ClusterIndex"]
+
+Progress = Callable[[int, int], None]
+
+# Products want large clusters, the search small ones; more than so many would cost more to assign than they save.
+_POINTS_PER_CLUSTER = 512
+_MOST_CLUSTERS = 2048
+# Points whose exact neighbours calibrate the reach, and as many others on which the recall is measured.
+_CALIBRATION = 160
+# Share of the sample's neighbours that the reach shall cover, and what is asked of the recall measured.
+_COVERED = 0.9975
+_RECALL = 0.9935
+# A tile of 512 x 2048 in float32 is 4 MB.
+_TILE_ROWS = 512
+_TILE_COLUMNS = 2048
+# With less than this recall so many points are compared by differences, and a word is said for more.
+_LEAST_RECALL = 0.99
+_MOST_DIFFERENCES = 20_000
+# Distances that differ by less are the same for the recall.
+SAME = 1.0 + 1e-5
+# Float32 tells neighbours apart while a cluster's squared extent is no more than so many times their squared distance;
+# it is given up where more than this share of a sample asks for more.
+_RESOLVED = 1000.0
+_VAGUE = 0.002
+# Coordinates, in units of a usual cluster, beyond which squares in float32 would overflow.
+_FAR = 1e16
+
+
+class ClusterIndex:
+    """Neighbour search by clusters, for the Euclidean distance.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d)
+        Distinct points.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (N,)
+        The points cluster by cluster, so that neighbours have numbers that are close. The search gives numbers in
+        this order.
+    points : ndarray of shape (N, d)
+        The points in this order.
+    recall : float or None
+        Share of the true neighbours that the search among the points themselves found, on a sample.
+    """
+
+    method = "clusters"
+
+    def __init__(self, X: FloatArray) -> None:
+        refuse_overflow(X)
+        labels = kmeans(X, max(1, min(_MOST_CLUSTERS, X.shape[0] // _POINTS_PER_CLUSTER)))
+        sizes = np.bincount(labels)
+        sizes = sizes[sizes > 0]
+        self.order: IntArray = np.argsort(labels, kind="stable")
+        self.points = arranged(X, self.order)
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
+        starts = self._offsets[:-1]
+        # Centres and squared radii of the clusters as they came out.
+        self._centres = np.add.reduceat(self.points, starts, axis=0, dtype=np.float64) / sizes[:, None]
+        radii = np.empty(X.shape[0])
+        each(lambda a: self._radii(a, radii), range(len(sizes)))
+        self._spread = np.add.reduceat(radii, starts) / sizes
+        self._extent = np.sqrt(np.maximum.reduceat(radii, starts))
+        # Coordinates are measured in the size of a usual cluster, so that their squares are within range of float32.
+        self._unit = float(np.sqrt(np.median(self._spread[self._spread > 0]))) if self._spread.any() else 1.0
+        self._precision: Any = np.float32
+        self._reach = 0.0
+        self.recall: float | None = None
+        self._scratch = Scratch()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name != "_scratch"}
+        return state | {"points": np.array(self.points)}  # a temporary file cannot be sent to another process
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _scratch=Scratch())
+
+    def _radii(self, a: int, out: FloatArray) -> None:
+        members = self._members(a)
+        out[members] = np.square(self.points[members] - self._centres[a]).sum(axis=1)
+
+    def _members(self, a: int) -> slice:
+        return slice(int(self._offsets[a]), int(self._offsets[a + 1]))
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """Nearest neighbours of all points among the others.
+
+        Parameters
+        ----------
+        k : int
+            At most N - 1.
+        progress : callable, optional
+            Told how many clusters of how many are done.
+
+        Returns
+        -------
+        ids : ndarray of int32, shape (N, k)
+            Numbers in `order`, nearest first.
+        squared : ndarray of float64, shape (N, k)
+        """
+        n = self.points.shape[0]
+        found = Found.nothing(n, k)
+        chosen = sample(n, 2 * _CALIBRATION)
+        ids, squared = self._exact(chosen, k)
+        self._choose_precision(chosen, squared[:, -1])
+        first, second = chosen[::2], chosen[1::2]
+        ratios, again = self._ratios(first, ids[::2]), self._ratios(second, ids[1::2])
+        done, self._reach = -1.0, float(np.quantile(ratios, _COVERED, method="higher"))
+        while True:
+            self._compare(found, done, self._reach, progress)
+            found.cut()
+            self.recall = self._measure_recall(found, second, squared[1::2, -1])
+            if self.recall >= _RECALL or self._reach == np.inf:
+                break
+            # The sample misled: what it missed is looked for further out, and what was done stays. The first time as
+            # far as any neighbour of both samples, then everywhere.
+            farthest = float(max(ratios.max(), again.max()))
+            done, self._reach = self._reach, farthest if farthest > self._reach else np.inf
+        if self.recall < _LEAST_RECALL:
+            self._last_resort(found)
+        self._complete(found, None)
+        return self._measured(self.points, found.nearest)
+
+    def _last_resort(self, found: Found) -> None:
+        """Where points lie in groups too small for products to tell them apart, compare differences, or say so."""
+        n = self.points.shape[0]
+        if n <= _MOST_DIFFERENCES:
+            found.count[:] = 0  # so that all are looked for everywhere
+            self.recall = 1.0
+            return
+        warnings.warn(
+            f"the search found a share of {self.recall:.2f} of the true neighbours: points lie in groups that are far "
+            "smaller than the distances between them, more than float64 resolves. Embed the groups by themselves, or "
+            "remove offsets that carry no information.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+    def _choose_precision(self, rows: IntArray, kth: FloatArray) -> None:
+        """Use float64 where float32 could not tell the neighbours of more than a few of the points apart.
+
+        The error of ``|x|^2 + |y|^2 - 2 x.y`` is a few units in the last place of the squared extent of a cluster.
+        """
+        extent = self._extent[np.searchsorted(self._offsets, rows, side="right") - 1]
+        vague = extent**2 > _RESOLVED * kth
+        self._precision = np.float64 if vague.mean() > _VAGUE else np.float32
+
+    def _measure_recall(self, found: Found, rows: IntArray, kth: FloatArray) -> float:
+        """Share of neighbours of the sample that are as near as the true ones, by distances computed anew."""
+        ids = found.nearest[rows]
+        held = np.arange(found.k) < found.count[rows, None]
+        _, squared = self._measured(self.points[rows], np.where(held, ids, 0))
+        squared = np.where(np.sort(held, axis=1)[:, ::-1], squared, np.inf) if not held.all() else squared
+        return float((squared <= SAME * kth[:, None]).mean())
+
+    def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        """Nearest neighbours of other points, as `neighbors` gives them."""
+        found = Found.nothing(Q.shape[0], k)
+        for rows in chunks(Q.shape[0], len(self._centres)):
+            D2 = squared_distances(Q[rows], self._centres)
+            labels = D2.argmin(axis=1)
+            order = np.argsort(labels, kind="stable")
+            groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+            each(lambda g, D2=D2, start=rows.start: self._place(Q, start + g, D2[g], found), groups)
+        self._complete(found, Q)
+        return self._measured(Q, found.nearest)
+
+    def pairs_within(self, limit: float) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+        """All pairs of points whose squared distance is at most `limit`, exactly, each once.
+
+        Yields
+        ------
+        i, j : ndarrays of int
+            Numbers in `order`, i before j.
+        squared : ndarray of float64
+        """
+        eps = np.finfo(np.float32).eps
+
+        def of_cluster(a: int) -> tuple[IntArray, IntArray, FloatArray]:
+            apart = np.sqrt(np.square(self._centres[a:] - self._centres[a]).sum(axis=1))
+            others = a + np.flatnonzero(apart <= SAME * (np.sqrt(limit) + self._extent[a] + self._extent[a:]))
+            members = self._members(a)
+            found = []
+            for start in range(members.start, members.stop, _TILE_ROWS):
+                block = self.points[start : min(members.stop, start + _TILE_ROWS)]
+                for tile in self._tiles(block, self._centres[a], others):
+                    columns = tile.columns
+                    D2 = tile.left[:, None] + tile.right[None, columns] - tile.products[:, columns]
+                    # The rounding of the products grows with the number of features; NaN, which fills up, is not near.
+                    slack = eps * (8 + self.points.shape[1]) * (tile.left[:, None] + tile.right[None, columns])
+                    i, j = np.nonzero(D2 <= limit / self._unit**2 + slack)
+                    i, j = i + start, j + tile.number
+                    i, j = i[i < j], j[i < j]
+                    squared = np.concatenate(
+                        [
+                            np.square(self.points[i[some]].astype(np.float64) - self.points[j[some]]).sum(axis=1)
+                            for some in chunks(len(i), self.points.shape[1])
+                        ]
+                        or [np.empty(0)]
+                    )
+                    found.append((i[squared <= limit], j[squared <= limit], squared[squared <= limit]))
+            i, j, squared = (np.concatenate(part) for part in zip(*found, strict=True))
+            return i, j, squared
+
+        with workers() as share:
+            yield from share(of_cluster, range(len(self._centres)))
+
+    def _place(self, Q: FloatArray, rows: IntArray, D2: FloatArray, found: Found) -> None:
+        """Offer queries of one cluster the points of all clusters in reach of the farthest of them."""
+        a = int(D2[0].argmin())
+        spread = max(float(D2[:, a].max()), float(self._spread[a]))
+        ratio = _ratio(np.square(self._centres - self._centres[a]).sum(axis=1), spread + self._spread)
+        others = np.flatnonzero((ratio <= self._reach) | (D2.min(axis=0) <= D2[:, a].max()))
+        mine = Found.nothing(len(rows), found.k)
+        for tile in self._tiles(Q[rows], self._centres[a], others):
+            mine.offer(tile, 0, 0)
+        found.put(rows, mine)
+
+    def compared(self, k: int) -> float:
+        """Share of all pairs of points that a search for k neighbours compares."""
+        rows = sample(self.points.shape[0], _CALIBRATION)
+        reach = float(np.quantile(self._ratios(rows, self._exact(rows, k)[0]), _COVERED, method="higher"))
+        sizes = np.diff(self._offsets).astype(np.float64)
+        total = 0.0
+        for a in range(len(sizes)):
+            apart = np.square(self._centres - self._centres[a]).sum(axis=1)
+            total += sizes[a] * sizes[_ratio(apart, self._spread + self._spread[a]) <= reach].sum()
+        return float(total / sizes.sum() ** 2)
+
+    def _ratios(self, rows: IntArray, ids: IntArray) -> FloatArray:
+        """``|c_a - c_b|^2 / (r_a^2 + r_b^2)`` for the clusters of points and their neighbours, flat."""
+        a = np.searchsorted(self._offsets, rows, side="right") - 1
+        b = np.searchsorted(self._offsets, ids, side="right") - 1
+        apart = np.square(self._centres[a][:, None, :] - self._centres[b]).sum(axis=2)
+        return _ratio(apart, self._spread[a][:, None] + self._spread[b]).ravel()
+
+    def _compare(self, found: Found, beyond: float, reach: float, progress: Progress | None) -> None:
+        """Compare all pairs of clusters whose ratio is above `beyond` and at most `reach`."""
+        n_clusters = len(self._centres)
+        locks = [Lock() for _ in range(n_clusters)]
+        if beyond < 0:  # each with itself first: the worst neighbours found there save work everywhere else
+            each(lambda a: self._compare_cluster(a, np.array([a]), locks, found), range(n_clusters))
+        done = [0]
+
+        def with_others(a: int) -> None:
+            apart = np.square(self._centres[a + 1 :] - self._centres[a]).sum(axis=1)
+            ratio = _ratio(apart, self._spread[a + 1 :] + self._spread[a])
+            others = np.flatnonzero((ratio > beyond) & (ratio <= reach))
+            self._compare_cluster(a, a + 1 + others[np.argsort(ratio[others])], locks, found)
+            done[0] += 1
+            if progress is not None:
+                progress(done[0], n_clusters)
+
+        each(with_others, range(n_clusters))
+
+    def _compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Found) -> None:
+        members = self._members(a)
+        for start in range(members.start, members.stop, _TILE_ROWS):
+            block = self.points[start : min(members.stop, start + _TILE_ROWS)]
+            for tile in self._tiles(block, self._centres[a], others):
+                b = tile.cluster
+                if a == b:
+                    with locks[a]:
+                        found.offer(tile, start, 1)
+                else:
+                    with locks[min(a, b)], locks[max(a, b)]:
+                        found.offer(tile, start, 2)
+
+    def _tiles(self, block: FloatArray, centre: FloatArray, others: IntArray) -> Iterator[Tile]:
+        """Distances from a block of points to the clusters `others`, several of them in one matrix product.
+
+        Coordinates are taken from the centre of the block's cluster, in float64, before they are rounded: what is near
+        keeps its digits wherever it lies. What is too far away to be squared is brought nearer, but not near.
+        """
+        kind = self._precision
+
+        def local(points: FloatArray) -> FloatArray:
+            return np.clip((points - centre) / self._unit, -_FAR, _FAR).astype(kind)
+
+        A = local(block)
+        left, doubled = squared_norms(A), A + A
+        for group in self._groups(others):
+            starts = np.cumsum([0, *(padded(piece.stop - piece.start) for _, piece in group)])
+            B = np.zeros((starts[-1], A.shape[1]), dtype=kind)
+            right = np.full(len(B), np.nan, dtype=kind)
+            for start, (_, piece) in zip(starts, group, strict=False):
+                part = slice(start, start + piece.stop - piece.start)
+                B[part] = local(self.points[piece])
+                right[part] = squared_norms(B[part])
+            products = self._scratch.array("products", (len(A), len(B)), kind)
+            np.matmul(doubled, B.T, out=products)
+            if kind == np.float32:
+                tile = products, left, right
+            else:  # the distances themselves are known well enough in float32
+                exact = (left[:, None] + right[None, :] - products).astype(np.float32)
+                tile = -exact, np.zeros(len(A), np.float32), np.where(np.isnan(right), right, 0.0).astype(np.float32)
+            for start, stop, (b, piece) in zip(starts, starts[1:], group, strict=False):
+                yield Tile(*tile, slice(int(start), int(stop)), b, piece.start)
+
+    def _groups(self, others: IntArray) -> Iterator[list[tuple[int, slice]]]:
+        """Clusters, the large ones in pieces, gathered until they fill a tile."""
+        group: list[tuple[int, slice]] = []
+        filled = 0
+        for b in others.tolist():
+            members = self._members(b)
+            for start in range(members.start, members.stop, _TILE_COLUMNS):
+                piece = slice(start, min(members.stop, start + _TILE_COLUMNS))
+                if group and filled + piece.stop - piece.start > _TILE_COLUMNS:
+                    yield group
+                    group, filled = [], 0
+                group.append((b, piece))
+                filled += piece.stop - piece.start
+        if group:
+            yield group
+
+    def _complete(self, found: Found, Q: FloatArray | None) -> None:
+        """Look everywhere for the neighbours of points to whom too few were offered."""
+        found.cut()
+        lacking = np.flatnonzero(found.count < found.k)
+        for some in chunks(len(lacking), 1, 2 * _CALIBRATION):
+            found.ids[lacking[some], : found.k] = self._exact(lacking[some], found.k, Q)[0]
+
+    def _exact(self, rows: IntArray, k: int, Q: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
+        """Exact neighbours of the points `rows`, or of the queries `rows` of `Q`: numbers and squared distances."""
+        block = self.points[rows] if Q is None else Q[rows]
+        parts = [Found.nothing(len(rows), k) for _ in range(n_threads())]
+        idle, zeros = list(parts), np.zeros(len(rows), dtype=np.float32)
+        # Each row in a unit of its own: an outlier's distances are not those of others.
+        typical = (len(self._centres) - 1) // 2
+        unit = np.sort(squared_distances(block, self._centres), axis=1)[:, typical, None] + self._unit**2
+
+        def look(columns: slice) -> None:
+            found, width = idle.pop(), columns.stop - columns.start
+            D2 = np.full((len(rows), padded(width)), np.nan)
+            D2[:, :width] = squared_distances(block, self.points[columns]) / unit
+            if Q is None:
+                inside = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
+                D2[inside, rows[inside] - columns.start] = np.nan
+            right = np.zeros(D2.shape[1], dtype=np.float32)
+            near = -np.minimum(D2, _FAR).astype(np.float32)
+            found.offer(Tile(near, zeros, right, slice(0, len(right)), 0, columns.start), 0, 0)
+            idle.append(found)
+
+        each(look, chunks(len(self.points), max(len(rows), 1), 1 << 18))
+        for part in parts:
+            part.cut()
+        for part in parts[1:]:
+            parts[0].merge(part)
+        return self._measured(block, parts[0].nearest)
+
+    def _measured(self, Q: FloatArray, ids: IntArray) -> tuple[IntArray, FloatArray]:
+        """Numbers and exact squared distances of neighbours, nearest first."""
+        squared = np.empty(ids.shape)
+        measure_all(Q, self.points, ids, squared)
+        return ids, squared
+
+
+def _ratio(apart: FloatArray, spread: FloatArray) -> FloatArray:
+    """Squared distances of centres by the clusters' sizes; infinite between clusters of a single point each."""
+    ratio: FloatArray = np.divide(apart, spread, out=np.full(np.shape(apart), np.inf), where=spread > 0)
+    ratio[apart == 0] = 0.0
+    return ratio

@@ -1,0 +1,312 @@
+"""The neighbour graph of a data set: which pairs are kept, and which a new point would keep.
+
+A pair is kept when it lies within the larger of its two k-th neighbour radii: the union of both ends' neighbourhoods.
+That is a property of two points and the data, so it extends to new points. Points that coincide are one vertex with a
+multiplicity; they count as neighbours of others as often as they are there, and never of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.chunks import chunks
+from .._utils.devices import Device
+from .._utils.memmap import arranged
+from .._utils.progress import task
+from .._utils.threads import each, shares
+from .._utils.typing import FloatArray, IntArray
+from ..linalg.metrics import Metric, no_distance, squared_distances
+from ..linalg.sketch import philox
+from .search import NeighborIndex, make_index
+
+__all__ = ["Neighborhoods", "NewRows", "distinct"]
+
+# A pair at the very edge of a neighbourhood is in it whichever end it is seen from, in spite of rounding.
+EDGE = 1.0 + 1e-8
+# Neighbours looked for beyond k, to see whether others are as far away as the k-th. Where more than this share of the
+# points of a large data set have more such, as on a grid, the search is repeated with more neighbours, up to so many
+# times k; then the order of the points decides.
+_SLACK = 4
+_TIED = 0.01
+_MOST_TIES = 4
+# Up to this many points all of them are looked at for every new point.
+SMALL = 2000
+# Points with the widest neighbourhoods, which may reach new points that are far away.
+WIDEST = 256
+# The stream of random words that keys of rows are made with.
+_KEYS = 0xD
+
+
+def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
+    """Which rows of `X` are equal, or None if no two are.
+
+    Returns
+    -------
+    first : ndarray of int, shape (U,)
+        A row for each distinct one.
+    places : ndarray of int, shape (N,)
+        Which of these each row is.
+    """
+    keys = np.concatenate([_row_keys(X[rows]) for rows in chunks(X.shape[0], X.shape[1])])
+    order = np.argsort(keys, kind="stable")
+    alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    if not len(alike):
+        return None
+    new = np.ones(len(order), dtype=bool)
+    for some in chunks(len(alike), X.shape[1]):
+        here, there = X[order[alike[some] + 1]], X[order[alike[some]]]
+        if (abs(here - there).max(axis=1) > 0).sum():  # equal keys by chance, once in 2^60 pairs
+            dense = X.toarray() if sparse.issparse(X) else X
+            first, places = np.unique(dense, axis=0, return_index=True, return_inverse=True)[1:]
+            return first, places.ravel()
+        new[alike[some] + 1] = False
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.cumsum(new) - 1
+    return order[new], places
+
+
+def _row_keys(X: Any) -> Any:
+    """A number for each row that depends on nothing but its entries, by integer arithmetic, shape (m,)."""
+    a, b, _, _ = philox((np.arange(X.shape[1]), 0, 0, _KEYS), seed=0)
+    factors = (a << np.uint64(32) | b) | np.uint64(1)
+    if sparse.issparse(X):
+        X = sparse.csr_array(X, copy=True)
+        X.eliminate_zeros()
+        words = _words(X.data) * factors[X.indices]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])
+        return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    return (_words(X) * factors).sum(axis=1, dtype=np.uint64)
+
+
+def _words(values: FloatArray) -> Any:
+    """The bits of floats, mixed so that all of them count; 0 and -0 have the same."""
+    bits = np.ascontiguousarray(values + 0.0).view(f"u{values.dtype.itemsize}").astype(np.uint64)
+    bits *= np.uint64(0x9E3779B97F4A7C15)
+    return bits ^ (bits >> np.uint64(32))
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The pairs that new points would keep, in compressed rows.
+
+    Attributes
+    ----------
+    indptr, columns : ndarrays of int
+        Columns are numbers of vertices, in the order of the index.
+    squared : ndarray of float64
+    lists : tuple of ndarrays of shape (m, k)
+        The nearest vertices and squared distances.
+    twin : ndarray of int, shape (m,)
+        The vertex that a new point coincides with, or -1.
+    """
+
+    indptr: IntArray
+    columns: IntArray
+    squared: FloatArray
+    lists: tuple[IntArray, FloatArray]
+    twin: IntArray
+
+
+class Neighborhoods:
+    """Neighbourhoods of the points of a data set.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    n_neighbors : int
+    metric : Metric
+    at_least : int
+        Neighbours that `scales` will be asked for.
+    device : Device, optional
+        Where neighbours are looked for, if it can search what is given.
+
+    Attributes
+    ----------
+    places : ndarray of int, shape (N,), or None
+        Which vertex each point is, where points coincide.
+    index : NeighborIndex
+        Of the vertices.
+    radii : ndarray of shape (U,)
+        Squared distance of each vertex, in the order of the index, to its k-th neighbour.
+    """
+
+    def __init__(
+        self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0, device: Device | None = None
+    ) -> None:
+        self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
+        same = None if metric.precomputed else distinct(X)
+        self._X = X if same is None else arranged(X, same[0])
+        self.places = None if same is None else same[1]
+        self.index: NeighborIndex = make_index(self._X, metric, device)
+        counts = np.ones(self._X.shape[0]) if same is None else np.bincount(same[1])
+        self._multiplicity = counts[self.index.order].astype(np.float32)
+        self._search()
+
+    @cached_property
+    def _widest(self) -> IntArray:
+        """The vertices with the widest neighbourhoods."""
+        return np.argpartition(self.radii, -WIDEST)[-WIDEST:]
+
+    @cached_property
+    def _positions(self) -> IntArray:
+        """Where each vertex is in the order of the index."""
+        return np.argsort(self.index.order)
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of distinct points."""
+        return int(self._X.shape[0])
+
+    def _search(self) -> None:
+        n, k = self.n_vertices, self.n_neighbors
+        if n < 2:
+            raise no_distance(len(self.places) if self.places is not None else n)
+        wanted, most = lengths(n, k, self._at_least)
+        while True:
+            with task("finding neighbours") as advance:
+                ids, squared = self.index.neighbors(wanted, advance)
+            self.radii = self.kth(ids, squared, k)
+            self._kept = within(squared, self.radii)
+            if wanted == most or not tied_often(n_tied(self._kept, self.radii, wanted), n):
+                break
+            wanted = min(most, 2 * wanted)
+        self.ids, self.squared = ids, squared
+        apart = self.radii[self.radii > 0]
+        if not len(apart) or apart.min() < np.finfo(np.float64).tiny:
+            raise no_distance(n)
+
+    def kth(self, ids: IntArray, squared: FloatArray, k: int) -> FloatArray:
+        """Squared distance to the k-th neighbour that does not coincide, from lists of neighbours, shape (m,).
+
+        Where fewer than k points are apart it is the distance of the farthest.
+        """
+        return kth_apart(squared, k, None if self.places is None else lambda rows: self._multiplicity[ids[rows]])
+
+    def scales(self, k: int) -> FloatArray:
+        """Squared distance of each vertex to its k-th neighbour, for k up to the number kept, shape (U,)."""
+        return self.kth(self.ids, self.squared, k)
+
+    def graph(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """All pairs that are kept, in compressed rows: indptr, columns, squared distances; vertices come first.
+
+        The lists of neighbours are given up, since the graph holds what is in them.
+        """
+        from ..compiled.search import list_kept, list_lonely, mirror  # noqa: PLC0415
+
+        kept = self._kept.astype(np.int32)
+        lonely = np.zeros(self.ids.shape, dtype=bool)
+        n, k = self.ids.shape
+        each(lambda rows: mirror(self.ids, kept, lonely, rows.start, rows.stop), shares(n, k * k), blas=False)
+        missing = np.bincount(self.ids[lonely], minlength=n)
+        indptr = np.concatenate([[0], np.cumsum(1 + kept + missing)])
+        columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], self.squared.dtype)
+        lists = self.ids, self.squared, kept
+        each(lambda rows: list_kept(*lists, indptr, columns, values, rows.start, rows.stop), shares(n, k), blas=False)
+        list_lonely(*lists, lonely, indptr, columns, values)
+        del self.ids, self.squared, self._kept
+        return indptr, columns, values
+
+    def rows(self, Q: Any, k_scale: int = 0) -> NewRows:
+        """The pairs that new points would keep.
+
+        Looked at are the nearest vertices, more than twice as many as a point has neighbours, and those whose
+        neighbourhoods are widest; up to 2,000 vertices all of them.
+
+        Parameters
+        ----------
+        Q : ndarray or csr_array of shape (m, d), or distances (m, N)
+        k_scale : int
+            Neighbours that must be in the lists.
+        """
+        n, k = self.n_vertices, self.n_neighbors
+        ids, squared = self.index.query(Q, looked_at(n, k, k_scale))
+        radii = self.kth(ids, squared, k)
+        keep = squared <= EDGE * np.maximum(radii[:, None], self.radii[ids])
+        row, column = np.nonzero(keep)
+        parts = [(row, ids[keep], squared[keep])]
+        if ids.shape[1] < n:
+            wide = self._widest
+            points = self.index.order[wide]
+            new, others = (Q[:, points], None) if self._metric.precomputed else (Q, self._X[points])
+            D2 = squared_distances(new, others, self._metric)
+            # Those that have been found already are told by their numbers: distances may be rounded differently.
+            number = np.full(n, -1)
+            number[wide] = np.arange(len(wide))
+            where, rank = np.nonzero(number[ids] >= 0)
+            D2[where, number[ids[where, rank]]] = np.inf
+            row, column = np.nonzero(D2 <= EDGE * self.radii[wide])
+            parts.append((row, wide[column], D2[row, column]))
+        row, column, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.argsort(row, kind="stable")
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=Q.shape[0]))])
+        twin = np.where(squared[:, 0] == 0, ids[:, 0], -1)
+        return NewRows(indptr, column[order], values[order], (ids, squared), twin)
+
+    def at_points(self, values: FloatArray) -> FloatArray:
+        """Values of the vertices, in the order of the index, as values of all points, (U,) -> (N,)."""
+        out = np.empty_like(values)
+        out[self.index.order] = values
+        return out if self.places is None else out[self.places]
+
+    def unfolded(self, rows: Any) -> Any:
+        """Rows against the vertices, in the order of the index, as rows against all points, (m, U) -> (m, N)."""
+        columns = self._positions if self.places is None else self._positions[self.places]
+        return sparse.csr_array(rows)[:, columns]
+
+
+def lengths(n: int, k: int, at_least: int) -> tuple[int, int]:
+    """Neighbours to look for at first, and at most, for n vertices that keep k and are asked for `at_least`."""
+    most = max(1, n - 1 if n <= SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
+    most = min(max(most, at_least), n - 1)
+    return min(most, max(k + _SLACK, at_least)), most
+
+
+def looked_at(n: int, k: int, k_scale: int) -> int:
+    """How many of n vertices, the nearest, are looked at for a new point."""
+    return n if n <= SMALL else min(n, 2 * max(k, k_scale) + 16)
+
+
+def n_tied(kept: IntArray, radii: FloatArray, wanted: int) -> int:
+    """Vertices of which more may be as far away as the k-th, or k that do not coincide may not have been found."""
+    return int(((kept == wanted) | (radii == 0)).sum())
+
+
+def tied_often(tied: int, n: int) -> bool:
+    """Whether so many of n vertices are tied that it is worth to look for more neighbours."""
+    return tied / n > (0.0 if n <= 10 * SMALL else _TIED)
+
+
+def kth_apart(squared: FloatArray, k: int, multiplicity: Callable[[slice], FloatArray] | None) -> FloatArray:
+    """Squared distance to the k-th neighbour that does not coincide, from sorted lists, shape (m,).
+
+    Parameters
+    ----------
+    squared : ndarray of shape (m, length)
+    k : int
+    multiplicity : callable, or None if every vertex is one point
+        How many points the listed vertices of some rows are.
+    """
+    if multiplicity is None and 1 <= k <= squared.shape[1] and squared[:, 0].min(initial=1.0) > 0:
+        return squared[:, k - 1].astype(np.float64)  # the usual case: everybody is there once
+    out = np.empty(len(squared))
+    for rows in chunks(len(squared), 4 * squared.shape[1]):
+        apart = squared[rows] > 0
+        counts = np.float32(1) if multiplicity is None else multiplicity(rows)
+        seen = np.cumsum(np.where(apart, counts, np.float32(0)), axis=1)
+        first = np.where(seen[:, -1] >= k, (seen >= k).argmax(axis=1), squared.shape[1] - 1)
+        out[rows] = squared[rows][np.arange(len(first)), first]
+    return out
+
+
+def within(squared: FloatArray, radii: FloatArray) -> IntArray:
+    """How many of the leading entries of each row lie within its radius, shape (m,)."""
+    out = np.empty(len(squared), dtype=np.int64)
+    for rows in chunks(len(squared), squared.shape[1]):
+        out[rows] = (squared[rows] <= EDGE * radii[rows, None]).sum(axis=1)
+    return out

@@ -1,0 +1,139 @@
+"""Shortest paths over neighbouring points: the yardstick by which the scales of a kernel are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from .._utils.blocks import rows_of
+from .._utils.typing import FloatArray, IntArray
+from ..linalg.metrics import Metric, row_distances, squared_distances
+from ..linalg.sketch import sample
+from .neighborhoods import distinct
+from .search import nearest_neighbors
+
+__all__ = ["Paths", "among", "shortest_paths"]
+
+# Points of the sample, the neighbours that paths go over, and points from which paths are measured to all others.
+_POINTS, _NEIGHBORS, _LANDMARKS = 1000, 15, 16
+# Points closer than this, relative to the farthest, coincide.
+_COINCIDENT = 1e-12
+# Points between which the way is so much longer than the straight line lie on different folds.
+_DETOUR = 3.0
+_ORDER = 0x0DE  # of the sample: fixed, so that what is chosen is always the same
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Pairs of a sample of the points, and the lengths of the shortest paths between them.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (m,)
+        The sample, in no order.
+    i, j : ndarrays of int, shape (n_pairs,)
+        Positions in the sample: some points with all others, and neighbours.
+    lengths, straight : ndarrays of shape (n_pairs,)
+        Lengths of paths, and straight-line distances; positive.
+    """
+
+    rows: IntArray
+    i: IntArray
+    j: IntArray
+    lengths: FloatArray
+    straight: FloatArray
+
+    def first(self, m: int) -> Paths:
+        """The pairs among the first m points of the sample, with these as the sample."""
+        if m >= len(self.rows):
+            return self
+        some = (self.i < m) & (self.j < m)
+        return Paths(self.rows[:m], self.i[some], self.j[some], self.lengths[some], self.straight[some])
+
+    def distortion(self, F: FloatArray, *, exact: bool = False) -> float:
+        """How far distances between features (m, q) of the sample are from being proportional to the paths.
+
+        It is a mean of ``log(|f_i - f_j| / length)`` about its own mean. Of a sketch it is the root mean square, to
+        which its noise adds the same at all times. Of exact distances it is the root mean fourth power, between
+        that, which forgets the worst pairs, and the range, which knows nothing else.
+        """
+        d = row_distances(np.ascontiguousarray(F), self.i, self.j)
+        if not d.any():
+            return float("inf")
+        ratios = np.log(np.maximum(d, np.finfo(np.float64).tiny) / self.lengths)
+        squared = np.square(ratios - ratios.mean())
+        return float(np.mean(np.square(squared)) ** 0.25 if exact else np.mean(squared) ** 0.5)
+
+    def leak(self, epsilon: float) -> float:
+        """Share of a Gaussian kernel's affinity, over these pairs, that joins points on different folds."""
+        affinity = np.exp(-np.square(self.straight) / epsilon)
+        total = float(affinity.sum())
+        return float(affinity[self.lengths > _DETOUR * self.straight].sum() / total) if total else 0.0
+
+
+def shortest_paths(X: Any, metric: Metric) -> Paths | None:
+    """Shortest paths between points of a sample, over the fifteen nearest neighbours of each.
+
+    Parts that no path connects are linked where they are nearest, so that every pair has a length.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or Dask array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    metric : Metric
+
+    Returns
+    -------
+    paths : Paths or None
+        None if fewer than three of the points are distinct.
+    """
+    rows = sample(X.shape[0], _POINTS)
+    same = distinct(among(X, rows, metric))
+    rows = rows if same is None else rows[np.sort(same[0])]
+    m = len(rows)
+    if m < 3:
+        return None
+    # The points from which paths are measured come first, and the others in an order without meaning.
+    rows = rows[np.random.default_rng(_ORDER).permutation(m)]
+    Z = among(X, rows, metric)
+    near = nearest_neighbors(Z, min(_NEIGHBORS, m - 1), metric)
+    k = near.indices.shape[1]
+    # Points may coincide though their rows differ (by angle, say); a path of no length would be no path.
+    steps = np.maximum(np.sqrt(near.squared, dtype=np.float64).ravel(), _COINCIDENT * np.sqrt(near.squared.max()))
+    graph = sparse.csr_array((steps, (np.repeat(np.arange(m), k), near.indices.ravel())), shape=(m, m))
+    graph = _linked(sparse.csr_array(graph.maximum(graph.T)), Z, metric)
+    sources = np.arange(min(_LANDMARKS, m))
+    graph.indices, graph.indptr = (part.astype(np.int32) for part in (graph.indices, graph.indptr))  # SciPy 1.12
+    far = dijkstra(graph, directed=False, indices=sources)
+    straight = np.sqrt(squared_distances(Z[sources], None if metric.precomputed else Z, metric), dtype=np.float64)
+    edges = sparse.triu(graph, 1).tocoo()
+    i = np.concatenate([np.repeat(sources, m), edges.row])
+    j = np.concatenate([np.tile(np.arange(m), len(sources)), edges.col])
+    lengths, straight = (np.concatenate([some.ravel(), edges.data]) for some in (far, straight))
+    apart = straight > _COINCIDENT * straight.max()
+    return Paths(rows, i[apart], j[apart], lengths[apart], straight[apart])
+
+
+def among(X: Any, rows: IntArray, metric: Metric) -> Any:
+    """The sample: its points, or the distances between them."""
+    return X[rows][:, rows] if metric.precomputed else rows_of(X, rows)
+
+
+def _linked(graph: sparse.csr_array, Z: Any, metric: Metric) -> sparse.csr_array:
+    """The graph with its parts joined, one after another, by the shortest link."""
+    n_parts, part = connected_components(graph, directed=False)
+    if n_parts == 1:
+        return graph
+    D = np.sqrt(squared_distances(Z, None, metric), dtype=np.float64)
+    linked = graph.tolil()
+    for _ in range(n_parts - 1):
+        inside, outside = np.flatnonzero(part == part[0]), np.flatnonzero(part != part[0])
+        between = D[np.ix_(inside, outside)]
+        a, b = np.unravel_index(int(np.argmin(between)), between.shape)
+        i, j = inside[a], outside[b]
+        linked[i, j] = linked[j, i] = D[i, j]
+        part[part == part[j]] = part[0]
+    return sparse.csr_array(linked)

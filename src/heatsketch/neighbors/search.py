@@ -1,0 +1,273 @@
+"""Nearest neighbours by the best tool for the case: a tree in few dimensions, clusters in many, blocks for the rest.
+
+On a device all distances are computed, which is exact, and fast enough for millions of points; only in few dimensions
+a tree on the CPU soon overtakes it.
+
+Every index numbers the points in an order of its own (`order`), in which neighbours have numbers that are close.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.blocks import as_numpy
+from .._utils.chunks import chunks
+from .._utils.devices import Device
+from .._utils.threads import each
+from .._utils.typing import FloatArray, IntArray
+from ..linalg.metrics import Metric, refuse_overflow, squared_distances
+from .clusters import ClusterIndex, Progress
+from .trees import TreeIndex
+
+__all__ = [
+    "BlockedIndex",
+    "DeviceIndex",
+    "NeighborIndex",
+    "Neighbors",
+    "index_kind",
+    "make_index",
+    "minkowski_exponent",
+    "nearest_neighbors",
+]
+
+# A tree looks at few points while the dimension is small; its cost grows fast with it, and from here on clusters are
+# as fast. Metrics that these do not know are left to the tree a little longer.
+_TREE_FEATURES = 4
+_MOST_TREE_FEATURES = 6
+# Up to this many points all distances are soon computed, whatever the metric.
+_BLOCKED_LIMIT = 4096
+# Distances beyond which a tree on a few cores is faster than a large GPU that computes them all.
+_DEVICE_PAIRS = 1 << 34
+# Metrics of a tree, as the exponent p of Minkowski's.
+_MINKOWSKI = {
+    "euclidean": 2.0,
+    "l2": 2.0,
+    "cityblock": 1.0,
+    "l1": 1.0,
+    "manhattan": 1.0,
+    "chebyshev": np.inf,
+}
+
+
+class NeighborIndex(Protocol):
+    """What a neighbour search owes.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (N,)
+        Position `i` in this order is point ``order[i]`` of the data; all numbers below are positions.
+    method : str
+    recall : float or None
+        Share of the true neighbours found; 1 for exact methods, None before a search by one that is not.
+    """
+
+    order: IntArray
+    method: str
+    recall: float | None
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point, nearest first: numbers and squared distances, (N, k)."""
+
+    def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query, (m, k)."""
+
+
+class BlockedIndex:
+    """Exact search by computing all distances, a block of rows at a time; for any metric.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances
+    metric : Metric
+    """
+
+    method = "blocks"
+
+    def __init__(self, X: Any, metric: Metric) -> None:
+        self._X, self._metric = X, metric
+        self.recall: float | None = 1.0
+        self.order = np.arange(X.shape[0])
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point."""
+        return self._search(self._X, k, itself=True, progress=progress)
+
+    def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query."""
+        return self._search(Q, k, itself=False)
+
+    def _search(self, Q: Any, k: int, *, itself: bool, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        m, n = Q.shape[0], self._X.shape[0]
+        ids, squared = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+
+        def search(rows: slice) -> None:
+            D2 = squared_distances(Q[rows], self._X, self._metric)
+            if itself:
+                D2[np.arange(len(D2)), np.arange(rows.start, rows.stop)] = np.inf
+            nearest = np.argpartition(D2, k - 1, axis=1)[:, :k] if k < n else np.tile(np.arange(n), (len(D2), 1))
+            distances = np.take_along_axis(D2, nearest, axis=1)
+            first = np.lexsort((nearest, distances), axis=1)
+            ids[rows] = np.take_along_axis(nearest, first, axis=1)
+            squared[rows] = np.take_along_axis(distances, first, axis=1)
+            if progress is not None:
+                progress(rows.stop, m)
+
+        each(search, chunks(m, n))
+        return ids, squared
+
+
+class DeviceIndex:
+    """Exact search by computing all distances on a device, for the Euclidean distance.
+
+    Points keep the numbers they have: a device gathers rows from anywhere about as fast.
+
+    Parameters
+    ----------
+    X : ndarray of float32 or float64, shape (N, d)
+    device : Device
+    """
+
+    method = "device"
+
+    def __init__(self, X: FloatArray, device: Device) -> None:
+        refuse_overflow(X)
+        self._X, self._device = X, device
+        self.recall: float | None = 1.0
+        self.order: IntArray = np.arange(X.shape[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The copy on the device is made anew where it is needed.
+        return {name: value for name, value in self.__dict__.items() if name != "_there"}
+
+    @cached_property
+    def _there(self) -> Any:
+        """The points on the device."""
+        return self._device.tensor(self._X)
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point."""
+        from ..backends.torch.nearest import nearest  # noqa: PLC0415
+
+        return nearest(self._device, self._there, self._there, k, itself=True, progress=progress)
+
+    def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query."""
+        from ..backends.torch.nearest import nearest  # noqa: PLC0415
+
+        Q = np.asarray(Q)
+        refuse_overflow(Q)
+        return nearest(self._device, Q, self._there, k)
+
+
+def index_kind(
+    shape: tuple[int, ...],
+    metric: Metric,
+    sparse_points: bool,
+    device: Device | None = None,
+    queries: int | None = None,
+) -> str:
+    """The search that suits the data: "tree", "clusters" or "blocks"; "device" for what a device is best at.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the points.
+    metric : Metric
+    sparse_points : bool
+    device : Device, optional
+    queries : int, optional
+        Points whose neighbours are looked for; by default as many as there are points.
+
+    Returns
+    -------
+    kind : str
+    """
+    clusters = metric.euclidean and metric.name != "sqeuclidean"
+    if device is not None and clusters and not sparse_points:
+        pairs = shape[0] * (shape[0] if queries is None else queries)
+        return "tree" if shape[1] <= _TREE_FEATURES and pairs > _DEVICE_PAIRS else "device"
+    if sparse_points or metric.precomputed or metric.params or shape[0] <= _BLOCKED_LIMIT:
+        return "blocks"
+    if shape[1] <= (_TREE_FEATURES if clusters else _MOST_TREE_FEATURES) and metric.name in _MINKOWSKI:
+        return "tree"
+    return "clusters" if clusters else "blocks"
+
+
+def minkowski_exponent(metric: Metric) -> float | None:
+    """The p of Minkowski's metric, if it is one that a tree knows; it tells how far a box is."""
+    if metric.params or callable(metric.name):
+        return None
+    return 2.0 if metric.euclidean else _MINKOWSKI.get(metric.name)
+
+
+def make_index(
+    X: Any, metric: Metric, device: Device | None = None, *, queries: int | None = None, kind: str | None = None
+) -> NeighborIndex:
+    """An index of the points, of the kind that suits them and the number of queries (all points by default)."""
+    kind = kind or index_kind(X.shape, metric, sparse.issparse(X), device, queries)
+    if device is not None and kind == "device":
+        return DeviceIndex(X, device)
+    if kind == "tree":
+        return TreeIndex(as_numpy(X), _MINKOWSKI[str(metric.name)])
+    if kind == "clusters":
+        return ClusterIndex(X)
+    return BlockedIndex(X, metric)
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Nearest neighbours of every point among the others.
+
+    Attributes
+    ----------
+    indices : ndarray of int32, shape (N, k)
+        Nearest first.
+    squared : ndarray of float64, shape (N, k)
+        Squared distances.
+    recall : float
+        Share of the true neighbours found: 1 for exact methods, measured on a sample for others.
+    method : str
+        "tree", "clusters", "blocks" or "device".
+    """
+
+    indices: IntArray
+    squared: FloatArray
+    recall: float
+    method: str
+
+
+def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device: Device | None = None) -> Neighbors:
+    """Nearest neighbours of every point among the others.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    k : int
+        At most N - 1.
+    metric : Metric or str
+    device : Device, optional
+        Where dense points are searched by the Euclidean distance; many points in few dimensions, and other cases, are
+        searched on the CPU.
+
+    Returns
+    -------
+    neighbors : Neighbors
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from heatsketch.neighbors.search import nearest_neighbors
+    >>> nearest_neighbors(np.array([[0.0], [1.0], [3.0]]), 1).indices.ravel()
+    array([1, 0, 1], dtype=int32)
+    """
+    index = make_index(X, metric if isinstance(metric, Metric) else Metric(metric), device)
+    ids, squared = index.neighbors(k)
+    numbers = index.order[ids].astype(np.int32)
+    inverse = np.argsort(index.order)
+    assert index.recall is not None
+    return Neighbors(numbers[inverse], squared[inverse], index.recall, index.method)

@@ -1,0 +1,1 @@
+"""How HeatSketch looks for M: features, objectives, pairs, starts, solver."""

@@ -1,0 +1,186 @@
+"""A wide sketch of the heat kernel: the space in which an embedding is looked for, and the distances to be kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._utils.blocks import Columns, all_finite, as_numpy, beside, cast, empty, gathered, matching, rows_of, settled
+from .._utils.devices import device_of, is_tensor, on_device
+from .._utils.typing import FloatArray, IntArray
+from ..kernel.operator import HeatKernel
+from ..linalg.diffusion import diffuse
+from ..linalg.eigen import DENSE_LIMIT, eigenpairs, soon_diagonalised
+from ..linalg.metrics import magnitude
+from ..linalg.range_finder import leading_directions
+from ..linalg.rounding import rounding_level
+from ..linalg.sketch import GaussianSketch
+
+__all__ = ["WideSketch", "default_width", "deflated_sketch", "wide_sketch"]
+
+# Columns by default: for data whose kernel is diagonalised, and for larger ones.
+_WIDTHS = 512, 256
+# Directions along which the power of the kernel is smaller than this fraction of the largest are left out.
+_NEGLIGIBLE = 1e-10
+# Columns that are multiplied at a time, and sizes of numbers whose squares, and sums of these, are numbers.
+_SLICE = 64
+_SAFE = 1e-100, 1e100
+_STREAM = 0x1DE  # keeps the columns apart from other uses of the seed
+
+
+@dataclass(frozen=True)
+class WideSketch:
+    """``F = diag(w) S^t M`` with many columns.
+
+    Distances between rows of F are diffusion distances, exact if `exact`, otherwise unbiased in their squares: M is
+    then made of leading directions and, orthogonal to them, of random columns. Any embedding ``F W`` is a sketch of the
+    heat kernel, through ``M W``.
+
+    Attributes
+    ----------
+    M : ndarray of shape (N, m), a tensor on the kernel's device, or a Dask array in its bands
+    features : ndarray or tensor of shape (N, m), likewise
+        F over `unit`, which is 1 unless F is so small or large that squares of its entries would not be numbers.
+    unit : float
+    weights : ndarray of shape (m,)
+        Squared norms of the columns of M; those of directions are 1.
+    first : int
+        Column of the first nontrivial direction; those after it follow in decreasing order.
+    exact : bool
+        Whether the directions span all of the kernel.
+    """
+
+    M: Any
+    features: Any
+    unit: float
+    weights: FloatArray
+    first: int
+    exact: bool
+
+    def combined(self, W: FloatArray, dtype: Any) -> Any:
+        """``M W``, (N, k), in a dtype of NumPy, and where M lies."""
+        if is_tensor(self.M):
+            from ..backends.torch.points import combined  # noqa: PLC0415
+
+            M = combined(self.M, W, dtype)
+        else:
+            with np.errstate(over="ignore"):
+                M = settled((self.M @ W).astype(dtype))
+        if not all_finite(M):  # at large powers of a kernel that could not be scaled
+            raise ValueError(
+                f"the sketch that was found leaves the range of {np.dtype(dtype)}; use a smaller power, or float64 for "
+                "X, and heed what was said of the kernel's scaling."
+            )
+        return M
+
+    def at(self, kernel: HeatKernel, numbers: IntArray) -> WideSketch:
+        """The same with the features of some samples alone, as an array."""
+        return replace(self, features=rows_of(self.features, kernel.positions(numbers)))
+
+
+def default_width(n_samples: int) -> int:
+    """Columns of the wide sketch where none are asked for."""
+    return _WIDTHS[0] if n_samples <= DENSE_LIMIT else _WIDTHS[1]
+
+
+def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> WideSketch:
+    """A sketch of ``width`` columns, or fewer if they span the kernel already.
+
+    Half of the columns are leading directions of the kernel's power, the others a Gaussian sketch of the remainder. If
+    there are no more directions than columns, all are taken and nothing is random.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float
+    width : int
+    seed : int
+
+    Returns
+    -------
+    wide : WideSketch
+    """
+    n, rounding = kernel.shape[0], rounding_level(kernel)
+    # A trivial mode that is constant is absent from all distances; any other is a direction like the rest.
+    known = [] if kernel.trivial is None or kernel.trivial_is_constant else [kernel.trivial[:, None]]
+    first = len(known)
+    most = n if kernel.trivial is None else n - 1
+    width = min(width, most + first)
+    if most + first <= width and n <= DENSE_LIMIT and soon_diagonalised(kernel):
+        pairs = eigenpairs(kernel, most, solver="dense")
+        scaled = pairs.coordinates(power, rounding)
+        size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)
+        # Beside a trivial mode that is not constant, of eigenvalue 1, what is below its rounding is not seen either.
+        unseen = float(np.finfo(np.float64).eps) if known else 0.0
+        kept = np.flatnonzero(size > max(_NEGLIGIBLE * size.max(initial=0.0), unseen))
+        kept = kept[np.argsort(-size[kept], kind="stable")]
+        M = beside(*known, pairs.vectors[:, kept])
+        features, unit = _in_range(kernel.weigh_rows(beside(*known, scaled[:, kept])))
+        if kernel.device is not None:
+            M, features = kernel.device.tensor(M), kernel.device.tensor(features)
+        return WideSketch(M, features, unit, np.ones(M.shape[1]), first, exact=True)
+    directions = leading_directions(kernel, max(1, min(width // 2, most)), power)
+    Q = settled(cast(beside(*known, directions), kernel.dtype))
+    M, features = deflated_sketch(kernel, Q, max(1, width - Q.shape[1]), power, seed ^ _STREAM)
+    features, unit = _in_range(features)
+    weights = np.ones(M.shape[1])
+    weights[Q.shape[1] :] = _squared_norms(M[:, Q.shape[1] :])
+    return WideSketch(M, features, unit, weights, first, exact=False)
+
+
+@on_device()
+def deflated_sketch(
+    kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int, *, trivial: bool = True
+) -> tuple[Any, Any]:
+    """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) S^t M``: exact along Q, unbiased in squared distances.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    Q : ndarray of shape (N, r)
+        Orthonormal directions, of the kernel's dtype.
+    n_random : int
+        Columns of the Gaussian matrix G.
+    power : float
+    seed : int
+        Of G.
+    trivial : bool
+        Whether the trivial mode is contained, where it is not constant.
+
+    Returns
+    -------
+    M, features : ndarrays of shape (N, r + n_random), tensors on the kernel's device, or Dask arrays in its bands
+    """
+    n, r = Q.shape
+    G, dtype, shape = GaussianSketch(seed), kernel.dtype, (n, r + n_random)
+    made, features = (Columns(None if kernel.in_bands else empty(shape, dtype, kernel.device)) for _ in range(2))
+    Q = kernel.asblock(Q)
+    made.add(Q)
+    for start in range(0, n_random, _SLICE):  # in slices: what is needed beside them stays small
+        block = kernel.sketched(G, min(_SLICE, n_random - start), first_column=start, dtype=dtype)
+        rest = block - Q @ (Q.T @ block)
+        made.add(rest / matching(np.sqrt(n_random), rest))
+    M = made.joined()
+    for start in range(0, M.shape[1], _SLICE):
+        some = M[:, start : start + _SLICE]
+        blocks = diffuse(kernel, some, [power], trivial=trivial and not kernel.trivial_is_constant)
+        features.add(kernel.weigh_rows(blocks[0]))
+    return M, features.joined()
+
+
+def _squared_norms(M: Any) -> FloatArray:
+    """Squared norm of each column of M, (N, m) -> (m,), in float64."""
+    device = device_of(M)
+    if device is None:
+        return np.asarray(gathered(np.square(M).sum(axis=0, dtype=np.float64)))
+    return np.asarray(as_numpy(M.square().sum(0, dtype=device.torch.float64)))
+
+
+def _in_range(features: Any) -> tuple[Any, float]:
+    """The features in a unit in which their squares are numbers, and that unit."""
+    size = magnitude(features)
+    if _SAFE[0] < size < _SAFE[1]:
+        return features, 1.0
+    return settled(features / matching(size, features)), float(size)

@@ -1,0 +1,84 @@
+"""Where the search for the best sketch begins: with the embeddings that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._utils.chunks import chunks
+from .._utils.devices import is_tensor
+from .._utils.typing import FloatArray
+from ..linalg.sketch import GaussianSketch
+from .features import WideSketch
+from .solver import Start
+
+# Directions below this fraction of the largest are not fitted.
+_LEAST = 1e-3
+
+__all__ = ["DEFAULT_STARTS", "STARTS", "make_start", "nearest_start"]
+
+
+def _spectral(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:  # noqa: ARG001
+    """Diffusion maps: the leading k nontrivial directions, or the trivial one where nothing else is left."""
+    m = wide.features.shape[1]
+    return np.eye(m, k, k=-min(wide.first, m - 1))
+
+
+def _random(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:  # noqa: ARG001
+    """A Gaussian process embedding."""
+    W: FloatArray = normals / np.sqrt(k)
+    return W
+
+
+def _deflated(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:
+    """Half of the coordinates exact, the remainder sketched."""
+    r = k // 2
+    exact = slice(wide.first, wide.first + r)
+    W: FloatArray = normals / np.sqrt(k - r)
+    W[:, :r] = np.eye(len(W), r, k=-wide.first)
+    W[exact, r:] = 0.0
+    return W
+
+
+# Starts by name; one that is added here can be used as `init`.
+STARTS: dict[str, Callable[[WideSketch, int, FloatArray], FloatArray]] = {
+    "spectral": _spectral,
+    "random": _random,
+    "deflated": _deflated,
+}
+DEFAULT_STARTS = ("spectral", "random", "deflated")
+
+
+def make_start(name: str, wide: WideSketch, k: int, seed: int, repeat: int = 0) -> Start:
+    """A start by name; its `repeat` tells it from others of that name."""
+    m = wide.features.shape[1]
+    normals = GaussianSketch(seed).matrix(m, k, first_column=repeat * k)
+    return Start(name if not repeat else f"{name} {repeat + 1}", STARTS[name](wide, k, normals))
+
+
+def nearest_start(wide: WideSketch, Y: FloatArray) -> Start:
+    """The sketch that is nearest to an embedding Y, (N, k), of any origin: least squares up to a shift.
+
+    Directions along which the kernel is smaller than a thousandth of its largest are left out: they could be fitted
+    only by huge entries that cancel.
+    """
+    gram, right = _normal_equations(wide.features, Y - Y.mean(axis=0))
+    W = np.linalg.pinv(gram, rcond=_LEAST**2, hermitian=True) @ right
+    return Start("given", W)
+
+
+def _normal_equations(F: Any, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``C^T C`` and ``C^T T`` in float64 with C the centred rows of F, (N, m), and T the target, (N, k)."""
+    if is_tensor(F):
+        from ..backends.torch.points import normal_equations  # noqa: PLC0415
+
+        return normal_equations(F, target)
+    m, mean = F.shape[1], F.mean(axis=0, dtype=np.float64)
+    gram, right = np.zeros((m, m)), np.zeros((m, target.shape[1]))
+    for rows in chunks(len(F), m):
+        some = F[rows] - mean
+        gram += some.T @ some
+        right += some.T @ target[rows]
+    return gram, right

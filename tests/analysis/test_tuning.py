@@ -1,0 +1,257 @@
+"""Paths, and the bandwidth and the time that are chosen by them or by the entropy."""
+
+from __future__ import annotations
+
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+from sklearn.datasets import make_swiss_roll
+
+import heatsketch as hs
+from heatsketch.analysis.power import choose_power, choose_scales, tuned_kernel
+from heatsketch.kernel.options import KernelOptions
+from heatsketch.linalg.metrics import Metric
+from heatsketch.neighbors.paths import Paths, shortest_paths
+
+GP, DM = hs.GaussianProcessEmbedding, hs.DiffusionMaps
+EUCLIDEAN = Metric()
+
+
+def roll(n: int = 1000, seed: int = 0) -> np.ndarray:
+    return make_swiss_roll(n, random_state=seed)[0]
+
+
+class TestPaths:
+    def test_lengths_on_a_circle_are_arcs(self):
+        X, angles = hs.datasets.circle(400, random_state=0, return_parameters=True)
+        paths = shortest_paths(X, EUCLIDEAN)
+        apart = np.abs(angles[paths.rows[paths.i]] - angles[paths.rows[paths.j]])
+        arcs = np.minimum(apart, 2 * np.pi - apart)
+        assert (paths.lengths <= arcs * (1 + 1e-9)).all()  # chords are shorter than arcs
+        np.testing.assert_allclose(paths.lengths, arcs, rtol=0.02)
+        np.testing.assert_allclose(paths.straight, 2 * np.sin(arcs / 2), rtol=1e-6)
+
+    def test_distances_in_place_of_points(self, torus):
+        points, given = (
+            shortest_paths(*args) for args in ((torus, EUCLIDEAN), (squareform(pdist(torus)), Metric("precomputed")))
+        )
+        np.testing.assert_array_equal(points.rows, given.rows)
+        np.testing.assert_allclose(np.sort(points.lengths), np.sort(given.lengths), rtol=1e-9)
+
+    def test_parts_are_linked_where_they_are_nearest(self):
+        X = np.vstack([hs.datasets.circle(50, random_state=0), 10.0 + hs.datasets.circle(60, random_state=1)])
+        paths = shortest_paths(X, EUCLIDEAN)
+        assert np.isfinite(paths.lengths).all()
+        side = paths.rows >= 50
+        across = side[paths.i] != side[paths.j]
+        assert across.any()
+        gap = np.linalg.norm(X[:50, None] - X[None, 50:], axis=2).min()
+        assert paths.lengths[across].min() >= gap * (1 - 1e-12)
+
+    def test_equal_points_count_once(self, torus):
+        paths = shortest_paths(np.vstack([torus, torus[:100]]), EUCLIDEAN)
+        assert len(paths.rows) == 300
+        assert (paths.lengths > 0).all()
+
+    def test_points_that_coincide_by_angle(self):
+        X = np.random.default_rng(0).normal(size=(80, 3))
+        paths = shortest_paths(np.vstack([X, 2.0 * X]), Metric("cosine"))
+        assert (paths.lengths > 0).all()
+        assert np.isfinite(paths.lengths).all()
+
+    @pytest.mark.parametrize("X", [np.zeros((5, 2)), np.array([[0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]])])
+    def test_too_few_points(self, X):
+        assert shortest_paths(X, EUCLIDEAN) is None
+
+    def test_distortion_is_zero_for_a_multiple_and_ignores_scale(self, torus):
+        paths = shortest_paths(torus, EUCLIDEAN)
+        rng = np.random.default_rng(0)
+        F = rng.normal(size=(len(paths.rows), 4))
+        assert paths.distortion(1e-7 * F) == pytest.approx(paths.distortion(F))
+        d = np.linalg.norm(F[paths.i] - F[paths.j], axis=1)
+        exact = Paths(paths.rows, paths.i, paths.j, 3.0 * d, paths.straight)
+        assert exact.distortion(F) == pytest.approx(0.0, abs=1e-6)
+        assert paths.distortion(np.zeros_like(F)) == np.inf
+
+    def test_a_roll_leaks_and_a_circle_does_not(self):
+        folded, open_ = (shortest_paths(X, EUCLIDEAN) for X in (roll(), hs.datasets.circle(500, random_state=0)))
+        assert folded.leak(1.0) < 1e-6  # sheets are six apart
+        assert folded.leak(60.0) > 0.05
+        assert open_.leak(100.0) == 0.0
+
+    def test_the_first_of_the_sample(self, torus):
+        paths = shortest_paths(torus, EUCLIDEAN)
+        few = paths.first(50)
+        assert len(few.rows) == 50
+        assert max(few.i.max(), few.j.max()) < 50
+        kept = (paths.i < 50) & (paths.j < 50)
+        np.testing.assert_array_equal(few.lengths, paths.lengths[kept])
+
+
+class TestPower:
+    def test_by_paths_it_is_the_best_against_geodesics(self):
+        X, angles = hs.datasets.stretched_torus(500, random_state=1, return_parameters=True)
+        apart = np.abs(angles[:, None] - angles[None, :])
+        apart = np.minimum(apart, 2 * np.pi - apart) * [1.0, 3.5]
+        geodesic = squareform(np.hypot(*apart.transpose(2, 0, 1)), checks=False)
+        kernel = hs.heat_kernel(X)
+        chosen = choose_power(kernel, shortest_paths(X, EUCLIDEAN))
+        assert chosen.rule == "paths"
+        assert not chosen.at_edge
+
+        def central(power: float) -> float:
+            ratios = np.log(hs.diffusion_distances(kernel, power) / geodesic)
+            return float(np.subtract(*np.quantile(ratios, [0.99, 0.01])))
+
+        assert central(chosen.power) <= 1.1 * min(map(central, (2, 4, 8, 16, 32, 64)))
+        assert central(chosen.power) < 0.6 * central(64)
+
+    def test_by_entropy_a_few_modes_are_left(self):
+        kernel = hs.heat_kernel(hs.datasets.stretched_torus(800, random_state=0))
+        chosen = choose_power(kernel, None)
+        assert chosen.rule == "entropy"
+        values = np.linalg.eigvalsh(deflated_array(kernel))
+        shares = values ** (2 * chosen.power) / (values ** (2 * chosen.power)).sum()
+        left = np.exp(-(shares * np.log(np.maximum(shares, 1e-300))).sum())
+        assert 5 < left < 16
+        assert (np.diff(chosen.scores) < 0).all()
+
+    @pytest.mark.parametrize("scale", [1e-6, 1e5])
+    def test_units_do_not_matter(self, scale):
+        X = hs.datasets.klein_bottle(400, random_state=0)
+        here, there = (GP(2, power="auto", random_state=0).fit(factor * X) for factor in (1.0, scale))
+        assert here.power_ == there.power_
+        assert there.bandwidth_ == pytest.approx(scale**2 * here.bandwidth_, rel=1e-6)
+
+    def test_the_choice_does_not_depend_on_the_seed_or_the_estimator(self, torus):
+        models = [GP(2, power="auto", random_state=0), GP(5, power="auto", random_state=9), DM(2, power="auto")]
+        assert len({(m.fit(torus).power_, m.bandwidth_) for m in models}) == 1
+
+    def test_what_was_chosen_is_told(self, torus, capsys):
+        model = GP(2, power="auto", verbose=True).fit(torus)
+        assert model.power_choice_.rule == "paths"
+        assert model.power_choice_.power == model.power_ in model.power_choice_.powers
+        assert model.kernel_.bandwidth_rule == "paths"
+        said = capsys.readouterr().err
+        assert f"power {model.power_:g} (paths)" in said
+        assert GP(2).fit(torus).power_choice_ is None
+
+    def test_the_numbers_that_were_chosen_repeat_the_embedding(self, torus):
+        auto = GP(3, power="auto", random_state=0).fit(torus)
+        given = GP(3, power=auto.power_, bandwidth=auto.bandwidth_, random_state=0).fit(torus)
+        np.testing.assert_array_equal(auto.embedding_, given.embedding_)
+
+    def test_a_bandwidth_too_wide_is_said(self, torus):
+        with pytest.warns(UserWarning, match="power='paths' chose 1, the shortest time there is"):
+            model = GP(2, power="paths", bandwidth=200.0, random_state=0).fit(torus)
+        assert model.power_ == 1
+
+    def test_unknown_rules(self, torus):
+        with pytest.raises(
+            ValueError, match=r"power='knee' is not the name of a rule; use a positive number or one of"
+        ):
+            GP(2, power="knee").fit(torus)
+        with pytest.raises(ValueError, match="power='paths' was given with affinity='precomputed'"):
+            GP(2, power="paths", affinity="precomputed").fit(np.ones((4, 4)))
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("options", [{}, {"n_neighbors": 12}, {"cutoff": 1e-4}, {"metric": "manhattan"}])
+    def test_every_kind_of_kernel(self, torus, dtype, options):
+        model = GP(2, power="auto", random_state=0, **options).fit(torus.astype(dtype))
+        assert model.power_ >= 1
+        assert model.embedding_.dtype == dtype
+        assert np.isfinite(model.embedding_).all()
+
+    def test_a_cutoff_keeps_its_pairs(self):
+        X = hs.datasets.stretched_torus(1500, random_state=0)
+        model = GP(2, power="auto", cutoff=1e-6, random_state=0).fit(X)
+        assert model.kernel_.affinity.operator.row_counts().mean() < 300
+
+    def test_a_named_neighbour_sets_the_bandwidth(self, torus):
+        narrow, wide = (GP(2, power="auto", bandwidth_neighbor=k, random_state=0).fit(torus) for k in (5, 40))
+        assert narrow.bandwidth_ == hs.estimate_bandwidth(torus, "neighbor", n_neighbors=5).epsilon
+        assert wide.bandwidth_ > 4 * narrow.bandwidth_
+
+    def test_distances_that_are_none(self, torus):
+        D = squareform(pdist(torus))
+        with pytest.raises(ValueError, match="square"):
+            GP(2, power="auto", metric="precomputed").fit(D[:, :100])
+
+    def test_neighbours_keep_the_bandwidth_of_neighbours(self, torus):
+        model = GP(2, power="auto", n_neighbors=12, random_state=0).fit(torus)
+        assert model.kernel_.bandwidth_rule == "neighbor"
+        assert model.power_choice_.rule == "paths"
+
+    def test_large_data(self):
+        X = roll(30_000).astype(np.float32)
+        model = GP(8, power="auto", random_state=0).fit(X)
+        assert model.n_neighbors_ is not None
+        assert model.power_ >= 64  # the roll is long, and the steps are short
+        assert model.transform(X[:5]).shape == (5, 8)
+
+
+class TestGraphs:
+    def test_a_real_graph(self):
+        model = hs.DiffusionMaps(2, power="auto", affinity="precomputed").fit(nx.les_miserables_graph())
+        assert model.power_choice_.rule == "entropy"
+        assert 4 <= model.power_ <= 256
+
+    @pytest.mark.parametrize(
+        "graph",
+        [nx.complete_graph(12), nx.star_graph(30), nx.path_graph(40), nx.disjoint_union_all([nx.cycle_graph(9)] * 12)],
+        ids=["complete", "star", "path", "many parts"],
+    )
+    def test_never_nan(self, graph):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that the shortest time was chosen, where that is so
+            model = GP(2, power="auto", affinity="precomputed", random_state=0).fit(graph)
+        assert np.isfinite(model.power_choice_.scores).all()
+        assert model.power_ >= 1
+        assert np.isfinite(model.embedding_).all()
+
+    def test_a_time_of_one_is_never_silent(self):
+        with pytest.warns(UserWarning, match="chose 1, the shortest time there is"):  # its modes decay alike
+            DM(2, power="entropy", affinity="precomputed").fit(nx.complete_graph(12))
+
+
+class TestTogether:
+    def test_wide_where_the_data_do_not_fold(self):
+        X = hs.datasets.circle(300, random_state=0)
+        model = DM(2, power="auto").fit(X)
+        assert model.kernel_.bandwidth_rule == "paths"
+        assert model.bandwidth_ > 20 * hs.estimate_bandwidth(X, "neighbor").epsilon
+
+    def test_narrow_where_they_do(self):
+        X = roll()
+        model = GP(4, power="auto", random_state=0).fit(X)
+        assert model.kernel_.bandwidth_rule == "neighbor"
+        assert 16 <= model.power_ <= 128
+
+    def test_outliers_do_not_stop_it(self):
+        X = np.vstack([hs.datasets.circle(200, random_state=0), [[1e4, 0.0]]])
+        paths = shortest_paths(X, EUCLIDEAN)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = choose_scales(X, KernelOptions(), paths)
+        assert found is None or np.isfinite(found[0])
+
+    def test_a_given_bandwidth_is_kept(self, torus):
+        kernel, chosen = tuned_kernel(torus, KernelOptions(bandwidth=0.7), "auto", np.float64)
+        assert kernel.bandwidth == 0.7
+        assert chosen.power > 1
+
+    @pytest.mark.parametrize("n", [2, 3, 5, 12])
+    def test_few_points(self, n):
+        X = np.random.default_rng(n).normal(size=(n, 2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model = GP(2, power="auto", random_state=0).fit(X)
+        assert np.isfinite(model.embedding_).all()
+
+
+def deflated_array(kernel: hs.HeatKernel) -> np.ndarray:
+    u = kernel.trivial
+    return kernel.symmetric.toarray() - np.outer(u, u)

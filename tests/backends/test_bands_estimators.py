@@ -1,0 +1,406 @@
+"""Every estimator on Dask against the same one in memory: equal to rounding, and nothing large is gathered."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+da = pytest.importorskip("dask.array")
+
+import dask  # noqa: E402
+import dask.bag  # noqa: E402
+from sklearn.exceptions import ConvergenceWarning  # noqa: E402
+
+import heatsketch as hs  # noqa: E402
+from heatsketch._utils.blocks import is_banded  # noqa: E402
+from heatsketch.analysis.processes import kernel_rows  # noqa: E402
+
+N = 900
+X = hs.datasets.stretched_torus(N, random_state=0)
+PAIRS = np.random.default_rng(0).integers(0, N, (50, 2))
+# A wide kernel, whose spectrum decays fast, and a scaling that takes two products: few tasks.
+COMMON = {"bandwidth": 2.0, "power": 3, "normalization": "stochastic"}
+# What two orders of summation may differ by, relative to the largest entry; eigenvectors beside a small gap by more.
+ROUNDING, SPECTRAL = 1e-12, 1e-9
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _two_bands():
+    """Two bands, data in memory treated as if they were large, and searches so small that a test is soon done."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("heatsketch.backends.dask.layout.BAND", 450)
+        for limit in (
+            "linalg.eigen.DENSE_LIMIT",
+            "optimize.features.DENSE_LIMIT",
+            "linalg.diffusion._EIGEN_LIMIT",
+            "analysis.distortion.ALL_PAIRS",
+            "estimators.heat_sketch.ALL_PAIRS",
+        ):
+            patch.setattr(f"heatsketch.{limit}", 0)
+        patch.setattr("heatsketch.linalg.diffusion._MOST_DEGREE", 30)
+        patch.setattr("heatsketch.analysis.distortion._ANCHORS", 24)
+        patch.setattr("heatsketch.analysis.distortion._MINED_PAIRS", 12)
+        patch.setattr("heatsketch.analysis.diagnosis._STEPS", 8)
+        patch.setattr("heatsketch.analysis.scales._COLUMNS", 8)
+        patch.setattr("heatsketch.analysis.reference_sketch._EXACT", 8)
+        yield
+
+
+def banded(rows: int | tuple[int, ...] = (400, 350, 150), columns: int = 2):
+    """The points as a Dask array."""
+    return da.from_array(X, chunks=(rows, columns))
+
+
+def both(estimator, **parameters):
+    """The same estimator fitted on Dask and in memory."""
+    made = [estimator(**{**COMMON, **parameters}) for _ in range(2)]
+    return made[0].fit(banded()), made[1].fit(X)
+
+
+def assert_equal(found, expected, tolerance=ROUNDING):
+    expected = np.asarray(expected)
+    found = np.asarray(found)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+@pytest.fixture(scope="module")
+def maps():
+    return both(hs.DiffusionMaps, n_components=3)
+
+
+@pytest.fixture(scope="module")
+def sketches():
+    return both(hs.GaussianProcessEmbedding, n_components=8, n_exact=2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def optimised():
+    options = {"n_components": 3, "width": 16, "n_rounds": 2, "init": ("spectral", "random"), "random_state": 0}
+    return both(hs.HeatSketch, **options)
+
+
+@pytest.fixture(scope="module")
+def of_neighbors():
+    return both(hs.DiffusionMaps, n_components=3, n_neighbors=16, bandwidth="auto")
+
+
+class TestDiffusionMaps:
+    def test_eigenpairs(self, maps):
+        there, here = maps
+        assert_equal(there.eigenvalues_, here.eigenvalues_)
+        assert is_banded(there.eigenvectors_)
+        assert_equal(there.eigenvectors_, here.eigenvectors_, SPECTRAL)
+        assert_equal(there.embedding_, here.embedding_, SPECTRAL)
+        assert there.embedding_.chunks == ((400, 350, 150), (3,))
+        assert there.residuals_.max() < 1e-7
+
+    def test_intervals_of_a_witness(self, maps):
+        there, here = maps
+        for found, expected in zip(*(model.diffusion_distances(PAIRS, interval=0.9) for model in maps), strict=True):
+            assert_equal(found, expected, SPECTRAL)
+        assert there._witness.features.chunks[0] == there.embedding_.chunks[0]
+        assert_equal(there.diffusion_distances(PAIRS), here.diffusion_distances(PAIRS), SPECTRAL)
+
+    def test_other_powers_and_new_points(self, maps):
+        there, here = maps
+        found = there.at_powers([2, 5.5])
+        assert is_banded(found)
+        assert_equal(found, here.at_powers([2, 5.5]), SPECTRAL)
+        new = X[:40] + 0.01
+        assert_equal(there.transform(new), here.transform(new), SPECTRAL)
+
+    def test_more_components(self):
+        there, here = both(hs.DiffusionMaps, n_components=1)
+        for model in (there, here):
+            model.add_components(2)
+        assert there.embedding_.chunks == ((400, 350, 150), (3,))
+        assert_equal(there.embedding_, here.embedding_, SPECTRAL)
+
+    @pytest.mark.parametrize("solver", ["dense", "lanczos"])
+    def test_solvers_of_one_machine_are_refused(self, solver):
+        with pytest.raises(ValueError, match="use solver='randomized'"):
+            hs.DiffusionMaps(2, solver=solver, **COMMON).fit(banded())
+
+
+class TestGaussianProcessEmbedding:
+    def test_exact_directions(self, sketches):
+        there, here = sketches
+        assert_equal(there.embedding_, here.embedding_)
+        for found, expected in zip(
+            *(model.diffusion_distances(PAIRS, interval=0.9) for model in sketches), strict=True
+        ):
+            assert_equal(found, expected)
+
+    def test_chunks_do_not_matter(self, sketches):
+        again = hs.GaussianProcessEmbedding(n_components=8, n_exact=2, random_state=0, **COMMON)
+        found = again.fit_transform(banded(333, 1))
+        np.testing.assert_array_equal(found, sketches[0].embedding_)
+        assert found.chunks[0] == (333, 333, 234)
+
+    def test_more_components(self):
+        there, here = both(hs.GaussianProcessEmbedding, n_components=3, random_state=0)
+        for model in (there, here):
+            model.add_components(2)
+            model.add_components(distance_error=0.3)
+        assert there.n_components_ == here.n_components_ > 5
+        assert there.distance_error_ == here.distance_error_
+        assert_equal(there.embedding_, here.embedding_)
+        assert_equal(there.transform(X[:20] + 0.01), here.transform(X[:20] + 0.01))
+
+    def test_the_number_of_directions_is_chosen(self):
+        there, here = both(hs.GaussianProcessEmbedding, n_components=8, n_exact="auto", random_state=0)
+        assert there.n_exact_ == here.n_exact_ > 0
+        assert_equal(there.embedding_, here.embedding_, SPECTRAL)
+
+    def test_the_best_of_several(self):
+        there, here = both(hs.GaussianProcessEmbedding, n_components=3, n_init=2, random_state=0)
+        assert there.seed_ == here.seed_
+        assert_equal(there.embedding_, here.embedding_)
+
+    @pytest.mark.parametrize("kind", ["columns", "array", "Dask array"])
+    def test_sketches(self, kind):
+        M = np.random.default_rng(1).normal(size=(N, 3))
+        sketch = {"columns": "columns", "array": M, "Dask array": da.from_array(M, chunks=(500, 2))}[kind]
+        there = hs.GaussianProcessEmbedding(3, sketch=sketch, random_state=0, **COMMON).fit(banded())
+        sketch = M if kind != "columns" else kind
+        here = hs.GaussianProcessEmbedding(3, sketch=sketch, random_state=0, **COMMON).fit(X)
+        assert_equal(there.embedding_, here.embedding_)
+        if kind == "array":
+            with pytest.raises(ValueError, match="has 3 columns, and column 4 was asked for"):
+                there.add_components(1)
+
+    def test_a_constant_that_drowns_is_told(self):
+        wide = {**COMMON, "bandwidth": 30.0, "power": 30}
+        model = hs.GaussianProcessEmbedding(2, trivial="keep", random_state=0, **wide)
+        with pytest.warns(UserWarning, match="the trivial mode, a constant, is kept"):
+            model.fit(banded().astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("normalization", "power"),
+    [("symmetric", 1.5), ("stochastic", 40.5), ("bistochastic-weighted", 3), ("bistochastic", 2)],
+)
+def test_normalisations_powers_and_exact_distances(normalization, power):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of the short polynomial for 1.5, the same in both
+        parameters = {"n_components": 3, "normalization": normalization, "power": power, "random_state": 0}
+        there, here = both(hs.GaussianProcessEmbedding, **parameters)
+        assert_equal(there.embedding_, here.embedding_, 1e-10)
+    found, expected = (hs.diffusion_distances(model.kernel_, 2, PAIRS[:9]) for model in (there, here))
+    assert_equal(found, expected)
+
+
+@pytest.mark.parametrize("rule", ["paths", "entropy"])
+def test_scales_are_chosen_alike(rule):
+    there, here = both(hs.GaussianProcessEmbedding, power=rule, bandwidth=0.5, random_state=0)
+    assert there.power_ == here.power_
+    assert_equal(there.power_choice_.scores, here.power_choice_.scores, SPECTRAL)
+    assert_equal(there.embedding_, here.embedding_)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"diagonal": "zero"}, {"bandwidth": "self-tuning"}, {"bandwidth": "self-tuning", "diagonal": "zero"}],
+)
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+def test_metrics_scales_and_diagonals(metric, options):
+    given = {"n_components": 3, "metric": metric, "n_neighbors": None, "random_state": 0, **options}
+    there, here = both(hs.GaussianProcessEmbedding, **given)
+    assert is_banded(there.embedding_)
+    assert_equal(there.embedding_, here.embedding_)
+    new = X[::90] + 0.01
+    assert_equal(there.transform(da.from_array(new, chunks=(7, 2))), here.transform(new), 1e-10)
+
+
+@pytest.mark.parametrize("rule", ["median", "slope", "neighbor"])
+@pytest.mark.parametrize("n_neighbors", [None, 16])
+def test_bandwidths_are_chosen_alike(rule, n_neighbors):
+    there, here = (hs.heat_kernel(points, bandwidth=rule, n_neighbors=n_neighbors) for points in (banded(), X))
+    assert there.bandwidth == pytest.approx(here.bandwidth, rel=1e-12)
+
+
+class TestNeighbors:
+    """Rows of a kernel of neighbours lie in another order than the data."""
+
+    def test_eigenvectors_and_distances_are_those_of_the_samples(self, of_neighbors):
+        there, here = of_neighbors
+        assert there.kernel_.layout.numbers is not None
+        assert_equal(there.bandwidth_, here.bandwidth_)
+        assert_equal(there.eigenvectors_, here.eigenvectors_, SPECTRAL)
+        assert_equal(there.embedding_, here.embedding_, SPECTRAL)
+        for found, expected in zip(
+            *(model.diffusion_distances(PAIRS, interval=0.9) for model in of_neighbors), strict=True
+        ):
+            assert_equal(found, expected, SPECTRAL)
+        found, expected = (hs.diffusion_distances(model.kernel_, 2, PAIRS[:9]) for model in of_neighbors)
+        assert_equal(found, expected)
+
+    def test_answers(self, of_neighbors):
+        there, here = of_neighbors
+        assert there.intrinsic_dimension_ == pytest.approx(here.intrinsic_dimension_, rel=1e-12)
+        assert there.kernel_.neighbor_bandwidth == pytest.approx(here.kernel_.neighbor_bandwidth, rel=1e-12)
+        assert there.distortion().constant == pytest.approx(here.distortion().constant, rel=1e-6)
+        assert_equal(there.scales([2.0]).paths, here.scales([2.0]).paths, SPECTRAL)
+        assert there.diagnose().names == here.diagnose().names
+        for model in of_neighbors:
+            model.add_components(1)
+        assert_equal(there.at_powers([2]), here.at_powers([2]), SPECTRAL)
+
+    @pytest.mark.parametrize("sketch", ["columns", "array"])
+    def test_sketches(self, sketch):
+        M = np.random.default_rng(1).normal(size=(N, 3)) if sketch == "array" else sketch
+        parameters = {"n_components": 3, "n_neighbors": 16, "sketch": M, "bandwidth": "self-tuning", "random_state": 0}
+        there, here = both(hs.GaussianProcessEmbedding, **parameters)
+        assert_equal(there.embedding_, here.embedding_)
+        assert_equal(there.bandwidth_, here.bandwidth_)
+
+    def test_where_an_optimisation_begins(self):
+        parameters = {"n_components": 2, "n_neighbors": 16, "width": 12, "n_rounds": 1, "random_state": 0}
+        there, here = both(hs.HeatSketch, **parameters)
+        # Hard to embed in a plane: the steps enlarge rounding. Where they begin is the same.
+        assert there.history_[0].distortion == pytest.approx(here.history_[0].distortion, rel=1e-6)
+
+
+class TestHeatSketch:
+    def test_as_good_as_in_memory(self, optimised):
+        there, here = optimised
+        assert there.init_ == here.init_
+        assert abs(there.distortion_.log - here.distortion_.log) < 0.02
+        assert is_banded(there.embedding_)
+        assert there.distortion_.n_pairs == here.distortion_.n_pairs
+        assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
+
+    def test_from_a_given_start(self, maps, optimised):
+        options = {"n_components": 3, "width": 16, "n_rounds": 1, "random_state": 0, **COMMON}
+        start = maps[0].embedding_
+        found = hs.HeatSketch(init=start, **options).fit(banded())
+        assert found.init_ == "given"
+        assert found.distortion_.log < optimised[1].history_[0].distortion
+        same = hs.HeatSketch(init=np.asarray(start), **options)
+        np.testing.assert_array_equal(same._given(found.kernel_), found._given(found.kernel_))
+        with pytest.raises(ValueError, match="a row of finite numbers for each sample"):
+            hs.HeatSketch(init=start[:-1], **options)._given(found.kernel_)
+
+    def test_more_components(self, optimised):
+        there = optimised[0]
+        before = there.distortion_.log
+        there.add_components(1)
+        assert there.embedding_.chunks == ((400, 350, 150), (4,))
+        assert there.distortion_.log < before
+
+
+class TestAnswers:
+    def test_distortion(self, sketches):
+        found, expected = (model.distortion() for model in sketches)
+        assert found.constant == pytest.approx(expected.constant, rel=1e-9)
+        assert found.central == pytest.approx(expected.central, rel=1e-9)
+        assert (found.most_contracted, found.n_pairs) == (expected.most_contracted, expected.n_pairs)
+
+    def test_scales_and_diagnosis(self, sketches):
+        found, expected = (model.scales([2.0, 9.0]) for model in sketches)
+        for name in ("entropy", "distortion", "paths"):
+            assert_equal(getattr(found, name), getattr(expected, name), SPECTRAL)
+        there, here = sketches
+        assert str(there.diagnose()) == str(here.diagnose())
+        assert there.intrinsic_dimension_ == pytest.approx(here.intrinsic_dimension_, rel=1e-12)
+
+    def test_what_takes_all_points_in_one_place_is_refused(self, maps, tmp_path):
+        there = maps[0]
+        refused = [
+            (there.diffusion_distances, "give pairs"),
+            (there.unsupported_neighbors, "Fit to a part of the data in memory"),
+            (there.stability, "Fit to a part of the data in memory"),
+            (lambda: there.distortion(X[:5]), "Fit to a part of the data in memory"),
+            (lambda: there.distortion(exhaustive=True), "leave it at None"),
+            (lambda: hs.diffusion_distances(there.kernel_, 2), "give pairs"),
+            (lambda: hs.diffusion_distances(there.kernel_, 2, PAIRS, form="covariance"), "leave form at 'rows'"),
+            (lambda: hs.save_model(there, tmp_path / "there.heatsketch"), "to_zarr"),
+            (lambda: kernel_rows(there.kernel_, 2, [0]), "ask for diffusion_distances of pairs"),
+            (lambda: there.kernel_ @ np.ones(N), f"give a Dask array with {N} rows"),
+            (lambda: there.kernel_ @ da.ones(N - 1), f"give a Dask array with {N} rows"),
+        ]
+        for question, remedy in refused:
+            with pytest.raises(ValueError, match=remedy):
+                question()
+
+
+class TestKernel:
+    def test_of_a_dask_array(self):
+        there, here = (hs.heat_kernel(points, bandwidth=0.4) for points in (banded(), X))
+        V = np.random.default_rng(0).normal(size=(N, 3))
+        assert_equal(there @ da.from_array(V, chunks=(400, 3)), here @ V)
+        draws = [hs.gaussian_process(kernel, 2, power=2, random_state=0) for kernel in (there, here)]
+        assert_equal(*draws)
+
+    def test_of_few_points_it_is_made_in_memory(self):
+        kernel = hs.heat_kernel(banded()[:300], bandwidth=0.4)
+        np.testing.assert_array_equal(kernel @ np.ones(300), hs.heat_kernel(X[:300], bandwidth=0.4) @ np.ones(300))
+
+    def test_bad_input_and_bad_bandwidths_are_refused(self):
+        with pytest.raises(ValueError, match="NaN or infinity, first in row 700"):
+            hs.heat_kernel(da.where(da.arange(N, chunks=500)[:, None] == 700, np.nan, X))
+        with pytest.raises(ValueError, match="'precomputed' was given with a Dask array"):
+            hs.heat_kernel(banded(), metric="precomputed")
+        with pytest.raises(ValueError, match=r"so small that every point stands alone.*bandwidth='auto' gives"):
+            hs.heat_kernel(banded(), bandwidth=1e-9)
+        with pytest.raises(TypeError, match="X is a Bag; of Dask's collections, arrays and frames are taken"):
+            hs.heat_kernel(dask.bag.from_sequence([1, 2]))
+
+    @pytest.mark.parametrize("n_neighbors", [None, 8])
+    @pytest.mark.parametrize("rule", ["neighbor", "self-tuning"])
+    def test_points_that_coincide_have_no_scale(self, rule, n_neighbors):
+        same = da.ones((N, 2), chunks=(450, 2))
+        with pytest.raises(ValueError, match=f"all distances between the {N} points are zero"):
+            hs.heat_kernel(same, bandwidth=rule, n_neighbors=n_neighbors)
+        repeated = da.from_array(np.repeat(X[:30], 30, axis=0), chunks=(450, 2))
+        if n_neighbors is not None:
+            A, B = (hs.heat_kernel(Z, bandwidth=rule, n_neighbors=n_neighbors) for Z in (repeated, repeated.compute()))
+            assert_equal(A @ da.ones((N, 1), chunks=(450, 1)), B @ np.ones((N, 1)))
+
+
+def test_few_points_give_a_dask_array_that_answers_everything(tmp_path):
+    model = hs.DiffusionMaps(2, bandwidth=0.4).fit(banded(200)[:400])
+    assert model.diffusion_distances().shape == (400 * 399 // 2,)
+    model.add_components(1)
+    assert model.embedding_.chunks == ((200, 200), (3,))
+    assert model.at_powers([2.0]).chunks == ((1,), (200, 200), (3,))
+    hs.save_model(model, tmp_path / "few.heatsketch")
+    np.testing.assert_array_equal(hs.load_model(tmp_path / "few.heatsketch").embedding_, model.embedding_)
+
+
+def test_nothing_as_large_as_the_data_is_gathered(monkeypatch):
+    for sample in (
+        "analysis.distortion._MINED_FROM",
+        "estimators.heat_sketch._SEEN",
+        "kernel.bandwidth._COLUMNS",
+        "kernel.bandwidth.SAMPLE",
+    ):
+        monkeypatch.setattr(f"heatsketch.{sample}", 200)
+    monkeypatch.setattr("heatsketch.backends.dask.affinity.SAMPLE", 200)
+    monkeypatch.setattr("heatsketch.optimize.deflation._PAIRS", 100)
+    compute, shapes = dask.compute, []
+
+    def watched(*args, **options):
+        found = compute(*args, **options)
+        shapes.append([np.shape(value) for value in found])
+        return found
+
+    for module in ("dask", "dask.base"):
+        monkeypatch.setattr(f"{module}.compute", watched)
+    points = banded()
+    for model in (
+        hs.DiffusionMaps(2, **COMMON),
+        hs.GaussianProcessEmbedding(4, n_exact="auto", random_state=0, **COMMON),
+        hs.HeatSketch(2, width=12, n_rounds=1, random_state=0, **COMMON),
+    ):
+        model.fit(points)
+        model.add_components(1)
+        model.diffusion_distances(PAIRS)
+    model.diagnose()
+    assert shapes
+    assert not any(N in shape for found in shapes for shape in found)
+    # Rows that come back together, in one piece or in several.
+    assert max(sum(shape[0] for shape in found if len(shape) == 2) for found in shapes) < N // 2

@@ -1,0 +1,62 @@
+"""The fused kernels compile for chips that are not at hand: Triton brings all that it needs for that."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+triton = pytest.importorskip("triton")
+
+from triton.backends.compiler import GPUTarget  # noqa: E402
+
+from heatsketch.backends.torch.programs import (  # noqa: E402
+    LARGEST,
+    SINGLE,
+    VALUES,
+    differences_kernel,
+    halves_kernel,
+)
+from heatsketch.backends.torch.tiles import differences_tiles, halves_tiles  # noqa: E402
+
+TENSORS = {"V": "*fp16", "Out": "*fp32", "starts": "*i32", "groups": "*i32"}
+SIZES = {"n_rows": "i32", "n_columns": "i32", "n_groups": "i32"}
+HALVES = {"L": "*fp16", "R": "*fp16", "L8": "*fp16", "R8": "*fp16", **TENSORS, **SIZES}
+POINTS = ("X", "Y", "x_scale", "y_scale", "shift")
+DIFFERENCES = {**dict.fromkeys(POINTS, "*fp32"), **TENSORS, **SIZES, "x_stride": "i32", "y_stride": "i32"}
+SPLIT = {"K": 48, "K1": 32, "E": 0, "E1": 0, "PIECE": 0}
+DEEP = {"K": 320, "K1": 256, "E": 0, "E1": 0, "PIECE": 64}
+MIXED = {"K": 64, "K1": 64, "E": 128, "E1": 128, "PIECE": 0}
+EIGHT_BITS = {"L8": "*fp8e4nv", "R8": "*fp8e4nv"}
+
+
+def _compiled(kernel, signature, constants, tile, capability):
+    interpreted = not hasattr(kernel, "arg_names")
+    if interpreted:
+        pytest.skip("Triton interprets its kernels here")
+    constants = constants | {"BM": tile.rows, "BN": tile.columns, "STAGES": tile.stages}
+    source = triton.compiler.ASTSource(
+        fn=kernel,
+        signature={name: signature.get(name, "constexpr") for name in kernel.arg_names},
+        constexprs={(kernel.arg_names.index(name),): value for name, value in constants.items()},
+    )
+    options = {"num_warps": tile.warps, "num_stages": tile.stages, "enable_fp_fusion": True}
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+@pytest.mark.parametrize(
+    ("capability", "depths", "mode", "skip"),
+    [(80, SPLIT, VALUES, True), (86, DEEP, VALUES, False), (89, MIXED, SINGLE, False), (120, MIXED, LARGEST, False)],
+)
+def test_products_of_halves(capability, depths, mode, skip):
+    tile = halves_tiles(mode, 2 * depths["K"] + depths["E"], 32)[0]
+    constants = {**depths, "C": 32 if mode == VALUES else 1, "MODE": mode, "ZERO": mode == LARGEST, "SKIP": skip}
+    signature = HALVES | (EIGHT_BITS if depths["E"] else {}) | ({"V": "*fp32"} if mode != VALUES else {})
+    compiled = _compiled(halves_kernel, signature, constants, tile, capability)
+    assert "mma" in compiled.asm["ptx"]  # the matrix units are used
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+def test_products_of_differences(capability):
+    constants = {"D": 5, "C": 32, "MODE": VALUES, "ZERO": False, "SKIP": False}
+    compiled = _compiled(differences_kernel, DIFFERENCES, constants, differences_tiles(VALUES)[0], capability)
+    assert "ex2.approx" in compiled.asm["ptx"]

@@ -1,0 +1,221 @@
+"""Devices that are asked for and are not there, and machines that have little else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.abc import MetaPathFinder
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import heatsketch as hs
+from conftest import run_code
+from heatsketch._utils.devices import Device, has_cuda, on_device
+from heatsketch.kernel.costs import predict
+from heatsketch.kernel.options import KernelOptions
+
+torch = pytest.importorskip("torch")
+
+PLACES = "cpu", "torch-cpu"
+GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
+X = hs.datasets.stretched_torus(50, random_state=0)
+
+
+class _Absent(MetaPathFinder):
+    """Finds no PyTorch."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+
+@pytest.fixture
+def no_pytorch(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(sys, "meta_path", [_Absent(), *sys.meta_path])
+
+
+class TestErrors:
+    @pytest.mark.parametrize("estimator", [GP, DM, HS])
+    def test_unknown(self, estimator):
+        with pytest.raises(ValueError, match=r"device='tpu' was given; it must be one of .*'torch-cpu'.*'cuda:1'"):
+            estimator(2, device="tpu").fit(X)
+        with pytest.raises(ValueError, match="device=3 was given"):
+            estimator(2, device=3).fit(X)
+        with pytest.raises(ValueError, match="precision='double' is not known; use one of"):
+            estimator(2, precision="double").fit(X)
+        with pytest.raises(ValueError, match=r"device='cuda:99' was given, and PyTorch .* finds .* GPU"):
+            estimator(2, device="cuda:99").fit(X)
+
+    def test_no_gpu(self, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        for make in (lambda: GP(2, device="cuda").fit(X), lambda: hs.heat_kernel(X, device="cuda:0")):
+            with pytest.raises(ValueError, match=r"finds no GPU here; use device='cpu' or 'auto', or install a build"):
+                make()
+        assert not has_cuda()
+        assert GP(2, device="auto").fit(X).kernel_.device is None
+
+    @pytest.mark.usefixtures("no_pytorch")
+    def test_no_pytorch(self):
+        for place in ("cuda", "cuda:1", "torch-cpu"):
+            with pytest.raises(ModuleNotFoundError, match=r"pip install 'heatsketch\[gpu\]'"):
+                GP(2, device=place).fit(X)
+            with pytest.raises(ModuleNotFoundError, match=r"torch is needed to compute on a GPU"):
+                hs.heat_kernel(X, device=place)
+        assert not has_cuda()
+        assert GP(2, device="auto").fit(X).kernel_.device is None
+
+    @pytest.mark.usefixtures("no_pytorch")
+    def test_options_are_checked_before_a_library_is_looked_for(self):
+        assert KernelOptions(device="cuda:7").device == "cuda:7"
+        with pytest.raises(ValueError, match="device='cuda:'"):
+            KernelOptions(device="cuda:")
+
+
+# Libraries that a machine with PyTorch need not have.
+_ABSENT = (
+    "pandas typer rich matplotlib plotly networkx igraph pyarrow anndata scanpy faiss pynndescent polars hatch_vcs "
+    "triton markdown_it filelock"
+)
+_BARE = """
+import importlib.metadata, importlib.abc, json, sys
+absent = set(sys.argv[1].split())
+
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+sys.modules["triton"] = None  # PyTorch asks whether it can be found
+version = importlib.metadata.version
+
+def unknown(name):
+    if name == "heatsketch":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+
+importlib.metadata.version = unknown
+import numpy as np
+import heatsketch as hs
+X = hs.datasets.stretched_torus(300, random_state=0).astype(np.float32)
+found = {"version": hs.__version__}
+for device in json.loads(sys.argv[2]):
+    for make in (hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch):
+        few = {"n_rounds": 1, "width": 24} if make is hs.HeatSketch else {}
+        for n_neighbors in (None, 12) if make is hs.GaussianProcessEmbedding else (None,):
+            model = make(3, power=4, device=device, verbose=True, n_neighbors=n_neighbors, **few).fit(X)
+            shape = model.transform(X[:7]).shape
+            found[f"{device} {make.__name__} {n_neighbors}"] = [list(shape), bool(np.isfinite(model.embedding_).all())]
+print(json.dumps(found))
+"""
+
+
+def test_a_machine_with_little_but_pytorch():
+    """From the source tree, not installed, without what tables, pictures, graphs and the command line need."""
+    devices = ["cpu", "torch-cpu", *(["cuda"] if has_cuda() else [])]
+    run = run_code(_BARE, _ABSENT, json.dumps(devices))
+    found = json.loads(run.stdout)
+    assert found.pop("version") == "0+unknown"
+    assert len(found) == 4 * len(devices)
+    assert all(result == [[7, 3], True] for result in found.values())
+    assert run.stderr.count("[HeatSketch] 300 samples, float32") == len(devices)  # progress, in lines
+
+
+class TestTensors:
+    def test_what_numpy_does_not_know(self):
+        points = torch.from_numpy(X)
+        Y = GP(2, device="torch-cpu", random_state=0).fit_transform(points.bfloat16())
+        assert Y.dtype == torch.float32
+        with pytest.raises(ValueError, match=r"X is a tensor of layout torch.sparse_coo; give a dense one"):
+            GP(2).fit(points.to_sparse())
+        differentiated = points.clone().requires_grad_()
+        assert not GP(2, random_state=0).fit_transform(differentiated).requires_grad
+
+    def test_components_that_cannot_be_added_leave_the_embedding(self):
+        model = GP(2, random_state=0).fit(torch.from_numpy(X))
+        before = model.embedding_
+        with pytest.raises(ValueError, match="n=-1 was given"):
+            model.add_components(-1)
+        assert model.embedding_ is before or torch.equal(model.embedding_, before)
+
+    def test_bytes_in_another_order(self):
+        A = hs.heat_kernel(X, device="torch-cpu")
+        np.testing.assert_array_equal(A @ np.ones((50, 2), dtype=">f8"), A @ np.ones((50, 2)))
+
+
+class TestPrecision:
+    """Whatever coarser arithmetic a user allows elsewhere, products of float32 are as they are written."""
+
+    def test_everywhere(self, monkeypatch):
+        seen = []
+        product = torch.Tensor.__matmul__
+
+        def watched(self, other):
+            seen.append(torch.get_float32_matmul_precision())
+            return product(self, other)
+
+        monkeypatch.setattr(torch.Tensor, "__matmul__", watched)
+        torch.set_float32_matmul_precision("high")
+        try:
+            for model in (GP(3, n_exact=1), HS(2, n_rounds=2), DM(2)):
+                model.set_params(device="torch-cpu").fit(X.astype("float32")).at_powers([2.0, 200.0])
+            assert torch.get_float32_matmul_precision() == "high"
+        finally:
+            torch.set_float32_matmul_precision("highest")
+        assert len(seen) > 20
+        assert set(seen) == {"highest"}
+
+    def test_a_lack_of_memory_is_put_into_words(self):
+        words = r"the memory of the device does not hold .*tried to allocate.*n_neighbors=32"
+        with pytest.raises(MemoryError, match=words), on_device():
+            raise torch.OutOfMemoryError("CUDA out of memory: tried to allocate 3 GiB\nmore")
+
+
+class TestCosts:
+    @pytest.fixture
+    def gpu(self, monkeypatch):
+        device = Device("cuda:0")
+        monkeypatch.setattr("heatsketch.kernel.plan.find_device", lambda name: None if name == "cpu" else device)
+        monkeypatch.setattr(Device, "chip", "a chip")
+        monkeypatch.setattr(Device, "multiprocessors", 100)
+        monkeypatch.setattr(Device, "free_memory", lambda self: 2 * 10**9)
+
+    @pytest.mark.usefixtures("gpu")
+    def test_memory_of_a_gpu_is_counted(self):
+        there = KernelOptions(device="cuda")
+        million = predict((1_000_000, 20), np.float32, there, n_components=2)
+        assert (million.n_neighbors, million.available) == (None, 2 * 10**9)
+        million.require_memory()
+        with pytest.raises(MemoryError, match=r"2\.0 GB are available"):
+            predict((1_000_000, 200), np.float32, there, n_components=2).require_memory()
+        given = KernelOptions(affinity="precomputed", device="cuda")
+        with pytest.raises(MemoryError, match=r"2\.0 GB are available"):
+            predict((25_000, 25_000), np.float32, given, n_components=2).require_memory()
+
+    @pytest.mark.usefixtures("gpu")
+    def test_pairs_above_a_cutoff_are_no_matrix(self):
+        cut = [KernelOptions(cutoff=1e-6, device=place) for place in ("cuda", "cpu")]
+        memory = [predict((400_000, 10), np.float32, options, n_components=2).memory for options in cut]
+        assert memory[0] == memory[1]
+
+
+def test_a_pytorch_that_does_not_load_is_none(monkeypatch):
+    def broken():
+        raise OSError("libcudart.so: cannot open shared object file")
+
+    monkeypatch.setattr("heatsketch._utils.devices._torch", broken)
+    assert not has_cuda()
+
+
+def test_hubs_of_a_graph_on_a_device_are_found():
+    star = np.zeros((60, 60))
+    star[0, 1:] = star[1:, 0] = 1.0
+    star = sparse.csr_array(star)
+    found = [
+        GP(2, power=4, affinity="precomputed", device=place, random_state=0).fit(star).diagnose() for place in PLACES
+    ]
+    assert "hub" in found[0].names
+    assert found[0].names == found[1].names

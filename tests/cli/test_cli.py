@@ -1,0 +1,443 @@
+"""The command line, called as a user calls it: files, errors, exit codes, pipes."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+import heatsketch as hs
+from heatsketch.cli import app, main
+from heatsketch.cli.options import KernelOptions, MethodOptions
+from heatsketch.estimators import ESTIMATORS, METHODS
+
+X = hs.datasets.circle(60, random_state=0)
+FRAME = pd.DataFrame(X, columns=["east", "north"]).assign(colour=np.where(X[:, 0] > 0, "red", "blue"))
+FAST = ("--method", "gaussian-process", "--power", "4", "--bandwidth", "0.25")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a table, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    FRAME.to_csv("points.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def heatsketch(folder, capsys, monkeypatch):
+    """Run the command; gives the exit code, standard output and standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["heatsketch", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code or 0, said.out, " ".join(said.err.split())
+
+    return run
+
+
+def test_a_table_is_embedded(heatsketch):
+    code, out, err = heatsketch("embed", "points.csv", "-o", "y.csv", *FAST)
+    assert (code, out) == (0, "")
+    assert "points.csv: columns of words are kept aside: colour" in err
+    assert (
+        "Embedded 60 rows in 2 dimensions by GaussianProcessEmbedding: power 4 (given), bandwidth 0.25 (given)" in err
+    )
+    table = pd.read_csv("y.csv", dtype=str)
+    assert list(table.columns) == ["id", "colour", "gaussianprocessembedding0", "gaussianprocessembedding1"]
+    model = hs.GaussianProcessEmbedding(2, power=4, bandwidth=0.25, random_state=0).fit(X)
+    np.testing.assert_array_equal(table.iloc[:, 2:].astype(float), model.embedding_)
+    assert table["colour"].tolist() == FRAME["colour"].tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_with_its_defaults(heatsketch, method):
+    assert heatsketch("embed", "points.csv", "-o", "y.npy", "--method", method, "-q") == (0, "", "")
+    kind = METHODS[method]
+    seeded = {} if method == "diffusion-maps" else {"random_state": 0}
+    np.testing.assert_array_equal(np.load("y.npy"), kind(power="auto", **seeded).fit_transform(X))
+
+
+def test_every_parameter_has_an_option():
+    options = {f.name for group in (KernelOptions, MethodOptions) for f in fields(group)}
+    for kind in ESTIMATORS.values():
+        # A function cannot be typed, and what is shown is for --quiet to say.
+        assert set(inspect.signature(kind).parameters) - options == (
+            {"verbose"} | ({"callback"} if kind is hs.HeatSketch else set())
+        )
+
+
+def test_options_reach_the_estimators(heatsketch):
+    given = ["--normalization", "symmetric", "--alpha", "0.5", "--n-neighbors", "all", "--metric", "minkowski"]
+    given += ["--metric-params", '{"p": 3}', "--bandwidth", "slope", "--diagonal", "zero", "-k", "5", "--seed", "7"]
+    given += ["--sketch", "rademacher", "--n-exact", "2", "--trivial", "drop", "-p", "2"]
+    given += ["--device", "cpu", "--precision", "split"]
+    code, out, _ = heatsketch(
+        "embed", "points.csv", "--save", "m.heatsketch", "--json", "--method", "gaussian-process", *given
+    )
+    assert code == 0
+    model, said = hs.load_model("m.heatsketch"), json.loads(out)
+    wanted = {"normalization": "symmetric", "alpha": 0.5, "n_neighbors": None, "metric_params": {"p": 3}, "power": 2}
+    wanted |= {"sketch": "rademacher", "n_exact": 2, "trivial": "drop", "random_state": 7, "diagonal": "zero"}
+    wanted |= {"device": "cpu", "precision": "split"}
+    assert {name: model.get_params()[name] for name in wanted} == wanted
+    assert said["power"] == 2
+    assert said["bandwidth_rule"] == "slope"
+    assert said["model"] == "m.heatsketch"
+    assert said["components"] == 5
+    code, _, _ = heatsketch(
+        "embed", "points.csv", "--save", "h.heatsketch", "-q", "--init", "random", "--init", "spectral", "--n-rounds", 1
+    )
+    assert code == 0
+    assert hs.load_model("h.heatsketch").init == ["random", "spectral"]
+
+
+@pytest.mark.parametrize("name", ["y.csv", "y.tsv", "y.csv.gz", "y.parquet", "y.npz"])
+def test_formats_of_output(heatsketch, name):
+    assert heatsketch("embed", "points.csv", "-o", name, "-q", *FAST)[0] == 0
+    if name.endswith("npz"):
+        with np.load(name) as held:
+            assert set(held.files) == {"Y", "colour"}
+        return
+    table = pd.read_parquet(name) if "parquet" in name else pd.read_csv(name, sep="\t" if "tsv" in name else ",")
+    assert table.shape == (60, 4)
+
+
+def test_graphs_keep_their_names(heatsketch, folder):
+    graph = nx.karate_club_graph()
+    nx.write_graphml(graph, folder / "club.graphml")
+    lines = "".join(f"v{a} v{b}\n" for a, b in graph.edges)
+    with gzip.open(folder / "club.edges.gz", "wt") as file:
+        file.write(lines)
+    assert heatsketch("embed", "club.graphml", "-o", "y.csv", "--method", "diffusion-maps", "-p", 3, "-q")[0] == 0
+    table = pd.read_csv("y.csv")
+    assert table["id"].tolist() == list(range(34))
+    assert set(table["club"]) == {"Mr. Hi", "Officer"}
+    assert heatsketch("embed", "club.edges.gz", "-o", "e.csv", "--method", "diffusion-maps", "-p", 3, "-q")[0] == 0
+    assert set(pd.read_csv("e.csv")["id"]) == {f"v{node}" for node in graph}
+    code, _, err = heatsketch("embed", "club.graphml", "-o", "y.csv", "--affinity", "gaussian")
+    assert code == 1
+    assert "--affinity was given for a graph, whose weights are its affinities; leave it out" in err
+
+
+def test_new_points_are_placed_by_a_saved_model(heatsketch):
+    assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
+    FRAME[["north", "colour", "east"]].iloc[:7].assign(more=1.0).to_csv("new.csv", index=False)
+    code, _, err = heatsketch("transform", "m.heatsketch", "new.csv", "-o", "placed.csv")
+    assert code == 0
+    assert "Wrote placed.csv: 7 rows, 2 components" in err
+    before, placed = pd.read_csv("y.csv"), pd.read_csv("placed.csv")
+    np.testing.assert_allclose(placed.iloc[:, -2:], before.iloc[:7, -2:], rtol=1e-9)
+    assert list(placed.columns[:3]) == ["id", "colour", "more"]
+    FRAME[["north", "colour"]].to_csv("short.csv", index=False)
+    code, _, err = heatsketch("transform", "m.heatsketch", "short.csv", "-o", "placed.csv")
+    assert code == 1
+    assert "short.csv: there is no column 'east'" in err
+    assert len(pd.read_csv("placed.csv")) == 7
+
+
+def test_pipes(folder, monkeypatch, heatsketch):
+    sent = io.TextIOWrapper(io.BytesIO(FRAME.to_csv(index=False).encode()))
+    monkeypatch.setattr(sys, "stdin", sent)
+    code, out, err = heatsketch("embed", "-", "--format", "csv", "-o", "-", "-q", *FAST)
+    assert (code, err) == (0, "")
+    assert pd.read_csv(io.StringIO(out)).shape == (60, 4)
+
+
+def test_estimates(heatsketch):
+    code, out, _ = heatsketch("estimate", "--shape", "1000000,50", "-k", 10, "-p", 16, "--dtype", "float32")
+    assert code == 0
+    assert "1000000 samples, 32 neighbours" in " ".join(out.split())
+    code, out, _ = heatsketch("estimate", "points.csv", "--json")
+    assert json.loads(out)["n_samples"] == 60
+    assert heatsketch("estimate")[0] == heatsketch("estimate", "points.csv", "--shape", "3,4")[0] == 1
+    assert "does not change the estimate" in heatsketch("estimate", "points.csv", "--alpha", 1)[2]
+
+
+def test_diagnoses(heatsketch):
+    code, out, _ = heatsketch("diagnose", "points.csv", "-p", 8, "--bandwidth", 0.25, "-q", "--json", "--strict")
+    assert code == 0
+    assert json.loads(out) == {"input": "points.csv", "harmful": False, "findings": []}
+    narrow = ("diagnose", "points.csv", "-p", 8, "--bandwidth", 0.0002, "--strict", *FAST[:2])
+    code, out, _ = heatsketch(*narrow)
+    assert code == 3
+    assert "The kernel is nearly the identity" in " ".join(out.split())
+    assert heatsketch("embed", "points.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
+    code, out, _ = heatsketch("diagnose", "m.heatsketch")
+    assert (code, out) == (0, "Nothing looks wrong.\n")
+
+
+def test_datasets(heatsketch):
+    code, out, _ = heatsketch("datasets")
+    assert code == 0
+    assert "klein_bottle" in out
+    names = [one["name"] for one in json.loads(heatsketch("datasets", "--json")[1])]
+    for name in names:
+        assert heatsketch("datasets", name, "-o", f"{name}.csv", "-q") == (0, "", "")
+    digits = pd.read_csv("digits.csv")
+    assert digits.shape == (1797, 66)
+    np.testing.assert_array_equal(digits["digit"], hs.datasets.digits()[1])
+    circle = pd.read_csv("circle.csv", dtype=str).iloc[:, 1:].astype(float)
+    np.testing.assert_array_equal(circle, hs.datasets.circle(300, random_state=0))
+    assert "Did you mean 'circle'" in heatsketch("datasets", "circles", "-o", "c.csv")[2]
+    assert "there are always 1797 digits" in heatsketch("datasets", "digits", "-n", 5, "-o", "c.csv")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["points.csv"], "nothing would be written; name a file with -o, a page with --report or a model with --save"),
+        (["none.csv", "-o", "y.csv"], "No such file or directory: 'none.csv'"),
+        (["points.csv", "-o", "y.xlsx"], "the ending of y.xlsx is not known"),
+        (["points.csv", "-o", "no/y.csv"], "there is no folder"),
+        (["points.csv", "-o", "y.h5ad"], "takes an h5ad file as input"),
+        (["points.csv", "-o", "-", "--json"], "both write to standard output"),
+        (["points.csv", "-o", "y.csv", "--save", "y.csv"], "was named for two outputs"),
+        (["points.csv", "-o", "y.csv", "--method", "umap"], "method 'umap' is not known; use one of heatsketch"),
+        (["points.csv", "-o", "y.csv", "--solver", "dense"], "--solver was given, which --method heatsketch does not"),
+        (["points.csv", "-o", "y.csv", "--power", "best"], "power='best' is not the name of a rule"),
+        (["points.csv", "-o", "y.csv", "-k", "two"], "n_components='two' was given"),
+        (["points.csv", "-o", "y.csv", "--metric-params", "{p}"], "--metric-params {p} is no JSON"),
+        (["points.csv", "-o", "y.csv", "--label", "color"], "no column 'color'; there are: 'east', 'north', 'colour'"),
+        (["points.csv", "-o", "y.csv", "--bandwidth", "1e-12"], "so small that every point stands alone"),
+    ],
+)
+def test_errors_are_told_in_words_and_leave_nothing_behind(heatsketch, folder, arguments, words):
+    code, out, err = heatsketch("embed", *arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith(("Error: ", "points.csv: "))
+    assert words in err
+    assert os.listdir(folder) == ["points.csv"]  # noqa: PTH208
+
+
+def test_commands_that_are_not_understood(heatsketch):
+    assert heatsketch("embed", "points.csv", "--colour", "red")[0] == 2
+    assert heatsketch("embed")[0] == 2
+    assert heatsketch("nonsense")[0] == 2
+
+
+def test_warnings_are_sentences(heatsketch):
+    few = ("embed", "points.csv", "-o", "y.csv", *FAST, "--max-iter", 2)
+    code, _, err = heatsketch(*few)
+    assert code == 0
+    assert re.search(r"Warning: the bistochastic scaling reached row sums within", err)
+    assert ".py:" not in err
+    assert heatsketch(*few, "-q") == (0, "", "")
+
+
+def test_help_shows_examples_that_run(heatsketch):
+    """Every example in the help of a command is a command that is understood."""
+    for command in app.registered_commands:
+        examples = re.findall(r"\[/\] (heatsketch .*)", inspect.getdoc(command.callback))
+        assert examples, f"{command.callback.__name__} has no examples"
+        for example in examples:
+            words = example.split(" < ")[0].split()[1:]
+            known = set(re.findall(r"(--?[a-z][a-z-]*)", heatsketch(words[0], "--help")[1]))
+            assert {w for w in words if w.startswith("-") and w != "-"} <= known
+
+
+def test_a_traceback_on_request(folder, monkeypatch):
+    monkeypatch.setenv("HEATSKETCH_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="nothing would be written"):
+        main(["embed", "points.csv"])
+
+
+def _command(*arguments):
+    return [sys.executable, "-m", "heatsketch", *arguments]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing_behind(folder, how):
+    X = hs.datasets.stretched_torus(4000, random_state=0)
+    pd.DataFrame(X, columns=list("abcd")).to_csv("many.csv", index=False)
+    before = set(folder.iterdir())
+    work = subprocess.Popen(_command("embed", "many.csv", "-o", "y.csv"), stderr=subprocess.PIPE, text=True)
+    assert "[HeatSketch] 4000 samples" in work.stderr.readline()  # the kernel is there, the optimisation begins
+    work.send_signal(how)
+    work.communicate(timeout=30)
+    assert work.returncode == 130
+    assert set(folder.iterdir()) == before
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(folder):
+    command = " ".join(_command("datasets", "digits", "-o", "-"))
+    done = subprocess.run(["bash", "-c", f"{command} | head -1"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("id,digit,pixel0")
+    assert "Traceback" not in done.stderr
+
+
+def test_completion(folder):
+    environment = os.environ | {
+        "_HEATSKETCH_COMPLETE": "complete_bash",
+        "COMP_WORDS": "heatsketch em",
+        "COMP_CWORD": "1",
+    }
+    script = Path(sys.executable).with_name("heatsketch")
+    done = subprocess.run([script], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["embed"]
+
+
+def test_the_command_starts_soon(folder):
+    code = "import sys; import heatsketch.cli; print(*{'sklearn', 'scipy', 'numpy', 'pandas'} & set(sys.modules))"
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+    assert time.perf_counter() - start < 5
+
+
+def test_a_page_in_one_command(heatsketch, folder):
+    code, _, err = heatsketch("embed", "points.csv", "--report", "page.html", "--title", "A <b>circle</b>", *FAST)
+    assert code == 0
+    assert "Wrote page.html" in err
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "A &lt;b&gt;circle" in page
+    assert "A <b>circle" not in page
+    assert "heatsketch embed points.csv" in page  # the call that repeats it
+    assert "https://" not in re.sub(r"<script.*?</script>", "", page, flags=re.S)
+
+
+def test_the_page_of_a_saved_model(heatsketch, folder):
+    assert heatsketch("embed", "points.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
+    code, out, _ = heatsketch("report", "m.heatsketch", "--data", "points.csv", "-o", "page.html", "--json")
+    assert code == 0
+    assert json.loads(out) == {"model": "m.heatsketch", "report": "page.html"}
+    assert "colour" in (folder / "page.html").read_text(encoding="utf-8")
+    FRAME[:9].to_csv("few.csv", index=False)
+    code, _, err = heatsketch("report", "m.heatsketch", "--data", "few.csv", "-o", "other.html")
+    assert code == 1
+    assert "few.csv has 9 rows, and m.heatsketch was fitted to 60" in err
+    assert not (folder / "other.html").exists()
+
+
+def test_methods_are_compared(heatsketch, folder):
+    given = ("compare", "points.csv", "-k", 2, "-p", 4, "--bandwidth", 0.25, "--label", "colour")
+    code, out, err = heatsketch(*given, "-o", "three.png")
+    assert code == 0
+    assert "Wrote three.png" in err
+    assert (folder / "three.png").read_bytes().startswith(b"\x89PNG")
+    for name in ESTIMATORS:
+        assert name in out
+    code, out, _ = heatsketch(*given, "--json", "-q")
+    said = json.loads(out)
+    assert code == 0
+    wanted = hs.compare_embeddings(X, 2, power=4, bandwidth=0.25, random_state=0)
+    for one in said["methods"]:
+        assert one["log_distortion"] == pytest.approx(wanted[one["method"]].log_distortion)
+    assert heatsketch(*given, "-o", "three.doc")[0] == 1
+    assert "none of a picture" in heatsketch(*given, "-o", "three.doc")[2]
+
+
+def test_vertices_are_known_by_their_names(heatsketch, folder):
+    graph = nx.karate_club_graph()
+    lines = [f"v{a} v{b} {w}\n" for a, b, w in graph.edges(data="weight")]
+    (folder / "club.edges").write_text("".join(lines))
+    (folder / "turned.edges").write_text("".join(reversed(lines)))
+    given = ("--method", "diffusion-maps", "-p", 3, "-q")
+    assert heatsketch("embed", "club.edges", "-o", "y.csv", "--save", "m.heatsketch", *given)[0] == 0
+    assert heatsketch("transform", "m.heatsketch", "turned.edges", "-o", "z.csv", "-q") == (0, "", "")
+    first, second = (pd.read_csv(name).set_index("id") for name in ("y.csv", "z.csv"))
+    np.testing.assert_allclose(second.loc[first.index], first, atol=1e-12)
+    (folder / "new.edges").write_text("guest v0 3\nguest v1 2\n")
+    assert heatsketch("transform", "m.heatsketch", "new.edges", "-o", "n.csv", "-q")[0] == 0
+    placed = pd.read_csv("n.csv").set_index("id")
+    np.testing.assert_allclose(placed.loc[["v0", "v1"]], first.loc[["v0", "v1"]], atol=1e-12)
+    apart = np.linalg.norm(first - placed.loc["guest"], axis=1)
+    assert first.index[apart.argmin()] in {f"v{n}" for n in (0, 1, *graph[0], *graph[1])}
+    (folder / "lost.edges").write_text("guest v0 3\nother guest 1\n")
+    code, _, err = heatsketch("transform", "m.heatsketch", "lost.edges", "-o", "n.csv", "-q")
+    assert code == 1
+    assert "vertex 'other' has no edge to one that the model was fitted to" in err
+    (folder / "strangers.edges").write_text("w0 w1\nw1 w2\n")
+    code, _, err = heatsketch("transform", "m.heatsketch", "strangers.edges", "-o", "n.csv", "-q")
+    assert code == 1
+    assert "no vertex is one that the model was fitted to" in err
+
+
+def test_new_points_without_names_come_in_order(heatsketch):
+    assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
+    np.save("new.npy", X[:5])
+    code, _, err = heatsketch("transform", "m.heatsketch", "new.npy", "-o", "z.npy")
+    assert code == 0
+    assert "taken in the order of the model's" in err
+    np.testing.assert_allclose(np.load("z.npy"), pd.read_csv("y.csv").iloc[:5, -2:], rtol=1e-9)
+    np.save("wide.npy", np.ones((4, 3)))
+    assert (
+        "has 3 columns, and the model was fitted to 2"
+        in heatsketch("transform", "m.heatsketch", "wide.npy", "-o", "z.npy")[2]
+    )
+
+
+def test_the_input_is_not_overwritten(heatsketch, folder):
+    before = (folder / "points.csv").read_bytes()
+    for given in (("-o", "points.csv"), ("-o", "y.csv", "--save", "points.csv"), ("--report", "./points.csv")):
+        code, _, err = heatsketch("embed", "points.csv", *given, *FAST)
+        assert code == 1
+        assert "points.csv is the input, which would be lost" in err
+    assert (folder / "points.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["embed", "points.csv", "-o", "y.csv", "--title", "T"], "--title was given without --report"),
+        (["embed", "points.csv", "-o", "y.csv", "--key", "X"], "--key was given, which means nothing for csv files"),
+        (["embed", "g.edges", "-o", "y.csv", "--metric", "cosine"], "--metric was given for a graph"),
+        (["estimate", "points.csv", "--dtype", "float32"], "--dtype was given with a file"),
+        (["report", "m.heatsketch", "-o", "p.html", "--label", "x"], "--label was given without --data"),
+        (["diagnose", "m.heatsketch", "--method", "diffusion-maps"], "--method was given with a saved model"),
+        (["diagnose", "m.heatsketch", "--label", "x"], "--label was given with a saved model"),
+        (["datasets", "circle", "-o", "-", "--json"], "both write to standard output"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(heatsketch, folder, arguments, words):
+    (folder / "g.edges").write_text("a b\nb c\n")
+    code, _, err = heatsketch(*arguments)
+    assert code == 1
+    assert words in err
+
+
+def test_a_square_matrix_is_taken_as_points_unless_said_otherwise(heatsketch, folder):
+    np.save("square.npy", np.exp(-np.abs(np.subtract.outer(X[:, 0], X[:, 0]))))
+    assert "its rows are taken as points" in heatsketch("embed", "square.npy", "-o", "y.npy", *FAST)[2]
+    given = ("--affinity", "precomputed", "--method", "diffusion-maps", "-p", 2)
+    assert "taken as points" not in heatsketch("embed", "square.npy", "-o", "y.npy", *given)[2]
+
+
+def test_quiet_in_any_form(heatsketch):
+    few = ("embed", "points.csv", "-o", "y.csv", *FAST[:2], "--bandwidth", 0.25, "--max-iter", 2)
+    assert heatsketch(*few, "-qp4") == (0, "", "")
+    code, out, err = heatsketch("estimate", "points.csv", "-q")
+    assert (code, err) == (0, "")
+    assert "60 samples" in out
+
+
+@pytest.mark.parametrize("words", [("datasets", "circle"), ("transform", "m.heatsketch", "points.csv")])
+def test_without_an_output_nothing_is_done(heatsketch, words):
+    code, out, err = heatsketch(*words)
+    assert (code, out) == (1, "")
+    assert "no output was named; use -o" in err
+
+
+def test_what_was_written_is_told_to_programs(heatsketch):
+    code, out, _ = heatsketch("datasets", "circle", "--samples", "20", "-o", "c.csv", "--json")
+    assert (code, json.loads(out)) == (0, {"name": "circle", "rows": 20, "columns": 2, "output": "c.csv"})
+    assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
+    code, out, _ = heatsketch("transform", "m.heatsketch", "points.csv", "-o", "z.csv", "--json")
+    told = {"model": "m.heatsketch", "input": "points.csv", "rows": 60, "components": 2, "output": "z.csv"}
+    assert (code, json.loads(out)) == (0, told)

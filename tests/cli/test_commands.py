@@ -1,0 +1,111 @@
+"""Every command in the README and the docs is run, page by page, as a reader would type it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import tomllib
+from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+import heatsketch as hs
+from heatsketch.cli import main
+from heatsketch_paper.catalogue import EXPERIMENTS
+from heatsketch_paper.figures import FIGURES
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^ *```console\n(.*?)^ *```$", re.M | re.S)
+
+
+def _commands(page):
+    lines = (line.strip() for block in BLOCK.findall(page.read_text(encoding="utf-8")) for line in block.splitlines())
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+
+
+COMMANDS = {page.relative_to(ROOT).as_posix(): found for page in PAGES if (found := _commands(page))}
+
+
+@pytest.fixture
+def small(monkeypatch, toy):
+    """A fifth of the digits, and two of the paper's figures in small samples; tests/test_reproduce.py has all."""
+    images, digits = hs.datasets.digits()
+    monkeypatch.setattr(hs.datasets, "digits", lambda: (images[::5], digits[::5]))
+    for name, experiment in EXPERIMENTS.items():
+        monkeypatch.setitem(EXPERIMENTS, name, toy(experiment, 2))
+    all_figures = dict(FIGURES)
+    for name in set(FIGURES) - {"circle", "stretched_torus"}:
+        del FIGURES[name]
+    yield
+    FIGURES.clear()
+    FIGURES.update(all_figures)  # in their order
+
+
+def _run(words):
+    """Run a command of heatsketch, with < and > as a shell has them."""
+    streams = {sign: words[words.index(sign) + 1] for sign in ("<", ">") if sign in words}
+    words = words[: min([words.index(sign) for sign in streams], default=len(words))]
+    if words[1] == "reproduce":
+        words += ["-j", "1"]  # processes are what tests/test_reproduce.py tries
+        if "--trials" in words:
+            words[words.index("--trials") + 1] = "2"
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(sys, "argv", words)
+        if "<" in streams:
+            patch.setattr(sys, "stdin", stack.enter_context(Path(streams["<"]).open(encoding="utf-8")))
+        out = stack.enter_context(Path(streams.get(">", "said.txt")).open("w", encoding="utf-8"))
+        stack.enter_context(redirect_stdout(out))
+        stop = stack.enter_context(pytest.raises(SystemExit))
+        main()
+    assert not stop.value.code, shlex.join(words)
+
+
+@pytest.mark.parametrize("page", COMMANDS)
+@pytest.mark.usefixtures("small")
+def test_commands_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in COMMANDS[page]:
+        words = shlex.split(command, comments=True)
+        if words[0] == "heatsketch":
+            _run(words)
+
+
+def test_other_commands_name_what_there_is():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    for page, commands in COMMANDS.items():
+        for command in commands:
+            words = shlex.split(command, comments=True)
+            if words[:2] == ["pip", "install"]:
+                extras = re.findall(r"\[([\w,]+)\]", command)
+                assert {e for one in extras for e in one.split(",")} <= set(project["optional-dependencies"]), page
+            elif words[0] == "make":
+                assert set(words[1:]) <= targets, page
+            elif words[0] == "python":
+                assert (ROOT / words[1]).exists() or words[1] == "-m", page
+            else:
+                assert words[0] in ("heatsketch", "git", "cd"), f"{page}: {command}"
+
+
+def test_commands_are_found():
+    assert "docs/cli.md" in COMMANDS
+    assert sum(command.startswith("heatsketch") for commands in COMMANDS.values() for command in commands) > 15
+    # No command hides in a block of another kind.
+    for page in PAGES:
+        rest = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        assert not re.findall(r"^ *\$ heatsketch|^    heatsketch [a-z]+ ", rest, re.M), page
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/report.md"])
+def test_three_lines_of_python_make_a_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"^```python\n(import heatsketch.*?)^```$", (ROOT / page).read_text("utf-8"), re.M | re.S)
+    assert len(block.split("\n\n")[-1].splitlines()) == 2  # and the import
+    images, digits = hs.datasets.digits()
+    known = {"X": images[:80], "images": images[:80], "digits": digits[:80], "labels": digits[:80]}
+    exec(compile(block, page, "exec"), known)
+    assert (tmp_path / "page.html").stat().st_size > 1e6

@@ -1,0 +1,188 @@
+"""Float32 against float64, path by path, within bounds that follow from what is rounded.
+
+EPS = 2^-23 is twice the rounding of one operation, so that n additions round n / 2 times. Points are the same numbers
+in both; what differs is the arithmetic. Each bound must also be worth its name: somewhere the error reaches a 1e-5th
+of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import heatsketch as hs
+from conftest import NORMALIZATIONS
+from heatsketch.kernel.affinity import GaussianAffinity
+from heatsketch.kernel.normalize import normalize
+from heatsketch.kernel.operator import HeatKernel
+from heatsketch.linalg.diffusion import RELATIVE_ERROR, diffuse
+from heatsketch.linalg.metrics import EXPONENT_ERROR, squared_distances
+from heatsketch.linalg.operators import TiledGaussianOperator
+
+EPS = float(np.finfo(np.float32).eps)
+TINY = float(np.finfo(np.float32).tiny)
+PATHS = ("dense", "tiled", "neighbours", "cutoff")
+N, EPSILON = 150, 0.6
+X = hs.datasets.stretched_torus(N, radius=1.5, random_state=0).astype(np.float32)
+# Tiles promise exponents to 1e-5; what is held is rounded once.
+ENTRY = {"dense": EPS, "tiled": EXPONENT_ERROR[np.dtype(np.float32)] + 10 * EPS, "neighbours": EPS, "cutoff": EPS}
+
+
+class Ratios:
+    """Errors in units of their bounds."""
+
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+
+    def check(self, error: float, bound: float) -> None:
+        assert error <= bound
+        self.seen.append(error / bound)
+
+    def not_idle(self) -> None:
+        assert max(self.seen) > 1e-5
+
+
+@pytest.fixture
+def ratios():
+    found = Ratios()
+    yield found
+    found.not_idle()
+
+
+def kernel(path: str, dtype: type, normalization: str = "bistochastic") -> hs.HeatKernel:
+    """The heat kernel in a precision, held or formed in one of four ways."""
+    points, options = X.astype(dtype), {"bandwidth": EPSILON, "normalization": normalization}
+    if path == "neighbours":
+        return hs.heat_kernel(points, n_neighbors=20, **options)
+    if path == "cutoff":
+        return hs.heat_kernel(points, cutoff=1e-4, **options)
+    affinity = GaussianAffinity(points, EPSILON, dtype=dtype, tiled=path == "tiled")
+    return HeatKernel.from_affinity(affinity, normalize(affinity.operator, normalization))
+
+
+def entries(path: str, single: hs.HeatKernel, double: hs.HeatKernel) -> float:
+    """Bound for the relative error of entries of S; as they are positive, |S_32 - S_64| <= bound |S| = bound too.
+
+    An entry of K is off by ENTRY; a row sum by that and the n additions of float32; factors are then rounded
+    themselves. Algorithm 1 (alpha = 1) takes a sum to the power -1, and another to the power -1/2 of what was divided
+    by the first, twice: 1 + 1.5, twice. Bistochastic scaling passes errors of row sums on by sqrt(n) / (1 + lambda_n)
+    at most, as 1 / (1 + S) does, and so it does with the residuals at which both iterations ended; its weights, where
+    it has some, are powers -1 of sums.
+    """
+    row = ENTRY[path] + N / 2 * EPS
+    if single.scaling.residual == 0.0 and single.scaling.n_iter == 2:
+        return ENTRY[path] + 2 * 2.5 * row + 4 * EPS
+    lowest = min(0.0, float(np.linalg.eigvalsh(double.symmetric.toarray())[0]))
+    residual = single.scaling.residual + double.scaling.residual
+    return ENTRY[path] + 2 * np.sqrt(N) / (1 + lowest) * (2 * row + residual) + 4 * EPS
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_entries_of_the_affinity(path, ratios):
+    single, double = (kernel(path, dtype).affinity.operator.toarray() for dtype in (np.float32, np.float64))
+    assert single.dtype == np.float32
+    if path == "tiled":  # exponents are off, so that entries are, relative to themselves; below 1e-30 they are nothing
+        seen = double > 1e-30
+        ratios.check(np.abs(single[seen] / double[seen] - 1).max(), ENTRY[path] * (1 + -np.log(double[seen].min())))
+    else:  # rounded once, half a unit
+        seen = double >= TINY
+        ratios.check(np.abs(single[seen] / double[seen] - 1).max(), 0.5 * EPS)
+    assert np.abs(single[~seen]).max(initial=0.0) <= 1.1e-30
+    ratios.check(np.abs(single - double).max(), ENTRY[path])
+
+
+@pytest.mark.parametrize("d", [3, 7, 200, 2000])
+def test_exponents_of_tiles_are_off_by_no_more_than_promised(d, ratios):
+    # With inner products in float32 wherever these do: at the largest spread at which they are taken, and beyond it.
+    points = (np.random.default_rng(d).random((60, d)) ** 8).astype(np.float32)
+    D2 = squared_distances(points)
+    for factor in (0.5, 2.0):
+        centre = np.median(points, axis=0)
+        norm = float(np.square(points.astype(np.float64) - centre).sum(axis=1).max())
+        epsilon = 4 * norm * EPS / 1e-5 * max(1.0, d / 128) / factor
+        found = TiledGaussianOperator(points, epsilon, dtype=np.float32).toarray().astype(np.float64)
+        exact = np.exp(-D2 / epsilon)
+        seen = exact > 1e-30
+        z = -np.log(exact[seen])
+        # The exponential itself takes the product of three numbers, each rounded: z times 4 roundings.
+        excess = np.abs(np.log(found[seen]) + z) - z * 4 * EPS
+        ratios.check(max(0.0, float(excess.max())), 1.5e-5)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_products(path, ratios):
+    # A sum of n products is off by n roundings of what is added, signs apart.
+    single, double = (kernel(path, dtype).affinity.operator for dtype in (np.float32, np.float64))
+    V = np.random.default_rng(0).normal(size=(N, 5)).astype(np.float32)
+    absolute = double.toarray() @ np.abs(V)
+    error = np.abs((single @ V) - (double @ V.astype(np.float64))) / absolute
+    ratios.check(error.max(), ENTRY[path] + N / 2 * EPS)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("path", PATHS)
+def test_heat_kernels(path, normalization, ratios):
+    single, double = (kernel(path, dtype, normalization) for dtype in (np.float32, np.float64))
+    S, T = single.symmetric.toarray(), double.symmetric.toarray()
+    ratios.check(np.linalg.norm(S - T, 2), entries(path, single, double))
+    ratios.check(np.linalg.norm(single.trivial - double.trivial), entries(path, single, double))
+
+
+@pytest.mark.parametrize("normalization", ["bistochastic", "symmetric"])
+@pytest.mark.parametrize("path", PATHS)
+def test_powers(path, normalization, ratios):
+    """|S^t| changes by t times what S does; every product rounds, and a polynomial has a tolerance of its own.
+
+    Of a polynomial of degree m each of the m products' rounding is enlarged up to m times (Chebyshev's polynomials of
+    the second kind at the end of the interval), with m^2 = 2 t log(2 / tolerance).
+    """
+    single, double = (kernel(path, dtype, normalization) for dtype in (np.float32, np.float64))
+    M = np.random.default_rng(1).normal(size=(N, 4)).astype(np.float32)
+    size, tolerance = np.linalg.norm(M), RELATIVE_ERROR[np.dtype(np.float32)]
+    off = entries(path, single, double)
+    for t in (1, 8, 40, 200) + ((2.5,) if double.definite else ()):
+        Y, Z = (diffuse(A, M.astype(A.dtype), [t], trivial=False)[0] for A in (single, double))
+        assert Y.dtype == np.float32
+        rounding = N / 2 * EPS * max(t, 1.0) * (np.log(2 / tolerance) if t > 40 or t % 1 else 1.0)
+        ratios.check(np.linalg.norm(Y - Z), size * (t * off + rounding + tolerance))
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("n_neighbors", [None, 20])
+def test_embeddings_and_distances(n_neighbors, normalization, ratios):
+    options = {"bandwidth": EPSILON, "n_neighbors": n_neighbors, "normalization": normalization}
+    path = "dense" if n_neighbors is None else "neighbours"
+    sketch = {"power": 8, "random_state": 0}
+    single, double = (hs.GaussianProcessEmbedding(4, **sketch, **options).fit(X.astype(t)) for t in (np.float32, float))
+    assert single.embedding_.dtype == np.float32
+    A, B = single.kernel_, double.kernel_
+    weight = 1.0 if B.row_weight is None else float(B.row_weight.max())
+    relative = entries(path, A, B)
+    off = 8 * (relative + N / 2 * EPS) + 2 * relative
+    G = np.linalg.norm(double.sketch_.matrix(N, 4)) / 2
+    ratios.check(np.linalg.norm(single.embedding_ - double.embedding_), weight * G * off)
+    pairs = np.column_stack(np.triu_indices(N, 1))[::97]
+    here, there = (hs.diffusion_distances(K, 8, pairs) for K in (A, B))
+    ratios.check(np.abs(here - there).max(), np.sqrt(2) * weight * off)
+
+
+def test_powers_below_one_are_computed_in_float64():
+    # Square roots of eigenvalues below float32's rounding would be larger than the rounding: 3e-4.
+    single, double = (
+        hs.GaussianProcessEmbedding(4, power=0.5, bandwidth=EPSILON, random_state=0).fit(X.astype(t)).embedding_
+        for t in (np.float32, float)
+    )
+    assert single.dtype == np.float32
+    assert np.abs(single - double).max() <= EPS * np.abs(double).max()
+
+
+def test_a_thousand_steps_in_float32(ratios):
+    # An eigenvalue is off by what S is off by in the norm; its power by p times that over the eigenvalue.
+    single, double = (kernel("dense", dtype) for dtype in (np.float32, np.float64))
+    p, M = 1000, np.random.default_rng(1).normal(size=(N, 2)).astype(np.float32)
+    Y, Z = (diffuse(A, M.astype(A.dtype), [p], trivial=False)[0] for A in (single, double))
+    leading = np.linalg.eigvalsh(double.symmetric.toarray())[-2]
+    change = np.linalg.norm(single.symmetric.toarray() - double.symmetric.toarray(), 2)
+    assert Y.any()
+    assert np.abs(Z).max() > TINY
+    ratios.check(np.linalg.norm(Y - Z) / np.linalg.norm(Z), np.expm1(p * (change / leading + EPS)) + 1e-2)

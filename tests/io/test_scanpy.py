@@ -1,0 +1,330 @@
+"""Single-cell data: what is read from AnnData objects, what is written to them, and new cells."""
+
+from __future__ import annotations
+
+import warnings
+
+import anndata
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+import scanpy as sc
+from matplotlib import pyplot as plt
+from scipy import sparse
+from sklearn.neighbors import kneighbors_graph
+
+import heatsketch as hs
+from heatsketch.estimators import METHODS
+from heatsketch.scanpy import heat_sketch, place_cells
+
+# HeatSketch in two rounds: what is tested here is what surrounds it.
+FAST = {"n_rounds": 2, "n_steps": 3}
+# What heat_sketch takes where nothing is said.
+CELLS = {"n_neighbors": 15, "bandwidth": "self-tuning"}
+
+
+@pytest.fixture(scope="module")
+def blood():
+    """A quarter of the cells of blood that scanpy ships, without genes that are constant, with a PCA of their own."""
+    whole = sc.datasets.pbmc68k_reduced()
+    adata = whole[::4, ::4][:, np.ptp(whole.X[::4, ::4], axis=0) > 0].copy()
+    sc.pp.pca(adata, n_comps=20)
+    # as sc.pp.neighbors leaves them, of which one key is its default and the other is given
+    for key, k in (("neighbors", 10), ("wide", 30)):
+        name = "connectivities" if key == "neighbors" else f"{key}_connectivities"
+        graph = kneighbors_graph(adata.obsm["X_pca"], k)
+        adata.obsp[name] = graph.maximum(graph.T)
+        adata.uns[key] = {"connectivities_key": name, "params": {"n_neighbors": k, "method": "umap"}}
+    return adata
+
+
+@pytest.fixture
+def cells(blood):
+    return blood.copy()
+
+
+@pytest.fixture(scope="module")
+def myeloid():
+    """640 simulated cells with 11 genes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names of cells are given twice
+        adata = sc.datasets.krumsiek11()
+    adata.obs_names_make_unique()
+    return adata[::4].copy()
+
+
+class TestWhatIsRead:
+    def test_principal_components_by_default(self, cells):
+        assert heat_sketch(cells, **FAST) is None
+        model = hs.HeatSketch(2, power="entropy", random_state=0, **CELLS, **FAST, objective="log-stress").fit(
+            cells.obsm["X_pca"]
+        )
+        np.testing.assert_array_equal(cells.obsm["X_heatsketch"], model.embedding_)
+        assert cells.uns["heatsketch"]["params"]["use_rep"] == "X_pca"
+
+    def test_few_genes_are_used_as_they_are(self, myeloid):
+        adata = heat_sketch(myeloid, method="diffusion-maps", power=4, copy=True)
+        expected = hs.DiffusionMaps(2, power=4, **CELLS).fit_transform(myeloid.X)
+        np.testing.assert_array_equal(adata.obsm["X_heatsketch"], expected)
+        assert adata.uns["heatsketch"]["params"]["use_rep"] == "X"
+        assert "X_heatsketch" not in myeloid.obsm
+
+    def test_first_columns_and_other_representations(self, cells):
+        cells.obsm["X_other"] = pd.DataFrame(cells.obsm["X_pca"], index=cells.obs_names)
+        cells.layers["sparse"], cells.X = cells.X, sparse.csr_matrix(cells.X)
+        found = {}
+        for name, given in {
+            "first": {"n_pcs": 5},
+            "other": {"use_rep": "X_other", "n_pcs": 5},
+            "X": {"use_rep": "X"},
+            "zero": {"n_pcs": 0},
+        }.items():
+            heat_sketch(cells, 3, method="gaussian-process", power=4, key_added=name, **given)
+            found[name] = cells.obsm[name]
+        np.testing.assert_array_equal(found["first"], found["other"])
+        np.testing.assert_array_equal(found["X"], found["zero"])
+        np.testing.assert_array_equal(
+            found["first"],
+            hs.GaussianProcessEmbedding(3, power=4, random_state=0, **CELLS).fit_transform(cells.obsm["X_pca"][:, :5]),
+        )
+
+    def test_a_graph_of_neighbours(self, cells):
+        found = {}
+        for key, where in {"neighbors": "connectivities", "wide": "wide_connectivities"}.items():
+            heat_sketch(cells, method="diffusion-maps", neighbors_key=key)
+            model = hs.DiffusionMaps(2, affinity="precomputed", power="auto").fit(cells.obsp[where])
+            np.testing.assert_array_equal(cells.obsm["X_heatsketch"], model.embedding_)
+            found[key] = cells.uns["heatsketch"]
+            assert found[key]["params"]["neighbors_key"] == key
+            assert "bandwidth" not in found[key]
+        assert found["neighbors"]["power"] > found["wide"]["power"]  # short steps take longer
+
+    def test_seeds_decide(self, cells):
+        a, b, c = (
+            heat_sketch(cells, method="gaussian-process", random_state=s, diagnose=False, copy=True).obsm[
+                "X_heatsketch"
+            ]
+            for s in (0, 0, 1)
+        )
+        np.testing.assert_array_equal(a, b)
+        assert not np.allclose(a, c)
+
+
+class TestWhatIsWritten:
+    def test_the_record_tells_what_the_model_would(self, cells):
+        heat_sketch(cells, **FAST)
+        model = hs.HeatSketch(2, power="entropy", random_state=0, **CELLS, **FAST, objective="log-stress").fit(
+            cells.obsm["X_pca"]
+        )
+        record = cells.uns["heatsketch"]
+        assert record["power"] == model.power_
+        np.testing.assert_array_equal(record["bandwidth"], model.bandwidth_)
+        assert record["n_neighbors"] == 15
+        assert record["distortion"]["constant"] == model.distortion_.constant
+        assert tuple(record["diagnosis"]) == model.diagnose().names
+        assert record["params"] == {
+            "method": "heatsketch",
+            "use_rep": "X_pca",
+            "n_components": 2,
+            "power": "entropy",
+            "objective": "log-stress",
+            "random_state": 0,
+            **CELLS,
+            **FAST,
+        }
+
+    @pytest.mark.parametrize(
+        ("method", "kind"), [*((method, "h5ad") for method in METHODS), ("gaussian-process", "zarr")]
+    )
+    def test_files(self, cells, method, kind, tmp_path):
+        options = {"init": ("spectral", "random"), **FAST} if method == "heatsketch" else {}
+        heat_sketch(cells, 3, method=method, power=4, **options)
+        path = tmp_path / f"cells.{kind}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zarr's own, of formats to come
+            getattr(cells, f"write_{kind}")(path)
+            again = getattr(anndata, f"read_{kind}")(path)
+        np.testing.assert_array_equal(again.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
+        _assert_same(again.uns["heatsketch"], cells.uns["heatsketch"])
+
+    @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # between scanpy and matplotlib
+    def test_scanpy_draws_it(self, cells):
+        mpl.use("Agg")
+        heat_sketch(cells, method="diffusion-maps")
+        axes = sc.pl.embedding(cells, basis="heatsketch", color="bulk_labels", show=False)
+        drawn = axes.collections[0].get_offsets()
+        np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(cells.obsm["X_heatsketch"], axis=0))
+        plt.close("all")
+
+    def test_what_takes_long_can_be_left_out(self, cells):
+        quick = heat_sketch(cells, method="diffusion-maps", diagnose=False, copy=True)
+        heat_sketch(cells, method="diffusion-maps")
+        np.testing.assert_array_equal(quick.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
+        assert set(cells.uns["heatsketch"]) - set(quick.uns["heatsketch"]) == {"distortion", "diagnosis"}
+        place_cells(cells, quick)
+
+    def test_what_is_harmful_is_said(self, myeloid):
+        with pytest.warns(UserWarning, match=r"nearly the identity.* Use a larger bandwidth"):
+            adata = heat_sketch(
+                myeloid, method="gaussian-process", power=2, bandwidth=1e-5, n_neighbors=None, copy=True
+            )
+        assert adata.uns["heatsketch"]["diagnosis"]["identity"]["harmful"]
+
+
+def _assert_same(found, expected):
+    assert type(found) is type(expected) or not isinstance(expected, dict)
+    if isinstance(expected, dict):
+        assert set(found) == set(expected)
+        for key, value in expected.items():
+            _assert_same(found[key], value)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+class TestNewCells:
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("options", [{}, {"n_neighbors": None, "bandwidth": "auto"}], ids=str)
+    def test_they_land_where_the_model_puts_them(self, blood, method, options):
+        reference, new = blood[:120].copy(), blood[120:].copy()
+        sc.pp.pca(reference, n_comps=20)
+        options = options | (FAST if method == "heatsketch" else {})
+        heat_sketch(reference, 3, method=method, power=4, **options)
+        assert place_cells(new, reference) is None
+        # by hand: the reference's own projection, then the estimator
+        projected = (new.X - reference.X.mean(axis=0)) @ reference.varm["PCs"]
+        objective = {"objective": "log-stress"} if method == "heatsketch" else {}
+        seed = {} if method == "diffusion-maps" else {"random_state": 0}
+        model = METHODS[method](3, power=4, **CELLS | objective | seed | options).fit(reference.obsm["X_pca"])
+        expected = model.transform(projected)
+        np.testing.assert_allclose(
+            new.obsm["X_heatsketch"], expected, atol=1e-3 * np.abs(expected).max()
+        )  # X_pca is float32
+
+    def test_cells_of_the_reference_come_back(self, cells, tmp_path):
+        heat_sketch(cells, method="gaussian-process", key_added="map")
+        cells.write_h5ad(tmp_path / "reference.h5ad")
+        reference = anndata.read_h5ad(tmp_path / "reference.h5ad")
+        some = cells[::3, ::-1].copy()  # genes in another order
+        place_cells(some, reference, key="map")
+        moved = np.linalg.norm(some.obsm["map"] - reference.obsm["map"][::3], axis=1)
+        scale = np.linalg.norm(reference.obsm["map"], axis=1).max()
+        # The projection is rounded to float32, so they are new cells next to themselves, with scales of their own.
+        assert np.median(moved) < 0.01 * scale
+        assert moved.max() < 0.05 * scale
+
+    def test_on_genes_and_on_other_representations(self, myeloid):
+        myeloid = myeloid.copy()
+        myeloid.obsm["X_latent"] = myeloid.X[:, :6].copy()
+        reference, new = myeloid[::2].copy(), myeloid[1::2].copy()
+        for use_rep in ("X", "X_latent"):
+            heat_sketch(reference, method="diffusion-maps", use_rep=use_rep, power=4)
+            placed = place_cells(new, reference, copy=True)
+            X, Z = ((a.X if use_rep == "X" else a.obsm[use_rep]) for a in (reference, new))
+            expected = hs.DiffusionMaps(2, power=4, **CELLS).fit(X).transform(Z)
+            np.testing.assert_allclose(placed.obsm["X_heatsketch"], expected, atol=1e-4)
+            same = place_cells(reference[::3], reference, copy=True).obsm["X_heatsketch"]
+            np.testing.assert_allclose(same, reference.obsm["X_heatsketch"][::3], atol=1e-4)
+        assert "X_heatsketch" not in new.obsm
+
+    def test_what_cannot_be_placed(self, cells):
+        new = cells.copy()
+        with pytest.raises(ValueError, match=r"no embedding 'X_heatsketch': obsm has 'X_pca'.* Embed it first"):
+            place_cells(new, cells)
+        heat_sketch(cells, method="diffusion-maps", neighbors_key="neighbors")
+        with pytest.raises(ValueError, match=r"made from the graph of neighbours 'neighbors'"):
+            place_cells(new, cells)
+        heat_sketch(cells, method="diffusion-maps", power=4)
+        with pytest.raises(ValueError, match=r"has 100 cells, and had 175 when it was embedded"):
+            place_cells(new, cells[:100])
+        with pytest.raises(ValueError, match=r"lack 1 of the \d+ genes of the reference, such as"):
+            place_cells(new[:, 1:].copy(), cells)
+        changed = cells.copy()
+        changed.X = changed.X + 1.0 * np.arange(changed.n_obs)[:, None]
+        with pytest.raises(ValueError, match=r"is not what adata_ref.X gives"):
+            place_cells(new, changed)
+        changed = cells.copy()
+        changed.obsm["X_heatsketch"] = 2 * changed.obsm["X_heatsketch"]
+        with pytest.raises(ValueError, match="not what was embedded any more"):
+            place_cells(new, changed)
+        del changed.varm["PCs"]
+        with pytest.raises(ValueError, match=r"varm has no 'PCs'"):
+            place_cells(new, changed)
+        cells.obsm["X_other"] = cells.obsm["X_pca"]
+        heat_sketch(cells, method="diffusion-maps", use_rep="X_other", power=4)
+        with pytest.raises(ValueError, match=r"embedded from obsm\['X_other'\], and of the new cells obsm has 'X_pca'"):
+            place_cells(new, cells)
+        new.obsm["X_other"] = new.obsm["X_pca"][:, :7]
+        with pytest.raises(ValueError, match=r"new cells have 7 columns in 'X_other', and the reference has 20"):
+            place_cells(new, cells)
+
+
+class TestRefusals:
+    def test_nothing_to_embed(self, cells):
+        del cells.obsm["X_pca"]
+        with pytest.raises(ValueError, match=r"no 'X_pca' to embed: obsm has 'X_umap'.*sc.pp.pca\(adata\)"):
+            heat_sketch(cells)
+        with pytest.raises(ValueError, match=r"no 'X_scVI' to embed: obsm has 'X_umap'"):
+            heat_sketch(cells, use_rep="X_scVI")
+        with pytest.raises(ValueError, match=r"n_pcs=9 was given, and 'X_umap' has 2 columns"):
+            heat_sketch(cells, use_rep="X_umap", n_pcs=9)
+        empty = anndata.AnnData(obs=cells.obs)
+        with pytest.raises(ValueError, match=r"no X to embed.*obsm is empty"):
+            heat_sketch(empty)
+
+    def test_graphs_that_are_not_there(self, cells):
+        with pytest.raises(ValueError, match=r"no 'narrow'; graphs of neighbours there are: 'neighbors', 'wide'"):
+            heat_sketch(cells, neighbors_key="narrow")
+        del cells.obsp["connectivities"]
+        with pytest.raises(ValueError, match=r"obsp has no 'connectivities', which uns\['neighbors'\] names"):
+            heat_sketch(cells, neighbors_key="neighbors")
+        del cells.uns["neighbors"], cells.uns["wide"]
+        with pytest.raises(ValueError, match=r"graphs of neighbours there are: none. Compute one with sc.pp.neighbors"):
+            heat_sketch(cells, neighbors_key="neighbors")
+        with pytest.raises(ValueError, match="needs no representation"):
+            heat_sketch(cells, neighbors_key="neighbors", use_rep="X")
+
+    def test_views_and_things_that_are_no_cells(self, cells):
+        with pytest.raises(ValueError, match=r"a view of another AnnData.*copy\(\)"):
+            heat_sketch(cells[:50])
+        assert heat_sketch(cells[:50], method="diffusion-maps", power=4, copy=True).obsm["X_heatsketch"].shape == (
+            50,
+            2,
+        )
+        with pytest.raises(TypeError, match=r"adata was given as ndarray; give an AnnData"):
+            heat_sketch(cells.X)
+        with pytest.raises(ValueError, match="adata has 2 cells"):
+            heat_sketch(cells[:2].copy())
+
+    def test_cells_that_are_in_a_file(self, cells, tmp_path):
+        cells.write_h5ad(tmp_path / "cells.h5ad")
+        backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+        with pytest.raises(ValueError, match=r"X is in the file .*cells.h5ad; read it with adata.to_memory\(\)"):
+            heat_sketch(backed, use_rep="X")
+        with pytest.raises(ValueError, match=r"copy=True was given for an AnnData that is backed"):
+            heat_sketch(backed, copy=True)
+        heat_sketch(backed, method="diffusion-maps")  # components are in memory
+        heat_sketch(cells, method="diffusion-maps")
+        np.testing.assert_array_equal(backed.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
+        backed.file.close()
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"method": "umap"}, r"method='umap' is not known; use one of \('heatsketch', "),
+            ({"n_components": 0}, "n_components=0 was given"),
+            ({"perplexity": 30}, "perplexity was given, which HeatSketch does not have; it has n_components"),
+            ({"affinity": "precomputed"}, "name a graph of neighbours with neighbors_key"),
+            ({"metric": "precomputed"}, "name a graph of neighbours with neighbors_key"),
+            ({"neighbors_key": "neighbors", "metric": "cosine"}, "metric was given with neighbors_key; it has no eff"),
+            ({"metric": max}, "metric was given as a function"),
+            ({"n_pcs": -1}, "n_pcs=-1 was given"),
+            ({"n_pcs": 5, "use_rep": "X"}, "n_pcs=5 was given with use_rep='X'"),
+            ({"random_state": np.random.default_rng(0)}, "it must be a whole number, which can be kept"),
+            ({"power": -1}, "power"),
+        ],
+    )
+    def test_options(self, blood, given, said):
+        with pytest.raises((ValueError, TypeError), match=said):
+            heat_sketch(blood, **given)
+        assert "heatsketch" not in blood.uns

@@ -1,0 +1,272 @@
+"""Graphs and precomputed affinities."""
+
+from __future__ import annotations
+
+import igraph
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.neighbors import kneighbors_graph
+
+import heatsketch as hs
+from heatsketch.kernel.graphs import KnownRows, adjacency, check_affinity
+
+GRAPHS = {
+    "path": nx.path_graph(12),
+    "cycle": nx.cycle_graph(12),
+    "star": nx.star_graph(9),
+    "complete": nx.complete_graph(8),
+    "bipartite": nx.complete_bipartite_graph(3, 5),
+    "karate": nx.karate_club_graph(),
+    "with self-loops": nx.Graph([(0, 0), (0, 1), (1, 2), (2, 3), (3, 3)]),
+    "two components": nx.disjoint_union(nx.cycle_graph(6), nx.path_graph(7)),
+    "tree": nx.balanced_tree(2, 4),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("normalization", ["symmetric", "bistochastic", "stochastic"])
+def test_every_graph_embeds_and_transforms_to_itself(name, normalization):
+    graph = GRAPHS[name]
+    model = hs.GaussianProcessEmbedding(
+        3, affinity="precomputed", normalization=normalization, power=4, random_state=0
+    ).fit(graph)
+    assert np.isfinite(model.embedding_).all()
+    assert model.scaling_residual_ <= 1e-8
+    W = nx.to_numpy_array(graph)
+    for rows in (graph, W, sparse.csr_array(W), W.astype(np.float32)):
+        np.testing.assert_allclose(model.transform(rows), model.embedding_, atol=1e-12)
+    # Single rows that are equal cannot be told apart: they go to the mean of their vertices.
+    same = (W[:, None] == W[None]).all(axis=2)
+    expected = (same / same.sum(axis=1, keepdims=True)) @ model.embedding_
+    for rows in (W, sparse.csr_array(W), W.astype(np.float32)):
+        np.testing.assert_allclose(model.transform(rows[:-1]), expected[:-1], atol=1e-7)
+
+
+def test_lazy_walk_on_a_cycle_has_the_closed_form_spectrum():
+    n = 12
+    maps = hs.DiffusionMaps(n - 1, affinity="precomputed").fit(GRAPHS["cycle"])
+    expected = np.sort(0.5 + 0.5 * np.cos(2 * np.pi * np.arange(1, n) / n))[::-1]  # (1 + P) / 2
+    np.testing.assert_allclose(maps.eigenvalues_, expected, atol=1e-9)
+
+
+def test_bipartite_graphs_do_not_oscillate():
+    A = hs.heat_kernel(GRAPHS["bipartite"], affinity="precomputed")
+    assert np.linalg.eigvalsh(A.toarray()).min() > -1e-9
+
+
+def test_diagonal_keep_leaves_the_matrix_alone():
+    W = nx.to_numpy_array(GRAPHS["cycle"])
+    A = hs.heat_kernel(W, affinity="precomputed", diagonal="keep", normalization="stochastic", alpha=0.0)
+    np.testing.assert_allclose(A.toarray(), W / 2)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_diagonal_zero_on_a_matrix_with_a_diagonal(convert):
+    W = rbf_kernel(np.random.default_rng(0).normal(size=(40, 2)))
+    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", diagonal="zero", random_state=0).fit(convert(W))
+    assert np.abs(np.diagonal(model.kernel_.toarray())).max() == 0
+    np.testing.assert_allclose(model.transform(convert(W)), model.embedding_, atol=1e-12)
+
+
+def test_leaves_of_a_star_are_distinct_and_alike():
+    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", power=2, random_state=0).fit(GRAPHS["star"])
+    d = hs.diffusion_distances(model.kernel_, 2)
+    between_leaves = d[9:]  # condensed order: the hub's nine distances come first
+    assert between_leaves.min() > 0.1
+    np.testing.assert_allclose(between_leaves, between_leaves[0])
+
+
+def test_isolated_vertices_keep_their_heat():
+    graph = nx.cycle_graph(8)
+    graph.add_nodes_from(["a", "b"])
+    model = hs.GaussianProcessEmbedding(64, affinity="precomputed", power=50, random_state=0).fit(graph)
+    A = model.kernel_.toarray()
+    np.testing.assert_allclose(A[8:, 8:], np.eye(2), atol=1e-8)
+    d = hs.diffusion_distances(model.kernel_, 50, [[8, 9], [0, 8], [0, 4]])
+    assert d[0] == pytest.approx(np.sqrt(2))  # two components of one vertex: all heat stays apart
+    assert d[1] > 1
+    assert d[2] < 0.05
+    np.testing.assert_allclose(model.transform(graph), model.embedding_)
+    with pytest.raises(ValueError, match="row 1 of X has no affinity to any training point"):
+        model.transform(nx.to_numpy_array(graph)[7:9])
+
+
+def test_components_stay_apart_at_all_times():
+    maps = hs.DiffusionMaps(2, affinity="precomputed", power=1000).fit(GRAPHS["two components"])
+    assert maps.eigenvalues_[0] == pytest.approx(1, abs=1e-8)
+    first = maps.embedding_[:, 0]
+    assert np.ptp(first[:6]) < 1e-6
+    assert np.ptp(first[6:]) < 1e-6
+    assert abs(first[0] - first[-1]) > 0.1
+
+
+def test_weights_multi_edges_and_loops_are_read():
+    graph = nx.MultiGraph()
+    graph.add_weighted_edges_from([(0, 1, 2.0), (0, 1, 0.5), (1, 2, 1.0), (2, 2, 3.0)])
+    np.testing.assert_allclose(adjacency(graph).toarray(), [[0, 2.5, 0], [2.5, 0, 1], [0, 1, 3]])
+    same = igraph.Graph(n=3, edges=[(0, 1), (1, 0), (1, 2), (2, 2)])
+    same.es["weight"] = [2.0, 0.5, 1.0, 3.0]
+    np.testing.assert_allclose(adjacency(same).toarray(), [[0, 2.5, 0], [2.5, 0, 1], [0, 1, 3]])
+    unweighted = igraph.Graph(n=3, edges=[(0, 1), (1, 2)])
+    np.testing.assert_allclose(adjacency(unweighted).toarray(), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+
+
+def test_networkx_igraph_and_matrices_agree():
+    graph = GRAPHS["karate"]
+    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0)
+    Y = model.fit_transform(graph)
+    np.testing.assert_allclose(model.fit_transform(igraph.Graph.from_networkx(graph)), Y)
+    np.testing.assert_allclose(model.fit_transform(nx.to_numpy_array(graph)), Y, atol=1e-12)
+    for form in (sparse.csr_matrix, sparse.csr_array, sparse.coo_array, sparse.csc_matrix):
+        np.testing.assert_allclose(model.fit_transform(form(nx.to_numpy_array(graph))), Y, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("graph", "remedy"),
+    [(nx.DiGraph([(0, 1)]), "to_undirected"), (igraph.Graph(n=2, edges=[(0, 1)], directed=True), "as_undirected")],
+)
+def test_directed_graphs_are_refused(graph, remedy):
+    with pytest.raises(ValueError, match=remedy):
+        hs.DiffusionMaps(1, affinity="precomputed").fit(graph)
+
+
+def test_a_graph_needs_affinity_precomputed():
+    with pytest.raises(ValueError, match="pass affinity='precomputed'"):
+        hs.DiffusionMaps(1).fit(GRAPHS["cycle"])
+    with pytest.raises(ValueError, match="pass affinity='precomputed'"):
+        hs.heat_kernel(GRAPHS["cycle"])
+
+
+def test_precomputed_gaussian_equals_gaussian():
+    X = hs.datasets.stretched_torus(150, random_state=0)
+    W = rbf_kernel(X, gamma=1.0)
+    options = {"n_components": 4, "random_state": 0}
+    direct = hs.GaussianProcessEmbedding(bandwidth=1.0, **options).fit(X)
+    given = hs.GaussianProcessEmbedding(affinity="precomputed", **options).fit(W)
+    np.testing.assert_allclose(given.embedding_, direct.embedding_, atol=1e-9)
+    new = hs.datasets.stretched_torus(20, random_state=1)
+    np.testing.assert_allclose(given.transform(rbf_kernel(new, X, gamma=1.0)), direct.transform(new), atol=1e-9)
+
+
+def test_neighbour_graph_of_scikit_learn():
+    X = hs.datasets.stretched_torus(200, random_state=0)
+    W = kneighbors_graph(X, 8)
+    W = W.maximum(W.T)
+    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(W)
+    np.testing.assert_allclose(model.transform(W), model.embedding_, atol=1e-12)
+    assert model.kernel_.dtype == np.float64
+
+
+class TestChecks:
+    def test_not_square(self):
+        with pytest.raises(ValueError, match=r"shape \(2, 3\); a precomputed matrix must be square"):
+            check_affinity(np.ones((2, 3)))
+
+    def test_negative(self):
+        with pytest.raises(ValueError, match="Negative values in data: the smallest entry of X is -1"):
+            check_affinity(np.array([[1.0, -1.0], [-1.0, 1.0]]))
+        model = hs.DiffusionMaps(1, affinity="precomputed").fit(np.ones((3, 3)) + np.eye(3))
+        with pytest.raises(ValueError, match="must be non-negative"):
+            model.transform(-np.ones((1, 3)))
+
+    def test_asymmetric(self):
+        W = np.eye(3)
+        W[0, 1] = 0.5
+        for matrix in (W, sparse.csr_array(W)):
+            with pytest.raises(ValueError, match=r"not symmetric: .* up to 0.5.*W \+ W.T"):
+                check_affinity(matrix)
+
+    def test_asymmetry_of_a_small_entry_beside_a_large_one(self):
+        W = np.ones((6, 6), dtype=np.float32)
+        W[0, 1] = W[1, 0] = 2e4
+        W[4, 5], W[5, 4] = 0, 2
+        for matrix in (W, sparse.csr_array(W)):
+            with pytest.raises(ValueError, match=r"not symmetric: .* up to 2"):
+                check_affinity(matrix)
+
+    def test_rows_of_tiny_affinity_are_placed(self):
+        W = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
+        model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(W)
+        np.testing.assert_allclose(model.transform(W[:4] * 1e-300), model.embedding_[:4], atol=1e-9)
+
+    def test_asymmetry_by_rounding_is_mended_and_transform_still_agrees(self):
+        W = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
+        np.fill_diagonal(W, 0)
+        rough = W * (1 + 1e-12 * np.random.default_rng(1).normal(size=W.shape))
+        checked = check_affinity(rough)
+        np.testing.assert_array_equal(checked, checked.T)
+        model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(rough)
+        np.testing.assert_allclose(model.transform(rough), model.embedding_, atol=1e-9)
+
+    @pytest.mark.parametrize(("dtype", "own"), [(np.float64, 1e-12), (np.float32, 2e-7)])
+    def test_a_diagonal_that_is_rounding_is_zero(self, dtype, own):
+        D = pairwise_distances(np.random.default_rng(0).normal(size=(30, 3))).astype(dtype)
+        D[np.diag_indices(30)] = own
+        model = hs.GaussianProcessEmbedding(2, metric="precomputed", diagonal="zero", random_state=0).fit(D)
+        assert np.abs(np.diagonal(model.kernel_.toarray())).max() == 0
+        np.testing.assert_allclose(model.transform(D), model.embedding_, atol=1e-5)
+
+    def test_distances_with_a_diagonal_are_refused(self):
+        with pytest.raises(ValueError, match=r"diagonal is not zero.*affinity='precomputed'"):
+            hs.DiffusionMaps(1, metric="precomputed").fit(np.ones((4, 4)))
+
+    def test_sparse_distances_are_refused(self):
+        with pytest.raises(ValueError, match="sparse X was given with metric='precomputed'"):
+            hs.heat_kernel(sparse.eye_array(4, format="csr"), metric="precomputed")
+
+
+class TestKnownRows:
+    def test_match_finds_all_equal_rows(self):
+        W = nx.to_numpy_array(GRAPHS["bipartite"])
+        i, j, share = KnownRows(W).match(W[[0, 7]])
+        assert sorted(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 0), (0, 1), (0, 2)] + [
+            (1, v) for v in range(3, 8)
+        ]
+        np.testing.assert_allclose(share, [1 / 3] * 3 + [1 / 5] * 5)
+
+    def test_other_rows_and_zeros_match_nothing(self):
+        W = sparse.csr_array(nx.to_numpy_array(GRAPHS["karate"]))
+        known = KnownRows(W)
+        assert len(known.match(W + sparse.eye_array(34, format="csr"))[0]) == 0
+        assert len(known.match(sparse.csr_array((2, 34)))[0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(np.float32, 1e-25), (np.float32, 1e37), (np.float64, 1e-25), (np.float64, 1e-300), (np.float64, 5e307)],
+)
+def test_the_unit_of_an_affinity_does_not_matter(dtype, scale):
+    A = np.random.default_rng(0).random((49, 49))
+    W = (A + A.T).astype(dtype)
+    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", power=35, diagonal="zero", random_state=0)
+    Y = model.fit_transform(W)
+    scaled = model.fit_transform((W.astype(np.float64) * scale).astype(dtype))
+    np.testing.assert_allclose(scaled, Y, atol=(1e-9 if dtype == np.float64 else 1e-3) * np.abs(Y).max())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("normalization", ["bistochastic", "bistochastic-weighted"])
+@pytest.mark.parametrize("diagonal", ["keep", "zero", "auto"])
+def test_sparse_affinities_in_float32_are_scaled_or_refused(normalization, diagonal):
+    scaled = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(8, 50))
+        A = (rng.random((n, n)) < rng.random()) * rng.random((n, n)) * 10 ** rng.uniform(-20, 20)
+        W = (A + A.T).astype(np.float32)
+        model = hs.DiffusionMaps(1, affinity="precomputed", normalization=normalization, diagonal=diagonal, power=2)
+        Y, refusal = None, ""
+        try:
+            Y = model.fit_transform(W)
+        except ValueError as error:
+            refusal = str(error)
+        if Y is None:
+            assert any(word in refusal for word in ("scaled", "bridge", "coincide")), refusal
+        else:
+            assert np.isfinite(Y).all()
+            scaled += 1
+    assert scaled > 20

@@ -1,0 +1,297 @@
+"""Eigenpairs: closed forms on circles and flat tori, solvers against each other, honest residuals."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.special import ive
+from sklearn.exceptions import ConvergenceWarning
+
+import heatsketch as hs
+from heatsketch.kernel.operator import as_heat_kernel
+from heatsketch.linalg import eigen as spectrum
+from heatsketch.linalg.eigen import eigenpairs
+from heatsketch.linalg.range_finder import leading_directions
+
+
+def circle_spectrum(epsilon: float, radius: float = 1.0, count: int = 200) -> np.ndarray:
+    """Eigenvalues of exp(-|x-y|^2/eps) on a circle, normalised to be bistochastic: I_m(z) / I_0(z), z = 2 r^2 / eps.
+
+    On the circle |x - y|^2 = 2 r^2 (1 - cos(angle)), so the kernel is a constant times exp(z cos(angle)), whose
+    Fourier coefficients are modified Bessel functions.
+    """
+    m = np.abs(np.arange(-count, count + 1))
+    z = 2 * radius**2 / epsilon
+    return ive(m, z) / ive(0, z)
+
+
+def torus_spectrum(epsilon: float, radius: float) -> np.ndarray:
+    return np.sort(np.outer(circle_spectrum(epsilon), circle_spectrum(epsilon, radius)).ravel())[::-1]
+
+
+@pytest.mark.parametrize("normalization", ["symmetric", "bistochastic", "stochastic"])
+@pytest.mark.parametrize("epsilon", [0.1, 0.25, 1.0])
+def test_regular_circle_has_the_closed_form(normalization, epsilon):
+    theta = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+    X = np.column_stack([np.cos(theta), np.sin(theta)])
+    maps = hs.DiffusionMaps(20, bandwidth=epsilon, normalization=normalization).fit(X)
+    expected = np.sort(circle_spectrum(epsilon))[::-1][1:21]
+    np.testing.assert_allclose(maps.eigenvalues_, expected, atol=1e-8)
+
+
+def test_regular_flat_torus_has_the_closed_form():
+    radius, epsilon = 2.5, 0.8
+    u = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    v = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    u, v = (a.ravel() for a in np.meshgrid(u, v))
+    X = np.column_stack([np.cos(u), np.sin(u), radius * np.cos(v), radius * np.sin(v)])
+    maps = hs.DiffusionMaps(30, bandwidth=epsilon).fit(X)
+    np.testing.assert_allclose(maps.eigenvalues_, torus_spectrum(epsilon, radius)[1:31], atol=1e-7)
+
+
+class TestSampledCircle:
+    """Eigenvalues of a random sample differ from the closed form as first-order perturbation theory says.
+
+    Write lambda_m for the closed form and R for the length of the mean of exp(2 i m theta) over the sample. To first
+    order the double eigenvalue lambda_m of the bistochastic kernel splits into lambda_m (1 +- c R) with
+    c = (1 - lambda_2m) / (1 + lambda_2m): the sample enters the quadratic form of cos(m theta) and sin(m theta) by
+    its harmonic 2m, once through the sum and with the opposite sign, twice lambda_2m / (1 + lambda_2m), through the
+    scaling. n R^2 has mean 1, so the root mean square of the deviation is lambda_m c / sqrt(n).
+    """
+
+    epsilon = 0.6
+
+    def _split(self, n, seed, m=1):
+        X, theta = hs.datasets.circle(n, seed, return_parameters=True)
+        exact = circle_spectrum(self.epsilon)[200:]  # m = 0, 1, 2, ...
+        found = eigenpairs(hs.heat_kernel(X, bandwidth=self.epsilon), 2 * m).values[-2:]
+        size = exact[m] * (1 - exact[2 * m]) / (1 + exact[2 * m])
+        return found - exact[m], size, abs(np.exp(2j * m * theta).mean())
+
+    @pytest.mark.parametrize("m", [1, 2])
+    def test_root_mean_square_is_that_of_theory(self, m):
+        n, trials = 400, 100
+        deviations, size = [], 0.0
+        for seed in range(trials):
+            deviation, size, _ = self._split(n, seed, m)
+            deviations.append(deviation)
+        # n R^2 is exponential: its mean over the trials has a relative standard error of 1/10.
+        assert np.mean(np.square(deviations)) == pytest.approx(size**2 / n, rel=0.4)
+
+    def test_each_sample_splits_as_predicted_up_to_second_order(self):
+        rest = {}
+        for n in (200, 800):
+            found = [self._split(n, seed) for seed in range(30)]
+            rest[n] = np.mean([np.abs(d - size * R * np.array([1, -1])).max() for d, size, R in found])
+        assert rest[200] < 3 / 200
+        assert 2.5 < rest[200] / rest[800] < 6.5  # the remainder is O(1/n): a factor of 4
+
+
+def test_sampled_torus_approaches_the_closed_form_like_one_over_root_n():
+    # A wide kernel, whose first-order term dominates from small samples on.
+    exact = torus_spectrum(3.0, 2.0)[1:7]
+    sizes, errors = (100, 300, 900), []
+    for n in sizes:
+        found = [
+            eigenpairs(hs.heat_kernel(hs.datasets.stretched_torus(n, 2.0, seed), bandwidth=3.0), 6).values - exact
+            for seed in range(12)
+        ]
+        errors.append(np.sqrt(np.mean(np.square(found))))
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert -0.62 < slope < -0.38
+
+
+def test_eigenvectors_on_the_circle_are_sines_and_cosines():
+    X, theta = hs.datasets.circle(1500, random_state=0, return_parameters=True)
+    maps = hs.DiffusionMaps(4, bandwidth=0.1).fit(X)
+    basis = np.linalg.qr(np.column_stack([f(m * theta) for m in (1, 2) for f in (np.cos, np.sin)]))[0]
+    cosines = np.linalg.svd(basis.T @ maps.eigenvectors_, compute_uv=False)
+    assert cosines.min() > 0.98
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_solvers_agree(solver, kernel):
+    reference = np.sort(np.linalg.eigvalsh(kernel.symmetric.toarray()))[::-1][1:11]
+    found = eigenpairs(kernel, 10, solver=solver)
+    np.testing.assert_allclose(found.values, reference, atol=1e-8)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(10), atol=1e-8)
+    measured = np.linalg.norm(kernel.symmetric.toarray() @ found.vectors - found.values * found.vectors, axis=0)
+    np.testing.assert_allclose(found.residuals, measured, atol=1e-12)
+    assert found.residuals.max() < 1e-7
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_signs_and_values_repeat(solver, torus):
+    fits = [hs.DiffusionMaps(5, bandwidth=1.0, solver=solver).fit(torus) for _ in range(2)]
+    np.testing.assert_array_equal(fits[0].embedding_, fits[1].embedding_)
+    dense = hs.DiffusionMaps(5, bandwidth=1.0, solver="dense").fit(torus)
+    np.testing.assert_allclose(fits[0].embedding_, dense.embedding_, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["dense", "randomized"])
+def test_repeated_eigenvalues_are_all_found(solver):
+    graph = nx.disjoint_union_all([nx.complete_graph(6) for _ in range(5)])
+    kernel = hs.heat_kernel(graph, affinity="precomputed")
+    found = eigenpairs(kernel, 6, solver=solver)
+    np.testing.assert_allclose(found.values[:4], 1.0, atol=1e-8)  # five components: four nontrivial ones
+    assert found.values[4] < 0.9
+
+
+def test_trivial_mode_is_dropped_even_when_the_kernel_is_indefinite():
+    # A complete graph without self-loops: eigenvalues 1 and -1/(n-1).
+    W = 1.0 - np.eye(6)
+    maps = hs.DiffusionMaps(5, affinity="precomputed", diagonal="keep", power=1).fit(W)
+    np.testing.assert_allclose(maps.eigenvalues_, -0.2, atol=1e-8)
+
+
+def test_all_eigenvectors_of_a_matrix():
+    B = np.random.default_rng(0).normal(size=(20, 20))
+    A = B @ B.T
+    found = eigenpairs(as_heat_kernel(A), 20)
+    np.testing.assert_allclose((found.vectors * found.values) @ found.vectors.T, A, atol=1e-10)
+
+
+def test_unreached_accuracy_warns(kernel):
+    with pytest.warns(ConvergenceWarning, match=r"residuals up to .*raise max_iter, or use solver='dense'"):
+        eigenpairs(kernel, 10, solver="randomized", max_iter=1)
+
+
+def test_lanczos_that_does_not_converge_is_an_error(torus):
+    crowded = hs.heat_kernel(torus, bandwidth=0.1)  # many eigenvalues close to 1
+    with pytest.raises(RuntimeError, match="use solver='randomized' or 'dense'"):
+        eigenpairs(crowded, 3, solver="lanczos", max_iter=1)
+
+
+def test_bad_requests_are_refused(kernel):
+    with pytest.raises(ValueError, match="300 samples have 299"):
+        eigenpairs(kernel, 300)
+    with pytest.raises(ValueError, match="'power' is not known"):
+        eigenpairs(kernel, 2, solver="power")
+    with pytest.raises(ValueError, match="use 'dense'"):
+        eigenpairs(kernel, 299, solver="lanczos")
+
+
+def test_lanczos_does_not_miss_repeated_eigenvalues():
+    # Five blobs out of each other's reach: eigenvalue 1 four times beside the trivial one.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(60, 2)) + 100.0 * b for b in range(5)])
+    kernel = hs.heat_kernel(X, bandwidth=2.0)
+    found = eigenpairs(kernel, 6, solver="lanczos")
+    np.testing.assert_allclose(found.values[:4], 1.0, atol=1e-7)
+    np.testing.assert_allclose(found.values, eigenpairs(kernel, 6, solver="dense").values, atol=1e-7)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(6), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_pairs_after_others_are_the_next_ones(solver, kernel):
+    first = eigenpairs(kernel, 3, solver=solver)
+    joined = first.join(eigenpairs(kernel, 4, solver=solver, after=first))
+    whole = eigenpairs(kernel, 7, solver="dense")
+    np.testing.assert_allclose(joined.values, whole.values, atol=1e-8)
+    np.testing.assert_allclose(joined.vectors.T @ joined.vectors, np.eye(7), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_bases_of_repeated_eigenvalues_are_canonical(solver):
+    # Equally spaced points: every eigenvalue is double. Any solver finds the same vectors, wherever the cut is.
+    theta = np.linspace(0, 2 * np.pi, 150, endpoint=False)
+    kernel = hs.heat_kernel(np.column_stack([np.cos(theta), np.sin(theta)]), bandwidth=0.5, tol=1e-13)
+    reference = eigenpairs(kernel, 8, solver="dense")
+    for count in (1, 3, 4):
+        found = eigenpairs(kernel, count, solver=solver, tol=1e-11)
+        np.testing.assert_allclose(found.vectors, reference.vectors[:, :count], atol=1e-7)
+
+
+def test_large_eigenspaces_are_found_whole():
+    kernel = hs.heat_kernel(nx.star_graph(40), affinity="precomputed", normalization="symmetric", tol=1e-13)
+    reference = eigenpairs(kernel, 39)
+    for count in (1, 2, 10):  # the leaves share one eigenvalue 39 times
+        np.testing.assert_allclose(eigenpairs(kernel, count).vectors, reference.vectors[:, :count], atol=1e-10)
+
+
+def test_automatic_choice_by_size(monkeypatch, kernel):
+    chosen = []
+    for name in ("_dense", "_subspace", "_lanczos"):
+        solve = getattr(spectrum, name)
+        monkeypatch.setattr(spectrum, name, lambda *a, name=name, solve=solve: (chosen.append(name), solve(*a))[1])
+    eigenpairs(kernel, 3)
+    monkeypatch.setattr(spectrum, "DENSE_LIMIT", 100)
+    eigenpairs(kernel, 3)
+    eigenpairs(kernel, 70)
+    assert chosen == ["_dense", "_subspace", "_dense"]
+
+
+def test_crowded_eigenvalues_end_in_time_with_a_warning():
+    # Outliers of a cloud, each nearly a component of its own: eigenvalues crowd at 1.
+    X = np.random.default_rng(0).standard_t(2, size=(400, 3))
+    kernel = hs.heat_kernel(X, bandwidth=0.05)
+    with pytest.warns(ConvergenceWarning, match="residuals up to"):
+        found = eigenpairs(kernel, 5, solver="randomized", max_iter=30, tol=1e-14)
+    assert np.isfinite(found.vectors).all()
+    assert found.residuals.max() < 0.1
+
+
+@pytest.mark.parametrize("solver", ["dense", "randomized", "lanczos"])
+def test_kernels_of_low_rank_do_not_bring_the_trivial_mode_back(solver):
+    X = np.repeat(np.random.default_rng(0).normal(size=(8, 2)), 20, axis=0)  # rank 8
+    kernel = hs.heat_kernel(X, bandwidth=2.0)
+    found = eigenpairs(kernel, 3, solver=solver)
+    np.testing.assert_allclose(found.values, np.sort(np.linalg.eigvalsh(kernel.toarray()))[::-1][1:4], atol=1e-9)
+    assert np.abs(kernel.trivial @ found.vectors).max() < 1e-7
+
+
+def test_small_distinct_eigenvalues_are_not_taken_for_one():
+    X = np.sort(np.random.default_rng(0).random((300, 1)), axis=0)
+    kernel = hs.heat_kernel(X, bandwidth=3.0)
+    found = eigenpairs(kernel, 5, solver="dense")
+    assert found.values[-1] < 1e-8
+    assert (found.residuals < 1e-4 * found.values).all()
+
+
+def test_decaying_spectra_are_not_searched_to_the_end(monkeypatch):
+    kernel = hs.heat_kernel(hs.datasets.circle(300, random_state=0), bandwidth=20.0)
+    counts = []
+    solve = spectrum._subspace
+    monkeypatch.setattr(spectrum, "_subspace", lambda K, k, *a: (counts.append(k), solve(K, k, *a))[1])
+    eigenpairs(kernel, 10, solver="randomized")
+    assert max(counts) <= 14
+
+
+@pytest.mark.parametrize("solver", ["lanczos", "randomized"])
+def test_repeated_eigenvalues_of_a_grid(solver):
+    graph = nx.grid_2d_graph(17, 17, periodic=True)
+    kernel = hs.heat_kernel(graph, affinity="precomputed", normalization="symmetric")
+    reference = eigenpairs(kernel, 6, solver="dense")
+    found = eigenpairs(kernel, 2, solver=solver, tol=1e-11)
+    np.testing.assert_allclose(found.vectors, reference.vectors[:, :2], atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_float32_bases_are_canonical_to_its_accuracy(solver):
+    W = nx.to_numpy_array(nx.grid_2d_graph(12, 12, periodic=True)).astype(np.float32)
+    single, double = (
+        hs.heat_kernel(W.astype(t), affinity="precomputed", normalization="symmetric") for t in ("f4", "f8")
+    )
+    found = eigenpairs(single, 4, solver=solver, tol=1e-6)
+    np.testing.assert_allclose(found.vectors, eigenpairs(double, 4).vectors, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_leading_directions_of_large_data_carry_nearly_as_much_as_eigenvectors(dtype):
+    X = hs.datasets.stretched_torus(2400, random_state=0).astype(dtype)
+    kernel = hs.heat_kernel(X, bandwidth=1.0, n_neighbors=24)
+    Q = leading_directions(kernel, 6, 16.0).astype(np.float64)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-5)
+    assert np.abs(Q.T @ kernel.trivial).max() < 1e-5
+    values, vectors = np.linalg.eigh(spectrum.deflated(kernel).toarray().astype(np.float64))
+    powers = np.sort(np.abs(values) ** 16)[::-1]
+    least = np.sqrt(np.square(powers[6:]).sum())  # what six eigenvectors leave (Eckart and Young)
+    diffused = (vectors * np.abs(values) ** 16) @ (vectors.T @ Q)
+    left = np.sqrt(np.square(powers).sum() - np.square(diffused).sum())
+    assert left <= 1.05 * least
+    np.testing.assert_array_equal(leading_directions(kernel, 6, 16.0), leading_directions(kernel, 6, 16.0))
+
+
+def test_leading_directions_of_small_data_are_the_eigenvectors(kernel):
+    np.testing.assert_allclose(leading_directions(kernel, 3, 8.0), eigenpairs(kernel, 3).vectors, atol=1e-12)

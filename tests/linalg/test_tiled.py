@@ -1,0 +1,122 @@
+"""The exact kernel without the matrix: the same numbers as the matrix, whatever the tiles, the threads and the data."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import heatsketch as hs
+from heatsketch.linalg.operators import TiledGaussianOperator
+from heatsketch.linalg.operators.tiled import tournament
+
+RNG = np.random.default_rng(0)
+
+
+def exact(X, epsilon):
+    local = np.sqrt(np.broadcast_to(epsilon, len(X)))
+    D2 = cdist(X.astype(np.float64), X.astype(np.float64), "sqeuclidean")
+    return np.exp(-D2 / (local[:, None] * local[None, :]))
+
+
+@pytest.mark.parametrize(("n", "tile"), [(1, 8), (7, 8), (8, 8), (9, 8), (50, 8), (50, 7), (33, 1), (200, 512)])
+@pytest.mark.parametrize("d", [1, 3, 20])
+def test_any_tile_gives_the_matrix(n, tile, d):
+    X, V = RNG.normal(size=(n, d)), RNG.normal(size=(n, 4))
+    operator = TiledGaussianOperator(X, float(d), tile=tile)
+    np.testing.assert_allclose(operator @ V, exact(X, float(d)) @ V, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(operator.toarray(), exact(X, float(d)), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", range(1, 12))
+def test_every_pair_of_blocks_meets_once_and_none_twice_in_a_round(n):
+    met = []
+    for fixture in tournament(n, 2):
+        blocks = [start for a, b in fixture for start in {a.start, b.start}]
+        assert len(blocks) == len(set(blocks))
+        met += [(a.start, b.start) for a, b in fixture]
+    starts = range(0, n, 2)
+    assert sorted(met) == [(a, b) for a in starts for b in starts if a <= b]
+
+
+@pytest.mark.parametrize("d", [3, 20])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_number_of_threads_changes_no_bit(d, dtype):
+    X, V = RNG.normal(size=(300, d)), RNG.normal(size=(300, 5)).astype(dtype)
+    products = [TiledGaussianOperator(X, 2.0, tile=16, dtype=dtype, threads=t) @ V for t in (1, 2, 3, 7)]
+    for other in products[1:]:
+        np.testing.assert_array_equal(other, products[0])
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8])
+@pytest.mark.parametrize("d", [2, 20])
+def test_points_far_from_the_origin_do_not_cancel(offset, d):
+    X = RNG.normal(size=(80, d))
+    here = TiledGaussianOperator(X + offset, 0.5 * d, tile=32).toarray()
+    # The offset itself rounds the coordinates to offset * 2.2e-16.
+    np.testing.assert_allclose(here, exact(X, 0.5 * d), atol=1e-12 + 40 * offset * 2.3e-16)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("apart", [1e3, 1e8])
+def test_two_clusters_far_apart_keep_their_inner_distances(dtype, apart):
+    """Centring does not help here: the arithmetic must be chosen with care."""
+    X = RNG.normal(size=(60, 20))
+    X[30:, 0] += apart
+    inner = exact(X, 20.0)
+    got = TiledGaussianOperator(X, 20.0, tile=16, dtype=dtype).toarray()
+    np.testing.assert_allclose(got, inner, atol=1e-5 if dtype == np.float32 else 1e-7)
+
+
+@pytest.mark.parametrize("d", [3, 20])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_outlier_does_not_cost_the_others_their_digits(d, dtype):
+    X = RNG.normal(size=(60, d))
+    X[7] = 1e20
+    got = TiledGaussianOperator(X, float(d), tile=16, dtype=dtype).toarray()
+    np.testing.assert_allclose(got, exact(X, float(d)), atol=1e-5 if dtype == np.float32 else 1e-9)
+
+
+def test_float32_is_accurate_to_its_stated_error():
+    for d, epsilon in ((3, 0.05), (50, 20.0), (50, 1.0)):
+        X = RNG.normal(size=(400, d)).astype(np.float32)
+        got = TiledGaussianOperator(X, epsilon, dtype=np.float32).toarray()
+        assert np.abs(got - exact(X, epsilon)).max() < 2e-5
+        assert np.abs(np.diagonal(got) - 1).max() < 1e-5
+
+
+def test_coincident_points_and_local_scales():
+    X = np.repeat(RNG.normal(size=(20, 10)), 3, axis=0)
+    epsilon = RNG.uniform(1, 9, size=60)
+    np.testing.assert_allclose(TiledGaussianOperator(X, epsilon, tile=16).toarray(), exact(X, epsilon), atol=1e-12)
+    assert (np.diagonal(TiledGaussianOperator(X, 1.0, zero_diagonal=True).toarray()) == 0).all()
+
+
+def test_memory_grows_with_n_not_with_its_square():
+    peaks = []
+    for n in (2000, 8000):
+        X, V = RNG.normal(size=(n, 10)).astype(np.float32), RNG.normal(size=(n, 4)).astype(np.float32)
+        TiledGaussianOperator(X[:100], 5.0, dtype=np.float32) @ V[:100]  # compiled before it is measured
+        tracemalloc.start()
+        TiledGaussianOperator(X, 5.0, dtype=np.float32) @ V
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 4.5 * peaks[0]
+    assert peaks[1] < 8000 * 8000 * 4 / 8
+
+
+@pytest.mark.parametrize("options", [{}, {"diagonal": "zero"}, {"bandwidth": "self-tuning"}], ids=str)
+@pytest.mark.parametrize("normalization", ["symmetric", "bistochastic"])
+def test_embeddings_equal_those_of_the_matrix(torus, monkeypatch, options, normalization):
+    X = np.vstack([torus, torus[:5]])  # some points coincide
+    options = options | {"normalization": normalization, "random_state": 0, "n_neighbors": None}
+    held = hs.GaussianProcessEmbedding(4, **options).fit(X)
+    monkeypatch.setattr("heatsketch.kernel.plan.DENSE_LIMIT", 10)
+    tiled = hs.GaussianProcessEmbedding(4, **options).fit(X)
+    assert tiled.kernel_.affinity.tiled
+    assert not held.kernel_.affinity.tiled
+    scale = np.abs(held.embedding_).max()
+    np.testing.assert_allclose(tiled.embedding_, held.embedding_, atol=1e-10 * scale)
+    np.testing.assert_allclose(tiled.transform(X), tiled.embedding_, atol=1e-8 * scale)

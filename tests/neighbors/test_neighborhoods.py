@@ -1,0 +1,251 @@
+"""The neighbour graph: its definition, and that new points extend it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
+
+import heatsketch as hs
+from heatsketch.linalg.metrics import Metric
+from heatsketch.neighbors.neighborhoods import Neighborhoods, distinct
+
+RNG = np.random.default_rng(0)
+
+
+def by_definition(X, k, epsilon, *, metric="euclidean", zero=False):
+    """Keep a pair within the larger of its k-th neighbour radii, coincident points left out of the counting."""
+    D = cdist(X, X, metric)
+    D[D < 1e-12] = 0.0  # one minus a cosine
+    apart = np.where(D > 0, D, np.inf)
+    radius = np.sort(apart, axis=1)[:, k - 1]
+    kept = np.maximum(radius[:, None], radius[None, :]) * (1 + 1e-9) >= D
+    return np.where(kept & ~(zero & (D == 0)), np.exp(-(D**2) / epsilon), 0.0)
+
+
+DATA = {
+    "cloud": RNG.normal(size=(150, 3)),
+    "grid": np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=-1).reshape(-1, 2),
+    "one-hot": np.eye(60),
+    "some points many times": np.vstack([RNG.normal(size=(80, 3)), np.repeat(RNG.normal(size=(4, 3)), 20, axis=0)]),
+    "two parts": np.vstack([RNG.normal(size=(70, 3)), 100 + RNG.normal(size=(70, 3))]),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("diagonal", ["auto", "zero"])
+@pytest.mark.parametrize("kind", ["blocks", "others"])
+def test_the_graph_is_what_its_definition_says(name, diagonal, kind, monkeypatch):
+    X = DATA[name]
+    if kind == "others":  # the tree or the clusters, with which large data are searched
+        monkeypatch.setattr("heatsketch.neighbors.search._BLOCKED_LIMIT", 10)
+    A = hs.heat_kernel(X, bandwidth=3.0, n_neighbors=7, diagonal=diagonal, normalization="symmetric")
+    K = A.affinity.operator.toarray()
+    expected = by_definition(X, 7, 3.0, zero=diagonal == "zero")
+    np.testing.assert_allclose(K, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "cosine", "precomputed"])
+def test_metrics_other_than_euclidean(metric):
+    X = RNG.normal(size=(120, 4))
+    given = cdist(X, X) if metric == "precomputed" else X
+    A = hs.heat_kernel(given, bandwidth=1.0, n_neighbors=6, metric=metric, normalization="symmetric")
+    name = {"manhattan": "cityblock", "precomputed": "euclidean"}.get(metric, metric)
+    np.testing.assert_allclose(A.affinity.operator.toarray(), by_definition(X, 6, 1.0, metric=name), atol=1e-7)
+
+
+def test_sparse_points():
+    X = RNG.normal(size=(120, 9)) * (RNG.random((120, 9)) < 0.4)
+    X[::7] = X[0]
+    options = {"bandwidth": 2.0, "n_neighbors": 6, "normalization": "symmetric"}
+    dense, given = hs.heat_kernel(X, **options), hs.heat_kernel(sparse.csr_array(X), **options)
+    np.testing.assert_allclose(given.toarray(), dense.toarray(), atol=1e-12)
+
+
+def test_which_rows_are_equal():
+    X = RNG.normal(size=(50, 3))
+    assert distinct(X) is None
+    assert distinct(sparse.csr_array(X)) is None
+    X[[3, 10, 40]] = X[7]
+    X[20] = X[21]
+    first, places = distinct(X)
+    np.testing.assert_array_equal(X[first][places], X)
+    assert len(first) == 46
+    first, places = distinct(sparse.csr_array(X))
+    np.testing.assert_array_equal(X[first][places], X)
+    assert distinct(np.array([[0.0], [-0.0], [1.0]])) is not None
+
+
+@pytest.mark.parametrize("d", [1, 5, 50, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_equal_rows_are_found_wherever_they_are(d, dtype, order, offset):
+    X = (RNG.normal(size=(700, d)) + offset).astype(dtype)
+    X = np.asarray(X[RNG.integers(700, size=2000)], order=order)
+    found = distinct(X)
+    assert len(found[0]) == len(np.unique(X, axis=0))
+    np.testing.assert_array_equal(X[found[0]][found[1]], X)
+
+
+def test_rows_with_the_same_key_by_chance(monkeypatch):
+    X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [3.0, 4.0]])
+    monkeypatch.setattr("heatsketch.neighbors.neighborhoods._row_keys", lambda X: np.zeros(X.shape[0], dtype=np.uint64))
+    for rows in (X, sparse.csr_array(X)):
+        first, places = distinct(rows)
+        np.testing.assert_array_equal(X[first][places], X)
+        assert len(first) == 2
+
+
+class TestNothingToMeasure:
+    @pytest.mark.parametrize("options", [{}, {"bandwidth": 1.0}, {"bandwidth": "self-tuning"}], ids=str)
+    def test_all_points_equal(self, options):
+        with pytest.raises(ValueError, match="all distances between the 50 points are zero"):
+            hs.GaussianProcessEmbedding(2, n_neighbors=5, **options).fit(np.ones((50, 3)))
+
+    def test_squares_that_underflow(self):
+        with pytest.raises(ValueError, match="so small that their squares underflow"):
+            hs.GaussianProcessEmbedding(2, n_neighbors=5).fit(1e-200 * RNG.normal(size=(50, 3)))
+
+    def test_multiples_of_a_few_directions(self):
+        """Cosine distance is zero between them, though they are not equal."""
+        X = (RNG.normal(size=(60, 4))[:, None, :] * np.arange(1, 31)[None, :, None]).reshape(-1, 4)
+        Y = hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="cosine", random_state=0).fit_transform(X)
+        assert np.isfinite(Y).all()
+
+    def test_copies_beyond_counting_have_no_scale(self):
+        D = np.zeros((2500, 2500))
+        D[:100], D[:, :100] = 1.0, 1.0
+        np.fill_diagonal(D, 0.0)
+        with pytest.raises(ValueError, match="coincide with 10 or more others"):
+            hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="precomputed").fit(D)
+        with pytest.raises(ValueError, match="have no local scale"):
+            hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="precomputed", bandwidth="self-tuning").fit(D)
+
+
+def test_new_rows_of_given_distances_beyond_the_small_size():
+    X = RNG.normal(size=(2300, 3))
+    D = cdist(X, X)
+    model = hs.GaussianProcessEmbedding(2, n_neighbors=8, metric="precomputed", random_state=0).fit(D)
+    scale = np.abs(model.embedding_).max()
+    np.testing.assert_allclose(model.transform(D[:20]), model.embedding_[:20], atol=1e-8 * scale)
+
+
+def test_many_copies_of_one_point_take_no_more_memory_than_one():
+    X = np.vstack([RNG.normal(size=(300, 3)), np.zeros((30_000, 3))])
+    model = hs.GaussianProcessEmbedding(3, n_neighbors=10, random_state=0).fit(X)
+    held = model.kernel_.affinity._graph
+    assert held.shape == (301, 301)
+    assert np.ptp(model.embedding_[300:], axis=0).max() == 0
+    sums = model.kernel_ @ np.ones(30_300)
+    np.testing.assert_allclose(sums, 1, atol=1e-7)
+
+
+def tree_like(n, seed=0):
+    rng = np.random.default_rng(seed)
+    directions = rng.normal(size=(6, 15))
+    branch, t = rng.integers(6, size=n), rng.uniform(size=n)
+    return t[:, None] * directions[branch] + 0.15 * rng.normal(size=(n, 15))
+
+
+@pytest.mark.parametrize("make", [tree_like, lambda n: RNG.normal(size=(n, 3))], ids=["clusters", "tree"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bandwidth": "self-tuning"},
+        {"diagonal": "zero", "normalization": "symmetric"},
+        {"normalization": "stochastic"},
+        {"n_neighbors": 3},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_training_points_are_placed_where_they_are(make, options, dtype):
+    X = make(5000).astype(dtype)
+    X[-20:] = X[:20]
+    model = hs.GaussianProcessEmbedding(4, random_state=0, **({"n_neighbors": 15} | options)).fit(X)
+    assert model.kernel_.affinity.neighborhoods.index.method in ("clusters", "tree")
+    some = np.r_[0:300, 4970:5000]
+    scale = np.abs(model.embedding_).max()
+    tolerance = 1e-8 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(model.transform(X[some]), model.embedding_[some], atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("make", [tree_like, lambda n, seed=0: np.random.default_rng(seed).normal(size=(n, 3))])
+def test_new_points_are_placed_as_by_all_distances(make, monkeypatch):
+    X, new = make(5000), make(300, seed=1)
+    model = hs.GaussianProcessEmbedding(4, random_state=0, n_neighbors=15).fit(X)
+    fast = model.transform(new)
+    monkeypatch.setattr("heatsketch.neighbors.neighborhoods.SMALL", 10_000)  # every vertex is looked at
+    exact = model.transform(new)
+    scale = np.linalg.norm(exact - exact.mean(axis=0), axis=1).mean()
+    assert np.linalg.norm(fast - exact, axis=1).mean() < 0.01 * scale
+
+
+def test_batches_and_companions_do_not_matter(monkeypatch):
+    X, new = tree_like(5000), tree_like(200, seed=1)
+    model = hs.GaussianProcessEmbedding(3, random_state=0, n_neighbors=15).fit(X)
+    whole = model.transform(new)
+    monkeypatch.setattr("heatsketch._utils.chunks.CHUNK_ENTRIES", 8 * 31 * 10)
+    scale = np.abs(whole).max()
+    np.testing.assert_allclose(model.transform(new), whole, atol=1e-9 * scale)
+    np.testing.assert_allclose(model.transform(new[5:6]), whole[5:6], atol=2e-2 * scale)
+
+
+def test_a_point_that_reaches_a_far_vertex_only_is_still_tied_to_it():
+    """An outlier's neighbourhood is wide: it reaches new points that have many nearer vertices."""
+    X = np.vstack([RNG.normal(size=(5000, 3)), [[60.0, 0, 0]]])
+    hoods = Neighborhoods(X, 10, Metric())
+    outlier = int(np.flatnonzero(hoods.index.order == 5000)[0])
+    reach = np.sqrt(hoods.radii[outlier])
+    rows = hoods.rows(np.array([[60.0 - 0.99 * reach, 0, 0]]))
+    assert outlier in rows.columns
+
+
+class TestBalancing:
+    """Bistochastic scaling of graphs that come apart."""
+
+    @pytest.mark.parametrize("name", ["two parts", "some points many times", "one-hot", "grid"])
+    def test_row_sums(self, name):
+        X = DATA[name]
+        A = hs.heat_kernel(X, n_neighbors=5)
+        np.testing.assert_allclose(A @ np.ones(len(X)), 1, atol=1e-7)
+
+    def test_pairs_triples_and_single_points(self):
+        rng = np.random.default_rng(1)
+        groups = [100 * rng.normal(size=3) + 0.1 * rng.normal(size=(size, 3)) for size in (1, 1, 2, 2, 3, 40, 60)]
+        X = np.vstack(groups)
+        A = hs.heat_kernel(X, n_neighbors=2, bandwidth=0.02)
+        np.testing.assert_allclose(A @ np.ones(len(X)), 1, atol=1e-7)
+        Y = hs.GaussianProcessEmbedding(3, n_neighbors=2, bandwidth=0.02, random_state=0).fit_transform(X)
+        assert np.isfinite(Y).all()
+
+    def test_isolated_vertices_and_tiny_components_of_a_graph(self):
+        W = sparse.lil_array((24, 24))
+        W[2, 3] = W[3, 2] = 1e-12
+        W[4:, 4:] = np.ones((20, 20)) - np.eye(20)
+        W = W.tocsr()
+        assert connected_components(W)[0] == 4
+        A = hs.heat_kernel(W, affinity="precomputed")
+        np.testing.assert_allclose(A @ np.ones(24), 1, atol=1e-7)
+
+    @pytest.mark.parametrize("bridge", [1e-3, 1e-9, 1e-15])
+    def test_parts_that_hardly_touch(self, bridge):
+        rng = np.random.default_rng(2)
+        W = np.zeros((80, 80))
+        for part in (slice(0, 40), slice(40, 80)):
+            B = rng.random((40, 40)) * (rng.random((40, 40)) < 0.2)
+            W[part, part] = B + B.T
+        W[39, 40] = W[40, 39] = bridge
+        A = hs.heat_kernel(sparse.csr_array(W), affinity="precomputed")
+        np.testing.assert_allclose(A @ np.ones(80), 1, atol=1e-7)
+
+    def test_a_star_without_its_loops_has_no_scaling_and_says_so(self):
+        W = np.zeros((6, 6))
+        W[0, 1:] = W[1:, 0] = 1.0
+        with pytest.warns(ConvergenceWarning, match="has no such scaling"):
+            hs.heat_kernel(sparse.csr_array(W), affinity="precomputed", diagonal="zero")

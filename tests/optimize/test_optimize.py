@@ -1,0 +1,278 @@
+"""The optimisation behind HeatSketch: objectives, wide sketches, pairs, starts, rounds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.spatial.distance import pdist
+from threadpoolctl import threadpool_limits
+
+import heatsketch as hs
+from conftest import NORMALIZATIONS
+from heatsketch.analysis.distortion import measure_distortion
+from heatsketch.optimize.features import wide_sketch
+from heatsketch.optimize.objectives import OBJECTIVES, Bilipschitz, LogStress
+from heatsketch.optimize.pairs import AllPairs, FoundPairs, Pairs, neighbor_pairs
+from heatsketch.optimize.solver import Plan, Start, _Descent, optimize
+from heatsketch.optimize.starts import STARTS, make_start, nearest_start
+
+POWER = 8.0
+
+
+@pytest.fixture(scope="module")
+def wide(kernel):
+    return wide_sketch(kernel, POWER, 512, seed=0)
+
+
+@pytest.fixture(scope="module")
+def rng():
+    return np.random.default_rng(0)
+
+
+class TestObjectives:
+    @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
+    @pytest.mark.parametrize("sharpness", [0.5, 4.0, 50.0])
+    def test_slope(self, objective, sharpness, rng):
+        ratios = rng.normal(size=40)
+        slope = objective.smooth(ratios, sharpness)[1]
+        numeric = approx_fprime(ratios, lambda r: objective.smooth(r, sharpness)[0], 1e-7)
+        np.testing.assert_allclose(slope, numeric, atol=1e-5)
+
+    @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
+    def test_no_dependence_on_scale(self, objective, rng):
+        ratios = rng.normal(size=40)
+        assert objective.measure(ratios + 7.0) == pytest.approx(objective.measure(ratios))
+        assert objective.smooth(ratios + 7.0, 3.0)[0] == pytest.approx(objective.smooth(ratios, 3.0)[0])
+        assert objective.smooth(ratios, 3.0)[1].sum() == pytest.approx(0.0, abs=1e-12)
+
+    def test_sharp_bilipschitz_is_log_L(self, rng):
+        ratios = rng.normal(size=1000)
+        for sharpness in (10.0, 1000.0):
+            gap = Bilipschitz.measure(ratios) - Bilipschitz.smooth(ratios, sharpness)[0]
+            assert 0 <= gap <= 2 * np.log(1000) / sharpness
+
+    def test_bilipschitz_measures_what_distortion_does(self, torus, rng):
+        Y = torus @ rng.normal(size=(4, 2))
+        ratios = np.log(pdist(Y) / pdist(torus))
+        assert Bilipschitz.measure(ratios) == pytest.approx(measure_distortion(Y, pdist(torus)).log)
+
+    def test_log_stress_of_equal_ratios(self):
+        value, slope = LogStress.smooth(np.full(5, 3.0), 1.0)
+        assert value == pytest.approx(0.0, abs=1e-150)
+        assert np.isfinite(slope).all()
+
+
+class TestWideSketch:
+    def test_exact_distances(self, wide, kernel):
+        assert wide.exact
+        np.testing.assert_allclose(pdist(wide.features), hs.diffusion_distances(kernel, POWER), rtol=1e-6)
+
+    def test_features_are_the_kernel_seen_through_M(self, wide, kernel):
+        S = np.linalg.matrix_power(kernel.symmetric.toarray(), 8)
+        expected = kernel.weigh_rows(S @ wide.M)
+        shift = expected - wide.features
+        np.testing.assert_allclose(shift, np.broadcast_to(shift[0], shift.shape), atol=1e-10)
+
+    @pytest.mark.parametrize("normalization", NORMALIZATIONS)
+    def test_narrow_ones_are_unbiased(self, normalization):
+        X = hs.datasets.stretched_torus(80, random_state=0)
+        kernel = hs.heat_kernel(X, bandwidth=1.0, normalization=normalization)
+        exact = hs.diffusion_distances(kernel, POWER) ** 2
+        ratios = [pdist(wide_sketch(kernel, POWER, 16, seed).features) ** 2 / exact for seed in range(200)]
+        mean = np.mean(ratios, axis=0)
+        # 8 random columns: a relative standard deviation of at most 1/2 each, 200 draws, three thousand pairs.
+        assert np.abs(mean - 1.0).max() < 6 * 0.5 / np.sqrt(200)
+        assert np.std(ratios, axis=0).max() < 0.5 * 1.4
+
+    def test_directions_that_are_nothing_are_left_out(self):
+        kernel = hs.heat_kernel(hs.datasets.circle(200, random_state=0), bandwidth=0.25)
+        assert wide_sketch(kernel, 64, 512, 0).features.shape[1] < 12
+
+    def test_negative_eigenvalues_count_by_their_size(self):
+        """On a bipartite graph without self-loops -1 is an eigenvalue: exact columns belong to it as well."""
+        W = np.kron([[0.0, 1.0], [1.0, 0.0]], np.random.default_rng(0).uniform(0.1, 1.0, (30, 30)))
+        W = np.maximum(W, W.T)
+        kernel = hs.heat_kernel(W, affinity="precomputed", diagonal="keep", normalization="stochastic")
+        narrow, whole = (wide_sketch(kernel, 3, width, 0) for width in (8, 512))
+        assert (narrow.exact, whole.exact) == (False, True)
+        a, b = (np.abs(wide.M[:, :4].T @ whole.M[:, :4]) for wide in (narrow, whole))
+        np.testing.assert_allclose(np.linalg.svd(a, compute_uv=False), np.linalg.svd(b, compute_uv=False), atol=1e-6)
+
+    @pytest.mark.parametrize("digits", [150, 200, 250])
+    def test_numbers_whose_squares_are_none(self, digits):
+        """At powers that leave distances of 1e-150 and less."""
+        X = np.random.default_rng(0).normal(size=(200, 3))
+        power = round(-digits / np.log10(hs.DiffusionMaps(1, bandwidth=60.0).fit(X).eigenvalues_[0]))
+        model = hs.HeatSketch(2, bandwidth=60.0, power=power, n_rounds=3, random_state=0).fit(X)
+        assert wide_sketch(model.kernel_, power, 512, 0).unit < 1e-100
+        best = min(step.distortion for step in model.history_)
+        assert best == pytest.approx(model.distortion_.log, abs=0.01)
+
+
+class TestPairs:
+    def test_coincident_points_are_no_pair(self):
+        X = np.array([[0.0], [0.0], [1.0], [3.0]])
+        source = AllPairs(pdist(X), 4)
+        pairs, ratios = source.candidates(2.0 * X, np.random.default_rng(0))
+        assert sorted(zip(pairs.i, pairs.j, strict=True)) == [(0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+        np.testing.assert_allclose(ratios, np.log(2.0))
+        found = FoundPairs(np.repeat(np.random.default_rng(0).normal(size=(50, 3)), 2, axis=0))
+        assert np.isfinite(found.candidates(np.ones((100, 2)), np.random.default_rng(0))[1]).all()
+        assert found.sample(500, np.random.default_rng(0)).log_d.min() > -5
+
+    def test_repeated_points_do_not_hide_the_others(self):
+        """Twelve copies of each of forty points: the neighbours that are looked at are those of other points."""
+        points = np.random.default_rng(0).normal(size=(40, 5))
+        features = np.repeat(points, 12, axis=0)
+        Y = features[:, :2]
+        pairs, ratios = FoundPairs(features).candidates(Y, np.random.default_rng(0))
+        everything = np.log(pdist(points[:, :2]) / pdist(points))
+        assert len(pairs) > 100
+        assert ratios.min() == pytest.approx(everything.min())
+
+    def test_joined_pairs_are_there_once(self):
+        a = Pairs(np.array([0, 1]), np.array([1, 2]), np.array([0.1, 0.2]))
+        b = Pairs(np.array([1, 2]), np.array([0, 3]), np.array([0.1, 0.3]))
+        both = a.joined(b, 4)
+        assert list(zip(both.i, both.j, strict=True)) == [(0, 1), (1, 2), (2, 3)]
+        np.testing.assert_allclose(both.log_d, [0.1, 0.2, 0.3])
+
+    def test_the_worst_pairs_are_found(self):
+        """Near in the embedding, far by distance: a search finds what looking at all pairs does."""
+        features = hs.datasets.stretched_torus(2000, random_state=0) @ np.random.default_rng(1).normal(size=(4, 6))
+        Y = features[:, :2]
+        everything = AllPairs(pdist(features), 2000).candidates(Y, np.random.default_rng(0))[1]
+        found = FoundPairs(features).candidates(Y, np.random.default_rng(0))[1]
+        assert found.min() == pytest.approx(everything.min())
+        assert everything.max() - 0.02 < found.max() <= everything.max() + 1e-12
+
+    def test_neighbor_pairs(self):
+        i, j = neighbor_pairs(np.array([[0.0], [1.0], [3.0], [3.5]]), 1)
+        assert list(zip(i, j, strict=True)) == [(0, 1), (2, 3)]
+
+
+class TestStarts:
+    @pytest.mark.parametrize("normalization", NORMALIZATIONS)
+    def test_spectral_is_diffusion_maps(self, torus, normalization):
+        maps = hs.DiffusionMaps(3, bandwidth=1.0, power=POWER, normalization=normalization).fit(torus)
+        wide = wide_sketch(maps.kernel_, POWER, 512, 0)
+        Y = wide.features @ make_start("spectral", wide, 3, 0).W
+        np.testing.assert_allclose(Y, maps.embedding_, atol=1e-7 * np.abs(Y).max())
+
+    def test_random_is_unbiased(self, wide):
+        d = pdist(wide.features) ** 2
+        ratios = [pdist(wide.features @ make_start("random", wide, 16, seed).W) ** 2 / d for seed in range(100)]
+        assert np.abs(np.mean(ratios, axis=0) - 1).max() < 6 * np.sqrt(2 / 16) / 10
+
+    def test_deflated_takes_half_exactly(self, wide):
+        W = make_start("deflated", wide, 5, 0).W
+        np.testing.assert_array_equal(W[:, :2], make_start("spectral", wide, 2, 0).W)
+        assert not W[wide.first : wide.first + 2, 2:].any()
+
+    def test_repeats_differ_and_are_named(self, wide):
+        first, second = (make_start("random", wide, 3, 0, repeat) for repeat in (0, 1))
+        assert (first.name, second.name) == ("random", "random 2")
+        assert np.abs(first.W - second.W).min() > 0
+
+    def test_nearest_start_finds_a_sketch_again(self, wide):
+        Y = wide.features @ make_start("spectral", wide, 3, 0).W + 5.0
+        again = pdist(wide.features @ nearest_start(wide, Y).W)
+        np.testing.assert_allclose(again, pdist(Y), atol=1e-5 * pdist(Y).max())
+        # Of any other embedding it is the nearest, without entries that cancel.
+        other = nearest_start(wide, np.random.default_rng(0).normal(size=(300, 2))).W
+        assert np.linalg.norm(other) < 1e3 * np.sqrt(600) / np.abs(wide.features).max()
+
+
+@pytest.fixture(scope="module")
+def setting(torus):
+    kernel = hs.heat_kernel(torus, bandwidth=1.0)
+    return wide_sketch(kernel, POWER, 512, 0), AllPairs(hs.diffusion_distances(kernel, POWER), 300)
+
+
+class TestOptimize:
+    def run(self, setting, k=3, names=tuple(STARTS), callback=None, **plan):
+        wide, source = setting
+        starts = [make_start(name, wide, k, 0) for name in names]
+        return optimize(wide.features, source, starts, Plan(Bilipschitz, callback=callback, **plan), seed=0)
+
+    @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
+    @pytest.mark.parametrize("penalty", [0.0, 0.7])
+    def test_gradient(self, objective, penalty, rng):
+        F = rng.normal(size=(12, 5))
+        i, j = np.triu_indices(12, 1)
+        pairs = Pairs(i, j, np.log(pdist(F)))
+        function = _Descent(F, pairs, lambda r: objective.smooth(r, 6.0), penalty, rng.uniform(1, 9, 5))
+        W = rng.normal(size=15)
+        numeric = approx_fprime(W, lambda w: function(w)[0], 1e-7)
+        np.testing.assert_allclose(function(W)[1], numeric, atol=1e-5)
+        # Free of scale, penalty and all.
+        assert function(3.0 * W)[0] == pytest.approx(function(W)[0])
+
+    def test_what_is_reported_is_what_is_there(self, setting):
+        found = self.run(setting)
+        Y = setting[0].features @ found.W
+        measured = measure_distortion(Y, np.exp(setting[1].candidates(Y, None)[0].log_d)).log
+        assert measured == pytest.approx(min(r.distortion for r in found.history), rel=1e-9)
+
+    def test_never_worse_than_its_starts(self, setting):
+        wide, source = setting
+        for k in (1, 2, 5):
+            Y = wide.features @ self.run(setting, k).W
+            starts = [wide.features @ make_start(name, wide, k, 0).W for name in STARTS]
+            ours, *theirs = (Bilipschitz.measure(source.candidates(Z, None)[1]) for Z in (Y, *starts))
+            assert ours <= min(theirs) + 1e-9
+
+    def test_the_best_start_goes_on(self, setting):
+        history = self.run(setting).history
+        opening = {name: min(r.distortion for r in history if r.start == name and r.number <= 4) for name in STARTS}
+        assert history[-1].start == min(opening, key=opening.get)
+        assert [r.number for r in history if r.start == history[-1].start] == list(range(15))
+        assert all(len([r for r in history if r.start == name]) in (5, 15) for name in STARTS)
+
+    def test_axes_and_scale(self, setting):
+        Y = setting[0].features @ self.run(setting).W
+        covariance = np.cov(Y.T)
+        np.testing.assert_allclose(covariance - np.diag(np.diagonal(covariance)), 0.0, atol=1e-12)
+        assert (np.diff(np.diagonal(covariance)) <= 0).all()
+        assert np.median(setting[1].candidates(Y, None)[1]) == pytest.approx(0.0, abs=0.05)
+
+    @pytest.mark.parametrize("found", [False, True])
+    def test_deterministic_whatever_the_threads(self, setting, monkeypatch, found):
+        wide, source = setting
+        results = []
+        for threads in (1, 3):
+            monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+            with threadpool_limits(threads):
+                pairs = FoundPairs(wide.features) if found else source
+                results.append(self.run((wide, pairs), n_rounds=4).W)
+        np.testing.assert_array_equal(*results)
+
+    def test_callback_ends_it(self, setting):
+        seen = []
+
+        def stop(step):
+            seen.append(step)
+            return step.number == 2
+
+        found = self.run(setting, callback=stop)
+        assert [step.number for step in seen] == [0, 1, 2]
+        assert found.history == seen
+        assert found.start == "spectral"
+        assert all(a.seconds <= b.seconds for a, b in pairwise(seen))
+
+    def test_patience(self, setting):
+        history = self.run(setting, names=("spectral",), patience=1, n_rounds=60, n_steps=1).history
+        assert 10 < len(history) < 61
+        best = min(r.distortion for r in history)
+        assert history[-1].distortion >= best == history[-2].distortion
+
+    def test_nothing_left_to_do(self, setting):
+        """With as many components as directions the spectral start is an isometry, and it ends there."""
+        wide, source = setting
+        start = Start("whole", np.eye(wide.features.shape[1]))
+        found = optimize(wide.features, source, [start], Plan(Bilipschitz), 0)
+        assert len(found.history) == 1
+        assert found.history[0].distortion < 1e-9

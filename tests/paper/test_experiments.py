@@ -1,0 +1,287 @@
+"""Experiments: every declaration at a toy size, against independent code and the laws they illustrate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+import heatsketch as hs
+from heatsketch.datasets import PAPER
+from heatsketch.linalg.sketch import GaussianSketch, RademacherSketch
+from heatsketch_paper.catalogue import EXPERIMENTS
+from heatsketch_paper.charts import distortion_and_rank
+from heatsketch_paper.errors import ReproductionError
+from heatsketch_paper.experiment import rows_of
+from heatsketch_paper.figures import FIGURES, GROUPS, find_figures, plan
+from heatsketch_paper.laws import covering_radii, entropy_integral
+from heatsketch_paper.methods import BEYOND, METHODS, PAPER_METHODS, Scene
+from heatsketch_paper.obstacles import torus_grid
+from heatsketch_paper.plane import crossings
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_declaration_runs_at_a_toy_size(name, toy):
+    experiment = toy(EXPERIMENTS[name])
+    rows = experiment.trial(0)
+    again = experiment.trial(0)
+    other = experiment.trial(1)
+    table, repeated = (pd.DataFrame(found).drop(columns="seconds", errors="ignore") for found in (rows, again))
+    pd.testing.assert_frame_equal(table, repeated)
+    # Empty cells are meant where a quantity has no such index; outliers may be absent, and then infinitely far.
+    numbers = table.select_dtypes("number").drop(columns=["at", "k", "p"], errors="ignore")
+    assert np.isfinite(numbers.drop(columns="outlier_distance", errors="ignore")).all(axis=None)
+    if name != "cost":
+        assert rows != other
+
+
+def test_parameters_are_those_of_the_paper():
+    for name, n, p, eps, ks, trials in (
+        ("circle", 300, 8, 0.25, (2, 8), 200),
+        ("stretched_torus", 500, 10, 0.3, (2, 12), 100),
+        ("klein_bottle", 500, 4, 2.0, (3, 20), 100),
+        ("circle_with_outliers", 200, 4, 0.5, (2, 5), 100),
+    ):
+        chart = EXPERIMENTS[name]
+        assert (chart.n_samples, chart.powers, chart.bandwidth, chart.n_trials) == (n, (p,), eps, trials)
+        assert chart.n_components == tuple(range(ks[0], ks[1] + 1))
+        assert chart.distance == "diffusion"
+        assert chart.methods == PAPER_METHODS == ("DMS", "DMB", "GPS", "GPB", "GPSBS", "GPSBB")
+    torus, circle = EXPERIMENTS["multiscale_torus"], EXPERIMENTS["multiscale_circle"]
+    assert (torus.n_trials, torus.n_samples, torus.n_components, torus.bandwidth) == (100, 500, (8,), 0.3)
+    assert (circle.n_trials, circle.n_samples, circle.n_components, circle.bandwidth) == (100, 300, (2,), 0.25)
+    assert torus.powers == tuple(2**i for i in range(1, 11))
+    assert circle.powers == tuple(2**i for i in range(1, 9))
+    assert torus.distance == circle.distance == EXPERIMENTS["gaussian_clouds"].distance == "euclidean"
+    assert EXPERIMENTS["gaussian_clouds"].n_samples == PAPER["gaussian_clouds"].n_samples
+
+
+def _naive(X, chart, k, method, seed):
+    """Algorithms 1 to 5 as the paper prints them (with its errata), sharing no code with the package."""
+    eps, p = chart.bandwidth, chart.powers[0]
+    K = np.exp(-np.square(X[:, None, :] - X[None, :, :]).sum(axis=2) / eps)
+    if method.endswith("S"):
+        q = K.sum(axis=1)
+        K = K / np.outer(q, q)
+        v = K.sum(axis=1)
+        A = K / np.sqrt(np.outer(v, v))
+    else:
+        d = np.ones(len(X))
+        for _ in range(200):
+            d = np.sqrt(d * (K @ (1.0 / d)))
+        A = K / np.outer(d, d)
+    power = np.linalg.matrix_power(A, p)
+    if method.startswith("DM"):
+        values, vectors = np.linalg.eigh(A)
+        Y = (vectors[:, ::-1] * values[::-1] ** p)[:, 1 : k + 1]
+    else:
+        law = RademacherSketch if method.startswith("GPSB") else GaussianSketch
+        Y = power @ law(seed).matrix(len(X), k) / np.sqrt(k)
+    ratio = pdist(Y) / pdist(power)
+    return np.log(ratio.max() / ratio.min())
+
+
+@pytest.mark.parametrize("method", PAPER_METHODS)
+@pytest.mark.parametrize("name", ["circle", "stretched_torus", "klein_bottle", "circle_with_outliers"])
+def test_charts_are_what_an_independent_reading_of_the_paper_gives(name, method):
+    chart = replace(EXPERIMENTS[name], methods=(method,))
+    rows = {row["k"]: row["log_L"] for row in chart.trial(3)}
+    X = getattr(hs.datasets, chart.data)(chart.n_samples, random_state=chart.points_seed(3))
+    for k in (chart.n_components[0], chart.n_components[-1]):
+        expected = _naive(X, chart, k, method, chart.sketch_seed(3))
+        assert rows[k] == pytest.approx(expected, abs=1e-4)
+
+
+def test_multiscale_charts_compare_with_the_euclidean_distance():
+    chart = replace(EXPERIMENTS["multiscale_circle"], methods=("GPS",), n_samples=80, powers=(2, 16))
+    X = hs.datasets.circle(80, random_state=chart.points_seed(0))
+    K = np.exp(-squareform(pdist(X, "sqeuclidean")) / chart.bandwidth)
+    q = K.sum(axis=1)
+    K /= np.outer(q, q)
+    A = K / np.sqrt(np.outer(K.sum(axis=1), K.sum(axis=1)))
+    G = GaussianSketch(chart.sketch_seed(0)).matrix(80, 2)
+    for row in chart.trial(0):
+        ratio = pdist(np.linalg.matrix_power(A, row["p"]) @ G) / pdist(X)
+        assert row["log_L"] == pytest.approx(np.log(ratio.max() / ratio.min()), abs=1e-6)
+
+
+def test_methods_of_a_trial_share_points_and_matrices():
+    X = hs.datasets.circle(60, random_state=0)
+    scene = Scene(X, 0.25, (4,), 6, seed=7)
+    blocks = {name: METHODS[name].embed(scene, 6, 4) * np.sqrt(6) for name in ("GPS", "GPB", "GPSBS", "GPSBB")}
+    for name, law in (("GP", GaussianSketch), ("GPSB", RademacherSketch)):
+        M = law(7).matrix(60, 6)
+        for ending, normalization in (("S", "symmetric"), ("B", "bistochastic")):
+            A = hs.heat_kernel(X, bandwidth=0.25, normalization=normalization, n_neighbors=None).toarray()
+            exact = np.linalg.matrix_power(A, 4) @ M
+            # The constant mode of the bistochastic kernel is left out, which shifts all points alike.
+            np.testing.assert_allclose(pdist(blocks[name + ending]), pdist(exact), rtol=1e-7)
+    # Fewer dimensions use the first columns of the same matrix.
+    np.testing.assert_allclose(METHODS["GPS"].embed(scene, 2, 4) * np.sqrt(2), blocks["GPS"][:, :2])
+
+
+def test_half_exact_is_the_estimator_of_that_name():
+    X = hs.datasets.stretched_torus(80, random_state=0)
+    scene = Scene(X, 0.3, (10,), 8, seed=3)
+    model = hs.GaussianProcessEmbedding(
+        8, n_exact=4, power=10, bandwidth=0.3, normalization="symmetric", n_neighbors=None, random_state=3
+    ).fit(X)
+    np.testing.assert_allclose(METHODS["GPXS"].embed(scene, 8, 10), model.embedding_, atol=1e-9)
+
+
+def test_shared_work_is_done_once(monkeypatch, toy):
+    counts = {"kernel": 0, "eigen": 0, "sketch": 0, "distances": 0}
+    module = __import__("heatsketch_paper.methods", fromlist=["methods"])
+    for key, name in (
+        ("kernel", "formed_kernel"),
+        ("eigen", "eigenpairs"),
+        ("sketch", "diffuse"),
+        ("distances", "diffusion_distances"),
+    ):
+        real = getattr(module, name)
+
+        def counted(*args, _real=real, _key=key, **kwargs):
+            counts[_key] += 1
+            return _real(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, counted)
+    toy(EXPERIMENTS["klein_bottle"]).trial(0)
+    # Two kernels, their eigenvectors and distances; two random matrices for either.
+    assert counts == {"kernel": 2, "eigen": 2, "sketch": 4, "distances": 2}
+
+
+def test_contracted_is_the_rank_of_the_most_contracted_pair():
+    X = np.array([[0.0], [1.0], [3.0], [7.0]])
+    Y = np.array([[0.0], [1.0], [3.0], [3.001]])  # points 2 and 3, at distance 4, fall together
+    log_L, rank = distortion_and_rank(Y, pdist(X))
+    assert rank == pytest.approx(np.mean(pdist(X) < 4))
+    assert log_L == pytest.approx(np.log(1.0 / (0.001 / 4)))
+
+
+@pytest.mark.parametrize(("winds", "expected"), [(1, 0), (2, 1), (3, 2)])
+def test_crossings_of_limacons(winds, expected):
+    # A closed curve that winds around m times crosses itself at least m - 1 times; this one exactly so.
+    t = np.linspace(0, 2 * np.pi, 500, endpoint=False) + 0.01
+    r = 1.0 + 0.3 * np.cos(t)
+    points = np.column_stack([r * np.cos(winds * t), r * np.sin(winds * t)])
+    order = np.random.default_rng(0).permutation(500)
+    assert crossings(t[order], points[order]) == expected
+
+
+def test_crossing_of_an_eight():
+    t = np.linspace(0, 2 * np.pi, 301, endpoint=False) + 0.001
+    assert crossings(t, np.column_stack([np.sin(t), np.sin(2 * t)])) == 1
+
+
+def test_covering_radii_of_an_interval():
+    # n points at distance 1 on a line: m balls of radius r cover (2 r + 1) m of them.
+    n = 33
+    d = pdist(np.arange(n, dtype=float)[:, None])
+    radii = covering_radii(d, n)
+    assert radii[0] == 16
+    assert (np.diff(radii) <= 0).all()
+    assert radii[-1] == 0
+    for m in range(1, n + 1):  # never better than the best cover, never worse than twice its radius
+        best = np.ceil((n / m - 1) / 2)
+        assert best <= radii[m - 1] <= 2 * best
+
+
+def test_entropy_integral_brackets_the_exact_one():
+    n = 33
+    d = pdist(np.arange(n, dtype=float)[:, None])
+    low, high = entropy_integral(d, n)
+    radius = np.arange(32)  # N(eps) is constant between whole radii
+    exact = np.log(np.ceil(n / (2 * radius + 1)) + 1).sum()
+    assert low <= exact <= high <= 2.5 * low
+
+
+def test_entropy_integral_scales_with_the_distance():
+    d = pdist(np.random.default_rng(0).normal(size=(40, 3)))
+    assert entropy_integral(3 * d, 40) == pytest.approx([3 * end for end in entropy_integral(d, 40)])
+
+
+def test_process_and_expansion_come_from_different_computations(toy):
+    rows = pd.DataFrame(toy(EXPERIMENTS["karhunen_loeve"]).trial(0))
+    whole = rows[(rows["quantity"] == "path") & (rows["terms"] == -1)]["value"].to_numpy()
+    experiment = toy(EXPERIMENTS["karhunen_loeve"])
+    X = hs.datasets.circle(45, experiment.points_seed(0))
+    A = hs.heat_kernel(X, bandwidth=0.25, n_neighbors=None).toarray()
+    np.testing.assert_allclose(whole, A @ GaussianSketch(experiment.sketch_seed(0)).matrix(45, 1)[:, 0], atol=1e-12)
+    expected = rows[rows["quantity"] == "expected"].set_index("terms")["value"]
+    assert expected[0] == pytest.approx(np.square(A).sum() - 1)  # |A|^2 without the constant mode
+
+
+def test_predicted_variance_of_signs_is_that_of_all_signs():
+    # Over all 2^6 sign vectors, the variance of <v, s>^2 / |v|^2 is 2 (1 - sum v^4 / |v|^4).
+    v = np.array([3.0, -1.0, 0.5, 2.0, 0.0, -0.25])
+    signs = np.array(np.meshgrid(*[[-1, 1]] * 6)).reshape(6, -1)
+    ratios = np.square(v @ signs) / (v @ v)
+    assert ratios.var() == pytest.approx(2 * (1 - np.sum(v**4) / (v @ v) ** 2))
+
+
+def test_distance_law_predicts_the_variance_of_its_pairs():
+    experiment = replace(EXPERIMENTS["distance_law"], n_samples=60)
+    rows = pd.DataFrame(experiment.trial(0))
+    X = hs.datasets.stretched_torus(60, random_state=experiment.points_seed(0))
+    kernel = hs.heat_kernel(X, bandwidth=0.3, n_neighbors=None)
+    A = np.linalg.matrix_power(kernel.toarray(), 10)
+    i, j, _ = experiment._triples(kernel).T
+    v = A[i] - A[j]
+    signs = 2 / 8 * (1 - np.sum(v**4, axis=1) / np.sum(v**2, axis=1) ** 2)
+    np.testing.assert_allclose(rows[rows["method"] == "rademacher"]["variance"], signs, rtol=1e-6)
+    np.testing.assert_allclose(rows[rows["method"] == "gaussian"]["variance"], 2 / 8)
+
+
+def test_torus_grids_are_even():
+    X = torus_grid(400, 3.5)
+    nearest = np.sort(squareform(pdist(X)), axis=1)[:, 1]
+    assert len(X) == pytest.approx(400, rel=0.1)
+    assert np.ptp(nearest) < 1e-12
+    np.testing.assert_allclose(np.linalg.norm(X[:, :2], axis=1), 1)
+    np.testing.assert_allclose(np.linalg.norm(X[:, 2:], axis=1), 3.5)
+
+
+def test_rows_of_repeats_constants():
+    assert rows_of({"a": [1, 2]}, b=3) == [{"b": 3, "a": 1}, {"b": 3, "a": 2}]
+
+
+def test_figures_refer_to_what_there_is():
+    used = {name for figure in FIGURES.values() for name in figure.experiments}
+    assert used == set(EXPERIMENTS)
+    assert {m for figure in FIGURES.values() for m in figure.methods} <= set(METHODS)
+    seeds = Counter(experiment.seed for experiment in EXPERIMENTS.values())
+    same = {e.name for e in EXPERIMENTS.values() if seeds[e.seed] > 1}  # the shapes of many and the points of a few
+    assert same == {"circle_sample", "circle_shapes", "outlier_samples", "outlier_shapes"}
+    assert all(name == experiment.name for name, experiment in EXPERIMENTS.items())
+    assert GROUPS == ("section5", "theory")
+
+
+def test_figures_are_found_by_name_and_group():
+    assert [f.name for f in find_figures(["cost", "circle"])] == ["circle", "cost"]
+    assert {f.group for f in find_figures(["section5"])} == {"section5"}
+    assert len(find_figures()) == len(FIGURES)
+    with pytest.raises(ReproductionError, match=r"'klein' is not known; did you mean 'klein_bottle'\?.*_torus"):
+        find_figures(["klein"])
+
+
+def test_plan_computes_what_figures_share_once():
+    experiments = plan(find_figures(["klein_bottle", "bernoulli_klein_bottle"]), n_trials=7)
+    assert [e.name for e in experiments] == ["klein_bottle"]
+    assert experiments[0].n_trials == 7
+    for wrong in (0, 2.5):
+        with pytest.raises(ReproductionError, match=f"{wrong} trials were asked for; give a whole number"):
+            plan(find_figures(), n_trials=wrong)
+
+
+def test_our_own_methods_join_the_charts_on_request(toy):
+    (ours,) = plan(find_figures(["circle"]), beyond=True)
+    assert {row["method"] for row in toy(ours).trial(0)} == {*PAPER_METHODS, *BEYOND}
+
+
+def test_samples_that_are_drawn_one_by_one_stay_as_many_as_they_are():
+    trials = {e.name: e.n_trials for e in plan(find_figures(["outliers_gps", "kernel_columns"]), n_trials=1)}
+    assert trials == {"outlier_samples": 3, "outlier_shapes": 1, "kernel_columns": 1, "local_coordinates": 1}

@@ -1,0 +1,298 @@
+"""Interrupts and errors at any moment of a fit: the estimator is as it was, and so is everything around it.
+
+What is promised is that a method changes its estimator wholly or not at all. An interrupt that comes when the work is
+done finds it changed, wholly; before that, it finds the attributes that were there, the same objects with the same
+contents.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from anndata import AnnData
+from sklearn.neighbors import kneighbors_graph
+from test_threads import blas
+from threadpoolctl import threadpool_limits
+
+import heatsketch as hs
+from budget import HUNT, rounds
+from heatsketch._utils.thread_pool import Job
+from heatsketch._utils.threads import _asking, _before, _crew, each, quiet_blas, workers
+from heatsketch.scanpy import heat_sketch
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system"),
+    # An interrupt between a file's opening and the block that closes it leaves that to the interpreter, which warns.
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+]
+
+X = hs.datasets.stretched_torus(90, random_state=0)
+OTHER = hs.datasets.klein_bottle(80, random_state=1)
+GRAPH = kneighbors_graph(X, 12, mode="connectivity").maximum(kneighbors_graph(X, 12, mode="connectivity").T)
+
+MODELS = {
+    "gaussian process": lambda: hs.GaussianProcessEmbedding(4, random_state=0),
+    "of neighbours": lambda: hs.GaussianProcessEmbedding(4, n_neighbors=12, n_exact=1, random_state=0),
+    "best of several": lambda: hs.GaussianProcessEmbedding(3, n_init=3, power="auto", random_state=0),
+    "of a graph": lambda: hs.GaussianProcessEmbedding(4, affinity="precomputed", random_state=0),
+    "diffusion maps": lambda: hs.DiffusionMaps(3, bandwidth="self-tuning"),
+    "randomized": lambda: hs.DiffusionMaps(3, solver="randomized", normalization="symmetric"),
+    "heat sketch": lambda: hs.HeatSketch(2, n_rounds=2, n_steps=5, random_state=0),
+}
+# What changes a model, and what only asks it something (and may keep the answer).
+CHANGES = {
+    "fit": lambda model, data: model.fit(data),
+    "fit into an array": lambda model, data: model.fit_transform(data, out=np.empty((data.shape[0], n_columns(model)))),
+    "add components": lambda model, _: model.add_components(1),
+    "reach an error": lambda model, _: model.add_components(distance_error=0.6),
+    "intervals": lambda model, _: model.diffusion_distances([[0, 1]], interval=0.9),
+}
+
+
+def n_columns(model):
+    return model.n_components
+
+
+def data_of(name, *, other=False):
+    return GRAPH if name == "of a graph" else OTHER if other else X
+
+
+def contents(value):
+    """What an attribute holds, to the last bit."""
+    return pickle.dumps(value) if not callable(value) else value
+
+
+def state(model):
+    """Every attribute, as an object and as what it holds."""
+    return {name: (id(value), contents(value)) for name, value in vars(model).items()}
+
+
+def holds(model):
+    """What every attribute holds, whatever object it is; but for the time that it took."""
+    rounds_ = [one._replace(seconds=0.0) for one in getattr(model, "history_", ())]
+    return {name: contents(rounds_ if name == "history_" else value) for name, value in vars(model).items()}
+
+
+@contextmanager
+def alarm(seconds):
+    """Raise KeyboardInterrupt after so many seconds of real time, at whatever place the interpreter is then."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def interrupted(work, seconds):
+    """Whether an alarm came before the work was done."""
+    try:
+        with alarm(seconds):
+            work()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+@pytest.fixture
+def calm(tmp_path, monkeypatch):
+    """BLAS on two threads, a folder of temporary files of one's own; both as they were when all is over."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with threadpool_limits(2, "blas"):
+        yield
+        gc.collect()
+        assert blas() == {2}
+    assert not _asking
+    assert not _before
+    assert not any(tmp_path.iterdir())
+    until = time.monotonic() + 10
+    for threads in (2, os.cpu_count()):
+        while not all_idle(threads) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert all_idle(threads)
+
+
+def all_idle(threads):
+    """Whether nothing waits for our threads, and each of them takes a job."""
+    crew = _crew(threads)
+    meet = threading.Barrier(threads + 1)
+    jobs = [Job(lambda _: meet.wait(10), None) for _ in range(threads)]
+    for job in jobs:
+        crew.jobs.put(job)
+    meet.wait(10)
+    return crew.jobs.empty() and all(job.result() is not None for job in jobs)
+
+
+def moments(seconds, n):
+    """Moments of work that takes so long: the same in every run, others in every hunt."""
+    return np.random.default_rng(None if HUNT > 1 else 0).uniform(0, 1.1 * seconds, rounds(n)).tolist()
+
+
+@pytest.mark.usefixtures("calm")
+@pytest.mark.parametrize("name", MODELS)
+def test_an_interrupt_at_any_moment_leaves_a_fitted_estimator_as_it_was(name, record_property):
+    model, hits = MODELS[name]().fit(data_of(name)), 0
+    fitted = dict(vars(model))
+    for change in CHANGES.values():
+
+        def work(change=change):
+            model.__dict__ = dict(fitted)
+            change(model, data_of(name, other=True))
+
+        work()  # once without, to know how long it takes and what comes of it
+        start = time.perf_counter()
+        work()
+        changed, seconds = holds(model), time.perf_counter() - start
+        model.__dict__ = dict(fitted)
+        before = state(model)
+        for moment in moments(seconds, 2):
+            if interrupted(work, moment):
+                hits += 1
+                assert state(model) == before or holds(model) == changed
+            else:
+                assert holds(model) == changed
+    record_property("faults", hits)
+
+
+@pytest.mark.usefixtures("calm")
+@pytest.mark.parametrize("name", MODELS)
+def test_an_estimator_whose_first_fit_is_interrupted_is_not_fitted(name, record_property):
+    hits, reference = 0, MODELS[name]()
+    parameters = dict(vars(reference))
+    start = time.perf_counter()
+    fitted = holds(reference.fit(data_of(name)))
+    for moment in moments(time.perf_counter() - start, 2):
+        model = MODELS[name]()
+        model.__dict__ = dict(parameters)
+        if interrupted(lambda model=model: model.fit(data_of(name)), moment):
+            hits += 1
+            assert vars(model) == parameters or holds(model) == fitted
+    record_property("faults", hits)
+
+
+def failing_metric(calls, error):
+    """The Euclidean distance, until it has been asked for so often."""
+    left = iter(range(calls))
+
+    def distance(x, y):
+        if next(left, None) is None:
+            raise error
+        return float(np.linalg.norm(x - y))
+
+    return distance
+
+
+@pytest.mark.usefixtures("calm")
+@pytest.mark.parametrize("error", [OSError("the disk"), MemoryError(), ZeroDivisionError("a mistake")])
+def test_an_error_in_the_middle_of_a_fit_leaves_the_estimator_as_it_was(error, record_property):
+    points, faults = X[:20], 0
+    model = hs.GaussianProcessEmbedding(2, bandwidth=1.0, random_state=0).fit(X)
+    for calls in np.linspace(0, 150, 5 * rounds(1)).astype(int):
+        model.set_params(metric=failing_metric(int(calls), error))
+        before = state(model)
+        with pytest.raises(type(error)) as raised:
+            model.fit(points)
+        faults += 1
+        assert state(model) == before
+        assert not isinstance(error, MemoryError) or "memory ran out: 20 samples with every pair" in str(raised.value)
+    assert np.array_equal(model.set_params(metric="euclidean").fit(points).embedding_, twin_of(model, points))
+    record_property("faults", faults)
+
+
+def twin_of(model, points):
+    return type(model)(**model.get_params()).fit_transform(points)
+
+
+@pytest.mark.usefixtures("calm")
+def test_a_callback_that_raises_ends_the_fit_and_changes_nothing(record_property):
+    model, faults = hs.HeatSketch(2, n_rounds=6, n_steps=3, random_state=0).fit(X), 0
+    for last in range(6):
+
+        def callback(found, last=last):
+            if found.number >= last:
+                raise KeyboardInterrupt
+
+        for change in ("fit", "add components"):
+            model.set_params(callback=callback)
+            before = state(model)
+            with pytest.raises(KeyboardInterrupt):
+                CHANGES[change](model, OTHER)
+            assert state(model) == before
+            faults += 1
+    record_property("faults", faults)
+
+
+@pytest.mark.usefixtures("calm")
+def test_cells_are_unchanged_by_an_interrupt(record_property):
+    def work():
+        heat_sketch(adata, 2, n_rounds=2, n_steps=4, n_neighbors=10, diagnose=False)
+
+    adata = AnnData(X.copy(), obsm={"X_heatsketch": np.zeros((len(X), 2))}, uns={"heatsketch": {"mine": 1}, "more": 2})
+    work()
+    start, hits = time.perf_counter(), 0
+    work()
+    for moment in moments(time.perf_counter() - start, 10):
+        adata = AnnData(X.copy(), obsm={"X_heatsketch": np.zeros((len(X), 2))}, uns={"heatsketch": {"mine": 1}})
+        if interrupted(work, moment):
+            hits += 1
+            untouched = (not adata.obsm["X_heatsketch"].any(), dict(adata.uns) == {"heatsketch": {"mine": 1}})
+            assert untouched in ((True, True), (False, False))
+    record_property("faults", hits)
+
+
+@pytest.mark.usefixtures("calm")
+def test_blas_gets_its_threads_back_wherever_an_interrupt_comes(record_property):
+    def work():
+        for _ in range(20):
+            with quiet_blas(), workers(2) as share:
+                assert list(share(abs, range(-3, 3))) == [3, 2, 1, 0, 1, 2]
+
+    work()
+    start, hits = time.perf_counter(), 0
+    work()
+    for moment in moments(time.perf_counter() - start, 60):
+        hits += interrupted(work, moment)
+        assert blas() == {2}
+    assert hits
+    record_property("faults", hits)
+
+
+@pytest.mark.usefixtures("calm")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_in_the_middle_of_work_leaves_the_child_free():
+    """Other threads hold BLAS back; in the child they are gone."""
+    inside, done = threading.Event(), threading.Event()
+
+    def hold():
+        with quiet_blas():
+            inside.set()
+            done.wait()
+
+    other = threading.Thread(target=hold)
+    other.start()
+    inside.wait()
+    with quiet_blas():
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # rather than to hang
+            total = []
+            each(total.append, range(10), threads=2)
+            os._exit(sum(total) + len(_asking))  # this one still asks
+    done.set()
+    other.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 46

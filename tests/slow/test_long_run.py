@@ -1,0 +1,235 @@
+"""Long runs: ten thousand steps and a million, a thousandth of one, and what must be left of the second mode.
+
+Where the spectrum is known the second mode is compared with ``lambda_2^p`` in fifty digits. A power is as sensitive as
+this: an eigenvalue that is off by d has a power that is off by ``p d / lambda``, relative to itself.
+"""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import heatsketch as hs
+from extended import EPS, Heat, exactly, gaussian, mp, off, squared_distances
+from heatsketch.linalg import diffusion
+from heatsketch.linalg.diffusion import diffuse, matrix_power
+from heatsketch.linalg.ritz import ExtremeRitz
+
+N = 60
+ANGLES = 2 * np.pi * np.arange(N) / N
+CIRCLE = np.column_stack([np.cos(ANGLES), np.sin(ANGLES)])
+
+
+def circle_spectrum(epsilon: float) -> list:
+    """Eigenvalues of the bistochastic kernel of N points around a circle, each but the first and last twice."""
+    turns = [2 * mp.pi * j / N for j in range(N)]
+    row = [mp.exp(-4 * mp.sin(a / 2) ** 2 / mp.mpf(epsilon)) for a in turns]
+    return [sum(k * mp.cos(m * a) for k, a in zip(row, turns, strict=True)) / sum(row) for m in range(N // 2 + 1)]
+
+
+def circle_power(epsilon: float, t: float, G: np.ndarray):
+    """``S^t G`` without the trivial mode, from the leading modes in closed form, and lambda_2^t."""
+    values = circle_spectrum(epsilon)
+    out = np.zeros(G.shape) + mp.mpf(0)
+    top = mp.power(values[1], mp.mpf(t))
+    for m in range(1, N // 2 + 1):
+        size = mp.power(values[m], mp.mpf(t))
+        if size < top * mp.mpf(10) ** -20:
+            break
+        weight = 2 if 2 * m < N else 1
+        out = out + size * weight / N * exactly(np.cos(m * (ANGLES[:, None] - ANGLES[None, :])) @ G)
+    return out, top
+
+
+def relative_error(p: float, leading: float, residual: float) -> float:
+    """Of S^p: entries of S are off by a few roundings, N for sums, and twice the residual; polynomials sum theirs up.
+
+    The recurrence of m products enlarges each one's rounding up to m times, and m^2 = 2 p log(2 / 1e-10) = 47 p.
+    """
+    return p / leading * ((20 + 2 * N) * EPS + 2 * residual) + 47 * p * EPS + 1e-10 + 1e-13
+
+
+RUNS = [(e, t, name) for e, t in ((0.25, 10_000), (0.02, 10_000.5)) for name in ("bistochastic", "symmetric")]
+
+
+@pytest.mark.parametrize(("epsilon", "t", "normalization"), [*RUNS, (0.004, 1_000_000, "bistochastic")])
+def test_the_second_mode_of_a_circle_is_all_there(epsilon, t, normalization):
+    options = {"power": t, "bandwidth": epsilon, "normalization": normalization, "tol": 1e-14}
+    model = hs.GaussianProcessEmbedding(3, trivial="drop", random_state=5, **options).fit(CIRCLE)
+    expected, top = circle_power(epsilon, t, model.sketch_.matrix(N, 3) / np.sqrt(3))
+    assert float(top) > 1e-300
+    residual = model.kernel_.scaling.residual
+    bound = relative_error(t, float(circle_spectrum(epsilon)[1]), residual)
+    assert bound < 1e-4
+    assert off(model.embedding_, expected) <= bound * float(mp.sqrt((expected**2).sum()))
+    maps = hs.DiffusionMaps(2, **options).fit(CIRCLE)
+    # Two columns of lambda^t sqrt(2 / N) (cos, sin), however turned.
+    radius = np.linalg.norm(maps.embedding_ / float(top), axis=1)
+    assert np.abs(radius / np.sqrt(2 / N) - 1).max() <= bound
+    pairs = [[0, 1], [0, N // 2], [3, 17]]
+    chord = 2 * np.abs(np.sin((ANGLES[[0, 0, 3]] - ANGLES[[1, N // 2, 17]]) / 2)) * np.sqrt(2 / N)
+    for found in (hs.diffusion_distances(maps.kernel_, t, pairs), hs.diffusion_distances(maps.kernel_, t)[[0, 29]]):
+        expected_distances = [top * mp.mpf(c) for c in chord[: len(found)]]
+        if t * (1 - float(circle_spectrum(epsilon)[2] / circle_spectrum(epsilon)[1])) > 50:  # no other mode is left
+            assert max(abs(f / e - 1) for f, e in zip(found, expected_distances, strict=True)) <= 10 * bound
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
+def test_eigenvalues_to_the_ten_thousandth(solver):
+    # An eigenvalue is within its measured residual of the truth, and in fact within its square over the gap.
+    maps = hs.DiffusionMaps(4, power=10_000, bandwidth=0.02, solver=solver, tol=1e-14 if solver == "dense" else 1e-10)
+    maps.fit(CIRCLE)
+    exact = circle_spectrum(0.02)
+    for c, value in enumerate([exact[1], exact[1], exact[2], exact[2]]):
+        allowed = maps.residuals_[c] + 2 * maps.kernel_.scaling.residual + (20 + 2 * N) * EPS
+        assert abs(maps.eigenvalues_[c] - value) <= allowed
+        size = mp.power(value, 10_000)
+        found = mp.mpf(float(np.linalg.norm(maps.embedding_[:, c])))
+        assert abs(found / size - 1) <= np.expm1(10_000 * allowed / float(value)) + 1e-12
+
+
+def test_the_trivial_mode_is_kept_or_dropped_as_asked():
+    options = {"power": 10_000, "bandwidth": 0.25, "tol": 1e-14, "random_state": 5}
+    with pytest.warns(UserWarning, match="use trivial='auto'"):
+        kept = hs.GaussianProcessEmbedding(3, trivial="keep", **options).fit(CIRCLE)
+    dropped = hs.GaussianProcessEmbedding(3, trivial="drop", **options).fit(CIRCLE)
+    G = kept.sketch_.matrix(N, 3) / np.sqrt(3)
+    # A sum of N numbers, times a constant; one product is made with row sums that are within the residual of 1.
+    bound = (N * EPS + 2 * kept.kernel_.scaling.residual + 1e-15) * np.abs(G).sum(axis=0).max()
+    assert np.abs(kept.embedding_ - G.mean(axis=0)).max() <= bound
+    assert 0 < np.abs(dropped.embedding_).max() < 1e-200
+    # What is left of the constant is rounding of what is there.
+    assert np.abs(dropped.embedding_.mean(axis=0)).max() <= N * EPS * np.abs(dropped.embedding_).max()
+
+
+def _clusters(gap: float) -> tuple[np.ndarray, float]:
+    """Two clusters of five points whose affinity is about `gap`, and the bandwidth."""
+    X = 0.2 * np.random.default_rng(3).normal(size=(10, 2))
+    X[5:, 0] += np.sqrt(-np.log(gap))
+    return X, 1.0
+
+
+@pytest.mark.parametrize(
+    ("normalization", "p"), [("bistochastic", 1_000_000), ("symmetric", 10_000), ("stochastic", 10_000)]
+)
+def test_two_clusters_that_hardly_exchange_heat(normalization, p):
+    X, epsilon = _clusters(3e-13)
+    exact = Heat(gaussian(squared_distances(X), epsilon), normalization)
+    assert 1e-14 < 1 - exact.values[1] < 1e-10
+    A = hs.heat_kernel(X, bandwidth=epsilon, normalization=normalization, tol=1e-14)
+    # What remains is the second mode, of nearly constant size: off by p times what the kernel is off by.
+    value = mp.power(exact.values[1], p)
+    mode = value * exact.vectors[:, 1][:, None] * exact.vectors[:, 1][None, :]
+    bound = relative_error(p, 1.0, A.scaling.residual) * np.sqrt(10)
+    assert bound < 1e-6
+    for S in (matrix_power(A, p, trivial=False), diffuse(A, np.eye(10), [p], trivial=False)[0]):
+        assert off(S, mode) <= bound
+    distances = hs.diffusion_distances(A, p, [[0, 1], [0, 9]])
+    truth = exact.distances(p)
+    assert abs(distances[1] / truth[0, 9] - 1) <= 2 * bound * float(max(exact.w)) / float(truth[0, 9])
+    # Within a cluster next to nothing is left, and no more than rounding of what is there stands for it.
+    assert distances[0] <= float(truth[0, 1]) + 2 * bound * float(max(exact.w))
+
+
+def test_the_tolerance_of_the_scaling_counts_once_for_every_step():
+    X, epsilon = _clusters(3e-13)
+    A = hs.heat_kernel(X, bandwidth=epsilon)
+    exact = Heat(gaussian(squared_distances(X), epsilon), "bistochastic")
+    found = np.linalg.norm(matrix_power(A, 100_000, trivial=False), 2)
+    assert abs(found / mp.power(exact.values[1], 100_000) - 1) <= np.expm1(
+        100_000 * (2 * A.scaling.residual + 30 * EPS)
+    )
+
+
+@pytest.mark.parametrize(("n", "diagonal", "t"), [(600, "auto", 100_000), (600, "auto", 1000.0), (301, "keep", 60_001)])
+def test_long_cycles_at_large_powers(n, diagonal, t):
+    # Their largest eigenvalues are so close together that a short Lanczos run does not tell them apart: with an
+    # interval that reached 3e-4 beyond them, nothing of the second mode was left. Without self-loops the least counts
+    # as well.
+    A = hs.heat_kernel(nx.cycle_graph(n), affinity="precomputed", diagonal=diagonal, tol=1e-14)
+    M, theta = np.random.default_rng(0).normal(size=(n, 2)), 2 * np.pi * np.arange(n) / n
+    expected = np.zeros_like(M)
+    for m in range(1, n // 2 + 1):
+        value = np.cos(np.pi * m / n) ** 2 if diagonal == "auto" else np.cos(2 * np.pi * m / n)
+        c, s = np.cos(m * theta), np.sin(m * theta)
+        size = np.sign(value) ** (t % 2) * np.abs(value) ** t
+        expected += size * (2 if 2 * m < n else 1) / n * (np.outer(c, c @ M) + np.outer(s, s @ M))
+    found = diffuse(A, M, [t], trivial=False, method="chebyshev")[0]
+    # A row has three entries; closed forms are off by t roundings themselves.
+    bound = t * (20 * EPS + 2 * A.scaling.residual) + 47 * t * EPS + 1e-10
+    assert np.linalg.norm(found - expected) <= bound * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize(("beyond", "limit"), [(2e-4, 0), (1e-3, 3000), (0.1, 3000)])
+def test_an_interval_that_reaches_beyond_the_spectrum_is_made_up_for(beyond, limit, monkeypatch):
+    kernel = hs.heat_kernel(CIRCLE, bandwidth=0.25, tol=1e-14)
+    values = np.linalg.eigvalsh(kernel.symmetric.toarray())
+    ritz = ExtremeRitz(float(values[0]), 0.0, float(values[-2]), beyond)
+    monkeypatch.setattr(diffusion, "extreme_ritz", lambda *_, **__: ritz)
+    monkeypatch.setattr(diffusion, "_EIGEN_LIMIT", limit)
+    M = np.random.default_rng(0).normal(size=(N, 2))
+    expected = matrix_power(kernel, 5000, trivial=False) @ M
+    found = diffuse(kernel, M, [5000], trivial=False)[0]
+    assert np.linalg.norm(found - expected) <= 1e-8 * np.linalg.norm(expected)
+
+
+def test_an_interval_that_cannot_be_made_up_for_is_said(monkeypatch):
+    kernel = hs.heat_kernel(CIRCLE, bandwidth=0.25)
+    monkeypatch.setattr(diffusion, "extreme_ritz", lambda *_, **__: ExtremeRitz(0.0, 0.0, 0.5, 0.3))
+    monkeypatch.setattr(diffusion, "_EIGEN_LIMIT", 0)
+    with pytest.warns(ConvergenceWarning, match=r"known to .* not to 1.0e-10.* or a smaller one if it is large"):
+        diffuse(kernel, np.ones((N, 1)), [5000])
+
+
+@pytest.mark.parametrize("decade", [-300, -306, -312, -330])
+@pytest.mark.parametrize("model", [hs.GaussianProcessEmbedding, hs.DiffusionMaps])
+def test_what_is_too_small_for_its_digits_is_refused(model, decade):
+    # The second eigenvalue's power is a normal number down to 1e-308; below, digits go one after the other.
+    values = circle_spectrum(0.25)
+    p = int(decade / mp.log10(values[1]))
+    options = {"power": p, "bandwidth": 0.25, "tol": 1e-14}
+    if decade < -308:
+        with pytest.raises(ValueError, match="nothing but the constant is left"):
+            model(2, **options).fit(CIRCLE)
+        return
+    Y = model(2, **options).fit(CIRCLE).embedding_
+    Y = Y / np.abs(Y).max()
+    # Both modes of the second eigenvalue and nothing else: two columns that lie in the plane of cosine and sine.
+    plane = np.column_stack([np.cos(ANGLES), np.sin(ANGLES)]) * np.sqrt(2 / N)
+    assert np.linalg.norm(Y - plane @ (plane.T @ Y)) <= 1e-9 * np.linalg.norm(Y)
+
+
+@pytest.mark.parametrize("method", ["auto", "eigen"])
+def test_a_thousandth_of_a_step(method):
+    # Eigenvalues down to 1e-4, all of which count nearly in full; a polynomial that is off by much is not taken.
+    epsilon, t = 0.01, 1e-3
+    values = circle_spectrum(epsilon)
+    assert values[-1] > 1e-4
+    A = hs.heat_kernel(CIRCLE, bandwidth=epsilon, tol=1e-14)
+    M = np.random.default_rng(0).normal(size=(N, 2))
+    expected, _ = circle_power(epsilon, t, M)
+    found = diffuse(A, M, [t], trivial=False, method=method)[0]
+    # t lambda^(t-1) at the smallest eigenvalue, times what S is off by.
+    steep = t / float(values[-1])
+    bound = steep * ((20 + 2 * N) * EPS + 2 * A.scaling.residual) + 20 * N * EPS + (1e-10 if method == "auto" else 0)
+    assert off(found, expected) <= bound * float(mp.sqrt((expected**2).sum()))
+    steps = found
+    for _ in range(9):  # ten thousandths make a hundredth
+        steps = diffuse(A, steps, [t], trivial=False, method=method)[0]
+    hundredth, _ = circle_power(epsilon, 10 * t, M)
+    assert off(steps, hundredth) <= 10 * bound * float(mp.sqrt((expected**2).sum()))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", [hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch])
+def test_powers_of_a_kernel_that_was_scaled_in_vain(kind, dtype):
+    """A graph without a bistochastic scaling: its row sums, and its powers, exceed 1."""
+    lattice = [[-1, 1, 2], [2, -1, 1], [2, -2, 0], [1, -2, 0], [2, 1, 1], [0, 1, 0], [-1, -2, 1], [0, 0, -2]]
+    model = kind(1, normalization="bistochastic", n_neighbors=1, diagonal="zero", power=10_000)
+    with (
+        pytest.warns(ConvergenceWarning, match="within 4.0e-01 of 1"),
+        pytest.raises(ValueError, match=r"beyond the range of float.* the scaling did not converge; use a smaller"),
+    ):
+        model.fit(np.array(lattice, dtype=dtype))

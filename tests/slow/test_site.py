@@ -1,0 +1,109 @@
+"""The documentation as a site: pages have their place, public names their page, examples run, and it builds."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib import pyplot as plt
+
+import heatsketch
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+GALLERY = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
+WRITTEN_BY_SPHINX = {"gallery", "generated"}
+TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.M | re.S)
+
+# Figures that pages quote, and the committed output that they are of.
+QUOTED = {
+    "theory/sketches.md": ("reproduction/index.md", ["between 1.35 and 2.67", "-0.489", "-0.519"]),
+    "theory/diffusion_maps.md": ("reproduction/index.md", ["1.6e-15", "1.2e-02", "15 radii"]),
+    "theory/robustness.md": ("reproduction/index.md", ["0.949 ± 0.208", "0.107 ± 0.042"]),
+    "theory/objective.md": ("study/index.md", ["in 96 of 98"]),
+}
+
+
+def _pages():
+    for path in sorted([*DOCS.rglob("*.md"), *DOCS.rglob("*.rst")]):
+        inside = path.relative_to(DOCS)
+        if not WRITTEN_BY_SPHINX & set(inside.parts) and not set(inside.parts[:1]) & {"_templates"}:
+            yield inside
+
+
+PAGES = [page for page in _pages() if page.name != "sg_execution_times.rst"]
+
+
+def _listed():
+    """Every page that a toctree names, as a path below docs without its suffix."""
+    for page in PAGES:
+        if page.suffix != ".md":
+            continue
+        for block in TOCTREE.findall((DOCS / page).read_text(encoding="utf-8")):
+            for line in block.splitlines():
+                if line and not line.startswith(":"):
+                    yield (DOCS / page.parent / line).resolve().relative_to(DOCS.resolve()).as_posix()
+
+
+def test_every_page_is_in_one_toctree():
+    listed = list(_listed())
+    assert len(listed) == len(set(listed))
+    assert set(listed) - {"gallery/index"} == {page.with_suffix("").as_posix() for page in PAGES} - {"index"}
+
+
+def test_every_public_name_has_a_page_in_the_reference():
+    reference = (DOCS / "api" / "index.rst").read_text()
+    entries = re.findall(r"^   (\w[\w.]*)$", reference, re.M)
+    assert len(entries) == len(set(entries))
+    assert set(heatsketch.__all__) - {"__version__"} == {entry for entry in entries if entry in heatsketch.__all__}
+
+
+@pytest.mark.parametrize("page", QUOTED)
+def test_quoted_figures_are_those_of_committed_output(page):
+    source, figures = QUOTED[page]
+    for name in (page, source):
+        text = " ".join((DOCS / name).read_text(encoding="utf-8").split())
+        assert [figure for figure in figures if figure not in text] == []
+
+
+def test_figures_on_the_page_of_peers_are_those_of_the_benchmarks():
+    page = (DOCS / "peers.md").read_text(encoding="utf-8")
+    made = (DOCS / "benchmarks" / "index.md").read_text(encoding="utf-8")
+    seconds = re.findall(r"([\d.]+) s\b", page)
+    assert len(seconds) > 15
+    assert [value for value in seconds if f"| {value} |" not in made] == []
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_examples_of_the_gallery_run(path):
+    plt.switch_backend("agg")
+    runpy.run_path(str(path), run_name="__main__")
+    drawn = plt.get_fignums()
+    plt.close("all")
+    assert drawn
+
+
+def test_site_builds_without_a_warning(tmp_path):
+    # A copy, so that what Sphinx writes beside its sources stays out of the repository. Examples are not run again.
+    ignore = shutil.ignore_patterns("gallery", "generated", "sg_execution_times.rst", "__pycache__")
+    shutil.copytree(DOCS, tmp_path / "docs", ignore=ignore)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=ignore)
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-D", "plot_gallery=0"]
+    built = subprocess.run(
+        [*command, tmp_path / "docs", tmp_path / "site"], capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    for name in heatsketch.__all__:
+        if name not in ("__version__", "Estimate"):
+            assert (tmp_path / "site" / "api" / "generated" / f"heatsketch.{name}.html").exists()
+    for page in PAGES:
+        html = (tmp_path / "site" / page).with_suffix(".html").read_text(encoding="utf-8")
+        assert not re.findall(r'<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)="https?://[^"]*"', html)
