@@ -9,7 +9,6 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.neighbors import kneighbors_graph
 
 import heatsketch as hs
 from heatsketch.kernel.graphs import KnownRows, adjacency, check_affinity
@@ -28,25 +27,22 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("normalization", ["symmetric", "bistochastic", "stochastic"])
-def test_every_graph_embeds_and_transforms_to_itself(name, normalization):
+def test_transform_of_a_graph_is_its_embedding(name):
     graph = GRAPHS[name]
-    model = hs.GaussianProcessEmbedding(
-        3, affinity="precomputed", normalization=normalization, power=4, random_state=0
-    ).fit(graph)
+    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", power=4, random_state=0).fit(graph)
     assert np.isfinite(model.embedding_).all()
     assert model.scaling_residual_ <= 1e-8
     W = nx.to_numpy_array(graph)
     for rows in (graph, W, sparse.csr_array(W), W.astype(np.float32)):
         np.testing.assert_allclose(model.transform(rows), model.embedding_, atol=1e-12)
-    # Single rows that are equal cannot be told apart: they go to the mean of their vertices.
+    # Equal rows are indistinguishable: they are mapped to the mean of their vertices.
     same = (W[:, None] == W[None]).all(axis=2)
     expected = (same / same.sum(axis=1, keepdims=True)) @ model.embedding_
     for rows in (W, sparse.csr_array(W), W.astype(np.float32)):
         np.testing.assert_allclose(model.transform(rows[:-1]), expected[:-1], atol=1e-7)
 
 
-def test_lazy_walk_on_a_cycle_has_the_closed_form_spectrum():
+def test_lazy_walk_on_a_cycle_has_the_closed_form():
     n = 12
     maps = hs.DiffusionMaps(n - 1, affinity="precomputed").fit(GRAPHS["cycle"])
     expected = np.sort(0.5 + 0.5 * np.cos(2 * np.pi * np.arange(1, n) / n))[::-1]  # (1 + P) / 2
@@ -72,14 +68,6 @@ def test_diagonal_zero_on_a_matrix_with_a_diagonal(convert):
     np.testing.assert_allclose(model.transform(convert(W)), model.embedding_, atol=1e-12)
 
 
-def test_leaves_of_a_star_are_distinct_and_alike():
-    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", power=2, random_state=0).fit(GRAPHS["star"])
-    d = hs.diffusion_distances(model.kernel_, 2)
-    between_leaves = d[9:]  # condensed order: the hub's nine distances come first
-    assert between_leaves.min() > 0.1
-    np.testing.assert_allclose(between_leaves, between_leaves[0])
-
-
 def test_isolated_vertices_keep_their_heat():
     graph = nx.cycle_graph(8)
     graph.add_nodes_from(["a", "b"])
@@ -91,7 +79,7 @@ def test_isolated_vertices_keep_their_heat():
     assert d[1] > 1
     assert d[2] < 0.05
     np.testing.assert_allclose(model.transform(graph), model.embedding_)
-    with pytest.raises(ValueError, match="row 1 of X has no affinity to any training point"):
+    with pytest.raises(ValueError, match="row 1 of X"):
         model.transform(nx.to_numpy_array(graph)[7:9])
 
 
@@ -104,7 +92,7 @@ def test_components_stay_apart_at_all_times():
     assert abs(first[0] - first[-1]) > 0.1
 
 
-def test_weights_multi_edges_and_loops_are_read():
+def test_adjacency_of_weights_parallel_edges_and_loops():
     graph = nx.MultiGraph()
     graph.add_weighted_edges_from([(0, 1, 2.0), (0, 1, 0.5), (1, 2, 1.0), (2, 2, 3.0)])
     np.testing.assert_allclose(adjacency(graph).toarray(), [[0, 2.5, 0], [2.5, 0, 1], [0, 1, 3]])
@@ -121,7 +109,7 @@ def test_networkx_igraph_and_matrices_agree():
     Y = model.fit_transform(graph)
     np.testing.assert_allclose(model.fit_transform(igraph.Graph.from_networkx(graph)), Y)
     np.testing.assert_allclose(model.fit_transform(nx.to_numpy_array(graph)), Y, atol=1e-12)
-    for form in (sparse.csr_matrix, sparse.csr_array, sparse.coo_array, sparse.csc_matrix):
+    for form in (sparse.csr_matrix, sparse.coo_array):
         np.testing.assert_allclose(model.fit_transform(form(nx.to_numpy_array(graph))), Y, atol=1e-12)
 
 
@@ -129,15 +117,15 @@ def test_networkx_igraph_and_matrices_agree():
     ("graph", "remedy"),
     [(nx.DiGraph([(0, 1)]), "to_undirected"), (igraph.Graph(n=2, edges=[(0, 1)], directed=True), "as_undirected")],
 )
-def test_directed_graphs_are_refused(graph, remedy):
+def test_directed_graph_raises(graph, remedy):
     with pytest.raises(ValueError, match=remedy):
         hs.DiffusionMaps(1, affinity="precomputed").fit(graph)
 
 
-def test_a_graph_needs_affinity_precomputed():
-    with pytest.raises(ValueError, match="pass affinity='precomputed'"):
+def test_graph_without_affinity_precomputed_raises():
+    with pytest.raises(ValueError, match="precomputed"):
         hs.DiffusionMaps(1).fit(GRAPHS["cycle"])
-    with pytest.raises(ValueError, match="pass affinity='precomputed'"):
+    with pytest.raises(ValueError, match="precomputed"):
         hs.heat_kernel(GRAPHS["cycle"])
 
 
@@ -152,48 +140,29 @@ def test_precomputed_gaussian_equals_gaussian():
     np.testing.assert_allclose(given.transform(rbf_kernel(new, X, gamma=1.0)), direct.transform(new), atol=1e-9)
 
 
-def test_neighbour_graph_of_scikit_learn():
-    X = hs.datasets.stretched_torus(200, random_state=0)
-    W = kneighbors_graph(X, 8)
-    W = W.maximum(W.T)
-    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(W)
-    np.testing.assert_allclose(model.transform(W), model.embedding_, atol=1e-12)
-    assert model.kernel_.dtype == np.float64
-
-
 class TestChecks:
-    def test_not_square(self):
-        with pytest.raises(ValueError, match=r"shape \(2, 3\); a precomputed matrix must be square"):
-            check_affinity(np.ones((2, 3)))
+    @pytest.mark.parametrize(
+        ("W", "word"),
+        [
+            (np.ones((2, 3)), "square"),
+            (np.array([[1.0, -1.0], [-1.0, 1.0]]), "Negative"),
+            (np.triu(np.ones((3, 3))), "not symmetric"),
+            (sparse.csr_array(np.triu(np.ones((3, 3)))), "not symmetric"),
+        ],
+    )
+    def test_invalid_affinity(self, W, word):
+        with pytest.raises(ValueError, match=word):
+            check_affinity(W)
 
-    def test_negative(self):
-        with pytest.raises(ValueError, match="Negative values in data: the smallest entry of X is -1"):
-            check_affinity(np.array([[1.0, -1.0], [-1.0, 1.0]]))
-        model = hs.DiffusionMaps(1, affinity="precomputed").fit(np.ones((3, 3)) + np.eye(3))
-        with pytest.raises(ValueError, match="must be non-negative"):
-            model.transform(-np.ones((1, 3)))
-
-    def test_asymmetric(self):
-        W = np.eye(3)
-        W[0, 1] = 0.5
-        for matrix in (W, sparse.csr_array(W)):
-            with pytest.raises(ValueError, match=r"not symmetric: .* up to 0.5.*W \+ W.T"):
-                check_affinity(matrix)
-
-    def test_asymmetry_of_a_small_entry_beside_a_large_one(self):
+    @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+    def test_asymmetry_of_a_small_entry_beside_a_large_one(self, convert):
         W = np.ones((6, 6), dtype=np.float32)
         W[0, 1] = W[1, 0] = 2e4
         W[4, 5], W[5, 4] = 0, 2
-        for matrix in (W, sparse.csr_array(W)):
-            with pytest.raises(ValueError, match=r"not symmetric: .* up to 2"):
-                check_affinity(matrix)
+        with pytest.raises(ValueError, match="not symmetric"):
+            check_affinity(convert(W))
 
-    def test_rows_of_tiny_affinity_are_placed(self):
-        W = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
-        model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(W)
-        np.testing.assert_allclose(model.transform(W[:4] * 1e-300), model.embedding_[:4], atol=1e-9)
-
-    def test_asymmetry_by_rounding_is_mended_and_transform_still_agrees(self):
+    def test_asymmetry_by_rounding_is_removed(self):
         W = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
         np.fill_diagonal(W, 0)
         rough = W * (1 + 1e-12 * np.random.default_rng(1).normal(size=W.shape))
@@ -202,25 +171,30 @@ class TestChecks:
         model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(rough)
         np.testing.assert_allclose(model.transform(rough), model.embedding_, atol=1e-9)
 
-    @pytest.mark.parametrize(("dtype", "own"), [(np.float64, 1e-12), (np.float32, 2e-7)])
-    def test_a_diagonal_that_is_rounding_is_zero(self, dtype, own):
+    def test_new_rows(self):
+        W = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
+        model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(W)
+        np.testing.assert_allclose(model.transform(W[:4] * 1e-300), model.embedding_[:4], atol=1e-9)
+        with pytest.raises(ValueError, match="non-negative"):
+            model.transform(-W[:1])
+
+    @pytest.mark.parametrize(("dtype", "rounding"), [(np.float64, 1e-12), (np.float32, 2e-7)])
+    def test_diagonal_of_distances_is_zero_up_to_rounding(self, dtype, rounding):
         D = pairwise_distances(np.random.default_rng(0).normal(size=(30, 3))).astype(dtype)
-        D[np.diag_indices(30)] = own
+        D[np.diag_indices(30)] = rounding
         model = hs.GaussianProcessEmbedding(2, metric="precomputed", diagonal="zero", random_state=0).fit(D)
         assert np.abs(np.diagonal(model.kernel_.toarray())).max() == 0
         np.testing.assert_allclose(model.transform(D), model.embedding_, atol=1e-5)
 
-    def test_distances_with_a_diagonal_are_refused(self):
-        with pytest.raises(ValueError, match=r"diagonal is not zero.*affinity='precomputed'"):
+    def test_invalid_distances(self):
+        with pytest.raises(ValueError, match="diagonal"):
             hs.DiffusionMaps(1, metric="precomputed").fit(np.ones((4, 4)))
-
-    def test_sparse_distances_are_refused(self):
-        with pytest.raises(ValueError, match="sparse X was given with metric='precomputed'"):
+        with pytest.raises(ValueError, match="sparse"):
             hs.heat_kernel(sparse.eye_array(4, format="csr"), metric="precomputed")
 
 
 class TestKnownRows:
-    def test_match_finds_all_equal_rows(self):
+    def test_equal_rows_are_found(self):
         W = nx.to_numpy_array(GRAPHS["bipartite"])
         i, j, share = KnownRows(W).match(W[[0, 7]])
         assert sorted(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 0), (0, 1), (0, 2)] + [
@@ -228,7 +202,7 @@ class TestKnownRows:
         ]
         np.testing.assert_allclose(share, [1 / 3] * 3 + [1 / 5] * 5)
 
-    def test_other_rows_and_zeros_match_nothing(self):
+    def test_other_rows_do_not_match(self):
         W = sparse.csr_array(nx.to_numpy_array(GRAPHS["karate"]))
         known = KnownRows(W)
         assert len(known.match(W + sparse.eye_array(34, format="csr"))[0]) == 0
@@ -237,9 +211,9 @@ class TestKnownRows:
 
 @pytest.mark.parametrize(
     ("dtype", "scale"),
-    [(np.float32, 1e-25), (np.float32, 1e37), (np.float64, 1e-25), (np.float64, 1e-300), (np.float64, 5e307)],
+    [(np.float32, 1e-25), (np.float32, 1e37), (np.float64, 1e-300), (np.float64, 5e307)],
 )
-def test_the_unit_of_an_affinity_does_not_matter(dtype, scale):
+def test_unit_of_an_affinity_does_not_matter(dtype, scale):
     A = np.random.default_rng(0).random((49, 49))
     W = (A + A.T).astype(dtype)
     model = hs.GaussianProcessEmbedding(3, affinity="precomputed", power=35, diagonal="zero", random_state=0)
@@ -249,24 +223,19 @@ def test_the_unit_of_an_affinity_does_not_matter(dtype, scale):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("normalization", ["bistochastic", "bistochastic-weighted"])
 @pytest.mark.parametrize("diagonal", ["keep", "zero", "auto"])
-def test_sparse_affinities_in_float32_are_scaled_or_refused(normalization, diagonal):
+def test_sparse_float32_affinities_are_scaled_or_rejected(diagonal):
     scaled = 0
-    for seed in range(60):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(8, 50))
         A = (rng.random((n, n)) < rng.random()) * rng.random((n, n)) * 10 ** rng.uniform(-20, 20)
         W = (A + A.T).astype(np.float32)
-        model = hs.DiffusionMaps(1, affinity="precomputed", normalization=normalization, diagonal=diagonal, power=2)
-        Y, refusal = None, ""
         try:
-            Y = model.fit_transform(W)
+            Y = hs.DiffusionMaps(1, affinity="precomputed", diagonal=diagonal, power=2).fit_transform(W)
         except ValueError as error:
-            refusal = str(error)
-        if Y is None:
-            assert any(word in refusal for word in ("scaled", "bridge", "coincide")), refusal
+            assert any(word in str(error) for word in ("scaled", "bridge", "coincide")), error  # noqa: PT017
         else:
             assert np.isfinite(Y).all()
             scaled += 1
-    assert scaled > 20
+    assert scaled > 5

@@ -1,4 +1,4 @@
-"""Distances: against SciPy, far from the origin, and for coincident points."""
+"""Distances: against SciPy and scikit-learn, far from the origin, and for coincident points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.metrics import pairwise_distances
 from heatsketch.linalg.metrics import gaussian_affinity, squared_distances
 
 
-@pytest.mark.parametrize("d", [1, 3, 16, 17, 64])
+@pytest.mark.parametrize("d", [1, 16, 17, 64])
 def test_agrees_with_scipy(d):
     rng = np.random.default_rng(d)
     X, Y = rng.normal(size=(40, d)), rng.normal(size=(30, d))
@@ -20,12 +20,14 @@ def test_agrees_with_scipy(d):
 
 
 @pytest.mark.parametrize("d", [3, 40])
-def test_close_points_far_from_the_origin_do_not_cancel(d):
+def test_close_points_do_not_cancel(d):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, d))
-    X[1] = X[0] + 2.0**-20  # a close pair
+    X[1] = X[0] + 2.0**-20
     far = X + 2.0**20  # exact in binary up to the last bits of X
     np.testing.assert_allclose(squared_distances(far), cdist(far, far, "sqeuclidean"), rtol=1e-8, atol=0)
+    clusters = 1e-5 * X + rng.integers(0, 2, (50, 1))
+    np.testing.assert_allclose(squared_distances(clusters), cdist(clusters, clusters, "sqeuclidean"), rtol=1e-9)
 
 
 @pytest.mark.parametrize("d", [3, 40])
@@ -40,20 +42,32 @@ def test_coincident_points_have_distance_zero(d, convert):
 
 def test_sparse_equals_dense():
     X = sparse.csr_array(np.where(np.random.default_rng(0).random((30, 50)) < 0.1, 1.5, 0.0))
-    np.testing.assert_allclose(
-        squared_distances(X), cdist(X.toarray(), X.toarray(), "sqeuclidean"), rtol=1e-9, atol=1e-15
-    )
+    dense = cdist(X.toarray(), X.toarray(), "sqeuclidean")
+    np.testing.assert_allclose(squared_distances(X), dense, rtol=1e-9, atol=1e-15)
 
 
-@pytest.mark.parametrize("metric", ["manhattan", "cosine", "chebyshev", "correlation", "braycurtis"])
+@pytest.mark.parametrize("metric", ["manhattan", "cosine", "chebyshev", "correlation", "braycurtis", "jaccard"])
 def test_other_metrics_are_those_of_scikit_learn_squared(metric):
     X = np.random.default_rng(0).random(size=(30, 5))
+    X = X < 0.5 if metric == "jaccard" else X
     D2 = squared_distances(X, metric=metric)
     np.testing.assert_allclose(D2, pairwise_distances(X, metric=metric) ** 2, atol=1e-12)
     assert (np.diagonal(D2) == 0).all()
 
 
-def test_precomputed_distances_are_squared_and_kept():
+def test_parallel_rows_have_cosine_distance_zero():
+    direction = np.random.default_rng(0).normal(size=7)
+    assert (squared_distances(np.outer(np.arange(1.0, 12), direction), metric="cosine") == 0).all()
+
+
+def test_undefined_metric_raises():
+    X = np.random.default_rng(0).normal(size=(5, 4))
+    X[2] = 1.0  # the correlation with a constant row is undefined
+    with pytest.raises(ValueError, match="'correlation' is not defined"):
+        squared_distances(X, metric="correlation")
+
+
+def test_precomputed_distances_are_squared_and_not_modified():
     D = np.abs(np.random.default_rng(0).normal(size=(4, 5)))
     before = D.copy()
     np.testing.assert_allclose(squared_distances(D, metric="precomputed"), D**2)
@@ -63,40 +77,15 @@ def test_precomputed_distances_are_squared_and_kept():
 def test_gaussian_affinity():
     D2 = np.array([[0.0, 1.0, 4.0]])
     np.testing.assert_allclose(gaussian_affinity(D2.copy(), 2.0, np.float64), np.exp(-D2 / 2))
-    np.testing.assert_allclose(
-        gaussian_affinity(D2.copy(), np.array([[1.0, 2.0, 8.0]]), np.float64), [[1, np.exp(-0.5), np.exp(-0.5)]]
-    )
+    local = np.array([[1.0, 2.0, 8.0]])
+    np.testing.assert_allclose(gaussian_affinity(D2.copy(), local, np.float64), np.exp(-D2 / local))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_affinities_are_zero_rather_than_denormal(dtype):
-    """Denormal numbers would make products many times slower."""
+def test_affinities_are_zero_rather_than_subnormal(dtype):
+    """Subnormal numbers would make products many times slower."""
     smallest = float(np.finfo(dtype).tiny)
     exponents = -np.log(smallest) + np.array([[-1.0, 1.0, 5.0, 30.0]])
     K = gaussian_affinity(exponents.copy(), 1.0, dtype).astype(dtype)
     assert K[0, 0] == pytest.approx(np.e * smallest, rel=1e-5)
     assert (K[0, 1:] == 0).all()
-
-
-def test_parallel_rows_have_cosine_distance_zero():
-    direction = np.random.default_rng(0).normal(size=7)
-    D2 = squared_distances(np.outer(np.arange(1.0, 12), direction), metric="cosine")
-    assert (D2 == 0).all()
-
-
-def test_metrics_that_are_not_defined_say_so():
-    X = np.random.default_rng(0).normal(size=(5, 4))
-    X[2] = 1.0
-    with pytest.raises(ValueError, match="'correlation' is not defined between some of the points"):
-        squared_distances(X, metric="correlation")
-
-
-def test_metrics_of_yes_and_no():
-    X = np.random.default_rng(0).random((20, 8)) < 0.5
-    np.testing.assert_allclose(squared_distances(X, metric="jaccard"), pairwise_distances(X, metric="jaccard") ** 2)
-
-
-def test_mostly_close_pairs():
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(size=(30, 40)) * 1e-5, rng.normal(size=(30, 40)) * 1e-5 + 1.0])
-    np.testing.assert_allclose(squared_distances(X), cdist(X, X, "sqeuclidean"), rtol=1e-9)
