@@ -1,6 +1,6 @@
 # Two commands need nothing but Python 3.11+, pip and make:
 #   make demo   embed the data sets that ship with heatsketch, print a table, draw pictures under out/
-#   make test   lint, types, tests and every example in the README, the docs and the docstrings
+#   make test   lint, types, tests and every example in the README, the docs and the docstrings (some minutes)
 # And for those who want to see the paper's figures and claims:
 #   make reproduce   all of them, under out/reproduction (some five minutes on two cores)
 # And for those who want to read it all:
@@ -19,10 +19,12 @@
 # And for those with a GPU:
 #   make bench-gpu    some minutes; results under docs/gpu
 #   make bench-cluster  half an hour; results under docs/cluster
+# And for those who change it:
+#   make test-slow    hostile input, killed processes, clusters, browsers, interpreted GPU programs, the gallery
+#   make test-oldest  all tests with the oldest versions that pyproject.toml allows
 # And for those who want to break it:
 #   make hunt         the tests that try to break it, with 20 times the cases; results under docs/trust
 #   make coverage     what the tests reach; results under docs/trust
-#   make test-oldest  all tests with the oldest versions that pyproject.toml allows
 #   make audit        known vulnerabilities of what is installed, asked of the network
 
 PYTHON ?= python3
@@ -31,8 +33,8 @@ BIN := .venv/bin
 # that follow, even where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs reproduce study choices pipelines test lint types format bench bench-full bench-gpu bench-cluster
-.PHONY: hunt coverage mutants test-oldest audit clean
+.PHONY: demo docs reproduce study choices pipelines lint types format bench bench-full bench-gpu bench-cluster
+.PHONY: test test-slow test-oldest hunt coverage mutants audit clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
 .venv/stamp-%: pyproject.toml
@@ -61,8 +63,13 @@ pipelines: .venv/stamp-pipelines
 	$(BIN)/python -m benchmarks.pipelines $(PIPELINES_ARGS)
 
 # Two processes share the cores; threads of BLAS and OpenMP that wait for work while spinning would take them away.
+PYTEST = OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
 test: lint types
-	OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(PYTEST)
+
+test-slow: .venv/stamp-dev
+	$(PYTEST) tests/slow
 
 hunt: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.trust --hunt 20
@@ -70,11 +77,11 @@ hunt: .venv/stamp-dev
 coverage: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.trust --coverage
 
-# What the old versions themselves warn of is not ours to mend; what heatsketch makes them warn of is. The site is built
-# with new tools.
+# Old versions warn about each other; only warnings that heatsketch causes are errors. The site is built with new tools.
+test-oldest: BIN = .venv-oldest/bin
 test-oldest: .venv-oldest/stamp
-	OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive .venv-oldest/bin/python -m pytest --numprocesses 2 --dist worksteal \
-	  -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" --ignore tests/slow/test_site.py tests src
+	$(PYTEST) -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" -o norecursedirs=corpus \
+	  --ignore tests/slow/test_site.py tests src
 
 .venv-oldest/stamp: pyproject.toml
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest

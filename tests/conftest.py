@@ -1,4 +1,4 @@
-"""Data and kernels that many tests use."""
+"""Shared data, kernels and fixtures."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NORMALIZATIONS = ("symmetric", "bistochastic", "stochastic", "bistochastic-weigh
 
 
 def paper_data(name: str, seed: int = 0) -> tuple[np.ndarray, object]:
-    """One of the paper's data sets at its own size, with its setting."""
+    """One of the paper's data sets, with its size, bandwidth and power."""
     setting = PAPER[name]
     return getattr(hs.datasets, name)(setting.n_samples, random_state=seed), setting
 
 
 def run_code(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """What a fresh process that imports this source tree makes of some code; it must not fail."""
+    """Run code in a fresh process that imports this source tree; it must succeed."""
     paths = [str(Path(hs.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     run = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
@@ -49,13 +49,13 @@ def kernel(request: pytest.FixtureRequest, torus: np.ndarray) -> hs.HeatKernel:
     return hs.heat_kernel(torus, bandwidth=1.0, normalization=request.param)
 
 
-# Points that the experiments need at least, where 45 are too few.
+# Minimum number of points of experiments that need more than 45.
 _TOY_SIZES = {"refinement": 320, "cost": 400, "local_coordinates": 120, "challenge": 60}
 
 
 @pytest.fixture(scope="session")
 def toy():
-    """Make an experiment so small that a trial takes a fraction of a second."""
+    """Shrink an experiment so that a trial takes a fraction of a second."""
 
     def shrink(experiment, n_trials=2):
         return replace(experiment, n_samples=_TOY_SIZES.get(experiment.name, 45), n_trials=n_trials)
@@ -74,7 +74,7 @@ def device(request):
 
 @pytest.fixture
 def one_thread():
-    """Dask's arrays, computed on the thread that asks: threads do not survive a fork, by which mutants are tested."""
+    """Dask arrays computed on the calling thread: mutation tests fork, and threads do not survive a fork."""
     arrays = pytest.importorskip("dask.array")
     with pytest.importorskip("dask").config.set(scheduler="synchronous"):
         yield arrays

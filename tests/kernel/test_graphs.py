@@ -54,7 +54,7 @@ def test_bipartite_graphs_do_not_oscillate():
     assert np.linalg.eigvalsh(A.toarray()).min() > -1e-9
 
 
-def test_diagonal_keep_leaves_the_matrix_alone():
+def test_diagonal_keep_does_not_change_the_matrix():
     W = nx.to_numpy_array(GRAPHS["cycle"])
     A = hs.heat_kernel(W, affinity="precomputed", diagonal="keep", normalization="stochastic", alpha=0.0)
     np.testing.assert_allclose(A.toarray(), W / 2)

@@ -230,16 +230,16 @@ class TestCutoff:
     @pytest.mark.parametrize("cutoff", [0, 1, -1e-3, "small"])
     def test_invalid_cutoff(self, torus, cutoff):
         with pytest.raises(ValueError, match="cutoff"):
-            GP(2, cutoff=cutoff).fit(torus)
+            hs.heat_kernel(torus, cutoff=cutoff)
 
     def test_cutoff_with_neighbours_raises(self, torus):
         with pytest.raises(ValueError, match="n_neighbors"):
-            GP(2, cutoff=1e-3, n_neighbors=5).fit(torus)
+            hs.heat_kernel(torus, cutoff=1e-3, n_neighbors=5)
 
     def test_entries_beyond_memory_raise(self, torus, monkeypatch):
         monkeypatch.setattr("heatsketch.kernel.radius.available_memory", lambda: 100_000)
         with pytest.raises(MemoryError, match="cutoff"):
-            GP(2, cutoff=1e-9).fit(torus)
+            hs.heat_kernel(torus, cutoff=1e-9)
 
 
 def test_neighbours_approximate_all_pairs():
