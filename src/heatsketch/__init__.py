@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import datasets, scanpy
+    from . import datasets, reference, scanpy
     from .analysis.comparison import compare_kernels, global_diffusion_distance
     from .analysis.density import spectral_density
     from .analysis.distances import components_for, diffusion_distances, distance_interval
@@ -51,6 +51,7 @@ _HOMES = {
     "plot_intervals": ".plotting",
     "plot_scales": ".plotting",
     "plot_spectrum": ".plotting",
+    "reference": ".reference",
     "save_model": ".io.models",
     "scanpy": ".scanpy",
     "secant_products": ".analysis.processes",
@@ -86,6 +87,7 @@ __all__ = [
     "plot_intervals",
     "plot_scales",
     "plot_spectrum",
+    "reference",
     "save_model",
     "scanpy",
     "secant_products",
