@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .io.models import load_model, save_model
     from .kernel.bandwidth import estimate_bandwidth
     from .kernel.build import heat_kernel
-    from .kernel.costs import Estimate, estimate
     from .kernel.operator import HeatKernel
+    from .kernel.plan import Estimate, estimate
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_scales, plot_spectrum
     from .report import write_report
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "DiffusionMaps": ".estimators",
     "EmbeddingComparison": ".compare",
-    "Estimate": ".kernel.costs",
+    "Estimate": ".kernel.plan",
     "GaussianProcessEmbedding": ".estimators",
     "HeatKernel": ".kernel.operator",
     "HeatSketch": ".estimators",
@@ -39,7 +39,7 @@ _HOMES = {
     "datasets": ".datasets",
     "diffusion_distances": ".analysis.distances",
     "distance_interval": ".analysis.distances",
-    "estimate": ".kernel.costs",
+    "estimate": ".kernel.plan",
     "estimate_bandwidth": ".kernel.bandwidth",
     "gaussian_process": ".analysis.processes",
     "global_diffusion_distance": ".analysis.comparison",

@@ -31,7 +31,7 @@ class TestWitness:
         covered, pairs = [], np.random.default_rng(0).integers(0, 200, (300, 2))
         for seed in range(20):  # the witness is always the same, the data are not
             kernel = hs.heat_kernel(np.random.default_rng(seed).normal(size=(200, 6)), n_neighbors=10)
-            low, high = call_witness(kernel, 1.0, trivial=True).interval(pairs, 0.9)
+            low, high = call_witness(kernel, 1.0).interval(pairs, 0.9)
             true = hs.diffusion_distances(kernel, 1.0, pairs)
             covered.append(np.mean((low <= true) & (true <= high)))
         # pairs of one data set share the sketch; over data sets they do not
@@ -39,7 +39,7 @@ class TestWitness:
 
     def test_is_exact_where_few_modes_are_left(self, kernel):
         pairs = [[0, 1], [7, 200], [40, 41]]
-        low, high = call_witness(kernel, 32.0, trivial=True).interval(pairs, 0.95)
+        low, high = call_witness(kernel, 32.0).interval(pairs, 0.95)
         true = hs.diffusion_distances(kernel, 32.0, pairs)
         np.testing.assert_allclose(low, true, rtol=1e-6)
         np.testing.assert_allclose(high, true, rtol=1e-6)

@@ -196,7 +196,7 @@ class TestBlocks:
         monkeypatch.setattr("heatsketch.analysis.reference_sketch._EXACT", 4)
         here, there = (best_split(kernel, 4, POWER, 0) for kernel in kernels)
         np.testing.assert_allclose(there.errors, here.errors, rtol=1e-5)
-        assert isinstance(call_witness(kernels[1], POWER, trivial=False).features, np.ndarray)
+        assert isinstance(call_witness(kernels[1], POWER).features, np.ndarray)
 
     def test_the_block_of_a_gaussian_process(self, kernels):
         sketch = make_sketch("gaussian", 0, N)

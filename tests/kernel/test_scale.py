@@ -20,7 +20,7 @@ from heatsketch._utils.devices import Device
 from heatsketch._utils.memmap import is_mapped
 from heatsketch._utils.memory import _control_groups, available_memory, size_in_words
 from heatsketch.estimators import DiffusionMaps
-from heatsketch.kernel.costs import Estimate
+from heatsketch.kernel.plan import Estimate
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import choose
 from heatsketch.linalg.metrics import Metric
@@ -163,7 +163,7 @@ class TestEstimate:
         assert _control_groups(tmp_path / "fs", own) == [50]
 
     def test_a_fit_that_cannot_fit_is_refused_before_it_starts(self, monkeypatch):
-        monkeypatch.setattr("heatsketch.kernel.costs.available_memory", lambda: 1_000_000)
+        monkeypatch.setattr("heatsketch.kernel.plan.available_memory", lambda: 1_000_000)
         with pytest.raises(MemoryError, match=r"every pair.* would take about .* 1.0 MB are available. Use neighbours"):
             GP(2).fit(roll(3000))
         with pytest.raises(MemoryError, match="fewer neighbours or components"):

@@ -36,7 +36,7 @@ def estimate(
 
     [bold]Of data that are not there yet:[/] heatsketch estimate --shape 1000000,50 -k 10 -p 16
     """
-    from ..kernel.costs import estimate as foretell  # noqa: PLC0415
+    from ..kernel.plan import estimate as foretell  # noqa: PLC0415
 
     if (source is None) == (shape is None):
         raise ValueError("give a file, or --shape ROWS,COLUMNS, and not both.")

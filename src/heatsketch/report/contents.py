@@ -308,7 +308,7 @@ def _distortions(model: Any, powers: FloatArray) -> Callable[[FloatArray], Float
     measured = powers if n <= _MANY else powers[powers == model.power_]
     most = _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2
     anchors = sample(n, min(_affordable(n * len(measured)), most))
-    true = distances_among(kernel, anchors, measured.tolist(), trivial=model._measures_trivial)
+    true = distances_among(kernel, anchors, measured.tolist())
 
     def distortions(embeddings: FloatArray) -> FloatArray:
         found = np.full(len(powers), np.nan)
@@ -338,7 +338,7 @@ def _pairs(model: Any, plane: FloatArray) -> Pairs:
     anchors = sample(n, _affordable(n))
     i, j = np.triu_indices(len(anchors), 1)
     points = np.column_stack([anchors[i], anchors[j]])
-    exact = distances_among(kernel, anchors, [model.power_], trivial=model._measures_trivial)[0]
+    exact = distances_among(kernel, anchors, [model.power_])[0]
     embedded, low, high = model.diffusion_distances(points, interval=_LEVEL)
     return Pairs(points, exact, embedded, embedded_distances(plane, points), low, high)
 
