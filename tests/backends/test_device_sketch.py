@@ -337,7 +337,7 @@ class TestEstimators:
             np.testing.assert_allclose(there[name], here[name], atol=1e-6)
 
     def test_heat_sketch(self, kernels):
-        model = hs.HeatSketch(3, width=12, n_rounds=1, init="spectral", random_state=0)
+        model = hs.HeatSketch(3, solver_params={"width": 12, "n_rounds": 1}, init="spectral", random_state=0)
         here, there = (model._embed(kernel, POWER) for kernel in kernels)
         assert isinstance(there["embedding_"], np.ndarray)
         assert isinstance(there["_M"], np.ndarray)

@@ -67,7 +67,9 @@ def test_diagonal_keep_leaves_the_matrix_alone():
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 def test_diagonal_zero_on_a_matrix_with_a_diagonal(convert):
     W = rbf_kernel(np.random.default_rng(0).normal(size=(40, 2)))
-    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", diagonal="zero", random_state=0).fit(convert(W))
+    model = hs.GaussianProcessEmbedding(
+        3, affinity="precomputed", kernel_params={"diagonal": "zero"}, random_state=0
+    ).fit(convert(W))
     assert np.abs(np.diagonal(model.kernel_.toarray())).max() == 0
     np.testing.assert_allclose(model.transform(convert(W)), model.embedding_, atol=1e-12)
 
@@ -206,7 +208,9 @@ class TestChecks:
     def test_a_diagonal_that_is_rounding_is_zero(self, dtype, own):
         D = pairwise_distances(np.random.default_rng(0).normal(size=(30, 3))).astype(dtype)
         D[np.diag_indices(30)] = own
-        model = hs.GaussianProcessEmbedding(2, metric="precomputed", diagonal="zero", random_state=0).fit(D)
+        model = hs.GaussianProcessEmbedding(
+            2, metric="precomputed", kernel_params={"diagonal": "zero"}, random_state=0
+        ).fit(D)
         assert np.abs(np.diagonal(model.kernel_.toarray())).max() == 0
         np.testing.assert_allclose(model.transform(D), model.embedding_, atol=1e-5)
 
@@ -242,7 +246,9 @@ class TestKnownRows:
 def test_the_unit_of_an_affinity_does_not_matter(dtype, scale):
     A = np.random.default_rng(0).random((49, 49))
     W = (A + A.T).astype(dtype)
-    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", power=35, diagonal="zero", random_state=0)
+    model = hs.GaussianProcessEmbedding(
+        3, affinity="precomputed", power=35, kernel_params={"diagonal": "zero"}, random_state=0
+    )
     Y = model.fit_transform(W)
     scaled = model.fit_transform((W.astype(np.float64) * scale).astype(dtype))
     np.testing.assert_allclose(scaled, Y, atol=(1e-9 if dtype == np.float64 else 1e-3) * np.abs(Y).max())
@@ -258,7 +264,9 @@ def test_sparse_affinities_in_float32_are_scaled_or_refused(normalization, diago
         n = int(rng.integers(8, 50))
         A = (rng.random((n, n)) < rng.random()) * rng.random((n, n)) * 10 ** rng.uniform(-20, 20)
         W = (A + A.T).astype(np.float32)
-        model = hs.DiffusionMaps(1, affinity="precomputed", normalization=normalization, diagonal=diagonal, power=2)
+        model = hs.DiffusionMaps(
+            1, affinity="precomputed", normalization=normalization, kernel_params={"diagonal": diagonal}, power=2
+        )
         Y, refusal = None, ""
         try:
             Y = model.fit_transform(W)

@@ -20,9 +20,8 @@ from heatsketch._utils.devices import Device
 from heatsketch._utils.memmap import is_mapped
 from heatsketch._utils.memory import _control_groups, available_memory, size_in_words
 from heatsketch.estimators import DiffusionMaps
-from heatsketch.kernel.plan import Estimate
 from heatsketch.kernel.options import KernelOptions
-from heatsketch.kernel.plan import choose
+from heatsketch.kernel.plan import Estimate, choose
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.clusters import ClusterIndex
 from heatsketch.neighbors.neighborhoods import Neighborhoods
@@ -322,29 +321,32 @@ class TestCutoff:
     def test_embeddings_approach_the_exact_one(self):
         X = roll(500)
         exact = GP(4, n_neighbors=None, random_state=0).fit_transform(X)
-        errors = [np.abs(GP(4, cutoff=c, random_state=0).fit_transform(X) - exact).max() for c in (1e-1, 1e-3, 1e-9)]
+        errors = [
+            np.abs(GP(4, kernel_params={"cutoff": c}, random_state=0).fit_transform(X) - exact).max()
+            for c in (1e-1, 1e-3, 1e-9)
+        ]
         assert errors[0] > errors[1] > errors[2]
         assert errors[2] < 1e-5 * np.abs(exact).max()
 
     def test_training_points_are_placed_where_they_are(self):
         X = roll(500)
-        model = GP(4, cutoff=1e-6, random_state=0).fit(X)
+        model = GP(4, kernel_params={"cutoff": 1e-6}, random_state=0).fit(X)
         scale = np.abs(model.embedding_).max()
         np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-5 * scale)
 
     @pytest.mark.parametrize("cutoff", [0, 1, -1e-3, "small"])
     def test_bad_cutoffs(self, torus, cutoff):
         with pytest.raises(ValueError, match="a number between 0 and 1"):
-            GP(2, cutoff=cutoff).fit(torus)
+            GP(2, kernel_params={"cutoff": cutoff}).fit(torus)
 
     def test_a_cutoff_and_neighbours_exclude_each_other(self, torus):
         with pytest.raises(ValueError, match="leave n_neighbors at 'auto'"):
-            GP(2, cutoff=1e-3, n_neighbors=5).fit(torus)
+            GP(2, kernel_params={"cutoff": 1e-3}, n_neighbors=5).fit(torus)
 
     def test_entries_that_would_not_fit_are_refused(self, torus, monkeypatch):
         monkeypatch.setattr("heatsketch.kernel.radius.available_memory", lambda: 100_000)
         with pytest.raises(MemoryError, match="use a smaller bandwidth, a larger cutoff, or neighbours"):
-            GP(2, cutoff=1e-9).fit(torus)
+            GP(2, kernel_params={"cutoff": 1e-9}).fit(torus)
 
 
 def test_neighbours_come_close_to_all_pairs():

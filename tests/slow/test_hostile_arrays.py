@@ -24,8 +24,8 @@ from hostile_points import attempt
 MODELS = {
     "every pair": hs.GaussianProcessEmbedding(2, random_state=0, device="cpu"),
     "neighbours": hs.GaussianProcessEmbedding(2, n_neighbors=2, bandwidth=50.0, random_state=0, device="cpu"),
-    "cutoff": hs.DiffusionMaps(1, cutoff=0.01, normalization="stochastic", device="cpu"),
-    "optimised": hs.HeatSketch(2, n_rounds=1, n_steps=2, random_state=0, device="cpu"),
+    "cutoff": hs.DiffusionMaps(1, kernel_params={"cutoff": 0.01}, normalization="stochastic", device="cpu"),
+    "optimised": hs.HeatSketch(2, solver_params={"n_rounds": 1}, random_state=0, device="cpu"),
 }
 DTYPES = (*"fdeghilqBHILQOUS", ">f4", ">f8", ">i2", ">i8", ">u4")
 SPARSE = (sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix, sparse.lil_array, sparse.dok_array)

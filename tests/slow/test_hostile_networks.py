@@ -182,7 +182,7 @@ def test_parts_that_share_eigenvalues_have_orthogonal_eigenvectors(weight, k):
 def test_shapes_are_optimised_or_refused(shape, normalization, power, k):
     W = nx.to_numpy_array(SHAPES[shape])
     options = {"normalization": normalization, "power": power, "random_state": 0, **GIVEN}
-    model = hs.HeatSketch(k, n_rounds=4, n_steps=5, **options)
+    model = hs.HeatSketch(k, solver_params={"n_rounds": 4}, **options)
     Y, refusal = answer(lambda: model.fit_transform(W))
     if Y is None:
         assert "nothing but the constant is left" in refusal

@@ -141,7 +141,8 @@ def compare(
     if picture is not None:
         check_picture(writable(picture))
     data = _read(source, reads)
-    options = kernel.parameters | (graph_options(kernel.parameters) if data.is_graph else {})
+    options = kernel.estimator_parameters
+    options |= graph_options(options) if data.is_graph else {}
     found = compare_embeddings(
         data.points,
         n_components,

@@ -85,7 +85,7 @@ def transactional(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenat
     return changed
 
 
-class HeatEmbedding(
+class HeatEmbedding(  # type: ignore[call-arg]
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,
@@ -143,7 +143,8 @@ class HeatEmbedding(
         """
         options = self._check_options(X)
         if on_cluster.is_collection(X):
-            return on_cluster.fit(self, X, options)
+            on_cluster.fit(self, X, options)
+            return self
         points = self._check_data(X, reset=True)
         columns, dtype = self._n_columns(points.shape[0]), self._computed_in(points.dtype)
         held = {"sparse_points": issparse(points), "entries": getattr(points, "nnz", None)}
@@ -201,7 +202,7 @@ class HeatEmbedding(
         self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
 
     @transactional
-    def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> FloatArray:
+    def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> Any:
         """Embed the rows of `X` and return the embedding.
 
         Parameters
@@ -586,7 +587,8 @@ class HeatEmbedding(
             With ``.constant`` (L), ``.log``, ``.central`` and the pairs at which L is attained.
         """
         check_is_fitted(self)
-        kernel, power, drawn = self.kernel_, self.power_, {"quantiles": quantiles, "random_state": random_state}
+        kernel, power = self.kernel_, self.power_
+        drawn: dict[str, Any] = {"quantiles": quantiles, "random_state": random_state}
         if X is None:
             return kernel_distortion(self._Y, kernel, power, exhaustive=exhaustive, **drawn)
         self._refuse_on_cluster("the distortion of new points")
@@ -717,7 +719,7 @@ class HeatEmbedding(
         """What a fit found, for the table in notebooks; nothing before a fit."""
         if not hasattr(self, "embedding_"):
             return []
-        facts = self._kernel_facts(self.kernel_, self.power_, self.power_choice_)
+        facts = [*self._kernel_facts(self.kernel_, self.power_, self.power_choice_)]
         exact = getattr(self, "n_exact_", 0)
         facts.append(("components", f"{self.n_components_}{f', {exact} of them exact' if exact else ''}"))
         if hasattr(self, "distortion_"):

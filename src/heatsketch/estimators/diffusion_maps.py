@@ -70,7 +70,8 @@ class DiffusionMaps(HeatEmbedding):
           kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
         - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
           for float32), and residual wanted of eigenvectors;
-        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling, and on the eigenvectors (restarts, for "lanczos").
+        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling, and on the eigenvectors
+          (restarts, for "lanczos").
 
     Attributes
     ----------

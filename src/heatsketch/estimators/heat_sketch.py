@@ -245,7 +245,7 @@ class HeatSketch(HeatEmbedding):
 
     def _width(self, n_samples: int, k: int) -> int:
         """Columns of the wide sketch for k components."""
-        return max((self.solver_params or {}).get("width", default_width(n_samples)), k)
+        return max(int((self.solver_params or {}).get("width", default_width(n_samples))), k)
 
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
         require_range(kernel, [power])

@@ -24,6 +24,7 @@ from .normalize import NORMALIZATIONS
 
 __all__ = [
     "EXPERT",
+    "SHARED",
     "KernelOptions",
     "check_choice",
     "check_count",
@@ -131,10 +132,14 @@ class KernelOptions:
         return Metric(self.metric, self.metric_params or {})
 
 
+# Parameters of every estimator that say how its kernel is made.
+SHARED = (*(field.name for field in fields(KernelOptions) if field.name not in EXPERT), "kernel_params")
+
+
 def kernel_options(estimator: Any) -> KernelOptions:
     """The options of an estimator's kernel: its parameters, and those in its dictionary `kernel_params`."""
     expert = check_params(estimator.kernel_params, "kernel_params", EXPERT)
-    shared = {field.name: getattr(estimator, field.name) for field in fields(KernelOptions) if field.name not in EXPERT}
+    shared = {name: getattr(estimator, name) for name in SHARED if name != "kernel_params"}
     return KernelOptions(**shared, **expert)
 
 
@@ -143,9 +148,7 @@ def check_params(params: Any, name: str, known: Sequence[str]) -> dict[str, Any]
     if params is None:
         return {}
     if not isinstance(params, Mapping):
-        raise ValueError(
-            f"{name}={params!r} was given; it must be a dict with some of the keys {tuple(known)}, or None."
-        )
+        raise ValueError(f"{name}={params!r} was given; it must be None or a dict with keys among {tuple(known)}.")
     if unknown := [key for key in params if key not in known]:
         raise ValueError(f"{name} was given with the unknown keys {unknown}; the known ones are {tuple(known)}.")
     return dict(params)

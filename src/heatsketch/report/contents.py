@@ -44,7 +44,7 @@ _NEIGHBOURS = 5
 # HeatSketch is optimised in a few rounds. Beyond, nothing is optimised and no eigenvectors are looked for, and
 # distortion is measured at the chosen time only.
 _FULL_SEARCH, _MANY = 3000, 100_000
-_SHORT = {"n_rounds": 6, "init": "spectral"}
+_SHORT: dict[str, Any] = {"solver_params": {"n_rounds": 6}, "init": "spectral"}
 # Up to so many points it is asked which neighbours are supported.
 _SUPPORT = 50_000
 # Leading eigenvalues that are shown one by one.
@@ -378,7 +378,7 @@ def _notes(n: int, drawn: IntArray, solid: IntArray, kinds: Sequence[Any]) -> li
         )
     elif HeatSketch in kinds and n > _FULL_SEARCH:
         notes.append(
-            f"Beyond {_FULL_SEARCH:,} points HeatSketch is optimised for pictures in {_SHORT['n_rounds']} rounds from "
+            f"Beyond {_FULL_SEARCH:,} points HeatSketch is optimised for pictures in {_SHORT['solver_params']['n_rounds']} rounds from "
             "diffusion maps; a fit of its own does more rounds from several starts, and better."
         )
     if n > _SUPPORT:

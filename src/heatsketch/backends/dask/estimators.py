@@ -32,7 +32,7 @@ __all__ = ["as_frame", "fit", "handed_back", "is_collection", "refuse_out", "tra
 
 
 @quiet_blas()
-def fit(model: Any, X: Any, options: KernelOptions) -> Any:
+def fit(model: Any, X: Any, options: KernelOptions) -> None:
     """Fit an estimator, whose parameters are checked, to a Dask array or frame."""
     refuse_on_cluster(options)
     points = _check_data(model, X, reset=True)
@@ -47,7 +47,6 @@ def fit(model: Any, X: Any, options: KernelOptions) -> Any:
         model.embedding_ = _in_chunks_of(X, model.embedding_)
         model._sample_names = None
     model._frame_index = getattr(X, "index", None)
-    return model
 
 
 @quiet_blas()
