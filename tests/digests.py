@@ -153,7 +153,7 @@ def answers(X: np.ndarray) -> Results:
         "support": model.unsupported_neighbors,
         "dimension": lambda: model.intrinsic_dimension_,
         "more": lambda: hs.DiffusionMaps(2, bandwidth=1.0).fit(X).add_components(2).embedding_,
-        "HeatSketch": lambda: _asked(hs.HeatSketch(2, bandwidth=1.0, n_steps=20, n_rounds=1, **drawn), X[:400]),
+        "HeatSketch": lambda: _asked(hs.HeatSketch(2, bandwidth=1.0, solver_params={"n_rounds": 1}, **drawn), X[:400]),
     }
 
 

@@ -84,7 +84,9 @@ def computed() -> Values:
             found[f"{kind}: new points"] = model.transform(X[:2] + 0.01)
             found[f"{kind}: distances"] = hs.diffusion_distances(model.kernel_, power, PAIRS)
     X = hs.datasets.stretched_torus(N, random_state=0)
-    near = hs.GaussianProcessEmbedding(4, n_neighbors=12, n_exact=2, bandwidth=0.6, tol=1e-13, random_state=7).fit(X)
+    near = hs.GaussianProcessEmbedding(
+        4, n_neighbors=12, n_exact=2, bandwidth=0.6, kernel_params={"tol": 1e-13}, random_state=7
+    ).fit(X)
     found["neighbours"] = near.embedding_[[0, 150]]
     found["power"] = [hs.DiffusionMaps(2, power=rule, bandwidth=0.6).fit(X).power_ for rule in ("paths", "entropy")]
     return found
@@ -96,7 +98,7 @@ def optimised() -> Values:
     for name in ("stretched_torus", "circle_with_outliers"):
         epsilon, power = DATA[name]
         X = getattr(hs.datasets, name)(N, random_state=0)
-        model = hs.HeatSketch(3, bandwidth=epsilon, power=power, random_state=0, tol=1e-13).fit(X)
+        model = hs.HeatSketch(3, bandwidth=epsilon, power=power, random_state=0, kernel_params={"tol": 1e-13}).fit(X)
         found[name] = [model.distortion_.log]
     return found
 

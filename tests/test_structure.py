@@ -17,6 +17,7 @@ ROOT = Path(heatsketch.__file__).parent
 LAYERS = [
     "_version",
     "_utils",
+    "reference",
     "compiled",
     "datasets",
     "linalg",

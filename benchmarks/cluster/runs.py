@@ -122,7 +122,7 @@ def same(quick: bool) -> list[Row]:
         ("GaussianProcessEmbedding", lambda: hs.GaussianProcessEmbedding(**every, random_state=0)),
         ("GaussianProcessEmbedding", lambda: hs.GaussianProcessEmbedding(**near, random_state=0)),
         ("DiffusionMaps", lambda: hs.DiffusionMaps(**near, solver="randomized")),
-        ("HeatSketch", lambda: hs.HeatSketch(**near, width=64, n_rounds=8, random_state=0)),
+        ("HeatSketch", lambda: hs.HeatSketch(**near, solver_params={"width": 64, "n_rounds": 8}, random_state=0)),
     ]
     rows = []
     with _cluster(2):

@@ -13,14 +13,14 @@ __all__ = ["Parts"]
 
 # Names on the page, and what stands for them in the library; one that is gone is left out.
 _PARTS = {
-    "checks": ("heatsketch.estimators._base", "HeatEmbedding._validate"),
+    "checks": ("heatsketch.estimators._base", "HeatEmbedding._check_data"),
     "bandwidth": ("heatsketch.kernel.build", "bandwidth_by_rule"),
     "factors": ("heatsketch.backends.torch.operators", "DeviceGaussianOperator.__init__"),
     "neighbours": ("heatsketch.neighbors.neighborhoods", "Neighborhoods.__init__"),
     "scaling": ("heatsketch.kernel.build", "normalize"),
     "sketch": ("heatsketch.estimators.gaussian_process", "_sketched_block"),
-    "powers": ("heatsketch.estimators.gaussian_process", "coefficients"),
-    "placing": ("heatsketch.estimators._base", "HeatEmbedding._place"),
+    "powers": ("heatsketch.estimators._base", "coefficients"),
+    "placing": ("heatsketch.estimators._base", "HeatEmbedding._placed"),
 }
 _PRODUCT = ("heatsketch.backends.torch.operators", "DeviceGaussianOperator._product")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import datasets, scanpy
+    from . import datasets, reference, scanpy
     from .analysis.comparison import compare_kernels, global_diffusion_distance
     from .analysis.density import spectral_density
     from .analysis.distances import components_for, diffusion_distances, distance_interval
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .io.models import load_model, save_model
     from .kernel.bandwidth import estimate_bandwidth
     from .kernel.build import heat_kernel
-    from .kernel.costs import Estimate, estimate
     from .kernel.operator import HeatKernel
+    from .kernel.plan import Estimate, estimate
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_scales, plot_spectrum
     from .report import write_report
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "DiffusionMaps": ".estimators",
     "EmbeddingComparison": ".compare",
-    "Estimate": ".kernel.costs",
+    "Estimate": ".kernel.plan",
     "GaussianProcessEmbedding": ".estimators",
     "HeatKernel": ".kernel.operator",
     "HeatSketch": ".estimators",
@@ -39,7 +39,7 @@ _HOMES = {
     "datasets": ".datasets",
     "diffusion_distances": ".analysis.distances",
     "distance_interval": ".analysis.distances",
-    "estimate": ".kernel.costs",
+    "estimate": ".kernel.plan",
     "estimate_bandwidth": ".kernel.bandwidth",
     "gaussian_process": ".analysis.processes",
     "global_diffusion_distance": ".analysis.comparison",
@@ -51,6 +51,7 @@ _HOMES = {
     "plot_intervals": ".plotting",
     "plot_scales": ".plotting",
     "plot_spectrum": ".plotting",
+    "reference": ".reference",
     "save_model": ".io.models",
     "scanpy": ".scanpy",
     "secant_products": ".analysis.processes",
@@ -86,6 +87,7 @@ __all__ = [
     "plot_intervals",
     "plot_scales",
     "plot_spectrum",
+    "reference",
     "save_model",
     "scanpy",
     "secant_products",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .analysis.distances import diffusion_distances, distances_among, embedded_d
 from .analysis.distortion import ALL_PAIRS, kernel_distortion, measure_distortion
 from .estimators import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
 from .kernel.operator import HeatKernel
-from .kernel.options import KernelOptions, check_count
+from .kernel.options import SHARED, check_count
 from .linalg.sketch import resolve_seed, sample
 from .optimize.pairs import COINCIDENT
 from .plotting import plot_embedding
@@ -185,8 +185,8 @@ def compare_embeddings(
     verbose : bool
         Whether to show progress on standard error.
     **options
-        `power` ("auto" by default) and options of the kernel, such as `bandwidth` or `n_neighbors`, as estimators have
-        them; none for a fitted embedding.
+        `power` ("auto" by default) and options of the kernel as estimators have them, such as `bandwidth`,
+        `n_neighbors` or `kernel_params`; none for a fitted embedding.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, 
                 "seed; leave them out, or give the data instead."
             )
         return X
-    known = {"power", *(field.name for field in fields(KernelOptions))}
+    known = {"power", *SHARED}
     if unknown := sorted(set(options) - known):
         raise TypeError(f"{unknown} were given; known options are {sorted(known)}.")
     options = {"power": "auto"} | options
@@ -270,12 +270,12 @@ def alike(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
     -------
     other : fitted estimator
     """
-    shared = {field.name: getattr(model, field.name) for field in fields(KernelOptions)}
+    shared = {name: getattr(model, name) for name in SHARED}
     seeded = {} if issubclass(method, DiffusionMaps) else {"random_state": getattr(model, "seed_", 0)}
     if type(model) is method:
         parameters = _own_parameters(model, n_components) | parameters
     other = method(n_components, power=model.power_, **shared | seeded | parameters)
-    other._adopt(model.kernel_, model.power_, model.power_choice_, as_numpy(model.embedding_).dtype)
+    other._embed(model.kernel_, model.power_, model.power_choice_, as_numpy(model.embedding_).dtype)
     for name in ("n_features_in_", "feature_names_in_", "_sample_names"):
         if hasattr(model, name):
             setattr(other, name, getattr(model, name))
@@ -286,11 +286,13 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
     """Parameters that an estimator's kind alone has, as far as they suit another number of components."""
     kept = {
         "DiffusionMaps": ("solver",),
-        "GaussianProcessEmbedding": ("sketch", "trivial"),
-        "HeatSketch": ("objective", "init", "n_steps", "n_rounds", "patience", "regularization"),
+        "GaussianProcessEmbedding": ("sketch",),
+        "HeatSketch": ("objective", "init", "solver_params"),
     }
     kind = next(name for name, kind in ESTIMATORS.items() if isinstance(model, kind))  # a subclass has the same ones
     found = {name: getattr(model, name) for name in kept[kind]}
+    if isinstance(found.get("solver_params"), dict):  # the width belongs to a number of components
+        found["solver_params"] = {key: value for key, value in found["solver_params"].items() if key != "width"}
     for name, default in (("sketch", "gaussian"), ("init", "auto")):
         if np.ndim(found.get(name, default)) == 2:
             found[name] = default  # an array has a column for each component

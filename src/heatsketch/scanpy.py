@@ -229,7 +229,8 @@ def _check_options(options: Mapping[str, Any], *, graph: bool) -> None:
         raise ValueError(
             "affinity or metric='precomputed' was given; name a graph of neighbours with neighbors_key instead."
         )
-    idle = [name for name in options if graph and name in _OF_POINTS]
+    named = [*options, *(options.get("kernel_params") or ())]
+    idle = [name for name in named if graph and name in _OF_POINTS]
     if idle:
         raise ValueError(
             f"{', '.join(idle)} was given with neighbors_key; it has no effect on a graph of neighbours, whose weights "
@@ -260,11 +261,12 @@ def _estimator(method: str, given: Mapping[str, Any]) -> Any:
 def _place(new: Any, reference: Any, record: Mapping[str, Any], embedding: Any) -> FloatArray:
     """New cells by their rows of the kernel of the reference, which is made again as it was."""
     Z = np.asarray(record["coefficients"])
-    asked = {field.name for field in fields(KernelOptions)} & set(record["params"])
+    params = {**record["params"], **record["params"].get("kernel_params", {})}
+    asked = {field.name for field in fields(KernelOptions)} & params.keys()
     chosen: dict[str, Any] = {"n_neighbors": _plain(record.get("n_neighbors"))}
     if not np.ndim(record["bandwidth"]):  # each cell has its own by a rule, which gives the same again
         chosen["bandwidth"] = float(record["bandwidth"])
-    options = KernelOptions(**{name: _plain(record["params"][name]) for name in asked} | chosen)
+    options = KernelOptions(**{name: _plain(params[name]) for name in asked} | chosen)
     X = check_points(reference, options)
     kernel = build_heat_kernel(X, options, Z.dtype)
     some = probes(len(Z))

@@ -18,7 +18,7 @@ mpl.use("Agg")
 
 GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
 QUESTIONS = ["diffusion_distances", "unsupported_neighbors", "stability", "scales", "diagnose", "add_components"]
-ESTIMATORS = [GP(3, random_state=0), DM(3), HS(3, n_rounds=2, random_state=0)]
+ESTIMATORS = [GP(3, random_state=0), DM(3), HS(3, solver_params={"n_rounds": 2}, random_state=0)]
 
 
 @pytest.fixture(scope="module", params=ESTIMATORS, ids=lambda e: type(e).__name__)
@@ -31,7 +31,7 @@ class TestWitness:
         covered, pairs = [], np.random.default_rng(0).integers(0, 200, (300, 2))
         for seed in range(20):  # the witness is always the same, the data are not
             kernel = hs.heat_kernel(np.random.default_rng(seed).normal(size=(200, 6)), n_neighbors=10)
-            low, high = call_witness(kernel, 1.0, trivial=True).interval(pairs, 0.9)
+            low, high = call_witness(kernel, 1.0).interval(pairs, 0.9)
             true = hs.diffusion_distances(kernel, 1.0, pairs)
             covered.append(np.mean((low <= true) & (true <= high)))
         # pairs of one data set share the sketch; over data sets they do not
@@ -39,7 +39,7 @@ class TestWitness:
 
     def test_is_exact_where_few_modes_are_left(self, kernel):
         pairs = [[0, 1], [7, 200], [40, 41]]
-        low, high = call_witness(kernel, 32.0, trivial=True).interval(pairs, 0.95)
+        low, high = call_witness(kernel, 32.0).interval(pairs, 0.95)
         true = hs.diffusion_distances(kernel, 32.0, pairs)
         np.testing.assert_allclose(low, true, rtol=1e-6)
         np.testing.assert_allclose(high, true, rtol=1e-6)
@@ -244,7 +244,9 @@ class TestWantedError:
             within.append(np.mean(np.abs(model.diffusion_distances() / true - 1) < 0.1))
         assert np.mean(within) == pytest.approx(0.95, abs=4 * np.std(within) / 4)
 
-    @pytest.mark.parametrize("model", [DM(2, bandwidth=1.0), HS(2, bandwidth=1.0, n_rounds=3, random_state=0)])
+    @pytest.mark.parametrize(
+        "model", [DM(2, bandwidth=1.0), HS(2, bandwidth=1.0, solver_params={"n_rounds": 3}, random_state=0)]
+    )
     def test_others_measure(self, model, torus):
         model.fit(torus).add_components(distance_error=0.15)
         true = hs.diffusion_distances(model.kernel_, 8)
@@ -252,7 +254,7 @@ class TestWantedError:
         assert model.distance_error_ <= 0.15
 
     def test_what_cannot_be_reached_is_said(self, torus):
-        model = HS(2, bandwidth=1.0, power=1, n_rounds=1, n_steps=1, random_state=0).fit(torus)
+        model = HS(2, bandwidth=1.0, power=1, solver_params={"n_rounds": 1}, random_state=0).fit(torus)
         model._most_components = lambda: 3
         with pytest.warns(ConvergenceWarning, match=r"distance_error=0.001 was asked for, and .* is reached with 3"):
             model.add_components(distance_error=0.001)

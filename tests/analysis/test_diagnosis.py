@@ -124,7 +124,7 @@ class TestFindings:
 
     def test_scaling(self):
         X = np.vstack([CIRCLE, [[30.0, 30.0]]])
-        finding = found(GP(2, bandwidth=1.0, max_iter=2), X, "scaling")
+        finding = found(GP(2, bandwidth=1.0, kernel_params={"max_iter": 2}), X, "scaling")
         assert finding.harmful
 
     def test_harmful_ones_come_first(self):

@@ -167,11 +167,13 @@ class TestPower:
 
     def test_a_cutoff_keeps_its_pairs(self):
         X = hs.datasets.stretched_torus(1500, random_state=0)
-        model = GP(2, power="auto", cutoff=1e-6, random_state=0).fit(X)
+        model = GP(2, power="auto", kernel_params={"cutoff": 1e-6}, random_state=0).fit(X)
         assert model.kernel_.affinity.operator.row_counts().mean() < 300
 
     def test_a_named_neighbour_sets_the_bandwidth(self, torus):
-        narrow, wide = (GP(2, power="auto", bandwidth_neighbor=k, random_state=0).fit(torus) for k in (5, 40))
+        narrow, wide = (
+            GP(2, power="auto", kernel_params={"bandwidth_neighbor": k}, random_state=0).fit(torus) for k in (5, 40)
+        )
         assert narrow.bandwidth_ == hs.estimate_bandwidth(torus, "neighbor", n_neighbors=5).epsilon
         assert wide.bandwidth_ > 4 * narrow.bandwidth_
 

@@ -394,7 +394,7 @@ def test_nothing_as_large_as_the_data_is_gathered(monkeypatch):
     for model in (
         hs.DiffusionMaps(2, **COMMON),
         hs.GaussianProcessEmbedding(4, n_exact="auto", random_state=0, **COMMON),
-        hs.HeatSketch(2, width=12, n_rounds=1, random_state=0, **COMMON),
+        hs.HeatSketch(2, solver_params={"width": 12, "n_rounds": 1}, random_state=0, **COMMON),
     ):
         model.fit(points)
         model.add_components(1)

@@ -182,7 +182,7 @@ def make(request):
             return GP(4, power=4, random_state=0, **options)
         if request.param == "DiffusionMaps":
             return DM(4, power=4, **options)
-        return HS(4, power=4, n_rounds=1, width=24, init="spectral", random_state=0, **options)
+        return HS(4, power=4, solver_params={"n_rounds": 1, "width": 24}, init="spectral", random_state=0, **options)
 
     return made
 
@@ -323,7 +323,7 @@ print(json.dumps(found))
 def test_models_load_where_there_is_no_pytorch(device, where, tmp_path):
     options = {"power": 4, "device": where}
     models = [GP(4, random_state=0, **options), GP(4, random_state=0, n_neighbors=12, **options), DM(4, **options)]
-    models += [HS(4, n_rounds=1, width=24, init="spectral", random_state=0, **options)]
+    models += [HS(4, solver_params={"n_rounds": 1, "width": 24}, init="spectral", random_state=0, **options)]
     files = [tmp_path / f"model{number}" for number in range(len(models))]
     for model, file in zip(models, files, strict=True):
         hs.save_model(model.fit(device.tensor(X)), file)

@@ -196,7 +196,7 @@ class TestBlocks:
         monkeypatch.setattr("heatsketch.analysis.reference_sketch._EXACT", 4)
         here, there = (best_split(kernel, 4, POWER, 0) for kernel in kernels)
         np.testing.assert_allclose(there.errors, here.errors, rtol=1e-5)
-        assert isinstance(call_witness(kernels[1], POWER, trivial=False).features, np.ndarray)
+        assert isinstance(call_witness(kernels[1], POWER).features, np.ndarray)
 
     def test_the_block_of_a_gaussian_process(self, kernels):
         sketch = make_sketch("gaussian", 0, N)
@@ -337,7 +337,7 @@ class TestEstimators:
             np.testing.assert_allclose(there[name], here[name], atol=1e-6)
 
     def test_heat_sketch(self, kernels):
-        model = hs.HeatSketch(3, width=12, n_rounds=1, init="spectral", random_state=0)
+        model = hs.HeatSketch(3, solver_params={"width": 12, "n_rounds": 1}, init="spectral", random_state=0)
         here, there = (model._embed(kernel, POWER) for kernel in kernels)
         assert isinstance(there["embedding_"], np.ndarray)
         assert isinstance(there["_M"], np.ndarray)

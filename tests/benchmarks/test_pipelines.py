@@ -33,7 +33,7 @@ from heatsketch_paper.store import Store
 ESTIMATORS = {
     "GaussianProcessEmbedding": hs.GaussianProcessEmbedding(2, random_state=0),
     "DiffusionMaps": hs.DiffusionMaps(2),
-    "HeatSketch": hs.HeatSketch(2, init="spectral", n_rounds=1, n_steps=2, random_state=0),
+    "HeatSketch": hs.HeatSketch(2, init="spectral", solver_params={"n_rounds": 1}, random_state=0),
 }
 every = pytest.mark.parametrize("embedding", ESTIMATORS.values(), ids=ESTIMATORS)
 

@@ -204,7 +204,11 @@ def models() -> dict[str, bytes]:
     for name, model, data in (
         ("points.heatsketch", hs.GaussianProcessEmbedding(2, power=2, bandwidth=1.0, random_state=0), X),
         ("graph.heatsketch", hs.DiffusionMaps(2, power=2, affinity="precomputed"), ring),
-        ("neighbours.heatsketch", hs.HeatSketch(2, power=2, n_neighbors=5, n_rounds=1, random_state=0), X),
+        (
+            "neighbours.heatsketch",
+            hs.HeatSketch(2, power=2, n_neighbors=5, solver_params={"n_rounds": 1}, random_state=0),
+            X,
+        ),
     ):
         hs.save_model(model.fit(data), FOLDER / name)
         made[name] = (FOLDER / name).read_bytes()

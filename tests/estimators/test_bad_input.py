@@ -220,7 +220,7 @@ class TestUnusualButFine:
 
     def test_real_power_of_an_indefinite_kernel_is_refused(self):
         with pytest.raises(ValueError, match="use a whole power"):
-            GP(2, power=2.5, diagonal="zero", bandwidth=5.0).fit(X)
+            GP(2, power=2.5, kernel_params={"diagonal": "zero"}, bandwidth=5.0).fit(X)
 
 
 class TestOtherInput:

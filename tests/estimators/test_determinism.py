@@ -99,7 +99,7 @@ def public_work(X):
         "measure_distortion": lambda: hs.measure_distortion(X, d),
         "secant_products": lambda: hs.secant_products(A, 2, [[0, 1, 2]]),
         "spectral_density": lambda: hs.spectral_density(A),
-        "fit": lambda: hs.HeatSketch(2, n_steps=2, n_rounds=1).fit(X),
+        "fit": lambda: hs.HeatSketch(2, solver_params={"n_rounds": 1}).fit(X),
         "transform": lambda: model.transform(X[:5] + 0.01),
         "at_powers": lambda: model.at_powers([2]),
         "add_components": lambda: model.add_components(1),

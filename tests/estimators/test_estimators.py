@@ -31,7 +31,7 @@ CHECKED = [
     GP(normalization="symmetric", sketch="rademacher", alpha=0.5),
     GP(trivial="keep"),
     GP(power=2.5),
-    GP(diagonal="zero"),
+    GP(kernel_params={"diagonal": "zero"}),
     GP(bandwidth="self-tuning"),
     GP(n_neighbors=5),
     GP(metric="manhattan"),
@@ -41,9 +41,9 @@ CHECKED = [
     DM(solver="randomized"),
     GP(n_exact="auto", n_components=4),
     GP(n_init=3),
-    *(HS(normalization=n, n_rounds=1, n_steps=5) for n in NORMALIZATIONS),
-    HS(objective="log-stress", n_rounds=2, n_steps=5, width=3),
-    HS(affinity="precomputed", n_rounds=1, n_steps=5),
+    *(HS(normalization=n, solver_params={"n_rounds": 1}) for n in NORMALIZATIONS),
+    HS(objective="log-stress", solver_params={"n_rounds": 2, "width": 3}),
+    HS(affinity="precomputed", solver_params={"n_rounds": 1}),
 ]
 
 
@@ -432,7 +432,7 @@ class TestContainers:
         before = D.copy()
         GP(2).fit(X).transform(X)
         GP(2, metric="precomputed").fit(D).transform(D)
-        GP(2, affinity="precomputed", diagonal="zero").fit(np.exp(-D)).transform(np.exp(-D))
+        GP(2, affinity="precomputed", kernel_params={"diagonal": "zero"}).fit(np.exp(-D)).transform(np.exp(-D))
         np.testing.assert_array_equal(X, torus)
         np.testing.assert_array_equal(D, before)
 
@@ -483,7 +483,7 @@ class TestCornersOfTransform:
 
     def test_rows_do_not_depend_on_their_companions(self):
         X = np.random.default_rng(0).normal(size=(50, 2))
-        model = GP(2, random_state=0, metric="manhattan", diagonal="zero").fit(X)
+        model = GP(2, random_state=0, metric="manhattan", kernel_params={"diagonal": "zero"}).fit(X)
         far = np.array([[1e15, 0.0]])
         np.testing.assert_allclose(model.transform(np.vstack([X[:3], far]))[:3], model.transform(X[:3]), rtol=1e-12)
 
@@ -521,7 +521,9 @@ def test_diffusion_maps_keep_their_components_when_they_grow():
 
 
 def test_diffusion_maps_refuse_real_powers_of_negative_eigenvalues():
-    maps = DM(5, power=2, affinity="precomputed", diagonal="keep", normalization="symmetric").fit(nx.cycle_graph(7))
+    maps = DM(5, power=2, affinity="precomputed", kernel_params={"diagonal": "keep"}, normalization="symmetric").fit(
+        nx.cycle_graph(7)
+    )
     with pytest.raises(ValueError, match="use a whole power"):
         maps.at_powers([1.5])
 
@@ -566,7 +568,7 @@ class TestMetrics:
 
     def test_neighbour_of_the_bandwidth_rules(self, torus):
         for rule in ("neighbor", "self-tuning"):
-            model = GP(2, bandwidth=rule, bandwidth_neighbor=20, random_state=0).fit(torus)
+            model = GP(2, bandwidth=rule, kernel_params={"bandwidth_neighbor": 20}, random_state=0).fit(torus)
             expected = hs.estimate_bandwidth(torus, rule, n_neighbors=20).epsilon
             np.testing.assert_allclose(model.bandwidth_, expected)
             np.testing.assert_allclose(model.transform(torus), model.embedding_, atol=1e-12)

@@ -58,7 +58,7 @@ class TestAgainstOthers:
         """Above 2000 points pairs are searched for and distances sketched; exact ones confirm the result."""
         X = hs.datasets.stretched_torus(2500, random_state=0)
         options = {"bandwidth": 0.3, "power": 10, "n_neighbors": 24}
-        ours = HS(4, random_state=0, width=96, n_rounds=10, **options).fit(X)
+        ours = HS(4, random_state=0, solver_params={"width": 96, "n_rounds": 10}, **options).fit(X)
         assert ours.width_ == 96
         others = hs.DiffusionMaps(4, **options), hs.GaussianProcessEmbedding(4, random_state=0, **options)
         d = hs.diffusion_distances(ours.kernel_, 10)  # of one kernel for all
@@ -73,7 +73,7 @@ class TestAgainstOthers:
 
 @pytest.fixture(scope="module", params=NORMALIZATIONS)
 def model(request, torus):
-    return HS(3, bandwidth=1.0, normalization=request.param, random_state=0, n_rounds=4).fit(torus)
+    return HS(3, bandwidth=1.0, normalization=request.param, random_state=0, solver_params={"n_rounds": 4}).fit(torus)
 
 
 class TestASketchLikeTheOthers:
@@ -123,7 +123,7 @@ class TestASketchLikeTheOthers:
 
     def test_more_components_of_what_was_fitted(self, torus):
         """Parameters that were set since do not mix with what is there, and the sketch is as wide as need be."""
-        model = HS(2, bandwidth=1.0, width=3, n_rounds=2, random_state=0).fit(torus)
+        model = HS(2, bandwidth=1.0, solver_params={"width": 3, "n_rounds": 2}, random_state=0).fit(torus)
         model.set_params(power=2).add_components(4)
         assert np.linalg.matrix_rank(model.embedding_) == 6
         np.testing.assert_allclose(model.at_powers([8])[0], model.embedding_, atol=1e-9)
@@ -135,31 +135,35 @@ class TestASketchLikeTheOthers:
 
 class TestOptions:
     def test_same_seed_same_embedding(self, torus):
-        model = HS(2, bandwidth=1.0, n_rounds=3, random_state=5)
+        model = HS(2, bandwidth=1.0, solver_params={"n_rounds": 3}, random_state=5)
         first = model.fit_transform(torus)
         np.testing.assert_array_equal(first, clone(model).fit_transform(torus))
         np.testing.assert_array_equal(first, clone(model).set_params(random_state=model.seed_).fit_transform(torus))
         assert np.abs(first - clone(model).set_params(random_state=6).fit_transform(torus)).max() > 1e-6
 
     def test_units_of_the_data_do_not_matter(self, torus):
-        a = HS(2, bandwidth=1.0, n_rounds=3, random_state=0).fit(torus)
-        b = HS(2, bandwidth=64.0, n_rounds=3, random_state=0).fit(8.0 * torus)
+        a = HS(2, bandwidth=1.0, solver_params={"n_rounds": 3}, random_state=0).fit(torus)
+        b = HS(2, bandwidth=64.0, solver_params={"n_rounds": 3}, random_state=0).fit(8.0 * torus)
         np.testing.assert_array_equal(a.embedding_, b.embedding_)
 
     def test_starts_by_name(self, torus):
-        model = HS(2, bandwidth=1.0, n_rounds=3, random_state=0, init=["random", "random", "spectral"]).fit(torus)
+        model = HS(
+            2, bandwidth=1.0, solver_params={"n_rounds": 3}, random_state=0, init=["random", "random", "spectral"]
+        ).fit(torus)
         assert {r.start for r in model.history_} == {"random", "random 2", "spectral"}
         assert model.init_ in {"random", "random 2", "spectral"}
-        assert HS(2, bandwidth=1.0, n_rounds=2, init="deflated").fit(torus).init_ == "deflated"
+        assert HS(2, bandwidth=1.0, solver_params={"n_rounds": 2}, init="deflated").fit(torus).init_ == "deflated"
 
     def test_a_start_of_ones_own(self, torus):
         given = hs.DiffusionMaps(2, bandwidth=1.0).fit_transform(torus)
-        model = HS(2, bandwidth=1.0, n_rounds=3, init=given, random_state=0).fit(torus)
-        spectral = HS(2, bandwidth=1.0, n_rounds=3, init="spectral", random_state=0).fit(torus)
+        model = HS(2, bandwidth=1.0, solver_params={"n_rounds": 3}, init=given, random_state=0).fit(torus)
+        spectral = HS(2, bandwidth=1.0, solver_params={"n_rounds": 3}, init="spectral", random_state=0).fit(torus)
         assert model.init_ == "given"
         assert model.history_[0].distortion == pytest.approx(spectral.history_[0].distortion, rel=1e-6)
         # A picture of any origin is taken by its nearest sketch.
-        assert np.isfinite(HS(2, bandwidth=1.0, n_rounds=2, init=torus[:, :2]).fit(torus).embedding_).all()
+        assert np.isfinite(
+            HS(2, bandwidth=1.0, solver_params={"n_rounds": 2}, init=torus[:, :2]).fit(torus).embedding_
+        ).all()
 
     def test_float32(self, torus):
         model = HS(2, bandwidth=1.0, random_state=0).fit(torus.astype(np.float32))
@@ -178,20 +182,20 @@ class TestOptions:
             model.distortion_.log
             < hs.DiffusionMaps(3, affinity="precomputed").fit(nx.les_miserables_graph()).distortion().log
         )
-        twice = HS(2, bandwidth=1.0, n_rounds=3, random_state=0).fit(np.vstack([torus, torus]))
+        twice = HS(2, bandwidth=1.0, solver_params={"n_rounds": 3}, random_state=0).fit(np.vstack([torus, torus]))
         np.testing.assert_allclose(twice.embedding_[:300], twice.embedding_[300:], atol=1e-9)
 
     def test_real_powers(self, torus):
-        model = HS(2, bandwidth=1.0, power=2.5, n_rounds=2).fit(torus)
+        model = HS(2, bandwidth=1.0, power=2.5, solver_params={"n_rounds": 2}).fit(torus)
         np.testing.assert_allclose(model.transform(torus), model.embedding_, atol=1e-8)
 
     def test_what_was_chosen_is_said(self, torus, capsys):
-        HS(2, bandwidth=1.0, n_rounds=2, verbose=True).fit(torus)
+        HS(2, bandwidth=1.0, solver_params={"n_rounds": 2}, verbose=True).fit(torus)
         assert "[HeatSketch] 300 samples" in capsys.readouterr().err
 
     def test_into_an_array(self, torus):
         out = np.empty((300, 2))
-        model = HS(2, bandwidth=1.0, n_rounds=2, random_state=0)
+        model = HS(2, bandwidth=1.0, solver_params={"n_rounds": 2}, random_state=0)
         assert model.fit_transform(torus, out=out) is out
         np.testing.assert_array_equal(out, clone(model).fit_transform(torus))
         with pytest.raises(ValueError, match=r"of shape \(300, 2\)"):
@@ -199,7 +203,7 @@ class TestOptions:
 
     def test_patience_and_callback(self, torus):
         steps = []
-        model = HS(2, bandwidth=1.0, n_rounds=40, patience=1, n_steps=1, random_state=0, callback=steps.append)
+        model = HS(2, bandwidth=1.0, solver_params={"n_rounds": 40}, random_state=0, callback=steps.append)
         model.fit(torus)
         assert steps == model.history_
         assert len([step for step in steps if step.start == model.init_]) < 41

@@ -129,7 +129,9 @@ def test_embeddings_and_distances_are_turned_with_nothing():
     bound = allowed(exponents_of(rounding, d, epsilon, X), a.kernel_, b.kernel_)
     G = np.linalg.norm(a.sketch_.matrix(N, 4)) / 2
     assert np.linalg.norm(a.embedding_ - b.embedding_) <= G * (t + 2) * (bound + N * EPS)
-    maps, turned = (hs.DiffusionMaps(3, power=t, bandwidth=epsilon, tol=1e-13).fit(Z) for Z in (X, X @ Q + 1.0))
+    maps, turned = (
+        hs.DiffusionMaps(3, power=t, bandwidth=epsilon, kernel_params={"tol": 1e-13}).fit(Z) for Z in (X, X @ Q + 1.0)
+    )
     values = np.linalg.eigvalsh(a.kernel_.symmetric.toarray())[::-1]
     for c in range(3):  # signs are fixed by the vectors themselves
         gap = min(values[c] - values[c + 1], values[c + 1] - values[c + 2])

@@ -43,7 +43,9 @@ def test_scikit_learn_spectral_embedding(data):
     # Laplacian knows no self-loops.
     W = rbf_kernel(data, gamma=2.0)
     theirs = SpectralEmbedding(4, affinity="precomputed", random_state=0, eigen_solver="arpack").fit_transform(W)
-    ours = hs.DiffusionMaps(4, bandwidth=0.5, normalization="stochastic", alpha=0.0, power=1, diagonal="zero")
+    ours = hs.DiffusionMaps(
+        4, bandwidth=0.5, normalization="stochastic", alpha=0.0, power=1, kernel_params={"diagonal": "zero"}
+    )
     ours.fit(data)
     assert _up_to_sign_and_scale(ours.embedding_, theirs).min() > 1 - 1e-8
 

@@ -31,8 +31,8 @@ from heatsketch.cli import _in_words
 from heatsketch.cli.console import delivered, interruptible, print_json, replace_closed_streams
 from heatsketch.io import Reading, read
 from heatsketch.io.untrusted import check_array_header, check_compressed
-from heatsketch.kernel.estimate import Estimate
 from heatsketch.kernel.operator import HeatKernel
+from heatsketch.kernel.plan import Estimate
 from heatsketch.optimize.features import WideSketch
 from heatsketch.report.packing import ABSENT, in_levels, in_logarithms
 from heatsketch_paper.errors import ReproductionError

@@ -35,15 +35,15 @@ CASES = {
     "power below one": (GP(3, power=0.5, bandwidth=1.0, random_state=0), SEEN.astype("float32"), NEW.astype("float32")),
     "maps": (DM(3, bandwidth=1.0, normalization="stochastic"), SEEN, NEW),
     "self-tuning": (DM(2, bandwidth="self-tuning"), SEEN, NEW),
-    "optimised": (HS(3, bandwidth=1.0, n_rounds=2, random_state=0), SEEN, NEW),
+    "optimised": (HS(3, bandwidth=1.0, solver_params={"n_rounds": 2}, random_state=0), SEEN, NEW),
     "neighbours": (GP(4, n_neighbors=10, random_state=0), SEEN, NEW),
     "neighbours, local": (DM(2, n_neighbors=10, bandwidth="self-tuning"), SEEN, NEW),
-    "cutoff": (GP(4, cutoff=1e-4, bandwidth=1.0, random_state=0), SEEN, NEW),
+    "cutoff": (GP(4, kernel_params={"cutoff": 1e-4}, bandwidth=1.0, random_state=0), SEEN, NEW),
     "metric": (GP(4, metric="minkowski", metric_params={"p": 3}, random_state=0), SEEN, NEW),
     "sparse points": (GP(2, random_state=0), sparse.csr_array(SEEN), sparse.csr_array(NEW)),
     "graph": (DM(2, affinity="precomputed"), GRAPH, GRAPH[:5]),
     "graph without loops": (
-        GP(2, affinity="precomputed", diagonal="zero", random_state=0),
+        GP(2, affinity="precomputed", kernel_params={"diagonal": "zero"}, random_state=0),
         GRAPH + GRAPH @ GRAPH,
         None,
     ),
@@ -122,7 +122,7 @@ def test_functions_are_refused_and_callbacks_left_out(tmp_path):
         hs.save_model(odd, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
     heard = []
-    called = HS(2, bandwidth=1.0, n_rounds=1, callback=heard.append, random_state=0).fit(SEEN[:60])
+    called = HS(2, bandwidth=1.0, solver_params={"n_rounds": 1}, callback=heard.append, random_state=0).fit(SEEN[:60])
     hs.save_model(called, tmp_path / "m")
     assert hs.load_model(tmp_path / "m").callback is None
     assert heard

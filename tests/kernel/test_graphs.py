@@ -63,7 +63,9 @@ def test_diagonal_keep_does_not_change_the_matrix():
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 def test_diagonal_zero_on_a_matrix_with_a_diagonal(convert):
     W = rbf_kernel(np.random.default_rng(0).normal(size=(40, 2)))
-    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", diagonal="zero", random_state=0).fit(convert(W))
+    model = hs.GaussianProcessEmbedding(
+        3, affinity="precomputed", kernel_params={"diagonal": "zero"}, random_state=0
+    ).fit(convert(W))
     assert np.abs(np.diagonal(model.kernel_.toarray())).max() == 0
     np.testing.assert_allclose(model.transform(convert(W)), model.embedding_, atol=1e-12)
 
@@ -182,7 +184,9 @@ class TestChecks:
     def test_diagonal_of_distances_is_zero_up_to_rounding(self, dtype, rounding):
         D = pairwise_distances(np.random.default_rng(0).normal(size=(30, 3))).astype(dtype)
         D[np.diag_indices(30)] = rounding
-        model = hs.GaussianProcessEmbedding(2, metric="precomputed", diagonal="zero", random_state=0).fit(D)
+        model = hs.GaussianProcessEmbedding(
+            2, metric="precomputed", kernel_params={"diagonal": "zero"}, random_state=0
+        ).fit(D)
         assert np.abs(np.diagonal(model.kernel_.toarray())).max() == 0
         np.testing.assert_allclose(model.transform(D), model.embedding_, atol=1e-5)
 
@@ -216,7 +220,9 @@ class TestKnownRows:
 def test_unit_of_an_affinity_does_not_matter(dtype, scale):
     A = np.random.default_rng(0).random((49, 49))
     W = (A + A.T).astype(dtype)
-    model = hs.GaussianProcessEmbedding(3, affinity="precomputed", power=35, diagonal="zero", random_state=0)
+    model = hs.GaussianProcessEmbedding(
+        3, affinity="precomputed", power=35, kernel_params={"diagonal": "zero"}, random_state=0
+    )
     Y = model.fit_transform(W)
     scaled = model.fit_transform((W.astype(np.float64) * scale).astype(dtype))
     np.testing.assert_allclose(scaled, Y, atol=(1e-9 if dtype == np.float64 else 1e-3) * np.abs(Y).max())
@@ -232,7 +238,9 @@ def test_sparse_float32_affinities_are_scaled_or_rejected(diagonal):
         A = (rng.random((n, n)) < rng.random()) * rng.random((n, n)) * 10 ** rng.uniform(-20, 20)
         W = (A + A.T).astype(np.float32)
         try:
-            Y = hs.DiffusionMaps(1, affinity="precomputed", diagonal=diagonal, power=2).fit_transform(W)
+            Y = hs.DiffusionMaps(
+                1, affinity="precomputed", kernel_params={"diagonal": diagonal}, power=2
+            ).fit_transform(W)
         except ValueError as error:
             assert any(word in str(error) for word in ("scaled", "bridge", "coincide")), error  # noqa: PT017
         else:

@@ -124,7 +124,7 @@ class TestEstimate:
             hs.estimate((100, 3), **options)
 
     def test_fit_that_exceeds_memory_raises_before_work(self, monkeypatch):
-        monkeypatch.setattr("heatsketch.kernel.costs.available_memory", lambda: 1_000_000)
+        monkeypatch.setattr("heatsketch.kernel.plan.available_memory", lambda: 1_000_000)
         for n_neighbors in (None, 10):
             with pytest.raises(MemoryError, match="neighbours"):
                 GP(2, n_neighbors=n_neighbors).fit(swiss_roll(3000))
@@ -221,7 +221,7 @@ class TestCutoff:
     def test_embeddings_approach_the_exact_one(self):
         X = swiss_roll(300)
         exact = GP(4, n_neighbors=None, random_state=0).fit_transform(X)
-        models = [GP(4, cutoff=c, random_state=0).fit(X) for c in (1e-1, 1e-3, 1e-9)]
+        models = [GP(4, kernel_params={"cutoff": c}, random_state=0).fit(X) for c in (1e-1, 1e-3, 1e-9)]
         errors = [np.abs(model.embedding_ - exact).max() for model in models]
         assert errors[0] > errors[1] > errors[2]
         assert errors[2] < 1e-5 * np.abs(exact).max()

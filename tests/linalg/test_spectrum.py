@@ -141,7 +141,7 @@ def test_repeated_eigenvalues_are_all_found(solver):
 def test_trivial_mode_of_indefinite_kernel_is_dropped():
     # A complete graph without self-loops: eigenvalues 1 and -1/(n-1).
     W = 1.0 - np.eye(6)
-    maps = hs.DiffusionMaps(5, affinity="precomputed", diagonal="keep", power=1).fit(W)
+    maps = hs.DiffusionMaps(5, affinity="precomputed", kernel_params={"diagonal": "keep"}, power=1).fit(W)
     np.testing.assert_allclose(maps.eigenvalues_, -0.2, atol=1e-8)
 
 

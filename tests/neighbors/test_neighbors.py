@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from heatsketch.compiled import LANES, nearest
 from heatsketch.compiled.loops import MATH
-from heatsketch.kernel.costs import compared_share
+from heatsketch.kernel.plan import compared_share
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.clusters import ClusterIndex
 from heatsketch.neighbors.search import BlockedIndex, index_kind, make_index, nearest_neighbors

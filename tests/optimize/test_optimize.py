@@ -112,7 +112,7 @@ class TestWideSketch:
     def test_distances_whose_squares_underflow(self):
         X = np.random.default_rng(0).normal(size=(120, 3))
         power = round(-250 / np.log10(hs.DiffusionMaps(1, bandwidth=60.0).fit(X).eigenvalues_[0]))
-        model = hs.HeatSketch(2, bandwidth=60.0, power=power, n_rounds=3, random_state=0).fit(X)
+        model = hs.HeatSketch(2, bandwidth=60.0, power=power, solver_params={"n_rounds": 3}, random_state=0).fit(X)
         assert wide_sketch(model.kernel_, power, 512, 0).unit < 1e-100
         best = min(step.distortion for step in model.history_)
         assert best == pytest.approx(model.distortion_.log, abs=0.01)

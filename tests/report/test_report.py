@@ -45,7 +45,7 @@ def _request(**more):
 def contents(model):
     with pytest.MonkeyPatch.context() as patch:  # so few rounds of HeatSketch that it takes no time
         patch.setattr("heatsketch.report.contents._FULL_SEARCH", 0)
-        patch.setattr("heatsketch.report.contents._SHORT", {"n_rounds": 1, "init": "spectral"})
+        patch.setattr("heatsketch.report.contents._SHORT", {"solver_params": {"n_rounds": 1}, "init": "spectral"})
         return gather(model, _request())
 
 

@@ -46,7 +46,7 @@ MODELS = {
     "of a graph": lambda: hs.GaussianProcessEmbedding(4, affinity="precomputed", random_state=0),
     "diffusion maps": lambda: hs.DiffusionMaps(3, bandwidth="self-tuning"),
     "randomized": lambda: hs.DiffusionMaps(3, solver="randomized", normalization="symmetric"),
-    "heat sketch": lambda: hs.HeatSketch(2, n_rounds=2, n_steps=5, random_state=0),
+    "heat sketch": lambda: hs.HeatSketch(2, solver_params={"n_rounds": 2}, random_state=0),
 }
 # What changes a model, and what only asks it something (and may keep the answer).
 CHANGES = {
@@ -219,7 +219,7 @@ def twin_of(model, points):
 
 @pytest.mark.usefixtures("calm")
 def test_a_callback_that_raises_ends_the_fit_and_changes_nothing(record_property):
-    model, faults = hs.HeatSketch(2, n_rounds=6, n_steps=3, random_state=0).fit(X), 0
+    model, faults = hs.HeatSketch(2, solver_params={"n_rounds": 6}, random_state=0).fit(X), 0
     for last in range(6):
 
         def callback(found, last=last):

@@ -171,9 +171,7 @@ def _spectral_coordinates(kernel: Any, power: float) -> FloatArray:
     return weighed
 
 
-def distances_among(
-    kernel: HeatKernel, points: IntArray, powers: Sequence[float], *, trivial: bool = True
-) -> list[FloatArray]:
+def distances_among(kernel: HeatKernel, points: IntArray, powers: Sequence[float]) -> list[FloatArray]:
     """Exact diffusion distances between some points, condensed, at each of several times, all from one pass.
 
     Parameters
@@ -181,15 +179,13 @@ def distances_among(
     kernel : HeatKernel
     points : ndarray of int, shape (m,)
     powers : sequence of float
-    trivial : bool
-        Whether the distances contain the trivial mode, where it is not constant.
 
     Returns
     -------
     distances : list of ndarray of shape (m (m - 1) / 2,)
     """
     units = kernel.units(points, weighted=True)
-    blocks = diffuse(kernel, units, powers, trivial=trivial and not kernel.trivial_is_constant)
+    blocks = diffuse(kernel, units, powers, trivial=not kernel.trivial_is_constant)
     if kernel.in_bands:
         return [column_distances(block, *np.triu_indices(len(points), 1)) for block in blocks]
     return [embedded_distances(as_numpy(block).T, None) for block in blocks]

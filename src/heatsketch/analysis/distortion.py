@@ -26,15 +26,17 @@ __all__ = [
     "Distortion",
     "bilipschitz_constant",
     "distance_errors",
-    "distortion_measure",
     "kernel_distortion",
     "measure_distortion",
+    "placed_distortion",
     "unseen_distortion",
 ]
 
 QUANTILES = (0.001, 0.01, 0.05, 0.25)
 # Up to this many points all pairs are measured.
 ALL_PAIRS = 2000
+# Entries of kernel rows of new points whose distortion is measured (128 MB, and a few times as much to diffuse them).
+_ROW_ENTRIES = 1 << 24
 _OTHER_SEED = 0xD15707
 _ANCHORS, _MINED_PAIRS, _WIDTH = 256, 128, 64
 # On a cluster the worst pairs are looked for among so many points, brought to this process.
@@ -283,13 +285,30 @@ def unseen_distortion(
     return measure_distortion(Y, scale * row_distances(np.ascontiguousarray(rows) / scale, i, j), quantiles=quantiles)
 
 
-def distance_errors(kernel: HeatKernel, power: float, *, trivial: bool) -> Callable[[FloatArray], FloatArray]:
-    """From embeddings to ``| |y_i - y_j| / d_ij - 1 |`` for all pairs of a random subset of the points, shape (m,).
+def placed_distortion(
+    X: Any,
+    kernel: HeatKernel,
+    power: float,
+    Z: FloatArray,
+    *,
+    quantiles: Sequence[float] = QUANTILES,
+    random_state: RandomState = 0,
+) -> Distortion:
+    """Distortion of new points X, (m, d), placed by coefficients Z, (N, k); a random part of them if they are many."""
+    m, n = X.shape[0], kernel.shape[0]
+    if m < 2:
+        raise ValueError(f"{m} new point was given; the distortion is a ratio of distances, so give at least 2.")
+    size = max(2, min(ALL_PAIRS, _ROW_ENTRIES // n))
+    if m > size:
+        X = X[np.sort(np.random.default_rng(resolve_seed(random_state)).choice(m, size, replace=False))]
+    found = unseen_distortion(kernel.at_new_points(X, Z), kernel, power, X, quantiles=quantiles)
+    return found if m <= size else replace(found, exhaustive=False)
 
-    `trivial` says whether the distances contain the trivial mode, where it is not constant.
-    """
+
+def distance_errors(kernel: HeatKernel, power: float) -> Callable[[FloatArray], FloatArray]:
+    """From embeddings to ``| |y_i - y_j| / d_ij - 1 |`` for all pairs of a random subset of the points, shape (m,)."""
     anchors = np.unique(_random_pairs(kernel.shape[0], _OTHER_SEED))
-    d = distances_among(kernel, anchors, [power], trivial=trivial)[0]
+    d = distances_among(kernel, anchors, [power])[0]
     apart = d > COINCIDENT * d.max()
 
     def errors(Y: FloatArray) -> FloatArray:
@@ -297,14 +316,6 @@ def distance_errors(kernel: HeatKernel, power: float, *, trivial: bool) -> Calla
         return found
 
     return errors
-
-
-def distortion_measure(kernel: HeatKernel, power: float) -> Callable[[FloatArray], Distortion]:
-    """`kernel_distortion` for several embeddings of the same kernel; up to 2000 points distances are computed once."""
-    if kernel.shape[0] > ALL_PAIRS or kernel.in_bands:
-        return lambda Y: kernel_distortion(Y, kernel, power, quantiles=())
-    d = diffusion_distances(kernel, power)
-    return lambda Y: measure_distortion(Y, d, quantiles=())
 
 
 def _random_pairs(n: int, seed: int) -> IntArray:

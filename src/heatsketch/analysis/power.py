@@ -36,7 +36,17 @@ from ..linalg.lanczos import KrylovSketch, horizon
 from ..neighbors.paths import Paths, among, shortest_paths
 from .density import SpectralDensity, density_of
 
-__all__ = ["POWER_RULES", "TIMES", "ChosenPower", "choose_power", "choose_scales", "power_by_entropy", "tuned_kernel"]
+__all__ = [
+    "POWER_RULES",
+    "TIMES",
+    "ChosenPower",
+    "Tuning",
+    "choose_power",
+    "choose_scales",
+    "power_by_entropy",
+    "tune",
+    "tuned_kernel",
+]
 
 POWER_RULES = ("auto", "paths", "entropy")
 # Random columns, and numbers of products with them, for data of up to so many points and for more.
@@ -104,43 +114,76 @@ class ChosenPower(Shown):
         ]
 
 
-def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple[HeatKernel, ChosenPower]:
-    """The heat kernel of checked input, and its diffusion time by a rule; both together where that is possible.
+@dataclass(frozen=True)
+class Tuning:
+    """Options of a kernel and its diffusion time, as far as they follow from the points alone.
+
+    Attributes
+    ----------
+    options : KernelOptions
+        With the bandwidth, where it is chosen together with the time.
+    power : float or str
+        The time, or the rule that chooses it.
+    paths : Paths or None
+        Shortest paths between points, for the rule "paths".
+    chosen : ChosenPower or None
+        The time, where it is chosen together with the bandwidth.
+    """
+
+    options: KernelOptions
+    power: float | str
+    paths: Paths | None = None
+    chosen: ChosenPower | None = None
+
+    def power_for(self, kernel: HeatKernel) -> tuple[float, ChosenPower | None]:
+        """The diffusion time of the kernel made with these options, and how it was chosen; None where it was given."""
+        if not isinstance(self.power, str):
+            return float(self.power), None
+        if self.chosen is not None:
+            kernel.bandwidth_rule = "paths"
+            return self.chosen.power, self.chosen
+        chosen = choose_power(kernel, self.paths)
+        if chosen.power == 1:
+            warnings.warn(
+                f"power={self.power!r} chose 1, the shortest time there is: with this kernel one step goes as far as "
+                "is good, or farther. Use a smaller bandwidth, or give the power.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return chosen.power, chosen
+
+
+def tune(X: Any, options: KernelOptions, power: float | str) -> Tuning:
+    """What of the bandwidth and the diffusion time can be chosen before the kernel is made.
 
     Parameters
     ----------
     X : ndarray, csr_array or Dask array
+        Checked input.
     options : KernelOptions
-    rule : {"auto", "paths", "entropy"}
-    dtype : dtype
-        In which to compute.
+    power : float or {"auto", "paths", "entropy"}
 
     Returns
     -------
-    kernel : HeatKernel
-    chosen : ChosenPower
+    tuning : Tuning
     """
-    by_paths = rule != "entropy" and options.affinity != "precomputed"
-    if by_paths and options.measure.precomputed:
-        X = check_distances(X)
-    paths = shortest_paths(X, options.measure) if by_paths else None
+    if not isinstance(power, str) or power == "entropy" or options.affinity == "precomputed":
+        return Tuning(options, power)
+    X = check_distances(X) if options.measure.precomputed else X
+    paths = shortest_paths(X, options.measure)
     if paths is not None and options.bandwidth == "auto":
         together = choose_scales(X, options, paths)
         if together is not None:
             epsilon, chosen = together
-            kernel = build_heat_kernel(X, replace(options, bandwidth=epsilon), dtype)
-            kernel.bandwidth_rule = "paths"
-            return kernel, chosen
-    kernel = build_heat_kernel(X, options, dtype)
-    chosen = choose_power(kernel, paths)
-    if chosen.power == 1:
-        warnings.warn(
-            f"power={rule!r} chose 1, the shortest time there is: with this kernel one step goes as far as is good, or "
-            "farther. Use a smaller bandwidth, or give the power.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return kernel, chosen
+            return Tuning(replace(options, bandwidth=epsilon), power, paths, chosen)
+    return Tuning(options, power, paths)
+
+
+def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple[HeatKernel, ChosenPower | None]:
+    """The heat kernel of checked input, computed in `dtype`, and its diffusion time by a rule."""
+    tuning = tune(X, options, rule)
+    kernel = build_heat_kernel(X, tuning.options, dtype)
+    return kernel, tuning.power_for(kernel)[1]
 
 
 def choose_power(kernel: HeatKernel, paths: Paths | None) -> ChosenPower:

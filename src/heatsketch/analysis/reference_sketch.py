@@ -44,20 +44,12 @@ class Witness:
         return sketch_interval(self.features, pairs, level, n_exact=self.n_exact, kernel=self.kernel, power=self.power)
 
 
-def call_witness(kernel: HeatKernel, power: float, *, trivial: bool) -> Witness:
-    """A witness for the diffusion distances of a kernel; always the same, and no embedding's own sketch.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    power : float
-    trivial : bool
-        Whether the distances contain the trivial mode, where it is not constant.
-    """
+def call_witness(kernel: HeatKernel, power: float) -> Witness:
+    """A witness for the diffusion distances of a kernel; always the same, and no embedding's own sketch."""
     others = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EXACT, others), power)
-    if trivial and kernel.trivial is not None and not kernel.trivial_is_constant:
+    if kernel.trivial is not None and not kernel.trivial_is_constant:
         Q = beside(kernel.trivial[:, None], Q)
     Q = Q.astype(kernel.dtype)
-    features = kernel.restored(as_numpy(deflated_sketch(kernel, Q, _RANDOM, power, _SEED, trivial=trivial)[1]))
+    features = kernel.restored(as_numpy(deflated_sketch(kernel, Q, _RANDOM, power, _SEED)[1]))
     return Witness(features, Q.shape[1], kernel, power)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
+from .._utils.blocks import as_numpy
 from .._utils.display import Facts, Shown
+from .._utils.progress import track
 from .._utils.typing import FloatArray, IntArray
+from ..kernel.affinity import GaussianAffinity
 from ..linalg.metrics import magnitude
+from ..linalg.sketch import resolve_seed
 from ..neighbors.search import nearest_neighbors
 
-__all__ = ["StabilityMap", "stability_map"]
+__all__ = ["StabilityMap", "repeated_embeddings", "stability_map"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,6 +73,69 @@ class StabilityMap(Shown):
         from .._utils.drawing import draw_shares  # noqa: PLC0415
 
         return draw_shares(ax, self.embedding, self.kept, "share of neighbours kept")
+
+
+def repeated_embeddings(
+    model: Any, under: str, n_repeats: int, share: float, random_state: int | None
+) -> Iterator[FloatArray]:
+    """Embeddings of the same points, (N, k) each, by a fitted estimator with other seeds or from parts of its data.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    under : {"data", "seed"}
+    n_repeats : int
+    share : float
+        Share of the points in a part.
+    random_state : int or None
+    """
+    if under not in ("data", "seed"):
+        raise ValueError(f"under={under!r} is not known; use 'data' or 'seed'.")
+    seeds = np.random.default_rng(resolve_seed(random_state)).integers(2**31, size=n_repeats)
+    rngs = (np.random.default_rng(seed) for seed in seeds)
+    others = (_with_other_seed(model, rng) if under == "seed" else _from_a_part(model, rng, share) for rng in rngs)
+    return track(others, "repeating", n_repeats)
+
+
+def _with_other_seed(model: Any, rng: np.random.Generator) -> FloatArray:
+    """The embedding of the same kernel with another seed."""
+    if not hasattr(model, "random_state") or not isinstance(getattr(model, "sketch", "named"), str):
+        raise ValueError(f"this {type(model).__name__} has no random numbers to draw again; use under='data'.")
+    other = _unfitted(model, random_state=int(rng.integers(2**31)))
+    other._embed(model.kernel_, model.power_, None, model.kernel_.dtype)
+    embedding: FloatArray = as_numpy(other.embedding_)
+    return embedding
+
+
+def _from_a_part(model: Any, rng: np.random.Generator, share: float) -> FloatArray:
+    """All points, placed by an embedding that was fitted to a part of them."""
+    affinity = model.kernel_.affinity
+    if not isinstance(affinity, GaussianAffinity):
+        raise ValueError(
+            "under='data' was given for a precomputed affinity, whose vertices may lose all neighbours in a part "
+            "of the data; use under='seed'."
+        )
+    for name in ("sketch", "init"):
+        if isinstance(getattr(model, name, "named"), np.ndarray):
+            raise ValueError(f"{name} was given as an array for all samples, which does not fit a part of them.")
+    X, n = affinity.X, affinity.n_samples
+    part: Any = np.sort(rng.choice(n, max(2, round(share * n)), replace=False))
+    rule = model.kernel_.bandwidth_rule if np.ndim(affinity.epsilon) else float(affinity.epsilon)
+    seeded = {"random_state": model.seed_} if hasattr(model, "seed_") else {}
+    other = _unfitted(model, bandwidth=rule, n_components=min(model.n_components_, len(part) - 1), **seeded)
+    if affinity.metric.precomputed:
+        part, X = X[part][:, part], X[:, part]
+    else:
+        part = X[part]
+    placed: FloatArray = other.fit(part).transform(X)
+    return placed
+
+
+def _unfitted(model: Any, **parameters: Any) -> Any:
+    """An unfitted estimator with the choices of a fitted one."""
+    other: Any = clone(model)
+    other.set_params(**{"power": model.power_, "n_components": model.n_components_, "verbose": False} | parameters)
+    return other.set_output(transform="default")
 
 
 def stability_map(Y: FloatArray, others: Iterable[FloatArray], under: str, n_neighbors: int) -> StabilityMap:

@@ -36,7 +36,7 @@ def estimate(
 
     [bold]Of data that are not there yet:[/] heatsketch estimate --shape 1000000,50 -k 10 -p 16
     """
-    from ..kernel.costs import estimate as foretell  # noqa: PLC0415
+    from ..kernel.plan import estimate as foretell  # noqa: PLC0415
 
     if (source is None) == (shape is None):
         raise ValueError("give a file, or --shape ROWS,COLUMNS, and not both.")
@@ -141,7 +141,8 @@ def compare(
     if picture is not None:
         check_picture(writable(picture))
     data = _read(source, reads)
-    options = kernel.parameters | (graph_options(kernel.parameters) if data.is_graph else {})
+    options = kernel.estimator_parameters
+    options |= graph_options(options) if data.is_graph else {}
     found = compare_embeddings(
         data.points,
         n_components,

@@ -89,7 +89,7 @@ def embed(
     start = time.perf_counter()
     model.fit(data.points)
     seconds = time.perf_counter() - start
-    model._call_samples(data.names)
+    model._sample_names = None if data.names is None else [str(name) for name in data.names]
     with _each_in_turn() as then:
         if output is not None:
             names = list(model.get_feature_names_out())

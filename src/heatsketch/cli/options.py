@@ -22,6 +22,9 @@ F = TypeVar("F", bound=Callable[..., None])
 
 # Options of a kernel that say how affinities are made from points.
 _OF_POINTS = ("bandwidth", "bandwidth_neighbor", "n_neighbors", "cutoff", "metric", "metric_params")
+# Options that estimators take in dictionaries.
+_EXPERT = ("bandwidth_neighbor", "cutoff", "diagonal", "max_iter", "precision", "tol")
+_OPTIMISER = ("n_rounds", "regularization", "width")
 _INPUT, _KERNEL, _METHOD, _VOICE = "Input", "Kernel", "Embedding", "Output"
 
 
@@ -168,8 +171,13 @@ class KernelOptions:
     ] = None
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def estimator_parameters(self) -> dict[str, Any]:
         """Those that were given, as the estimators take them."""
+        return _folded(self.parameters, kernel_params=_EXPERT)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Those that were given, as `heat_kernel` and `estimate` take them."""
         given = _given(self)
         for name in ("bandwidth", "n_neighbors"):
             if name in given:
@@ -204,21 +212,14 @@ class MethodOptions:
     n_exact: Annotated[
         str | None, _text("gaussian-process: directions that are computed rather than sketched, or auto.", _METHOD)
     ] = None
-    n_init: Annotated[int | None, _text("gaussian-process: sketches drawn, of which the best is kept.", _METHOD)] = None
-    trivial: Annotated[str | None, _text("gaussian-process: auto, keep or drop the trivial mode.", _METHOD)] = None
     distance_error: Annotated[
         float | None, _text("gaussian-process: error of distances that --components auto aims at.", _METHOD)
-    ] = None
-    simultaneous: Annotated[
-        bool | None, _text("gaussian-process: let that error hold for all pairs at once.", _METHOD, "--simultaneous")
     ] = None
     solver: Annotated[str | None, _text("diffusion-maps: auto, dense, lanczos or randomized.", _METHOD)] = None
     objective: Annotated[str | None, _text("heatsketch: bilipschitz (worst case) or log-stress.", _METHOD)] = None
     init: Annotated[list[str] | None, _text("heatsketch: start of the optimisation; repeatable.", _METHOD)] = None
-    width: Annotated[str | None, _text("heatsketch: columns of the wide sketch, or auto.", _METHOD)] = None
-    n_rounds: Annotated[str | None, _text("heatsketch: rounds of the optimisation, or auto.", _METHOD)] = None
-    n_steps: Annotated[int | None, _text("heatsketch: steps of a round.", _METHOD)] = None
-    patience: Annotated[int | None, _text("heatsketch: rounds without progress before it stops.", _METHOD)] = None
+    width: Annotated[int | None, _text("heatsketch: columns of the wide sketch.", _METHOD)] = None
+    n_rounds: Annotated[int | None, _text("heatsketch: rounds of the optimisation.", _METHOD)] = None
     regularization: Annotated[float | None, _text("heatsketch: weight of the regulariser.", _METHOD)] = None
 
     def estimator(self, kernel: KernelOptions, data: Data | None = None, *, verbose: bool = False) -> Any:
@@ -229,16 +230,17 @@ class MethodOptions:
             raise ValueError(f"method {self.method!r} is not known; use one of {', '.join(METHODS)}.")
         kind = METHODS[self.method]
         known = inspect.signature(kind).parameters
-        given = _given(self) | kernel.parameters | {"verbose": verbose}
+        given = _folded(_given(self) | kernel.parameters, kernel_params=_EXPERT, solver_params=_OPTIMISER)
+        given["verbose"] = verbose
         del given["method"]
-        for name in ("n_components", "power", "n_exact", "width", "n_rounds"):
+        for name in ("n_components", "power", "n_exact"):
             if name in given:
                 given[name] = number_or_word(given[name])
         if "random_state" not in known:
             given.pop("random_state")
         strange = next((name for name in given if name not in known), None)
         if strange is not None:
-            option = f"--{strange.replace('_', '-')}"
+            option = f"--{(next(iter(given[strange])) if strange == 'solver_params' else strange).replace('_', '-')}"
             raise ValueError(
                 f"{option} was given, which --method {self.method} does not have; see heatsketch embed --help."
             )
@@ -249,7 +251,7 @@ class MethodOptions:
 
 def graph_options(given: dict[str, Any]) -> dict[str, Any]:
     """What a graph needs; options that mean nothing to one are refused."""
-    idle = [name for name in _OF_POINTS if name in given]
+    idle = [name for name in _OF_POINTS if name in given | given.get("kernel_params", {})]
     if idle or given.get("affinity", "precomputed") != "precomputed":
         option = (idle or ["affinity"])[0].replace("_", "-")
         raise ValueError(f"--{option} was given for a graph, whose weights are its affinities; leave it out.")
@@ -276,6 +278,15 @@ def _given(options: Any) -> dict[str, Any]:
     """The options that are not left to the estimator."""
     values = {f.name: getattr(options, f.name) for f in fields(options)}
     return {name: value for name, value in values.items() if value is not None and value != []}
+
+
+def _folded(given: dict[str, Any], **dictionaries: tuple[str, ...]) -> dict[str, Any]:
+    """Options with those of some names in dictionaries, where any of them was given."""
+    folded = {name: value for name, value in given.items() if not any(name in names for names in dictionaries.values())}
+    for key, names in dictionaries.items():
+        if inside := {name: given[name] for name in names if name in given}:
+            folded[key] = inside
+    return folded
 
 
 def number_or_word(text: str) -> int | float | str:

@@ -1,78 +1,130 @@
-"""What all embeddings share: validation, the kernel, new points, distances and distortion."""
+"""The base class of all embeddings: what they share is everything but the matrix M."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
-from dataclasses import fields, replace
-from typing import Any, Self
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils.blocks import all_finite, as_numpy, cast, column_ranges, like
+from .._utils.blocks import all_finite, as_numpy, cast, column_ranges, gathered, is_banded, like
 from .._utils.devices import device_for, find_device, on_device
-from .._utils.memory import available_memory, size_in_words
+from .._utils.display import Facts, html_table
+from .._utils.extras import optional
 from .._utils.progress import say, shown
 from .._utils.tables import explained
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
-from ..analysis.distances import check_level
-from ..analysis.distortion import distance_errors
-from ..analysis.power import POWER_RULES, ChosenPower, tuned_kernel
-from ..backends.dask.inputs import is_collection
-from ..kernel.build import build_heat_kernel
-from ..kernel.costs import predict
+from ..analysis.diagnosis import Diagnosis, diagnose
+from ..analysis.distances import check_level, embedded_distances
+from ..analysis.distortion import QUANTILES, Distortion, distance_errors, kernel_distortion, placed_distortion
+from ..analysis.power import POWER_RULES, ChosenPower, tune
+from ..analysis.reference_sketch import Witness, call_witness
+from ..analysis.scales import Scales, measure_scales
+from ..analysis.stability import StabilityMap, repeated_embeddings, stability_map
+from ..analysis.support import NeighborSupport, neighbor_support
+from ..backends.dask import estimators as on_cluster
+from ..kernel.affinity import GaussianAffinity
+from ..kernel.bandwidth import intrinsic_dimension
+from ..kernel.build import build_affinity, normalized
+from ..kernel.graphs import is_graph, node_names
 from ..kernel.operator import HeatKernel
-from ..kernel.options import KernelOptions, check_count, check_out, from_user, n_rows, sample_names, tidy
-from ..linalg.diffusion import check_power
-from ._answers import Answers
-from ._bands import Bands, handed_back, refuse_out
-from ._names import Names
-from ._summary import Summary
-from ._transaction import wholly
+from ..kernel.options import (
+    KernelOptions,
+    check_count,
+    check_out,
+    from_user,
+    kernel_options,
+    n_rows,
+    sample_names,
+    tidy,
+)
+from ..kernel.plan import predict, require_columns
+from ..linalg.diffusion import check_power, coefficients, diffuse
+
+__all__ = ["HeatEmbedding", "refuse_collapse"]
+
+E = TypeVar("E")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Share of the pairs whose distances must be as exact as is asked for.
 _CONFIDENCE = 0.95
 # Adding half as many components should lower an error by more than this, or it will not be reached.
 _STALLED = 0.97
-# Arrays as large as the embedding that are there while components are added.
-_COPIES = 6
+# Attributes that can be computed again, or that belong to a running cluster: they are not pickled.
+_NOT_PICKLED = ("_witness", "_frame_index")
 
 
-class HeatEmbedding(
-    Names, Summary, Answers, Bands, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
-):
-    """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their kernel rows.
+def transactional(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+    """Let a method leave its estimator unchanged if it raises an error or is interrupted.
 
-    A subclass owes `_check_parameters`, `_embed`, `_at_powers`, `_add` and `_most_components`.
+    The method works on a copy, whose attributes become those of the estimator when it has returned.
     """
 
-    # The parameters that every embedding has; subclasses list them in their constructors.
+    @wraps(method)
+    def changed(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        twin: Any = object.__new__(type(self))
+        twin.__dict__.update(vars(self))
+        result = method(twin, *args, **kwargs)
+        self.__dict__ = vars(twin)
+        return self if result is twin else result  # type: ignore[return-value]
+
+    return changed
+
+
+class HeatEmbedding(  # type: ignore[call-arg]
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
+    auto_wrap_output_keys=None,  # `_output` makes frames, because scikit-learn does not know the nodes of a graph
+):
+    """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their own kernel rows.
+
+    S is the symmetric form of the heat kernel and w its row weight, 1 for the normalisations of the paper, where
+    ``Y = A^t M``. A subclass provides `_check_parameters`, `_matrix`, `_matrix_again`, `_add` and `_most_components`.
+    """
+
+    # Parameters of every embedding; subclasses list them in their constructors.
     n_components: int | str
     power: float | str
     bandwidth: float | str
+    n_neighbors: int | str | None
     normalization: str
     alpha: float
     affinity: str
     metric: str | Callable[..., float]
     metric_params: dict[str, Any] | None
-    bandwidth_neighbor: int | None
-    n_neighbors: int | str | None
-    cutoff: float | None
-    diagonal: str
     device: str
-    precision: str
-    tol: float
-    max_iter: int
     verbose: bool
+    kernel_params: dict[str, Any] | None
 
-    @wholly
+    # What a fit finds.
+    embedding_: Any
+    kernel_: HeatKernel
+    n_components_: int
+    power_: float
+    power_choice_: ChosenPower | None
+    _coefficients: FloatArray  # S^(t-1) M, by which new points are placed
+    _sample_names: Any = None  # a list, a pandas index, or None for samples without names
+    _frame_index: Any = None  # of a Dask frame that was fitted to
+
+    # Fitting
+
+    @transactional
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Embed the rows of `X`; after an error or an interrupt, the estimator is as it was.
 
@@ -80,8 +132,8 @@ class HeatEmbedding(
         ----------
         X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
             Points of shape (n_samples, n_features); a square matrix or a graph if affinity is "precomputed", square
-            distances if metric is "precomputed". For a tensor of PyTorch the embedding is one too, and lies where X
-            does; for a Dask array or frame it is a Dask array, computed on the cluster that is current.
+            distances if metric is "precomputed". For a PyTorch tensor the embedding is a tensor on the same device;
+            for a Dask array or frame it is a Dask array, computed on the current cluster.
         y : None
             Ignored.
 
@@ -89,48 +141,68 @@ class HeatEmbedding(
         -------
         self
         """
-        if is_collection(X):
-            return self._fit_bands(X)
-        options = replace(self._kernel_options(), device=device_for(X, self.device))
-        self._check_common()
-        self._check_parameters()
-        find_device("cpu" if options.device == "auto" else options.device)  # refuses one that is not there
-        names, given = sample_names(X), X
-        X = self._validate(X, reset=True)
-        width, computed_in = self._columns(X.shape[0]), self._computed_in(X.dtype)
-        held = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
-        plan = predict(X.shape, computed_in, options, n_components=width, **held)
+        options = self._check_options(X)
+        if on_cluster.is_collection(X):
+            on_cluster.fit(self, X, options)
+            return self
+        points = self._check_data(X, reset=True)
+        columns, dtype = self._n_columns(points.shape[0]), self._computed_in(points.dtype)
+        held = {"sparse_points": issparse(points), "entries": getattr(points, "nnz", None)}
+        plan = predict(points.shape, dtype, options, n_components=columns, **held)
         with shown(self.verbose), plan.within_memory(), on_device(), quiet_blas():
-            self._fit_kernel(X, options)
-        self.embedding_ = like(self.embedding_, given)
-        self._sample_names = names
+            self._fit_points(points, options)
+        self.embedding_ = like(self.embedding_, X)
+        self._sample_names = sample_names(X)
         return self
 
-    def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
-        return np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
+    def _fit_points(self, X: Any, options: KernelOptions) -> None:
+        """From checked points to the embedding."""
+        tuning = tune(X, options, self.power)  # where the bandwidth and the power are chosen together
+        affinity, rule = build_affinity(X, tuning.options, self._computed_in(X.dtype))
+        kernel = normalized(affinity, tuning.options, rule)
+        power, chosen = tuning.power_for(kernel)
+        facts = self._kernel_facts(kernel, power, chosen)
+        say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
+        self._embed(kernel, power, chosen, X.dtype)
 
-    def _fit_kernel(self, X: Any, options: KernelOptions) -> None:
-        """Make the kernel of checked input, choose its time, and embed."""
-        if isinstance(self.power, str):
-            kernel, chosen = tuned_kernel(X, options, self.power, self._computed_in(X.dtype))
-            power = chosen.power
-        else:
-            kernel, chosen, power = build_heat_kernel(X, options, self._computed_in(X.dtype)), None, float(self.power)
-        self._say_kernel(kernel, power, chosen)
-        self._adopt(kernel, power, chosen, X.dtype)
-
-    def _adopt(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> None:
-        """Embed the points of a kernel that is there, at a time that is known."""
-        fitted = self._embed(kernel, power)
+    def _embed(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> None:
+        """From a kernel and its diffusion time to the embedding, in the dtype of the data."""
+        M = self._matrix(kernel, power)  # (N, k)
+        Z = self._diffused(kernel, M, power)  # S^(t-1) M, (N, k)
+        Y = self._placed(kernel, Z, power)  # diag(w) S Z, (N, k)
         self.__dict__.pop("_witness", None)
         self._set_kernel(kernel)
-        self.power_, self.power_choice_ = power, chosen
-        for name, value in fitted.items():
-            setattr(self, name, value if name == "embedding_" else as_numpy(value))
-        self.embedding_ = cast(self.embedding_, dtype)
+        self.power_, self.power_choice_, self.n_components_ = power, chosen, Y.shape[1]
+        self._coefficients, self.embedding_ = as_numpy(Z), cast(Y, dtype)
 
-    @wholly
-    def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> FloatArray:
+    @abstractmethod
+    def _matrix(self, kernel: HeatKernel, power: float) -> Any:
+        """M, (N, k): what the kernel is multiplied by. Sets the attributes that belong to it."""
+
+    @abstractmethod
+    def _matrix_again(self) -> Any:
+        """M of a fitted embedding, (N, k)."""
+
+    def _diffused(self, kernel: HeatKernel, M: Any, power: float) -> Any:
+        """``S^(t-1) M``. A trivial mode that is constant changes no distance, and is left out for the digits' sake."""
+        return coefficients(kernel, M, power, trivial=not kernel.trivial_is_constant)
+
+    def _placed(self, kernel: HeatKernel, Z: Any, power: float) -> FloatArray:
+        """The embedding ``diag(w) S Z``, in the order of the samples."""
+        Y: FloatArray = kernel.restored(as_numpy(kernel.place(Z)))
+        refuse_collapse(Y, power)
+        return Y
+
+    def _set_kernel(self, kernel: HeatKernel) -> None:
+        self.kernel_ = kernel
+        scaling = kernel.scaling
+        assert scaling is not None
+        self.bandwidth_ = kernel.bandwidth
+        self.n_neighbors_ = getattr(kernel.affinity, "n_neighbors", None)
+        self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
+
+    @transactional
+    def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> Any:
         """Embed the rows of `X` and return the embedding.
 
         Parameters
@@ -149,15 +221,73 @@ class HeatEmbedding(
             After ``set_output(transform="pandas")`` a frame, indexed by the nodes of a graph or as `X` is.
         """
         if out is not None:
-            refuse_out(out if is_collection(X) else None)
-            self._check_common()
-            self._check_parameters()
-            check_out(out, n_rows(X), self._n_embedded(n_rows(X)))
+            on_cluster.refuse_out(out if on_cluster.is_collection(X) else None)
+            self._check_options(X)
+            check_out(out, n_rows(X), self._n_embedded())
         self.fit(X, y)
         if out is not None:
             out[:] = as_numpy(self.embedding_)
             self.embedding_ = out
-        return self._handed_out(self.embedding_)
+        return self._output(self.embedding_, X)
+
+    # What is checked before any work
+
+    def _check_options(self, X: Any) -> KernelOptions:
+        """Check all parameters; return those of the kernel, with the device that `X` is on."""
+        options = replace(kernel_options(self), device=device_for(X, self.device))
+        if not isinstance(self.power, str):
+            check_power(self.power)
+        elif self.power not in POWER_RULES:
+            raise ValueError(
+                f"power={self.power!r} is not the name of a rule; use a positive number or one of {POWER_RULES}."
+            )
+        elif self.power == "paths" and self.affinity == "precomputed":
+            raise ValueError(
+                "power='paths' was given with affinity='precomputed'; paths are measured between points, which an "
+                "affinity does not have. Use power='entropy', or 'auto', which is the same here."
+            )
+        if self.n_components != "auto":
+            check_count(self.n_components, "n_components", "a positive integer or 'auto'")
+        self._check_parameters()
+        find_device("cpu" if options.device == "auto" else options.device)  # an error if it is not there
+        return options
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Check the parameters that only this estimator has."""
+
+    def _refuse_auto_components(self) -> None:
+        if isinstance(self.n_components, str):
+            raise ValueError(
+                f"n_components={self.n_components!r} follows from the law of a random sketch, which "
+                f"{type(self).__name__} does not have; give a number, or use GaussianProcessEmbedding."
+            )
+
+    def _check_data(self, X: Any, *, reset: bool) -> Any:
+        X = from_user(X, kernel_options(self))
+        with explained():
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=2 if reset else 1,
+            )
+        return tidy(X, self.metric)
+
+    def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
+        return np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
+
+    def _n_embedded(self) -> int:
+        """Number of columns of the embedding."""
+        return int(self.n_components)
+
+    def _n_columns(self, n_samples: int) -> int:  # noqa: ARG002
+        """Number of columns that are multiplied by the kernel at once, for the plan of memory."""
+        return self._n_embedded()
+
+    # New points, other times, more components
 
     def transform(self, X: Any, *, out: FloatArray | None = None) -> Any:
         """Embed new points by their own rows of the kernel, ``a(x) S^(t-1) M``.
@@ -179,16 +309,16 @@ class HeatEmbedding(
         Y : ndarray of shape (m, n_components)
         """
         check_is_fitted(self)
-        if is_collection(X):
-            return self._transform_bands(X, out)
-        given, X = X, self._validate(X, reset=False)
+        if on_cluster.is_collection(X):
+            return self._output(on_cluster.transform(self, X, out), X)
+        points = self._check_data(X, reset=False)
         if out is None:
-            out = np.empty((X.shape[0], self.n_components_), dtype=self._Y.dtype)
+            out = np.empty((points.shape[0], self.n_components_), dtype=self._Y.dtype)
         else:
-            check_out(out, X.shape[0], self.n_components_)
+            check_out(out, points.shape[0], self.n_components_)
         with shown(self.verbose), quiet_blas():
-            placed = like(self.kernel_.at_new_points(X, self._coefficients, out), given)
-        return self._handed_out(placed)
+            placed = like(self.kernel_.at_new_points(points, self._coefficients, out), X)
+        return self._output(placed, X)
 
     @on_device()
     @quiet_blas()
@@ -204,38 +334,33 @@ class HeatEmbedding(
         Y : ndarray of shape (n_powers, n_samples, n_components)
         """
         check_is_fitted(self)
-        times = self._times(powers)
+        times = _times(powers)
         blocks = self._at_powers(times.tolist())
         scales = [self.kernel_.restored(as_numpy(Y)).astype(self._Y.dtype, copy=False) for Y in blocks]
         for t, Y in zip(times, scales, strict=True):
-            self._refuse_collapse(Y, t)
-        stacked: FloatArray = handed_back(np.stack(scales), self.embedding_)
+            refuse_collapse(Y, t)
+        stacked: FloatArray = on_cluster.handed_back(np.stack(scales), self.embedding_)
         return stacked
 
-    def _times(self, powers: ArrayLike) -> FloatArray:
-        """Diffusion times, checked."""
-        times = np.asarray(powers, dtype=np.float64)
-        if times.ndim != 1 or not len(times):
-            raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
-        for t in times:
-            check_power(t)
-        return times
+    def _at_powers(self, powers: list[float]) -> list[FloatArray]:
+        blocks = diffuse(self.kernel_, self._matrix_again(), powers, trivial=not self.kernel_.trivial_is_constant)
+        return [as_numpy(self.kernel_.weigh_rows(block)) for block in blocks]
 
-    @wholly
+    @transactional
     def add_components(self, n: int | None = None, *, distance_error: float | None = None) -> Self:
         """Sharpen a fitted embedding by `n` components, or by as many as a wanted error of distances takes.
 
-        A random sketch gets more columns and becomes that of a fit with so many from the start; diffusion maps get the
-        next eigenvectors, and the components that are there stay; HeatSketch optimises all components anew.
+        A random sketch gets more columns and becomes that of a fit with all of them from the start; diffusion maps get
+        the next eigenvectors, and their components stay; HeatSketch optimises all components anew.
 
         Parameters
         ----------
         n : int, optional
         distance_error : float in (0, 1), optional
             Give it instead of `n`, such as 0.05: components are added until a distance is within that fraction of the
-            diffusion distance with probability .95. For a random sketch this follows from its law, for all pairs at
-            once where `simultaneous` is set; for other embeddings it is measured, as the share of pairs of 256 random
-            points. What was reached is kept in `distance_error_`.
+            diffusion distance with probability .95. For a random sketch this follows from its law; for other
+            embeddings it is measured, as the share of pairs of 256 random points. What was reached is kept in
+            `distance_error_`.
 
         Returns
         -------
@@ -257,12 +382,20 @@ class HeatEmbedding(
                     f"[{type(self).__name__}] {self.n_components_} components: distances within "
                     f"{self.distance_error_:.3g} of themselves"
                 )
-        self.embedding_ = handed_back(self.embedding_, given)
+        self.embedding_ = on_cluster.handed_back(self.embedding_, given)
         return self
+
+    @abstractmethod
+    def _add(self, n: int) -> None:
+        """Add n components."""
+
+    @abstractmethod
+    def _most_components(self) -> int:
+        """The most components that the fitted embedding can have."""
 
     def _add_until(self, wanted: float) -> float:
         """Add components until the measured error is as wanted, or there are none left to add; the error reached."""
-        errors = distance_errors(self.kernel_, self.power_, trivial=self._measures_trivial)
+        errors = distance_errors(self.kernel_, self.power_)
         before = np.inf
         while True:
             reached = float(np.quantile(errors(self._Y), _CONFIDENCE))
@@ -273,115 +406,285 @@ class HeatEmbedding(
                 warnings.warn(
                     f"distance_error={wanted:g} was asked for, and {reached:.3g} is reached with {self.n_components_} "
                     "components; more would not bring it much nearer, or take too long. A GaussianProcessEmbedding "
-                    "with n_init=1 reaches any error.",
+                    "reaches any error.",
                     ConvergenceWarning,
                     stacklevel=5,
                 )
                 return reached
-            self._require_memory(more)
+            require_columns(self.kernel_, self.n_components_ + more)
             self._add(more)
             before = reached
 
-    def _require_memory(self, more: int) -> None:
-        """Refuse components that memory will not hold, before any is made; what workers have is not known here."""
-        if self.kernel_.in_bands:
-            return
-        size = _COPIES * self.embedding_.shape[0] * (self.n_components_ + more) * self.kernel_.dtype.itemsize
-        if size > available_memory():
-            raise MemoryError(
-                f"{self.n_components_ + more} components take about {size_in_words(size)}, and "
-                f"{size_in_words(available_memory())} are available; ask for a larger distance_error, or take leading "
-                "directions exactly (n_exact='auto')."
-            )
+    # What a fitted embedding can be asked
 
-    @abstractmethod
-    def _add(self, n: int) -> None:
-        """Add n components."""
-
-    @abstractmethod
-    def _most_components(self) -> int:
-        """The most components that the fitted embedding can have."""
-
-    def _refuse_auto_components(self) -> None:
-        if isinstance(self.n_components, str):
-            law = f"the law of a random sketch, which {type(self).__name__} does not have; give a number, or use"
-            raise ValueError(f"n_components={self.n_components!r} follows from {law} GaussianProcessEmbedding.")
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse parameters that only this estimator has and that make no sense."""
-
-    def _n_embedded(self, n_samples: int) -> int:  # noqa: ARG002
-        """Number of columns of the embedding."""
-        return int(self.n_components)
-
-    def _columns(self, n_samples: int) -> int:
-        """Number of columns that the kernel will be multiplied by, for the estimate of memory."""
-        return self._n_embedded(n_samples)
-
-    @abstractmethod
-    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
-        """Fitted attributes: `embedding_`, `_coefficients` and what else the estimator keeps."""
-
-    @abstractmethod
-    def _at_powers(self, powers: list[float]) -> list[FloatArray]: ...
-
-    def _place(self, kernel: HeatKernel, Z: Any, power: float) -> FloatArray:
-        """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``, from wherever they lie."""
-        Y: FloatArray = kernel.restored(as_numpy(kernel.place(Z)))
-        self._refuse_collapse(Y, power)
+    @property
+    def _Y(self) -> FloatArray:
+        """The embedding as an array, wherever it lies; a Dask array where the kernel is on a cluster."""
+        Y: FloatArray = self.embedding_ if self.kernel_.in_bands else as_numpy(gathered(self.embedding_))
         return Y
 
-    def _refuse_collapse(self, Y: Any, power: float) -> None:
-        # Below the smallest normal number digits go.
-        if not all_finite(Y) or (ranges := column_ranges(Y)).max(initial=0.0) < np.finfo(ranges.dtype).tiny:
+    @quiet_blas()
+    def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
+        """Distances in the embedding, and confidence intervals of the diffusion distances on request.
+
+        Parameters
+        ----------
+        pairs : array-like of int, shape (m, 2), optional
+            Pairs of training points; all pairs when left out, which must not be on a cluster.
+        interval : float in (0, 1), optional
+            Level of the confidence interval, such as 0.95. The law of a Gaussian sketch gives it exactly, for every
+            pair. Where the embedding is one, it is its own; for other embeddings an independent sketch, made when
+            first asked for, gives the interval: a distance of the embedding outside of it is wrong. For signs the law
+            is an approximation, good where many points share in a distance: their estimates have the same mean and no
+            larger variance, but another law with few components and kernels of few neighbours.
+
+        Returns
+        -------
+        distances : ndarray of shape (m,)
+            When `pairs` is None condensed, as :func:`scipy.spatial.distance.pdist` returns them.
+        low, high : ndarrays of shape (m,)
+            If `interval` is given.
+        """
+        check_is_fitted(self)
+        if interval is None:
+            return embedded_distances(self._Y, pairs)
+        level = check_level(interval, "interval")
+        return embedded_distances(self._Y, pairs), *self._interval(pairs, level)
+
+    def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
+        return self._call_witness().interval(pairs, level)
+
+    def _call_witness(self) -> Witness:
+        """The independent sketch that gives intervals, made once."""
+        if "_witness" not in self.__dict__:
+            with shown(self.verbose):
+                self._witness = call_witness(self.kernel_, self.power_)
+        return self._witness
+
+    @quiet_blas()
+    def unsupported_neighbors(self, n_neighbors: int = 15, *, interval: float = 0.95) -> NeighborSupport:
+        """False neighbours: those in the embedding that are not neighbours by diffusion distance.
+
+        A sketch that is independent of the embedding gives an interval for each distance. Neighbours are unsupported
+        if even its lower end exceeds twice the radius that is sure to hold as many true neighbours.
+
+        Parameters
+        ----------
+        n_neighbors : int
+        interval : float in (0, 1)
+            Level of the intervals.
+
+        Returns
+        -------
+        support : NeighborSupport
+            With ``.indices`` and ``.supported``, both (n_samples, n_neighbors), ``.share`` of each point, and
+            ``.plot()``.
+        """
+        check_is_fitted(self)
+        level = check_level(interval, "interval")
+        check_count(n_neighbors, "n_neighbors")
+        self._refuse_on_cluster("unsupported_neighbors()")
+        return neighbor_support(self._Y, self._call_witness(), n_neighbors, level)
+
+    @quiet_blas()
+    def stability(
+        self,
+        under: str = "data",
+        *,
+        n_repeats: int = 5,
+        share: float = 0.8,
+        n_neighbors: int = 15,
+        random_state: int | None = 0,
+    ) -> StabilityMap:
+        """Where the embedding would change under another seed, or under resampled data.
+
+        Parameters
+        ----------
+        under : {"data", "seed"}
+            "data" fits to random parts of the data, with the bandwidth and the power that were found, and places all
+            points; "seed" draws other random numbers for the same kernel.
+        n_repeats : int
+        share : float in (0, 1)
+            Share of the points in each part.
+        n_neighbors : int
+            Neighbours that are compared.
+        random_state : int or None
+
+        Returns
+        -------
+        stability : StabilityMap
+            With ``.kept`` and ``.moved`` of each point, and ``.plot()``.
+        """
+        check_is_fitted(self)
+        check_count(n_repeats, "n_repeats")
+        check_count(n_neighbors, "n_neighbors")
+        check_level(share, "share")
+        self._refuse_on_cluster("stability()")
+        with shown(self.verbose):
+            others = repeated_embeddings(self, under, n_repeats, share, random_state)
+            return stability_map(self._Y, others, under, n_neighbors)
+
+    @quiet_blas()
+    def scales(self, powers: ArrayLike | None = None) -> Scales:
+        """The whole scale axis: entropy, dimensions and distortion of the embedding at each diffusion time.
+
+        Parameters
+        ----------
+        powers : array-like of float, optional
+            By default 1, 2, 4, ... as far as anything is left of the kernel, and the power of this embedding.
+
+        Returns
+        -------
+        scales : Scales
+            With an array for each quantity, and ``.plot()``.
+        """
+        check_is_fitted(self)
+        times = None if powers is None else _times(powers)
+        with shown(self.verbose):
+            return measure_scales(self.kernel_, self.power_, self.at_powers, times)
+
+    @quiet_blas()
+    def diagnose(self) -> Diagnosis:
+        """What looks wrong with this embedding: each finding with its figure and a remedy.
+
+        Returns
+        -------
+        diagnosis : Diagnosis
+            A tuple of findings, empty where nothing looks wrong; ``print`` shows it.
+        """
+        check_is_fitted(self)
+        with shown(self.verbose):
+            return diagnose(self.kernel_, self.power_, self.n_components_, self.power_choice_)
+
+    @quiet_blas()
+    def distortion(
+        self,
+        X: Any = None,
+        *,
+        quantiles: tuple[float, ...] = QUANTILES,
+        exhaustive: bool | None = None,
+        random_state: int | None = 0,
+    ) -> Distortion:
+        """Distortion of the embedding against the exact diffusion distance of its own kernel and time.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features), optional
+            New points, as for `transform`: how well points are placed that were not seen. At most 2000 of them are
+            measured, and fewer where there are more than 8000 training points, taken at random. By default the training
+            points.
+        quantiles : tuple of float in (0, 1/2)
+            For the versions of L that leave extreme pairs out.
+        exhaustive : bool, optional
+            Whether all pairs of training points are measured; by default up to 2000 points. Otherwise L is a lower
+            bound.
+        random_state : int or None
+            Seed of the sample of pairs.
+
+        Returns
+        -------
+        distortion : Distortion
+            With ``.constant`` (L), ``.log``, ``.central`` and the pairs at which L is attained.
+        """
+        check_is_fitted(self)
+        kernel, power = self.kernel_, self.power_
+        drawn: dict[str, Any] = {"quantiles": quantiles, "random_state": random_state}
+        if X is None:
+            return kernel_distortion(self._Y, kernel, power, exhaustive=exhaustive, **drawn)
+        self._refuse_on_cluster("the distortion of new points")
+        return placed_distortion(self._check_data(gathered(X), reset=False), kernel, power, self._coefficients, **drawn)
+
+    @property
+    @quiet_blas()
+    def intrinsic_dimension_(self) -> float | None:
+        """Estimate of the intrinsic dimension of the training points; None for a precomputed affinity."""
+        check_is_fitted(self)
+        affinity = self.kernel_.affinity
+        if not isinstance(affinity, GaussianAffinity):
+            return None
+        return intrinsic_dimension(self.kernel_.points, affinity.metric)
+
+    def _refuse_on_cluster(self, question: str) -> None:
+        """Raise an error for what takes a search among all points in one place."""
+        if self.kernel_.in_bands:
             raise ValueError(
-                f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
-                "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
-                "power or bandwidth, or float64; or a precomputed affinity has equal rows."
+                f"{question} was asked of an embedding on a cluster; it compares all {self.kernel_.shape[0]} points in "
+                "one place. Fit to a part of the data in memory, and ask that."
             )
 
-    def _kernel_options(self) -> KernelOptions:
-        return KernelOptions(**{field.name: getattr(self, field.name) for field in fields(KernelOptions)})
+    # Names of samples, frames
 
-    def _check_common(self) -> None:
-        self._check_power()
-        if self.n_components != "auto":
-            check_count(self.n_components, "n_components", "a positive integer or 'auto'")
+    @property
+    def sample_names_(self) -> NDArray[Any]:
+        """Names of the training samples, shape (n_samples,).
 
-    def _check_power(self) -> None:
-        if not isinstance(self.power, str):
-            check_power(self.power)
-        elif self.power not in POWER_RULES:
+        The nodes of a networkx graph, the vertex attribute ``name`` of an igraph graph, the index of a pandas frame;
+        0, 1, 2, ... where the samples have no names.
+        """
+        check_is_fitted(self)
+        names = self._sample_names
+        if names is None:
+            return np.arange(len(self.embedding_))
+        # One by one, for names may be tuples, of which NumPy would make a table.
+        return np.fromiter(names, dtype=object, count=len(names)) if isinstance(names, list) else names.to_numpy()
+
+    def to_dict(self) -> dict[Hashable, FloatArray]:
+        """The embedding as a dictionary from the name of a sample to its coordinates.
+
+        This is the form in which networkx takes positions: ``networkx.draw(graph, pos=model.to_dict())``.
+
+        Returns
+        -------
+        vectors : dict of ndarrays of shape (n_components,)
+            In the order of the samples; of a copy, so that changing them does not change `embedding_`.
+        """
+        check_is_fitted(self)
+        names = list(range(len(self.embedding_)) if self._sample_names is None else self._sample_names)
+        try:
+            name, times = Counter(names).most_common(1)[0]
+        except TypeError as error:
+            raise TypeError(
+                f"the names of the samples, such as {names[0]!r}, cannot be keys of a dictionary ({error}); use "
+                "to_frame(), or give the samples names that are text or numbers."
+            ) from error
+        if times > 1:
             raise ValueError(
-                f"power={self.power!r} is not the name of a rule; use a positive number or one of {POWER_RULES}."
+                f"{times} samples are called {name!r}, and a dictionary would keep one of them; use to_frame(), or "
+                "make the names unique."
             )
-        elif self.power == "paths" and self.affinity == "precomputed":
-            raise ValueError(
-                "power='paths' was given with affinity='precomputed'; paths are measured between points, of which an "
-                "affinity tells nothing. Use power='entropy', or 'auto', which is the same here."
-            )
+        return dict(zip(names, as_numpy(gathered(self.embedding_)).copy(), strict=True))
 
-    def _validate(self, X: Any, *, reset: bool) -> Any:
-        X = from_user(X, self._kernel_options())
-        with explained():
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_min_samples=2 if reset else 1,
-            )
-        return tidy(X, self.metric)
+    def to_frame(self) -> Any:
+        """The embedding as a pandas frame.
 
-    def _set_kernel(self, kernel: HeatKernel) -> None:
-        self.kernel_ = kernel
-        scaling = kernel.scaling
-        assert scaling is not None
-        self.bandwidth_ = kernel.bandwidth
-        self.n_neighbors_ = getattr(kernel.affinity, "n_neighbors", None)
-        self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
+        Returns
+        -------
+        frame : pandas.DataFrame of shape (n_samples, n_components)
+            Its index holds the names of the samples, its columns those of `get_feature_names_out`.
+        """
+        check_is_fitted(self)
+        if is_banded(self.embedding_):
+            return on_cluster.as_frame(self, self.embedding_, self._frame_index)
+        pandas = optional("pandas", "make a frame")
+        index = _as_index(pandas, self._sample_names)
+        return pandas.DataFrame(as_numpy(self.embedding_), index=index, columns=self.get_feature_names_out(), copy=True)
+
+    def _output(self, Y: Any, X: Any) -> Any:
+        """An embedding of X as ``set_output`` asks for it."""
+        kind = _get_output_config("transform", self)["dense"]
+        if kind == "default":
+            return Y
+        if is_banded(Y):
+            if kind != "pandas":
+                raise ValueError(f"set_output(transform={kind!r}) was given with a Dask array; use 'pandas'.")
+            return on_cluster.as_frame(self, Y, getattr(X, "index", None))
+        frame = _wrap_data_with_container("transform", as_numpy(Y), X, self)
+        pandas = sys.modules.get("pandas")
+        if pandas is not None and isinstance(frame, pandas.DataFrame) and is_graph(X):
+            frame.index = _as_index(pandas, node_names(X))
+        return frame
+
+    # scikit-learn, notebooks, pickle
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "embedding_")
@@ -398,3 +701,72 @@ class HeatEmbedding(
         tags.input_tags.positive_only = tags.input_tags.pairwise
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    def _kernel_facts(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None) -> Facts:
+        """The kernel and the diffusion time of a fit, for users."""
+        affinity, scaling = kernel.affinity, kernel.scaling
+        assert affinity is not None
+        assert scaling is not None
+        facts = [("samples", f"{kernel.shape[0]:,}, in {kernel.dtype}"), ("kernel", affinity.description)]
+        if isinstance(affinity, GaussianAffinity):
+            median = "median of " if np.ndim(affinity.epsilon) else ""
+            facts.append(("bandwidth", f"{median}{affinity.typical_epsilon:.4g} ({kernel.bandwidth_rule})"))
+        residual = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
+        facts.append(("normalisation", f"{self.normalization}, {scaling.n_iter} products{residual}"))
+        return [*facts, ("power", f"{power:g} ({'given' if chosen is None else chosen.rule})")]
+
+    def _found(self) -> Facts:
+        """What a fit found, for the table in notebooks; nothing before a fit."""
+        if not hasattr(self, "embedding_"):
+            return []
+        facts = [*self._kernel_facts(self.kernel_, self.power_, self.power_choice_)]
+        exact = getattr(self, "n_exact_", 0)
+        facts.append(("components", f"{self.n_components_}{f', {exact} of them exact' if exact else ''}"))
+        if hasattr(self, "distortion_"):
+            facts.append(("distortion", str(self.distortion_)))
+        return facts
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._found_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._found_html()
+        return bundle
+
+    def _found_html(self) -> str:
+        facts = self._found()
+        return html_table(facts, title="Found") if facts else ""
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in _NOT_PICKLED}
+
+
+def _times(powers: ArrayLike) -> FloatArray:
+    """Diffusion times, checked."""
+    times = np.asarray(powers, dtype=np.float64)
+    if times.ndim != 1 or not len(times):
+        raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
+    for t in times:
+        check_power(t)
+    return times
+
+
+def refuse_collapse(Y: Any, power: float) -> None:
+    """Raise an error where all points coincide; below the smallest normal number digits are lost."""
+    if not all_finite(Y) or (ranges := column_ranges(Y)).max(initial=0.0) < np.finfo(ranges.dtype).tiny:
+        raise ValueError(
+            f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
+            "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
+            "power or bandwidth, or float64; or a precomputed affinity has equal rows."
+        )
+
+
+def _as_index(pandas: Any, names: Any) -> Any:
+    """Names as a pandas index; tuples of one length become levels, as in pandas, others stay whole."""
+    if not isinstance(names, list):
+        return names
+    lengths = {len(name) if isinstance(name, tuple) else None for name in names}
+    return pandas.Index(names, tupleize_cols=len(lengths) == 1 and lengths != {None})

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._utils.blocks import settled
+from .._utils.blocks import as_numpy, settled
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
+from ..kernel.options import check_choice, kernel_options
 from ..linalg.diffusion import require_range
 from ..linalg.eigen import DENSE_LIMIT, SOLVERS, Eigenpairs, eigenpairs
 from ..linalg.rounding import rounding_level
@@ -31,8 +32,11 @@ class DiffusionMaps(HeatEmbedding):
         precomputed affinity.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is
-        "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+        "auto" is "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+    n_neighbors : int, None or "auto", default="auto"
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
+        "auto" uses every pair up to 10,000 points, and beyond while that takes seconds, and 32 neighbours for more;
+        ``kernel_.affinity.description`` says what was chosen.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1; "stochastic" gives right eigenvectors of the Markov matrix, as other packages
         report them, scaled to unit variance under its stationary law [2]_; or bistochastic with weights that correct
@@ -45,17 +49,6 @@ class DiffusionMaps(HeatEmbedding):
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
         Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
-    bandwidth_neighbor : int or None, default=None
-        The k of the bandwidth rules "neighbor" (10 if None) and "self-tuning" (7 if None).
-    n_neighbors : int, None or "auto", default="auto"
-        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, whatever the number of
-        cores) and 32 neighbours for more; ``kernel_.affinity.description`` tells what was chosen.
-    cutoff : float or None, default=None
-        Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
-    diagonal : {"auto", "keep", "zero"}, default="auto"
-        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
-        keeps it, and completes self-loops that a precomputed affinity lacks.
     solver : {"auto", "dense", "lanczos", "randomized"}, default="auto"
         "dense" diagonalises the matrix; "randomized" is subspace iteration with a Chebyshev filter; "lanczos" is
         ARPACK. "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and
@@ -63,16 +56,22 @@ class DiffusionMaps(HeatEmbedding):
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
         NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
         work is worth it, or where X is a tensor on it.
-    precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
-        How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.backends.torch.halves`); "auto"
-        takes the cheapest way that is accurate enough for the data.
-    tol : float, default=1e-8
-        Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32), and residual
-        wanted of eigenvectors.
-    max_iter : int, default=1000
-        Most products spent on the bistochastic scaling, and on the eigenvectors (restarts, for "lanczos").
     verbose : bool, default=False
         Whether to show progress, and to say what was chosen, on standard error.
+    kernel_params : dict or None, default=None
+        Further options of the kernel, for experts; any of
+
+        - "bandwidth_neighbor" : int, the k of the bandwidth rules "neighbor" (default 10) and "self-tuning" (7);
+        - "cutoff" : float, leaves out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and
+          exact to this tolerance;
+        - "diagonal" : {"auto", "keep", "zero"}; "zero" sets the affinity of points with themselves to zero, which
+          withstands heteroskedastic noise; "auto" keeps it, and completes self-loops that a precomputed affinity lacks;
+        - "precision" : {"auto", "halves", "mixed", "split", "float32"}, how a GPU forms the exponents of a float32
+          kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
+        - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
+          for float32), and residual wanted of eigenvectors;
+        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling, and on the eigenvectors
+          (restarts, for "lanczos").
 
     Attributes
     ----------
@@ -130,85 +129,77 @@ class DiffusionMaps(HeatEmbedding):
         *,
         power: float | str = 8,
         bandwidth: float | str = "auto",
+        n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
         affinity: str = "gaussian",
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
-        bandwidth_neighbor: int | None = None,
-        n_neighbors: int | str | None = "auto",
-        cutoff: float | None = None,
-        diagonal: str = "auto",
         solver: str = "auto",
         device: str = "auto",
-        precision: str = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
         verbose: bool = False,
+        kernel_params: dict[str, Any] | None = None,
     ) -> None:
         self.n_components = n_components
         self.power = power
         self.bandwidth = bandwidth
+        self.n_neighbors = n_neighbors
         self.normalization = normalization
         self.alpha = alpha
         self.affinity = affinity
         self.metric = metric
         self.metric_params = metric_params
-        self.bandwidth_neighbor = bandwidth_neighbor
-        self.n_neighbors = n_neighbors
-        self.cutoff = cutoff
-        self.diagonal = diagonal
         self.solver = solver
         self.device = device
-        self.precision = precision
-        self.tol = tol
-        self.max_iter = max_iter
         self.verbose = verbose
+        self.kernel_params = kernel_params
 
     def _check_parameters(self) -> None:
         self._refuse_auto_components()
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver={self.solver!r} is not known; use one of {SOLVERS}.")
+        check_choice(self.solver, "solver", SOLVERS)
 
-    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
+    def _matrix(self, kernel: HeatKernel, power: float) -> FloatArray:
         require_range(kernel, [power])
-        pairs = eigenpairs(kernel, int(self.n_components), **self._solver_options())
-        return self._fitted(kernel, pairs, power)
+        return self._keep(kernel, self._eigenpairs(kernel, int(self.n_components)))
 
-    def _solver_options(self) -> dict[str, Any]:
-        return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
+    def _matrix_again(self) -> FloatArray:
+        return self._pairs.vectors
 
-    def _fitted(self, kernel: HeatKernel, pairs: Eigenpairs, power: float) -> dict[str, Any]:
-        Z = settled(pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype))
-        return {
-            "embedding_": self._place(kernel, Z, power),
-            "_coefficients": Z,
-            "eigenvalues_": pairs.values,
-            "eigenvectors_": kernel.restored(pairs.vectors),
-            "residuals_": pairs.residuals,
-            "n_components_": len(pairs.values),
-        }
+    def _eigenpairs(self, kernel: HeatKernel, k: int, after: Eigenpairs | None = None) -> Eigenpairs:
+        options = kernel_options(self)
+        return eigenpairs(kernel, k, solver=self.solver, tol=options.tol, max_iter=options.max_iter, after=after)
+
+    def _keep(self, kernel: HeatKernel, pairs: Eigenpairs) -> FloatArray:
+        """Set the attributes of eigenpairs; return the eigenvectors."""
+        self.eigenvalues_, self.residuals_ = as_numpy(pairs.values), as_numpy(pairs.residuals)
+        self.eigenvectors_ = as_numpy(kernel.restored(pairs.vectors))
+        return pairs.vectors
+
+    def _diffused(self, kernel: HeatKernel, M: FloatArray, power: float) -> FloatArray:
+        # Powers of the kernel are powers of the eigenvalues: no products are needed.
+        pairs = Eigenpairs(self.eigenvalues_, M, self.residuals_)
+        Z: FloatArray = settled(pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype))
+        return Z
 
     @property
     def _pairs(self) -> Eigenpairs:
         return Eigenpairs(self.eigenvalues_, settled(self.kernel_.arranged(self.eigenvectors_)), self.residuals_)
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
-        kernel = self.kernel_
-        pairs = self._pairs
+        kernel, pairs = self.kernel_, self._pairs
         return [kernel.weigh_rows(pairs.coordinates(t, rounding_level(kernel))) for t in powers]
 
     def _most_components(self) -> int:
         n = self.kernel_.shape[0]
-        # Beyond a fifth of all, many points are a matter of diagonalising the whole kernel.
+        # Beyond a fifth of all, the whole kernel of many points would have to be diagonalised.
         most = n - (self.kernel_.trivial is not None) if n <= DENSE_LIMIT else n // 5
         return max(self.n_components_, most)
 
     def _add(self, n: int) -> None:
-        # The next eigenvectors; those that are there stay. (Within the space of a repeated eigenvalue, they may differ
-        # from those of a fit with so many from the start.)
-        dtype = self._Y.dtype
-        more = eigenpairs(self.kernel_, n, after=self._pairs, **self._solver_options())
-        for name, value in self._fitted(self.kernel_, self._pairs.join(more), self.power_).items():
-            setattr(self, name, value)
-        self.embedding_ = self.embedding_.astype(dtype, copy=False)
+        # The next eigenvectors; the present ones stay. (Within the space of a repeated eigenvalue, they may differ from
+        # those of a fit with all of them from the start.)
+        kernel, power, pairs = self.kernel_, self.power_, self._pairs
+        M = self._keep(kernel, pairs.join(self._eigenpairs(kernel, n, after=pairs)))
+        self._coefficients = self._diffused(kernel, M, power)
+        self.embedding_ = self._placed(kernel, self._coefficients, power).astype(self._Y.dtype, copy=False)
+        self.n_components_ = len(self.eigenvalues_)

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.blocks import as_numpy, beside, column_ranges, gathered, matching, settled
+from .._utils.blocks import as_numpy, beside, gathered, matching, settled
 from .._utils.typing import FloatArray, RandomState
 from ..analysis.distances import columns_for, components_for, embedded_distances, error_of, sketch_interval
-from ..analysis.distortion import distortion_measure
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_count
-from ..linalg.diffusion import coefficients, diffuse
-from ..linalg.metrics import magnitude
+from ..kernel.plan import require_columns
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import SKETCHES, Sketch, make_sketch, resolve_seed
 from ..optimize.deflation import best_split
 from ._base import HeatEmbedding
 
-_TRIVIAL = ("auto", "keep", "drop")
-# Differences below this many units in the last place of a constant that was kept are worth a warning.
-_DROWNED = 1e6
 # Pairs on which the share of what is sketched is measured.
 _SHARE_PAIRS = 2000
 # Components up to which more are added where the error must be measured.
 _MOST_MEASURED = 4096
-_NEXT_SEED = 0x9E3779B97F4A7C15  # from one seed to the next: all 64 bits change
 
 
 class GaussianProcessEmbedding(HeatEmbedding):
@@ -53,8 +46,11 @@ class GaussianProcessEmbedding(HeatEmbedding):
         precomputed affinity.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is
-        "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+        "auto" is "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+    n_neighbors : int, None or "auto", default="auto"
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
+        "auto" uses every pair up to 10,000 points, and beyond while that takes seconds, and 32 neighbours for more;
+        ``kernel_.affinity.description`` says what was chosen.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
         (:mod:`heatsketch.kernel.normalize`).
@@ -66,17 +62,6 @@ class GaussianProcessEmbedding(HeatEmbedding):
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
         Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
-    bandwidth_neighbor : int or None, default=None
-        The k of the bandwidth rules "neighbor" (10 if None) and "self-tuning" (7 if None).
-    n_neighbors : int, None or "auto", default="auto"
-        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, whatever the number of
-        cores) and 32 neighbours for more; ``kernel_.affinity.description`` tells what was chosen.
-    cutoff : float or None, default=None
-        Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
-    diagonal : {"auto", "keep", "zero"}, default="auto"
-        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
-        keeps it, and completes self-loops that a precomputed affinity lacks.
     sketch : {"gaussian", "rademacher", "rademacher-hash", "columns"} or array (n_samples, k), default="gaussian"
         What the kernel is looked at through: normals, signs, signs from a hash with 244 bits of randomness, sampled
         columns of the kernel, or a matrix of your own (divided by sqrt(k)). Two isolated points are sent together by k
@@ -90,33 +75,30 @@ class GaussianProcessEmbedding(HeatEmbedding):
         leading directions carry most of a distance (large power, many components), larger where they carry little.
         "auto" takes the number with the smallest error predicted over random pairs, which may be 0
         (:func:`heatsketch.optimize.deflation.best_split`).
-    n_init : int, default=1
-        Number of sketches drawn, of which the one with the smallest measured distortion is kept. A sketch that was
-        picked does not follow the law of one that was drawn: intervals then come from an independent one.
-    trivial : {"auto", "keep", "drop"}, default="auto"
-        What to do with the eigenvector of eigenvalue 1. "keep" gives the paper's matrix to the letter, whose distances
-        at large powers drown in the rounding of a constant. "auto" drops the mode where it is constant and changes no
-        distance (all normalisations but "symmetric"): differences then keep all their digits at large powers. "drop"
-        leaves it out always; distances of the symmetric kernel are then those of its nontrivial part.
     distance_error : float, default=0.1
-        Relative error of distances that ``n_components="auto"`` aims at.
-    simultaneous : bool, default=False
-        Whether that error shall hold for all pairs at once, with probability .95, or for each single pair.
+        Relative error of distances that ``n_components="auto"`` aims at, for each single pair with probability .95.
+        (``n_components=heatsketch.components_for(error, n_samples)`` holds it for all pairs at once.)
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
         NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
         work is worth it, or where X is a tensor on it.
-    precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
-        How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.backends.torch.halves`); "auto"
-        takes the cheapest way that is accurate enough for the data.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the sketch. An integer gives the same embedding whatever the number of threads, and the first k columns
         of the sketch do not depend on how many are asked for.
-    tol : float, default=1e-8
-        Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32).
-    max_iter : int, default=1000
-        Most products spent on the bistochastic scaling.
     verbose : bool, default=False
         Whether to show progress, and to say what was chosen, on standard error.
+    kernel_params : dict or None, default=None
+        Further options of the kernel, for experts; any of
+
+        - "bandwidth_neighbor" : int, the k of the bandwidth rules "neighbor" (default 10) and "self-tuning" (7);
+        - "cutoff" : float, leaves out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and
+          exact to this tolerance;
+        - "diagonal" : {"auto", "keep", "zero"}; "zero" sets the affinity of points with themselves to zero, which
+          withstands heteroskedastic noise; "auto" keeps it, and completes self-loops that a precomputed affinity lacks;
+        - "precision" : {"auto", "halves", "mixed", "split", "float32"}, how a GPU forms the exponents of a float32
+          kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
+        - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
+          for float32);
+        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling.
 
     Attributes
     ----------
@@ -170,7 +152,6 @@ class GaussianProcessEmbedding(HeatEmbedding):
     """
 
     _exact: FloatArray | None
-    _keeps_trivial: bool
     sketch_: Sketch
 
     def __init__(
@@ -179,66 +160,47 @@ class GaussianProcessEmbedding(HeatEmbedding):
         *,
         power: float | str = 8,
         bandwidth: float | str = "auto",
+        n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
         affinity: str = "gaussian",
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
-        bandwidth_neighbor: int | None = None,
-        n_neighbors: int | str | None = "auto",
-        cutoff: float | None = None,
-        diagonal: str = "auto",
         sketch: str | ArrayLike = "gaussian",
         n_exact: int | str = 0,
-        n_init: int = 1,
-        trivial: str = "auto",
         distance_error: float = 0.1,
-        simultaneous: bool = False,
         device: str = "auto",
-        precision: str = "auto",
         random_state: RandomState = None,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
         verbose: bool = False,
+        kernel_params: dict[str, Any] | None = None,
     ) -> None:
         self.n_components = n_components
         self.power = power
         self.bandwidth = bandwidth
+        self.n_neighbors = n_neighbors
         self.normalization = normalization
         self.alpha = alpha
         self.affinity = affinity
         self.metric = metric
         self.metric_params = metric_params
-        self.bandwidth_neighbor = bandwidth_neighbor
-        self.n_neighbors = n_neighbors
-        self.cutoff = cutoff
-        self.diagonal = diagonal
         self.sketch = sketch
         self.n_exact = n_exact
-        self.n_init = n_init
-        self.trivial = trivial
         self.distance_error = distance_error
-        self.simultaneous = simultaneous
         self.device = device
-        self.precision = precision
         self.random_state = random_state
-        self.tol = tol
-        self.max_iter = max_iter
         self.verbose = verbose
+        self.kernel_params = kernel_params
 
     def _check_parameters(self) -> None:
-        if self.trivial not in _TRIVIAL:
-            raise ValueError(f"trivial={self.trivial!r} is not known; use one of {_TRIVIAL}.")
-        check_count(self.n_init, "n_init")
         accepted = "a non-negative integer or 'auto'"
         r = 0 if self.n_exact == "auto" else check_count(self.n_exact, "n_exact", accepted, least=0)
         named = isinstance(self.sketch, str)
         if named:
             make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
-        elif self.n_init > 1 or self.n_exact == "auto":
+        elif self.n_exact == "auto":
             raise ValueError(
-                f"n_init={self.n_init} and n_exact={self.n_exact!r} were given with a sketch of your own; several can "
-                "only be drawn, and a number of directions only be chosen, where the sketch is named."
+                "n_exact='auto' was given with a sketch of your own; a number of directions can only be chosen where "
+                "the sketch is named. Give the number."
             )
         if isinstance(self.n_components, str):
             lawful = [name for name, law in SKETCHES.items() if law.distance_law is not None]
@@ -260,63 +222,34 @@ class GaussianProcessEmbedding(HeatEmbedding):
                 f"and n_exact={r} it must be of shape (n_samples, {left})."
             )
 
-    def _resolve_components(self, n_samples: int) -> int:
+    def _n_embedded(self) -> int:
         if not isinstance(self.n_components, str):
             return int(self.n_components)
-        pairs_of = n_samples if self.simultaneous else None
-        return components_for(self.distance_error, pairs_of) + (0 if self.n_exact == "auto" else int(self.n_exact))
+        return components_for(self.distance_error) + (0 if self.n_exact == "auto" else int(self.n_exact))
 
-    def _n_embedded(self, n_samples: int) -> int:
-        return self._resolve_components(n_samples)
+    def _matrix(self, kernel: HeatKernel, power: float) -> Any:
+        k, self.seed_ = self._n_embedded(), resolve_seed(self.random_state)
+        exact = self._directions(kernel, k, power)
+        r = exact.shape[1]
+        self._exact, self.n_exact_ = (as_numpy(exact) if r else None), r
+        self.sketch_ = make_sketch(
+            self.sketch if kernel.in_bands else gathered(self.sketch), self.seed_, kernel.shape[0]
+        )
+        return _matrix(kernel, self.sketch_, exact if r else None, k - r)
 
-    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
-        k, seed = self._resolve_components(kernel.shape[0]), resolve_seed(self.random_state)
-        exact = self._directions(kernel, k, power, seed)
-        if self.n_init == 1:
-            return self._draw(kernel, exact, k, power, seed)
-        measure = distortion_measure(kernel, power)
-        drawn = (self._draw(kernel, exact, k, power, (seed + n * _NEXT_SEED) % 2**64) for n in range(self.n_init))
-        return min(drawn, key=lambda fitted: measure(fitted["embedding_"]).log)
-
-    def _directions(self, kernel: HeatKernel, k: int, power: float, seed: int) -> FloatArray | None:
-        """Directions that are not sketched, or None."""
+    def _directions(self, kernel: HeatKernel, k: int, power: float) -> FloatArray:
+        """Directions that are not sketched, (N, r)."""
         if self.n_exact == "auto":
-            exact = best_split(kernel, k, power, seed).directions
-        else:
-            exact = leading_directions(kernel, int(self.n_exact), power) if self.n_exact else np.empty((0, 0))
-        return exact if exact.shape[1] else None
+            return best_split(kernel, k, power, self.seed_).directions
+        return leading_directions(kernel, int(self.n_exact), power) if self.n_exact else np.empty((0, 0))
 
-    def _draw(self, kernel: HeatKernel, exact: FloatArray | None, k: int, power: float, seed: int) -> dict[str, Any]:
-        n, r = kernel.shape[0], 0 if exact is None else exact.shape[1]
-        sketch = make_sketch(self.sketch if kernel.in_bands else gathered(self.sketch), seed, n)
-        M = _sketched_block(kernel, sketch, exact, 0, k - r) / np.sqrt(k - r)
-        keep = self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
-        Z = coefficients(kernel, _joined(exact, M), power, trivial=keep)
-        Y = self._place(kernel, Z, power)
-        if keep and kernel.trivial_is_constant:
-            _warn_drowned(Y)
-        return {
-            "_coefficients": as_numpy(Z),
-            "embedding_": Y,
-            "_exact": exact,
-            "_keeps_trivial": keep,
-            "_n_drawn": int(self.n_init),
-            "n_exact_": r,
-            "sketch_": sketch,
-            "seed_": seed,
-            "n_components_": k,
-        }
+    def _matrix_again(self) -> Any:
+        return _matrix(self.kernel_, self.sketch_, self._exact, self._n_sketched)
 
     @property
     def _n_sketched(self) -> int:
         """Number of sketched components."""
         return int(self.n_components_ - self.n_exact_)
-
-    def _at_powers(self, powers: list[float]) -> list[FloatArray]:
-        kernel, m = self.kernel_, self._n_sketched
-        M = _sketched_block(kernel, self.sketch_, self._exact, 0, m) / np.sqrt(m)
-        blocks = diffuse(kernel, _joined(self._exact, M), powers, trivial=self._keeps_trivial)
-        return [as_numpy(kernel.weigh_rows(block)) for block in blocks]
 
     def _most_components(self) -> int:
         return max(self.n_components_, _MOST_MEASURED)
@@ -325,10 +258,10 @@ class GaussianProcessEmbedding(HeatEmbedding):
         # More columns of the same sketch: the result is that of a fit with so many from the start.
         kernel, m, r = self.kernel_, self._n_sketched, self.n_exact_
         M = _sketched_block(kernel, self.sketch_, self._exact, m, n) / np.sqrt(m + n)
-        new = as_numpy(coefficients(kernel, M, self.power_, trivial=self._keeps_trivial))
+        new = as_numpy(self._diffused(kernel, M, self.power_))
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
-        new_rows = self._place(kernel, new, self.power_).astype(self.embedding_.dtype, copy=False)
+        new_rows = self._placed(kernel, new, self.power_).astype(self.embedding_.dtype, copy=False)
         self._coefficients = settled(beside(self._coefficients * shrink.astype(new.dtype), new))
         self.embedding_ = settled(beside(self.embedding_ * shrink.astype(new_rows.dtype), new_rows))
         self.n_components_ += n
@@ -336,15 +269,14 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _add_until(self, wanted: float) -> float:
         if not self._lawful:
             return super()._add_until(wanted)
-        pairs_of = self.embedding_.shape[0] if self.simultaneous else None
         while True:
             shares, m = self._remainder_shares(), self._n_sketched
-            needed = columns_for(wanted, shares, pairs_of)
+            needed = columns_for(wanted, shares)
             if needed <= m:
-                return error_of(m, shares, pairs_of)
+                return error_of(m, shares)
             # Beside exact directions the shares are themselves estimates, which more columns sharpen.
             more = (min(needed, 2 * m) if self.n_exact_ else needed) - m
-            self._require_memory(more)
+            require_columns(self.kernel_, self.n_components_ + more)
             self._add(more)
 
     def _remainder_shares(self) -> FloatArray:
@@ -362,17 +294,13 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     @property
     def _lawful(self) -> bool:
-        """Whether distances follow the law of a sketch: not if it has none, nor if it was picked from several."""
-        return self.sketch_.distance_law is not None and self._n_drawn == 1
+        """Whether distances follow the law of a random sketch."""
+        return self.sketch_.distance_law is not None
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         if not self._lawful:
             return super()._interval(pairs, level)
         return sketch_interval(self._Y, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_)
-
-    @property
-    def _measures_trivial(self) -> bool:
-        return self._keeps_trivial or self.kernel_.trivial_is_constant
 
 
 def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None, first: int, count: int) -> Any:
@@ -384,17 +312,7 @@ def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None
     return M - Q @ (Q.T @ M)
 
 
-def _joined(exact: FloatArray | None, M: Any) -> Any:
-    """The exact directions, if any, followed by the sketch."""
+def _matrix(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None, m: int) -> Any:
+    """The exact directions, if any, followed by m columns of the sketch divided by sqrt(m)."""
+    M = _sketched_block(kernel, sketch, exact, 0, m) / np.sqrt(m)
     return M if exact is None else beside(exact, M)
-
-
-def _warn_drowned(Y: FloatArray) -> None:
-    """Say so if a constant that was kept leaves few digits to the differences between points."""
-    if column_ranges(Y).max() < _DROWNED * float(np.finfo(Y.dtype).eps) * magnitude(Y):
-        warnings.warn(
-            "the trivial mode, a constant, is kept and so much larger than the differences between points that few of "
-            "their digits are left; use trivial='auto', which changes no distance.",
-            UserWarning,
-            stacklevel=2,
-        )

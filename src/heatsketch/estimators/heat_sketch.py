@@ -13,17 +13,19 @@ from .._utils.devices import on_device
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS, kernel_distortion
+from ..analysis.power import ChosenPower
 from ..kernel.operator import HeatKernel
-from ..kernel.options import check_count, is_number
-from ..linalg.diffusion import coefficients, diffuse, require_range
+from ..kernel.options import check_choice, check_count, check_params, is_number
+from ..linalg.diffusion import require_range
 from ..linalg.sketch import resolve_seed, sample
 from ..optimize.features import WideSketch, default_width, wide_sketch
 from ..optimize.objectives import OBJECTIVES
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
-from ..optimize.solver import Plan, Round, Start, optimize
+from ..optimize.solver import Plan, Start, optimize
 from ..optimize.starts import DEFAULT_STARTS, STARTS, make_start, nearest_start
-from ._base import HeatEmbedding
+from ._base import HeatEmbedding, refuse_collapse
 
+_SOLVER_PARAMS = ("n_rounds", "regularization", "width")
 # Rounds where all pairs are looked at, and where the worst must be searched for.
 _ROUNDS = 14, 28
 # Components up to which more are optimised for a wanted error: beyond, a random sketch does as well.
@@ -55,8 +57,11 @@ class HeatSketch(HeatEmbedding):
         precomputed affinity.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is
-        "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+        "auto" is "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+    n_neighbors : int, None or "auto", default="auto"
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
+        "auto" uses every pair up to 10,000 points, and beyond while that takes seconds, and 32 neighbours for more;
+        ``kernel_.affinity.description`` says what was chosen.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         See :mod:`heatsketch.kernel.normalize`.
     alpha : float, default=1.0
@@ -67,17 +72,6 @@ class HeatSketch(HeatEmbedding):
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
         Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
-    bandwidth_neighbor : int or None, default=None
-        The k of the bandwidth rules "neighbor" (10 if None) and "self-tuning" (7 if None).
-    n_neighbors : int, None or "auto", default="auto"
-        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, whatever the number of
-        cores) and 32 neighbours for more; ``kernel_.affinity.description`` tells what was chosen.
-    cutoff : float or None, default=None
-        Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
-    diagonal : {"auto", "keep", "zero"}, default="auto"
-        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise; "auto"
-        keeps it, and completes self-loops that a precomputed affinity lacks.
     objective : {"bilipschitz", "log-stress"}, default="bilipschitz"
         "bilipschitz" minimises ``log L``, the logarithm of the largest over the smallest ratio of embedded to diffusion
         distance: no pair is far off. "log-stress" minimises the root mean square error of log distances: typical pairs
@@ -87,37 +81,37 @@ class HeatSketch(HeatEmbedding):
         or several of these, of which the best after the opening rounds goes on; a name that is repeated starts from
         other random numbers. "auto" takes one of each. An array, or a Dask array, is an embedding of your own, whose
         nearest sketch is taken.
-    width : int or "auto", default="auto"
-        Columns of the wide sketch, at least `n_components`: half of them leading directions of the kernel, half a
-        random sketch of the remainder. Up to 2000 points, if the kernel has no more nontrivial eigenvectors than that,
-        all of them are taken instead. "auto" is 512 up to 2000 points and 256 for more.
-    n_rounds : int or "auto", default="auto"
-        Rounds of optimisation, before each of which the worst pairs are looked for: 14 up to 2000 points, 28 for more.
-    n_steps : int, default=15
-        Steps of L-BFGS in each round.
-    patience : int or None, default=None
-        Rounds without improvement, after the opening ones, at which it ends; None does all rounds.
-    regularization : float, default=0.1
-        Weight of a penalty on entries of M that cancel on the points that are seen, and may not on others
-        (:class:`heatsketch.optimize.solver.Plan`).
-    callback : callable or None, default=None
-        Called after each round with a :class:`heatsketch.optimize.solver.Round`; returning true ends the optimisation,
-        and the best embedding so far is kept.
+    solver_params : dict or None, default=None
+        Further options of the optimisation, for experts; any of
+
+        - "width" : int, columns of the wide sketch, at least `n_components` (default 512 up to 2000 points and 256 for
+          more): half of them leading directions of the kernel, half a random sketch of the remainder. Up to 2000
+          points, if the kernel has no more nontrivial eigenvectors than that, all of them are taken instead;
+        - "n_rounds" : int, rounds of optimisation, before each of which the worst pairs are searched (default 14 up to
+          2000 points, 28 for more);
+        - "regularization" : float, default 0.1, weight of a penalty on entries of M that cancel on the training points,
+          and may not on others (:class:`heatsketch.optimize.solver.Plan`).
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
         NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
         work is worth it, or where X is a tensor on it.
-    precision : {"auto", "halves", "mixed", "split", "float32"}, default="auto"
-        How a GPU forms the exponents of a float32 kernel of all pairs (:mod:`heatsketch.backends.torch.halves`); "auto"
-        takes the cheapest way that is accurate enough for the data.
     random_state : int, RandomState, Generator or None, default=None
         An integer gives the same embedding on every call. (Where BLAS runs on another number of threads, the rounding
         of the kernel may lead the optimisation to another embedding, about as good.)
-    tol : float, default=1e-8
-        Largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6 for float32).
-    max_iter : int, default=1000
-        Most products spent on the bistochastic scaling.
     verbose : bool, default=False
         Whether to show progress, and to say what was chosen, on standard error.
+    kernel_params : dict or None, default=None
+        Further options of the kernel, for experts; any of
+
+        - "bandwidth_neighbor" : int, the k of the bandwidth rules "neighbor" (default 10) and "self-tuning" (7);
+        - "cutoff" : float, leaves out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and
+          exact to this tolerance;
+        - "diagonal" : {"auto", "keep", "zero"}; "zero" sets the affinity of points with themselves to zero, which
+          withstands heteroskedastic noise; "auto" keeps it, and completes self-loops that a precomputed affinity lacks;
+        - "precision" : {"auto", "halves", "mixed", "split", "float32"}, how a GPU forms the exponents of a float32
+          kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
+        - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
+          for float32);
+        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling.
 
     Attributes
     ----------
@@ -175,7 +169,6 @@ class HeatSketch(HeatEmbedding):
     """
 
     _M: FloatArray
-    _keeps_trivial: bool
 
     def __init__(
         self,
@@ -183,73 +176,49 @@ class HeatSketch(HeatEmbedding):
         *,
         power: float | str = 8,
         bandwidth: float | str = "auto",
+        n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
         affinity: str = "gaussian",
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
-        bandwidth_neighbor: int | None = None,
-        n_neighbors: int | str | None = "auto",
-        cutoff: float | None = None,
-        diagonal: str = "auto",
         objective: str = "bilipschitz",
         init: str | Sequence[str] | ArrayLike = "auto",
-        width: int | str = "auto",
-        n_rounds: int | str = "auto",
-        n_steps: int = 15,
-        patience: int | None = None,
-        regularization: float = 0.1,
-        callback: Callable[[Round], Any] | None = None,
+        solver_params: dict[str, Any] | None = None,
         device: str = "auto",
-        precision: str = "auto",
         random_state: RandomState = None,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
         verbose: bool = False,
+        kernel_params: dict[str, Any] | None = None,
     ) -> None:
         self.n_components = n_components
         self.power = power
         self.bandwidth = bandwidth
+        self.n_neighbors = n_neighbors
         self.normalization = normalization
         self.alpha = alpha
         self.affinity = affinity
         self.metric = metric
         self.metric_params = metric_params
-        self.bandwidth_neighbor = bandwidth_neighbor
-        self.n_neighbors = n_neighbors
-        self.cutoff = cutoff
-        self.diagonal = diagonal
         self.objective = objective
         self.init = init
-        self.width = width
-        self.n_rounds = n_rounds
-        self.n_steps = n_steps
-        self.patience = patience
-        self.regularization = regularization
-        self.callback = callback
+        self.solver_params = solver_params
         self.device = device
-        self.precision = precision
         self.random_state = random_state
-        self.tol = tol
-        self.max_iter = max_iter
         self.verbose = verbose
+        self.kernel_params = kernel_params
 
     def _check_parameters(self) -> None:
         self._refuse_auto_components()
-        if self.objective not in OBJECTIVES:
-            raise ValueError(f"objective={self.objective!r} is not known; use one of {tuple(OBJECTIVES)}.")
-        if self.n_rounds != "auto":
-            check_count(self.n_rounds, "n_rounds", "a positive integer or 'auto'")
-        check_count(self.n_steps, "n_steps")
-        if self.patience is not None:
-            check_count(self.patience, "patience", "a positive integer or None")
-        if self.width != "auto":
-            least = int(self.n_components)
-            check_count(self.width, "width", f"'auto' or an integer of at least n_components={least}", least=least)
-        if not is_number(self.regularization) or not 0 <= float(self.regularization) < np.inf:
-            raise ValueError(f"regularization={self.regularization!r} was given; it must be a number of at least 0.")
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback={self.callback!r} was given; it must be a function of one argument, or None.")
+        check_choice(self.objective, "objective", tuple(OBJECTIVES))
+        params = check_params(self.solver_params, "solver_params", _SOLVER_PARAMS)
+        for name, least in (("n_rounds", 1), ("width", int(self.n_components))):
+            if name in params:
+                check_count(params[name], f"solver_params[{name!r}]", f"an integer of at least {least}", least=least)
+        weight = params.get("regularization", 0.0)
+        if not is_number(weight) or not 0 <= weight < np.inf:
+            raise ValueError(
+                f"solver_params['regularization']={weight!r} was given; it must be a number of at least 0."
+            )
         self._names()
 
     def _names(self) -> tuple[str, ...] | None:
@@ -271,22 +240,30 @@ class HeatSketch(HeatEmbedding):
             )
         return None
 
-    def _columns(self, n_samples: int) -> int:
+    def _n_columns(self, n_samples: int) -> int:
         return self._width(n_samples, int(self.n_components))
 
     def _width(self, n_samples: int, k: int) -> int:
         """Columns of the wide sketch for k components."""
-        return max(default_width(n_samples) if isinstance(self.width, str) else int(self.width), k)
+        return max(int((self.solver_params or {}).get("width", default_width(n_samples))), k)
 
-    def _embed(self, kernel: HeatKernel, power: float) -> dict[str, Any]:
+    def _matrix(self, kernel: HeatKernel, power: float) -> Any:
         require_range(kernel, [power])
-        k, seed = int(self.n_components), resolve_seed(self.random_state)
+        k, self.seed_ = int(self.n_components), resolve_seed(self.random_state)
         names = self._names()
         given = None if names else self._given(kernel)
-        wide = self._widen(kernel, k, power, seed)
+        wide = self._widen(kernel, k, power)
         seen = _at_seen(kernel, wide)
-        starts = self._starts(wide, names, k, seed) if given is None else [nearest_start(seen, given)]
-        return self._optimise(kernel, (wide, seen), starts, power, seed)
+        starts = self._starts(wide, names, k) if given is None else [nearest_start(seen, given)]
+        return self._optimised(kernel, (wide, seen), starts, power)
+
+    def _matrix_again(self) -> FloatArray:
+        return self._M
+
+    def _embed(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> None:
+        with on_device():
+            super()._embed(kernel, power, chosen, dtype)
+            self.distortion_ = kernel_distortion(self.embedding_, kernel, power)
 
     def _given(self, kernel: HeatKernel) -> FloatArray:
         """The embedding to start from, at the points that are seen."""
@@ -304,71 +281,51 @@ class HeatSketch(HeatEmbedding):
             raise ValueError("init was given as an array of equal rows, of which no distance is left to start from.")
         return given
 
-    def _starts(self, wide: WideSketch, names: Sequence[str] | None, k: int, seed: int) -> list[Start]:
+    def _starts(self, wide: WideSketch, names: Sequence[str] | None, k: int) -> list[Start]:
         names = names or DEFAULT_STARTS
-        return [make_start(name, wide, k, seed, names[:at].count(name)) for at, name in enumerate(names)]
+        return [make_start(name, wide, k, self.seed_, names[:at].count(name)) for at, name in enumerate(names)]
 
-    @on_device()
-    def _widen(self, kernel: HeatKernel, k: int, power: float, seed: int) -> WideSketch:
-        wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), seed)
-        self._refuse_collapse(wide.features, power)
+    def _widen(self, kernel: HeatKernel, k: int, power: float) -> WideSketch:
+        wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), self.seed_)
+        refuse_collapse(wide.features, power)
         return wide
 
-    @on_device()
-    def _optimise(
-        self, kernel: HeatKernel, sketches: tuple[WideSketch, WideSketch], starts: list[Start], power: float, seed: int
-    ) -> dict[str, Any]:
-        wide, seen = sketches  # of all points, and of those among which pairs are looked for
-        plan = Plan(
-            OBJECTIVES[self.objective],
-            _ROUNDS[kernel.shape[0] > ALL_PAIRS] if isinstance(self.n_rounds, str) else int(self.n_rounds),
-            int(self.n_steps),
-            self.patience,
-            float(self.regularization),
-            self.callback,
-        )
+    def _optimised(
+        self, kernel: HeatKernel, sketches: tuple[WideSketch, WideSketch], starts: list[Start], power: float
+    ) -> Any:
+        """The best M found, (N, k). Sets the attributes of the search."""
+        wide, seen = sketches  # of all points, and of those among which pairs are searched
+        plan = {"n_rounds": _ROUNDS[kernel.shape[0] > ALL_PAIRS]} | (self.solver_params or {})
+        plan.pop("width", None)
         source = _pair_source(kernel, seen, power)
-        found = optimize(seen.features, source, starts, plan, seed, weights=wide.weights)
+        objective = OBJECTIVES[self.objective]
+        found = optimize(seen.features, source, starts, Plan(objective, **plan), self.seed_, weights=wide.weights)
         M = wide.combined(found.W, kernel.dtype)
-        keep = not kernel.trivial_is_constant
-        Z = coefficients(kernel, M, power, trivial=keep)
-        Y = self._place(kernel, Z, power)
-        return {
-            "_M": as_numpy(M),
-            "_coefficients": as_numpy(Z),
-            "_keeps_trivial": keep,
-            "embedding_": Y,
-            "n_components_": M.shape[1],
-            "width_": wide.M.shape[1],
-            "seed_": seed,
-            "init_": found.start,
-            "history_": found.history,
-            "distortion_": kernel_distortion(Y, kernel, power),
-        }
-
-    def _at_powers(self, powers: list[float]) -> list[FloatArray]:
-        blocks = diffuse(self.kernel_, self._M, powers, trivial=self._keeps_trivial)
-        return [as_numpy(self.kernel_.weigh_rows(block)) for block in blocks]
+        self._M, self.width_ = as_numpy(M), wide.M.shape[1]
+        self.init_, self.history_ = found.start, found.history
+        return M
 
     def _most_components(self) -> int:
         return max(self.n_components_, min(_MOST_COMPONENTS, self.kernel_.shape[0] - 1))
 
+    @on_device()
     def _add(self, n: int) -> None:
         # All components are optimised anew, from the present embedding with random columns beside it and from the
-        # starts that `init` names, so those that are there change.
+        # starts that `init` names, so the present ones change.
         self._check_parameters()
-        kernel, k, dtype, seed = self.kernel_, self.n_components_ + n, self.embedding_.dtype, self.seed_
-        wide = self._widen(kernel, k, self.power_, seed)
+        kernel, power, k, dtype = self.kernel_, self.power_, self.n_components_ + n, self.embedding_.dtype
+        wide = self._widen(kernel, k, power)
         seen, numbers = _at_seen(kernel, wide), _seen(kernel)
         Y = self.embedding_ if numbers is None else rows_of(self.embedding_, numbers)
         present = nearest_start(seen, Y.astype(np.float64)).W
-        beside = make_start("random", wide, n, seed, repeat=k).W  # columns that no other start has
+        beside = make_start("random", wide, n, self.seed_, repeat=k).W  # columns that no other start has
         beside *= np.linalg.norm(present) / np.linalg.norm(beside)
-        starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, self._names(), k, seed)]
-        fitted = self._optimise(kernel, (wide, seen), starts, self.power_, seed)
-        for name, value in fitted.items():
-            setattr(self, name, value)
-        self.embedding_ = self.embedding_.astype(dtype, copy=False)
+        starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, self._names(), k)]
+        Z = self._diffused(kernel, self._optimised(kernel, (wide, seen), starts, power), power)
+        Y = self._placed(kernel, Z, power)
+        self.distortion_ = kernel_distortion(Y, kernel, power)
+        self._coefficients, self.n_components_ = as_numpy(Z), k
+        self.embedding_ = Y.astype(dtype, copy=False)
 
 
 def _seen(kernel: HeatKernel) -> IntArray | None:

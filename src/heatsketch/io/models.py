@@ -18,6 +18,7 @@ The neighbours of a sparse kernel are not in the file: they are found again when
 
 from __future__ import annotations
 
+import inspect
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -37,7 +38,7 @@ from ..kernel.affinity import GaussianAffinity
 from ..kernel.build import build_affinity
 from ..kernel.normalize import Scaling
 from ..kernel.operator import HeatKernel
-from ..kernel.options import KernelOptions
+from ..kernel.options import EXPERT, KernelOptions, kernel_options
 from ..kernel.precomputed import PrecomputedAffinity
 from ..linalg.sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from ..optimize.solver import Round
@@ -72,8 +73,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
-        A callback is left out, and a random state that is a generator is replaced by the seed that it drew. A metric
-        that is a function is refused, and so are nodes of a graph that are neither words, numbers nor tuples of these.
+        A random state that is a generator is replaced by the seed that it drew. A metric that is a function is
+        refused, and so are nodes of a graph that are neither words, numbers nor tuples of these.
     path : path-like
         By convention it ends in ``.heatsketch``.
 
@@ -110,8 +111,6 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             f"metric={model.metric!r} is a function, which a model file does not hold; name a metric of scikit-learn, "
             "give distances (metric='precomputed'), or pickle the estimator where you trust the reader."
         )
-    if "callback" in parameters:
-        parameters["callback"] = None
     if not isinstance(parameters.get("random_state"), (int, type(None))):
         parameters["random_state"] = model.seed_
     document: dict[str, Any] = {
@@ -178,13 +177,21 @@ def _restored(document: dict[str, Any]) -> Any:
     kind = ESTIMATORS.get(str(document.get("estimator")))
     if kind is None:
         raise ValueError(f"it holds a {document.get('estimator')!r}")
-    model = kind(**document["parameters"])
-    kernel, fitted = _restored_kernel(document["kernel"], model._kernel_options()), document["fitted"]
+    model = kind(**_current(document["parameters"], kind))
+    kernel, fitted = _restored_kernel(document["kernel"], kernel_options(model)), document["fitted"]
     _check_fitted(kind, kernel, fitted)
     model._set_kernel(kernel)
     for name, value in fitted.items():
         setattr(model, name, value)
     return model
+
+
+def _current(parameters: dict[str, Any], kind: type) -> dict[str, Any]:
+    """Parameters of a constructor, also from files in which those of `kernel_params` stand beside the others."""
+    known = inspect.signature(kind).parameters
+    current = {name: value for name, value in parameters.items() if name in known}
+    flat = {name: value for name, value in parameters.items() if name in EXPERT}
+    return current | ({"kernel_params": flat} if flat else {})
 
 
 def _as_stored(names: Any) -> list[Any] | None:

@@ -25,7 +25,7 @@ from .plan import choose, choose_device
 from .precomputed import PrecomputedAffinity
 from .radius import RadiusAffinity
 
-__all__ = ["build_affinity", "build_heat_kernel", "heat_kernel"]
+__all__ = ["build_affinity", "build_heat_kernel", "heat_kernel", "normalized"]
 
 # A kernel whose points all keep more than this share of their heat to themselves is the identity for every
 # purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.
@@ -130,30 +130,35 @@ def heat_kernel(
 
 def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
     """`heat_kernel` for input that has been checked; computed in `dtype`, by default that of X."""
-    kernel, rule = build_affinity(X, options, dtype)
-    if isinstance(kernel, GaussianAffinity):
-        _check_digits(kernel)
-    degrees = settled(double(kernel.operator @ kernel.operator.ones()))
+    affinity, rule = build_affinity(X, options, dtype)
+    return normalized(affinity, options, rule)
+
+
+def normalized(affinity: Affinity, options: KernelOptions, bandwidth_rule: str | None = None) -> HeatKernel:
+    """The heat kernel ``diag(s) K diag(s)`` of an affinity K, with s by ``options.normalization``."""
+    if isinstance(affinity, GaussianAffinity):
+        _check_digits(affinity)
+    degrees = settled(double(affinity.operator @ affinity.operator.ones()))
     low, high = gathered(degrees.min(), degrees.max())
-    if isinstance(kernel, GaussianAffinity):
-        _check_reach(kernel, low, high)
-    if 0 < low < _SMALLEST_DEGREE[kernel.dtype] * high:
-        row = kernel.operator.number_of(int(gathered(degrees.argmin())))
+    if isinstance(affinity, GaussianAffinity):
+        _check_reach(affinity, low, high)
+    if 0 < low < _SMALLEST_DEGREE[affinity.dtype] * high:
+        row = affinity.operator.number_of(int(gathered(degrees.argmin())))
         raise ValueError(
             f"the affinities of row {row} add up to {low:.1e}, those of others to "
-            f"{high:.1e}, more than scaling can bridge in {kernel.dtype}. Use float64, a larger bandwidth, or "
+            f"{high:.1e}, more than scaling can bridge in {affinity.dtype}. Use float64, a larger bandwidth, or "
             "leave that sample out."
         )
     scaling = normalize(
-        kernel.operator,
+        affinity.operator,
         options.normalization,
         alpha=options.alpha,
         tol=options.tol,
         max_iter=options.max_iter,
         degrees=degrees,
     )
-    made = BandedHeatKernel if is_banded(X) else HeatKernel
-    return made.from_affinity(kernel, scaling, rule)
+    made = BandedHeatKernel if is_banded(degrees) else HeatKernel
+    return made.from_affinity(affinity, scaling, bandwidth_rule)
 
 
 def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[Affinity, str | None]:

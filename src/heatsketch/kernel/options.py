@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -23,13 +23,18 @@ from .graphs import adjacency, check_affinity, is_graph, node_names
 from .normalize import NORMALIZATIONS
 
 __all__ = [
+    "EXPERT",
+    "SHARED",
     "KernelOptions",
+    "check_choice",
     "check_count",
     "check_distances",
     "check_out",
+    "check_params",
     "check_points",
     "from_user",
     "is_number",
+    "kernel_options",
     "n_rows",
     "sample_names",
     "tidy",
@@ -37,6 +42,10 @@ __all__ = [
 
 # Distances of so many units in the last place of the largest are zero, as those that are one minus a cosine can be.
 _LAST_PLACES = 4.0
+
+
+# Options that estimators take in one dictionary, `kernel_params`.
+EXPERT = ("bandwidth_neighbor", "cutoff", "diagonal", "max_iter", "precision", "tol")
 
 
 @dataclass(frozen=True)
@@ -65,9 +74,7 @@ class KernelOptions:
             ("normalization", tuple(NORMALIZATIONS)),
             ("precision", PRECISIONS),
         ):
-            value = getattr(self, name)
-            if value not in known:
-                raise ValueError(f"{name}={value!r} is not known; use one of {known}.")
+            check_choice(getattr(self, name), name, known)
         if self.affinity == "precomputed" and self.metric == "precomputed":
             raise ValueError(
                 "affinity and metric are both 'precomputed'; say which of the two X holds: affinities "
@@ -123,6 +130,34 @@ class KernelOptions:
     def measure(self) -> Metric:
         """The metric with its parameters."""
         return Metric(self.metric, self.metric_params or {})
+
+
+# Parameters of every estimator that say how its kernel is made.
+SHARED = (*(field.name for field in fields(KernelOptions) if field.name not in EXPERT), "kernel_params")
+
+
+def kernel_options(estimator: Any) -> KernelOptions:
+    """The options of an estimator's kernel: its parameters, and those in its dictionary `kernel_params`."""
+    expert = check_params(estimator.kernel_params, "kernel_params", EXPERT)
+    shared = {name: getattr(estimator, name) for name in SHARED if name != "kernel_params"}
+    return KernelOptions(**shared, **expert)
+
+
+def check_params(params: Any, name: str, known: Sequence[str]) -> dict[str, Any]:
+    """A dictionary of further parameters, or None for an empty one; unknown keys are an error."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise ValueError(f"{name}={params!r} was given; it must be None or a dict with keys among {tuple(known)}.")
+    if unknown := [key for key in params if key not in known]:
+        raise ValueError(f"{name} was given with the unknown keys {unknown}; the known ones are {tuple(known)}.")
+    return dict(params)
+
+
+def check_choice(value: Any, name: str, known: Sequence[str]) -> None:
+    """Refuse what is not one of the known values."""
+    if value not in known:
+        raise ValueError(f"{name}={value!r} is not known; use one of {tuple(known)}.")
 
 
 def is_number(value: Any, kind: type = Real) -> bool:

@@ -131,9 +131,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
 
 
 @on_device()
-def deflated_sketch(
-    kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int, *, trivial: bool = True
-) -> tuple[Any, Any]:
+def deflated_sketch(kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int) -> tuple[Any, Any]:
     """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) S^t M``: exact along Q, unbiased in squared distances.
 
     Parameters
@@ -146,8 +144,6 @@ def deflated_sketch(
     power : float
     seed : int
         Of G.
-    trivial : bool
-        Whether the trivial mode is contained, where it is not constant.
 
     Returns
     -------
@@ -165,7 +161,7 @@ def deflated_sketch(
     M = made.joined()
     for start in range(0, M.shape[1], _SLICE):
         some = M[:, start : start + _SLICE]
-        blocks = diffuse(kernel, some, [power], trivial=trivial and not kernel.trivial_is_constant)
+        blocks = diffuse(kernel, some, [power], trivial=not kernel.trivial_is_constant)
         features.add(kernel.weigh_rows(blocks[0]))
     return M, features.joined()
 

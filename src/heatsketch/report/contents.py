@@ -44,7 +44,7 @@ _NEIGHBOURS = 5
 # HeatSketch is optimised in a few rounds. Beyond, nothing is optimised and no eigenvectors are looked for, and
 # distortion is measured at the chosen time only.
 _FULL_SEARCH, _MANY = 3000, 100_000
-_SHORT = {"n_rounds": 6, "init": "spectral"}
+_SHORT: dict[str, Any] = {"solver_params": {"n_rounds": 6}, "init": "spectral"}
 # Up to so many points it is asked which neighbours are supported.
 _SUPPORT = 50_000
 # Leading eigenvalues that are shown one by one.
@@ -308,7 +308,7 @@ def _distortions(model: Any, powers: FloatArray) -> Callable[[FloatArray], Float
     measured = powers if n <= _MANY else powers[powers == model.power_]
     most = _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2
     anchors = sample(n, min(_affordable(n * len(measured)), most))
-    true = distances_among(kernel, anchors, measured.tolist(), trivial=model._measures_trivial)
+    true = distances_among(kernel, anchors, measured.tolist())
 
     def distortions(embeddings: FloatArray) -> FloatArray:
         found = np.full(len(powers), np.nan)
@@ -338,7 +338,7 @@ def _pairs(model: Any, plane: FloatArray) -> Pairs:
     anchors = sample(n, _affordable(n))
     i, j = np.triu_indices(len(anchors), 1)
     points = np.column_stack([anchors[i], anchors[j]])
-    exact = distances_among(kernel, anchors, [model.power_], trivial=model._measures_trivial)[0]
+    exact = distances_among(kernel, anchors, [model.power_])[0]
     embedded, low, high = model.diffusion_distances(points, interval=_LEVEL)
     return Pairs(points, exact, embedded, embedded_distances(plane, points), low, high)
 
@@ -378,7 +378,7 @@ def _notes(n: int, drawn: IntArray, solid: IntArray, kinds: Sequence[Any]) -> li
         )
     elif HeatSketch in kinds and n > _FULL_SEARCH:
         notes.append(
-            f"Beyond {_FULL_SEARCH:,} points HeatSketch is optimised for pictures in {_SHORT['n_rounds']} rounds from "
+            f"Beyond {_FULL_SEARCH:,} points HeatSketch is optimised for pictures in {_SHORT['solver_params']['n_rounds']} rounds from "
             "diffusion maps; a fit of its own does more rounds from several starts, and better."
         )
     if n > _SUPPORT:

@@ -16,7 +16,7 @@ from ...kernel.operator import HeatKernel, refuse_alone
 from ...linalg.sketch import Sketch
 from .affinity import bandwidth_in_bands
 from .layout import Layout, Samples
-from .tasks import Plan
+from .tasks import Plan, at_hand, cluster
 
 __all__ = ["BandedHeatKernel"]
 
@@ -29,6 +29,19 @@ class BandedHeatKernel(HeatKernel):
     """
 
     in_bands = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_cluster": cluster()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        where = state.pop("_cluster")
+        if where is not None and not at_hand(where):
+            raise ValueError(
+                f"this embedding was fitted on the cluster {where}, where its data lie, and was pickled without them; "
+                "load it while a client of that cluster is current, or store its embedding_ instead "
+                "(embedding_.to_zarr(...))."
+            )
+        self.__dict__.update(state)
 
     @property
     def layout(self) -> Layout:
