@@ -1,7 +1,7 @@
 """Digests of many results, to the last bit: ``python digests.py [THREADS [CALLERS]]`` prints them as JSON.
 
-THREADS is how many cores heatsketch believes to have, CALLERS how many threads of joblib ask for results at once; the
-environment says the rest. `test_determinism.py` compares what comes out.
+THREADS is the number of cores that heatsketch uses, CALLERS the number of joblib threads that compute results at once.
+`test_determinism.py` compares the digests of several environments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scipy import sparse
 import heatsketch as hs
 from heatsketch.neighbors.search import nearest_neighbors
 
-# So many that BLAS would share products and decompositions among its threads.
+# Enough points for BLAS to use several threads.
 N = 600
 PAIRS = [[0, 1], [2, 500], [17, 333]]
 
@@ -33,7 +33,7 @@ Results = dict[str, Callable[[], Any]]
 
 
 def digest(result: Any) -> str:
-    """A digest of all numbers and words in a result."""
+    """A digest of all numbers and texts in a result."""
     state = hashlib.sha256()
     for part in _parts(result):
         state.update(part)
@@ -59,20 +59,24 @@ def _parts(value: Any) -> Iterator[bytes]:
 
 
 def points(n: int, d: int, dtype: Any) -> np.ndarray:
-    """A torus, in as many further dimensions as are asked for."""
+    """A torus in R^4, and noise in further dimensions."""
     X = hs.datasets.stretched_torus(n, random_state=0)
     further = 0.05 * np.random.default_rng(0).normal(size=(n, d - 4))
     return np.hstack([X, further]).astype(dtype)
 
 
-def _asked(model: Any, X: np.ndarray, *questions: str) -> list[Any]:
-    """What a fitted embedding has, and what it makes of new points."""
+def _fitted(model: Any, X: np.ndarray, *attributes: str) -> list[Any]:
+    """The embedding, that of new points, and attributes of a fitted model."""
     model.fit(X)
-    return [model.embedding_, model.transform(X[:200] + X.dtype.type(0.01)), *(getattr(model, q) for q in questions)]
+    return [
+        model.embedding_,
+        model.transform(X[:200] + X.dtype.type(0.01)),
+        *(getattr(model, name) for name in attributes),
+    ]
 
 
 def every_kind(dtype: Any, d: int) -> Results:
-    """Kernels, sketches and eigenvectors of points of a kind."""
+    """Kernels, sketches and eigenvectors of points of a dtype and dimension."""
     X = points(N, d, dtype)
 
     def kernel() -> list[Any]:
@@ -81,22 +85,22 @@ def every_kind(dtype: Any, d: int) -> Results:
 
     def sketch() -> list[Any]:
         model = hs.GaussianProcessEmbedding(5, bandwidth=1.0, random_state=0)
-        return [*_asked(model, X), model.at_powers([1, 3, 300]), model.distortion(), model.diffusion_distances(PAIRS)]
+        return [*_fitted(model, X), model.at_powers([1, 3, 300]), model.distortion(), model.diffusion_distances(PAIRS)]
 
     return {
         "kernel": kernel,
         "sketch": sketch,
-        "maps": lambda: _asked(hs.DiffusionMaps(3, bandwidth=1.0), X, "eigenvalues_", "eigenvectors_"),
-        "neighbours": lambda: _asked(hs.DiffusionMaps(3, n_neighbors=12), X, "eigenvalues_"),
+        "maps": lambda: _fitted(hs.DiffusionMaps(3, bandwidth=1.0), X, "eigenvalues_", "eigenvectors_"),
+        "neighbours": lambda: _fitted(hs.DiffusionMaps(3, n_neighbors=12), X, "eigenvalues_"),
     }
 
 
 def kernels(X: np.ndarray) -> Results:
-    """Every rule, normalisation and kind of affinity."""
+    """Bandwidth rules, normalisations and affinities."""
     D = np.sqrt(np.square(X[:300, None] - X[None, :300]).sum(axis=2))
 
     def embed(Z: Any = X, **options: Any) -> Any:
-        return _asked(hs.GaussianProcessEmbedding(3, random_state=0, **options), Z)
+        return _fitted(hs.GaussianProcessEmbedding(3, random_state=0, **options), Z)
 
     found: Results = {}
     for rule in ("median", "neighbor", "slope", "self-tuning"):
@@ -111,7 +115,7 @@ def kernels(X: np.ndarray) -> Results:
         "manhattan": lambda: embed(metric="manhattan"),
         "given distances": lambda: hs.DiffusionMaps(3, metric="precomputed").fit_transform(D),
         "given affinities": lambda: hs.DiffusionMaps(3, affinity="precomputed").fit_transform(np.exp(-D)),
-        "graph of words": lambda: hs.DiffusionMaps(3, affinity="precomputed").fit_transform(_graph()),
+        "networkx graph": lambda: hs.DiffusionMaps(3, affinity="precomputed").fit_transform(_graph()),
         "clusters": lambda: nearest_neighbors(points(4500, 12, np.float32), 8),
     }
 
@@ -125,14 +129,14 @@ def _graph() -> Any:
 
 
 def answers(X: np.ndarray) -> Results:
-    """What is asked of kernels and embeddings, by every way to compute it."""
+    """Solvers, and questions to kernels and embeddings."""
     A, B = hs.heat_kernel(X, bandwidth=1.0), hs.heat_kernel(X, bandwidth=1.2)
     model = hs.GaussianProcessEmbedding(4, bandwidth=1.0, random_state=0).fit(X)
     maps = hs.DiffusionMaps(3, bandwidth=1.0).fit(X)
     drawn = {"random_state": 0}
 
     def solved(solver: str) -> list[Any]:
-        return _asked(hs.DiffusionMaps(3, bandwidth=1.0, solver=solver), X, "eigenvalues_")
+        return _fitted(hs.DiffusionMaps(3, bandwidth=1.0, solver=solver), X, "eigenvalues_")
 
     def exact(**options: Any) -> Any:
         return hs.GaussianProcessEmbedding(6, n_exact=2, random_state=0, **options).fit_transform(X)
@@ -141,7 +145,6 @@ def answers(X: np.ndarray) -> Results:
         "lanczos": lambda: solved("lanczos"),
         "randomized": lambda: solved("randomized"),
         "exact directions": lambda: exact(bandwidth=1.0),
-        "best of three": lambda: hs.GaussianProcessEmbedding(3, n_init=3, bandwidth=1.0, **drawn).fit_transform(X),
         "distances": lambda: [hs.diffusion_distances(A, t) for t in (3, 1.5)],
         "distances of pairs": lambda: hs.diffusion_distances(A, 4, PAIRS),
         "kernels apart": lambda: hs.global_diffusion_distance(A, B, **drawn),
@@ -153,12 +156,12 @@ def answers(X: np.ndarray) -> Results:
         "support": model.unsupported_neighbors,
         "dimension": lambda: model.intrinsic_dimension_,
         "more": lambda: hs.DiffusionMaps(2, bandwidth=1.0).fit(X).add_components(2).embedding_,
-        "HeatSketch": lambda: _asked(hs.HeatSketch(2, bandwidth=1.0, solver_params={"n_rounds": 1}, **drawn), X[:400]),
+        "HeatSketch": lambda: _fitted(hs.HeatSketch(2, bandwidth=1.0, solver_params={"n_rounds": 1}, **drawn), X[:400]),
     }
 
 
 def command(X: np.ndarray) -> bytes:
-    """What ``heatsketch embed`` writes."""
+    """The output of ``heatsketch embed``."""
     from heatsketch.cli import main  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
@@ -172,7 +175,7 @@ def command(X: np.ndarray) -> bytes:
 
 
 def results() -> Results:
-    """Every result by its name."""
+    """All results by name."""
     X = points(N, 4, np.float64)
     found = kernels(X) | answers(X)
     for dtype in (np.float64, np.float32):
@@ -183,12 +186,12 @@ def results() -> Results:
 
 
 def main(threads: int | None = None, callers: int = 1) -> dict[str, str]:
-    """Digests of all results, on so many threads, which so many threads ask for at once."""
+    """Digests of all results, for a number of threads and of concurrent callers."""
     if threads is not None:
         import heatsketch._utils.threads  # noqa: PLC0415
 
         heatsketch._utils.threads._cores = lambda: threads
-    warnings.simplefilter("ignore")  # a scaling that does not converge in float32 is not the matter here
+    warnings.simplefilter("ignore")  # a scaling may not converge in float32
     found = results()
     jobs = (delayed(lambda result: digest(result()))(result) for result in found.values())
     digests = dict(zip(found, Parallel(n_jobs=callers, backend="threading")(jobs), strict=True))

@@ -9,7 +9,6 @@ import os
 import signal
 import struct
 import sys
-import threading
 import time
 import zipfile
 from pathlib import Path
@@ -24,7 +23,6 @@ from scipy import sparse
 import heatsketch as hs
 from heatsketch._utils import memory as resources
 from heatsketch._utils.progress import shown, task
-from heatsketch._utils.thread_pool import Crew
 from heatsketch.analysis.diagnosis import _recall
 from heatsketch.backends.dask.tasks import _explained
 from heatsketch.cli import _in_words
@@ -355,22 +353,6 @@ class TestResources:
         assert _in_words(MemoryError()).startswith("memory ran out; heatsketch estimate INPUT tells")
         assert _in_words(_LackingError("3 GiB")).startswith("memory ran out (3 GiB); heatsketch estimate")
         assert _in_words(MemoryError("in words already")) == "in words already"
-
-    def test_a_system_that_refuses_threads(self, monkeypatch):
-        started = []
-
-        def start(self):
-            if started:
-                raise RuntimeError("can't start new thread")
-            started.append(self)
-            run(self)
-
-        run = threading.Thread.start
-        monkeypatch.setattr("heatsketch._utils.thread_pool.Thread.start", start)
-        with pytest.raises(RuntimeError, match="can't start new thread"):
-            Crew("workers", 3, lambda: None)
-        started[0].join(10)
-        assert not started[0].is_alive()  # nobody is left behind
 
 
 class _LackingError(MemoryError):

@@ -8,11 +8,9 @@ contents.
 from __future__ import annotations
 
 import gc
-import os
 import pickle
 import signal
 import tempfile
-import threading
 import time
 from contextlib import contextmanager
 
@@ -20,13 +18,9 @@ import numpy as np
 import pytest
 from anndata import AnnData
 from sklearn.neighbors import kneighbors_graph
-from test_threads import blas
-from threadpoolctl import threadpool_limits
 
 import heatsketch as hs
 from budget import HUNT, rounds
-from heatsketch._utils.thread_pool import Job
-from heatsketch._utils.threads import _asking, _before, _crew, each, quiet_blas, workers
 from heatsketch.scanpy import heat_sketch
 
 pytestmark = [
@@ -110,31 +104,11 @@ def interrupted(work, seconds):
 
 @pytest.fixture
 def calm(tmp_path, monkeypatch):
-    """BLAS on two threads, a folder of temporary files of one's own; both as they were when all is over."""
+    """An empty directory for temporary files, which must be empty afterwards."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with threadpool_limits(2, "blas"):
-        yield
-        gc.collect()
-        assert blas() == {2}
-    assert not _asking
-    assert not _before
+    yield
+    gc.collect()
     assert not any(tmp_path.iterdir())
-    until = time.monotonic() + 10
-    for threads in (2, os.cpu_count()):
-        while not all_idle(threads) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert all_idle(threads)
-
-
-def all_idle(threads):
-    """Whether nothing waits for our threads, and each of them takes a job."""
-    crew = _crew(threads)
-    meet = threading.Barrier(threads + 1)
-    jobs = [Job(lambda _: meet.wait(10), None) for _ in range(threads)]
-    for job in jobs:
-        crew.jobs.put(job)
-    meet.wait(10)
-    return crew.jobs.empty() and all(job.result() is not None for job in jobs)
 
 
 def moments(seconds, n):
@@ -252,47 +226,3 @@ def test_cells_are_unchanged_by_an_interrupt(record_property):
             untouched = (not adata.obsm["X_heatsketch"].any(), dict(adata.uns) == {"heatsketch": {"mine": 1}})
             assert untouched in ((True, True), (False, False))
     record_property("faults", hits)
-
-
-@pytest.mark.usefixtures("calm")
-def test_blas_gets_its_threads_back_wherever_an_interrupt_comes(record_property):
-    def work():
-        for _ in range(20):
-            with quiet_blas(), workers(2) as share:
-                assert list(share(abs, range(-3, 3))) == [3, 2, 1, 0, 1, 2]
-
-    work()
-    start, hits = time.perf_counter(), 0
-    work()
-    for moment in moments(time.perf_counter() - start, 60):
-        hits += interrupted(work, moment)
-        assert blas() == {2}
-    assert hits
-    record_property("faults", hits)
-
-
-@pytest.mark.usefixtures("calm")
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_in_the_middle_of_work_leaves_the_child_free():
-    """Other threads hold BLAS back; in the child they are gone."""
-    inside, done = threading.Event(), threading.Event()
-
-    def hold():
-        with quiet_blas():
-            inside.set()
-            done.wait()
-
-    other = threading.Thread(target=hold)
-    other.start()
-    inside.wait()
-    with quiet_blas():
-        child = os.fork()
-        if child == 0:
-            signal.alarm(20)  # rather than to hang
-            total = []
-            each(total.append, range(10), threads=2)
-            os._exit(sum(total) + len(_asking))  # this one still asks
-    done.set()
-    other.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 46

@@ -1,4 +1,8 @@
-"""Work shared among threads: NumPy, BLAS and compiled loops all let go of the interpreter while they run."""
+"""Work shared among threads: NumPy, BLAS and compiled loops release the GIL while they run.
+
+Results do not depend on the number of threads, to the last bit: BLAS is limited to one thread while heatsketch
+computes, and work is divided into pieces that are the same for any number of threads.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
-from threading import current_thread, get_ident, local, main_thread
+from threading import Lock, local
 from typing import Any
 
 import numpy as np
@@ -17,29 +22,24 @@ from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 from .chunks import chunks
-from .memory import address_space
-from .thread_pool import Crew, Job
 from .typing import FloatArray
 
-__all__ = ["Map", "Scratch", "alone", "each", "n_threads", "product", "quiet_blas", "shares", "sheltered", "workers"]
+__all__ = ["Scratch", "alone", "each", "n_threads", "product", "quiet_blas", "shares", "workers"]
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
 
-# The variable by which users and joblib's workers say how many threads numerical code may use.
+# The variable by which users and joblib's workers limit the threads of numerical code.
 _LIMIT = "OMP_NUM_THREADS"
-# Multiplications that are worth handing to another thread, and those that it does at a time.
+# Multiplications from which on a second thread pays off, and those of one piece of work.
 _WORTHWHILE = 1 << 20
 _SHARE = 1 << 24
-# Address space that a thread takes with its stack, its pool of memory and its buffer in BLAS, which ends the process
-# where it gets none.
-_THREAD_SPACE = 128 << 20
-# A matrix is multiplied in bands of at least so many rows, so that BLAS does not copy the other one for a few, and of
-# about so many entries, or fewer where there are more columns than these.
+# Rows of a band of a matrix product at least, so that BLAS does not copy the other matrix for a few rows; entries of a
+# band, and the number of columns beyond which bands are smaller.
 _BAND_ROWS, _BAND_ENTRIES, _BAND_COLUMNS = 128, 1 << 20, 64
 
 
 def n_threads() -> int:
-    """Threads to use: the cores at hand, or fewer where ``OMP_NUM_THREADS`` says so.
+    """Threads to use: the available cores, or fewer if ``OMP_NUM_THREADS`` is set.
 
     Examples
     --------
@@ -53,190 +53,120 @@ def n_threads() -> int:
 
 @cache
 def _cores() -> int:
-    """Cores that this process may use, and has the address space for. Asking takes as long as many a product."""
-    return max(1, min(int(cpu_count()), address_space() // _THREAD_SPACE))
-
-
-def _staying(name: str, threads: int, begin: Callable[[], None]) -> Crew:
-    """The crew of that name. Whoever asks first makes it; who made one meanwhile sends that home."""
-    crew = _crews.get(name)
-    if crew is None:
-        made = Crew(name, threads, begin)
-        crew = _crews.setdefault(name, made)
-        if crew is not made:
-            made.dismiss()
-    return crew
-
-
-_crews: dict[str, Crew] = {}
-
-
-def _crew(threads: int) -> Crew:
-    """Threads that stay: starting them would cost more than many a product."""
-    try:
-        return _staying(f"{threads} workers", threads, _mark_worker)
-    except RuntimeError as error:  # in the words of Python: can't start new thread
-        raise OSError(
-            f"the system refuses threads to this process ({error}); allow it more of them, or more memory (ulimit -u, "
-            f"ulimit -v), or set the environment variable {_LIMIT}=1 for a single one."
-        ) from error
+    """Cores that this process may use."""
+    return max(1, int(cpu_count()))
 
 
 @lru_cache(maxsize=1)
-def _blas(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
-    """The BLAS libraries at hand, looked up again only when modules, which may bring one, have been imported since."""
-    return ThreadpoolController().select(user_api="blas")
+def _blas(n_modules: int) -> tuple[list[Any], list[Any]]:  # noqa: ARG001
+    """BLAS libraries with one setting per process, and those with one per thread (OpenMP).
+
+    They are looked up again only after further modules, which may load another library, have been imported.
+    """
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    by_thread = [one for one in libraries if getattr(one, "threading_layer", "") == "openmp"]
+    return [one for one in libraries if one not in by_thread], by_thread
 
 
-@lru_cache(maxsize=1)
-def _blas_by_openmp(n_modules: int) -> ThreadpoolController:
-    """Those of which every thread has a number of its own."""
-    return _blas(n_modules).select(threading_layer="openmp")
+class _State(local):
+    """What is known of the current thread."""
+
+    is_quiet = False  # BLAS is limited to one thread already
+    is_worker = False  # many such threads are the parallel part
+
+
+_here = _State()
+# Callers that want a single-threaded BLAS, and the numbers of threads to restore after the last of them.
+_lock = Lock()
+_n_quiet = 0
+_before: list[tuple[Any, int]] = []
 
 
 @contextmanager
 def quiet_blas() -> Iterator[None]:
-    """Hold BLAS to one thread, and give it back its threads when the last of those who asked for it is done.
+    """Limit BLAS to one thread; its setting is restored when the last of several concurrent callers leaves.
 
-    How BLAS divides a sum among its threads decides how it is rounded. Whatever users call does its work in here, and
-    is parallel by jobs that are the same for every number of threads: so results are the same to the last bit. Besides,
-    after a call BLAS's threads go on spinning for a while, on cores that ours need.
-
-    The setting belongs to the whole process: fits that overlap in time must not restore each other's, and one that is
-    interrupted at any moment, this one included, must leave it as it was.
+    How BLAS divides a sum among its threads decides how it is rounded, and its threads spin for a while after a call,
+    on cores that ours need. Public functions and methods run inside this limit; nested uses cost nothing. It is also
+    a decorator.
     """
-    silence = _Silence()
+    if _here.is_quiet:
+        yield
+        return
+    shared, by_thread = _blas(len(sys.modules))
+    own = [(library, library.num_threads) for library in by_thread]
+    _here.is_quiet = True
+    _enter(shared)
     try:
-        silence.begin()
+        for library, _ in own:
+            library.set_num_threads(1)
         yield
     finally:
-        try:  # an interrupt may come with any call; there is none before this one
-            silence.end()
-        except BaseException:
-            silence.end()
-            raise
+        for library, threads in own:
+            library.set_num_threads(threads)
+        _leave()
+        _here.is_quiet = False
 
 
-class _Silence:
-    """A wish for a quiet BLAS, whose end can be repeated where an interrupt came in between."""
-
-    def __init__(self) -> None:
-        self.thread = get_ident()
-        self._here: list[tuple[Any, int]] = []  # libraries of which every thread has its own, and what this one had
-        self._began_here = False
-
-    def begin(self) -> None:
-        if not getattr(_here, "is_quiet", False):
-            own = _kept(lambda: _blas_by_openmp(len(sys.modules))).lib_controllers
-            self._here.extend((one, one.num_threads) for one in own)
-            self._began_here = _here.is_quiet = True
-            for library, _ in self._here:
-                library.set_num_threads(1)
-        _kept(partial(_join, id(self), self.thread))
-
-    def end(self) -> None:
-        _kept(partial(_leave, id(self)))
-        if self._began_here and self.thread == get_ident():
-            while self._here:
-                library, threads = self._here[-1]
-                library.set_num_threads(threads)
-                self._here.pop()
-            _here.is_quiet = self._began_here = False
+def _enter(libraries: list[Any]) -> None:
+    global _n_quiet  # noqa: PLW0603
+    with _lock:
+        _n_quiet += 1
+        if _n_quiet == 1:
+            _before.extend((library, library.num_threads) for library in libraries)
+            for library in libraries:
+                _set_threads(library, 1)
 
 
-def _keeper() -> Crew:
-    """The one thread that changes BLAS's settings, one change after another.
+def _leave() -> None:
+    global _n_quiet  # noqa: PLW0603
+    with _lock:
+        _n_quiet -= 1
+        while _before and _n_quiet == 0:
+            _set_threads(*_before.pop())
 
-    Interrupts come to the first thread of a process alone. There, one that comes at a bad moment leaves a lock locked
-    for ever (in Python 3.14 any ``with`` statement may), ours as well as those of threadpoolctl; here none comes.
+
+def _set_threads(library: Any, threads: int) -> None:
+    """Set the number of threads of a library.
+
+    Since version 3.7 threadpoolctl ignores all threads but the one that set a limit first, and the last to leave may
+    be another.
     """
-    return _staying("keeper", 1, _mark_keeper)
-
-
-def _mark_keeper() -> None:
-    _here.is_keeper = True
-
-
-def _kept(change: Callable[[], Any]) -> Any:
-    """Have the keeper make a change, and wait for it; an interrupt ends the waiting, not the change."""
-    if getattr(_here, "is_keeper", False) or sys.is_finalizing():
-        return change()  # a generator was thrown away, in the middle of another change or at the very end
-    return _elsewhere(_keeper, change)
-
-
-def sheltered(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``function(*args, **kwargs)`` on a thread that no interrupt reaches, while this one waits for it.
-
-    For work of others that takes locks in Python code, as Numba's compiler does: an interrupt that comes just then
-    leaves them locked, and the next who compiles waits for ever.
-    """
-    if current_thread() is not main_thread() or sys.is_finalizing():
-        return function(*args, **kwargs)
-    return _elsewhere(partial(_staying, "compiler", 1, lambda: None), partial(function, *args, **kwargs))
-
-
-def _elsewhere(crew: Callable[[], Crew], call: Callable[[], Any]) -> Any:
-    """What a call returns that a crew of one makes, or this thread where the system refuses another."""
-    try:
-        jobs = crew().jobs
-    except RuntimeError:
-        return call()
-    job = Job(lambda _: call(), None)
-    jobs.put(job)
-    return job.result()
-
-
-def _join(one: int, thread: int) -> None:
-    """Ask for silence; the first to do so notes what threads BLAS has."""
-    first = not _asking
-    _asking[one] = thread
-    if first:
-        _before.extend((library, library.num_threads) for library in _blas(len(sys.modules)).lib_controllers)
-        for library, _ in _before:
-            _set(library, 1)
-
-
-def _leave(one: int) -> None:
-    """Ask for silence no more; BLAS gets its threads back if nobody else does."""
-    _asking.pop(one, None)
-    while _before and not _asking:
-        _set(*_before[-1])
-        _before.pop()
-
-
-def _set(library: Any, threads: int) -> None:
-    """Set the number of BLAS's threads, whichever thread did before.
-
-    In newer versions of threadpoolctl one thread alone may, the first that did; what others set has no effect.
-    """
-    if hasattr(library, "clear_controlling_thread"):
+    shared = hasattr(library, "clear_controlling_thread")
+    if shared:
         library.clear_controlling_thread(force=True)
     library.set_num_threads(threads)
-    if hasattr(library, "clear_controlling_thread"):
+    if shared:
         library.clear_controlling_thread(force=True)
 
 
-# Changed by the keeper, and by others only where there is none (any more).
-_asking: dict[int, int] = {}  # who asks, and on which thread
-_before: list[tuple[Any, int]] = []  # libraries that are held back, and the threads that they had
+@cache
+def _executor(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, "heatsketch", _start_worker)
 
 
-def _forget_threads() -> None:
-    """Threads do not survive a fork, and what they were doing never ends: what they asked for is void in the child."""
-    _crews.clear()
-    for one in [one for one, thread in _asking.items() if thread != get_ident()]:
-        _leave(one)
-    _leave(0)  # which is nobody: the keeper may have been giving BLAS its threads back
+def _start_worker() -> None:
+    _here.is_worker = _here.is_quiet = True
+    for library in _blas(len(sys.modules))[1]:
+        library.set_num_threads(1)
+
+
+def _after_fork() -> None:
+    """Forget the parent's other threads, which do not exist in the child."""
+    global _lock, _n_quiet
+    _executor.cache_clear()
+    _lock, _n_quiet = Lock(), 1
+    if not _here.is_quiet:
+        _leave()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def alone(function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)`` on this thread alone, where many such calls are the parallel part, as in a task of Dask."""
-    was = getattr(_here, "is_worker", False)
-    _here.is_worker = True
+    """``function(*args)`` on this thread only, where many such calls run in parallel, as the tasks of Dask do."""
+    was, _here.is_worker = _here.is_worker, True
     try:
         with quiet_blas():
             return function(*args)
@@ -244,71 +174,51 @@ def alone(function: Callable[..., Any], *args: Any) -> Any:
         _here.is_worker = was
 
 
-def _mark_worker() -> None:
-    _here.is_worker = _here.is_quiet = True
-    _blas_by_openmp(len(sys.modules)).limit(limits=1)
-
-
-_here = local()
-
-
 @contextmanager
 def workers(threads: int | None = None, *, blas: bool = True) -> Iterator[Map]:
     """Threads for several rounds of work.
-
-    BLAS is held to one thread meanwhile: the jobs are the parallel part, and a sum whose order does not depend on the
-    number of threads is the same everywhere.
 
     Parameters
     ----------
     threads : int, optional
         `n_threads` by default.
     blas : bool
-        Whether jobs may call BLAS; if not, it need not be told.
+        Whether the work calls BLAS, which is limited to one thread then.
 
     Yields
     ------
     map : callable
-        ``map(function, jobs)``, an iterator over the results in the order of the jobs. Jobs are taken as they are
-        needed, a few ahead of the results. One that raises stops the rest; so does an interrupt.
+        ``map(function, items)``, an iterator over the results in the order of the items. Items are taken as they are
+        needed, a few ahead of the results. An error cancels what has not begun.
     """
     threads = n_threads() if threads is None else threads
     with quiet_blas() if blas else nullcontext():
-        if threads == 1 or getattr(_here, "is_worker", False):  # a worker that waited for workers might wait forever
-            yield map
-        else:
-            yield partial(_ahead, _crew(threads), threads)
+        # Nested work stays on its thread: a worker that waited for other workers could wait forever.
+        yield map if threads == 1 or _here.is_worker else partial(_map_ahead, threads)
 
 
-def _ahead(crew: Crew, threads: int, function: Callable[..., Any], arguments: Iterable[Any]) -> Iterator[Any]:
-    waiting = iter(arguments)
-    pending: deque[Job] = deque()
-
-    def hand_over(some: int) -> None:
-        for argument in islice(waiting, some):
-            pending.append(Job(function, argument))  # first, so that an interrupt finds it
-            crew.jobs.put(pending[-1])
-
+def _map_ahead(threads: int, function: Callable[..., Any], items: Iterable[Any]) -> Iterator[Any]:
+    executor, waiting = _executor(threads), iter(items)
+    pending: deque[Future[Any]] = deque()
     try:
-        hand_over(2 * threads)
+        pending.extend(executor.submit(function, item) for item in islice(waiting, 2 * threads))
         while pending:
             result = pending[0].result()
-            pending.popleft()  # only now: until it is done, an interrupt must wait for it
-            hand_over(1)
+            pending.popleft()
+            pending.extend(executor.submit(function, item) for item in islice(waiting, 1))
             yield result
     finally:
-        # What has begun may hold on to arrays that the caller is about to use.
-        for job in pending:
-            job.drop()
+        for future in pending:
+            future.cancel()
+        wait(pending)  # what has begun may write to arrays that the caller is about to use
 
 
-def each(function: Callable[..., Any], jobs: Iterable[Any], *, threads: int | None = None, blas: bool = True) -> None:
-    """Call ``function(job)`` for every job, on several threads; see `workers`. A single job stays on this one."""
-    jobs = iter(jobs)
-    first = list(islice(jobs, 2))
+def each(function: Callable[..., Any], items: Iterable[Any], *, threads: int | None = None, blas: bool = True) -> None:
+    """Call ``function(item)`` for every item, on several threads; see `workers`. A single item stays on this thread."""
+    items = iter(items)
+    first = list(islice(items, 2))
     with workers(1 if len(first) == 1 else threads, blas=blas) as share:
-        for _ in share(function, chain(first, jobs)):
-            pass
+        deque(share(function, chain(first, items)), maxlen=0)
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -329,13 +239,13 @@ def product(A: FloatArray, B: FloatArray) -> FloatArray:
 
 
 def shares(n_items: int, work_per_item: int = 1, *, threads: int | None = None) -> Iterator[slice]:
-    """Slices of equal size that cover ``range(n_items)``: a few for each thread, so that all end at the same time.
+    """Slices of equal size that cover ``range(n_items)``: a few for each thread, so that all finish together.
 
     Parameters
     ----------
     n_items : int
     work_per_item : int
-        Multiplications, or what takes as long. Work that is done sooner than handed over stays in one piece.
+        Multiplications, or what takes as long. Little work stays in one piece.
     threads : int, optional
         `n_threads` by default.
 
@@ -354,7 +264,7 @@ def shares(n_items: int, work_per_item: int = 1, *, threads: int | None = None) 
 
 
 class Scratch(local):
-    """Arrays that each thread uses again and again: fresh memory for every tile would cost more than its arithmetic."""
+    """Buffers that each thread reuses: allocating memory for every tile would cost more than its arithmetic."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, FloatArray] = {}

@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from .._utils.threads import sheltered
 from .vectors import bits_of, float_of
 
 __all__ = ["exp", "exp64", "loop"]
 
-# Fused multiply-add, but no reordering: sums keep their order, and the rounding trick of the exponential its meaning.
-# NaN and infinity are data here: columns that only fill up, limits that are not set yet. Told that there are none,
-# LLVM may do anything, and version 14 wrote outside of arrays.
+# Fused multiply-add, but no reordering: sums keep their order, and the rounding trick of the exponential works. Not
+# "nnan" or "ninf": padding is NaN and initial limits are infinite.
 MATH = {"contract", "nsz"}
 
 
 def loop(function: Any) -> Any:
-    """Compile a function on first use, keep it on disk, and let go of the interpreter while it runs.
+    """Compile a function on first use, cached on disk, releasing the GIL.
 
-    Loops take a range of rows, so that `heatsketch._utils.threads` can run several at once.
+    Loops take a range of rows, so that :mod:`heatsketch._utils.threads` can run several at once.
     """
     options = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
     try:
-        made = njit(function, cache=True, **options)
-    except RuntimeError:  # there is no place that can be written to
-        made = njit(function, **options)
-    # Which Numba calls for arguments of new types.
-    made._compile_for_args = partial(sheltered, made._compile_for_args)
-    return made
+        return njit(function, cache=True, **options)
+    except RuntimeError:  # no directory for the cache is writable
+        return njit(function, **options)
 
 
 @njit(inline="always", fastmath=MATH)
 def exp32(x):  # type: ignore[no-untyped-def]
     """exp(x) for x <= 0 to two units in the last place; branch-free, so that loops over it are vectorised."""
     y = max(x, np.float32(-87.0))
-    shifted = y * np.float32(1.4426950408889634) + np.float32(12582912.0)  # rounds to a whole number
+    shifted = y * np.float32(1.4426950408889634) + np.float32(12582912.0)  # rounds to an integer
     n = shifted - np.float32(12582912.0)
     f = y - n * np.float32(0.693359375)
     f = f - n * np.float32(-2.12194440e-4)

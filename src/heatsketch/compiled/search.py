@@ -6,7 +6,7 @@ import numpy as np
 
 from . import LANES
 from .loops import exp64, loop
-from .vectors import count_within, lowest_bit, within, within_each
+from .vectors import count_within, lowest_bit, within
 
 __all__ = ["gaussian_entries", "list_kept", "list_lonely", "measure", "mirror", "offer", "shrink"]
 
@@ -126,8 +126,8 @@ def offer(P, left, right, start, stop, row, column, mode, k, worst, count, squar
         norm, here = left[i], row + i
         for j in range(start, stop, LANES):
             there, at = j - start + column, i * n + j
-            hits = within(norm, right, j, P, at, worst[here])
-            others = within_each(norm, right, j, P, at, worst, there) if mode == 2 else 0
+            hits = within(norm, right, j, P, at, worst[here], 0)
+            others = within(norm, right, j, P, at, worst, there) if mode == 2 else 0
             while hits:
                 lane = lowest_bit(hits)
                 hits &= hits - 1

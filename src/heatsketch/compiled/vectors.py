@@ -1,6 +1,8 @@
-"""Short vectors in compiled loops, said outright: LLVM finds them by itself in simple loops only.
+"""Explicit short vectors in compiled loops, where LLVM's own vectorisation is several times slower.
 
-A vector here has a fixed number of lanes; LLVM maps it to whatever registers the processor has.
+These are products with a block of columns, whose sums must stay in registers (1.5 to 8 times), and the comparison of
+distances with limits (1.6 times in a whole neighbour search). A vector has a fixed number of lanes, which LLVM maps to
+the registers of the processor.
 """
 
 from __future__ import annotations
@@ -15,17 +17,7 @@ from numba.extending import intrinsic
 
 from . import LANES
 
-__all__ = [
-    "bits_of",
-    "block_product",
-    "count_within",
-    "float_of",
-    "lowest_bit",
-    "nearby",
-    "row_product",
-    "within",
-    "within_each",
-]
+__all__ = ["bits_of", "block_product", "count_within", "float_of", "lowest_bit", "row_product", "within"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _CONTRACT = ("contract",)
@@ -63,43 +55,24 @@ def _spread(builder: Any, value: Any, vector: Any) -> Any:
 
 
 @intrinsic
-def within(typing_context: Any, norm: Any, norms: Any, at: Any, products: Any, start: Any, limit: Any) -> Any:
-    """Bits of the lanes in which ``norm + norms[at + j] - products[start + j] <= limit``, for j < 16.
-
-    `products` is an array of two dimensions whose memory is counted from its start; `limit` is a float32.
-    """
-    signature = types.int64(types.float32, norms, types.int64, products, types.int64, types.float32)
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = ir.VectorType(ir.FloatType(), LANES)
-        right = _load(context, builder, sig.args[1], args[1], args[2], vector)
-        product = _load(context, builder, sig.args[3], args[3], args[4], vector)
-        distance = builder.fsub(builder.fadd(_spread(builder, args[0], vector), right), product)
-        lanes = builder.fcmp_ordered("<=", distance, _spread(builder, args[5], vector))
-        return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), _I64)
-
-    return signature, build
-
-
-@intrinsic
-def within_each(
-    typing_context: Any,
-    norm: Any,
-    norms: Any,
-    at: Any,
-    products: Any,
-    start: Any,
-    limits: Any,
-    there: Any,
+def within(
+    typing_context: Any, norm: Any, norms: Any, at: Any, products: Any, start: Any, limits: Any, there: Any
 ) -> Any:
-    """As `within`, against ``limits[there + j]``."""
+    """Bits of the lanes in which ``norm + norms[at + j] - products[start + j] <= limits[there + j]``, for j < 16.
+
+    `products` is a matrix whose entries are counted from the start of its memory. If `limits` is a float32, it is the
+    limit of all lanes.
+    """
     signature = types.int64(types.float32, norms, types.int64, products, types.int64, limits, types.int64)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = ir.VectorType(ir.FloatType(), LANES)
         right = _load(context, builder, sig.args[1], args[1], args[2], vector)
         product = _load(context, builder, sig.args[3], args[3], args[4], vector)
-        limit = _load(context, builder, sig.args[5], args[5], args[6], vector)
+        if isinstance(sig.args[5], types.Array):
+            limit = _load(context, builder, sig.args[5], args[5], args[6], vector)
+        else:
+            limit = _spread(builder, args[5], vector)
         distance = builder.fsub(builder.fadd(_spread(builder, args[0], vector), right), product)
         lanes = builder.fcmp_ordered("<=", distance, limit)
         return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), _I64)
@@ -129,54 +102,6 @@ def lowest_bit(typing_context: Any, bits: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), build
-
-
-def nearby(kind: str) -> Callable[..., int]:
-    """A function that measures the distances of 16 points to a query.
-
-    The function has the signature ``(points, start, Q, q, limit, out, at)``: it writes the distances of the columns of
-    `points` from `start` on to row `q` of `Q` to `out`, from `at` on, and returns the bits of those that are at most
-    `limit`. All are of float64. The kind of distance is "squares" for the sum of the squared differences, "sum" for
-    the sum of their sizes, and "most" for the largest of these.
-    """
-
-    @intrinsic
-    def measure(typing_context: Any, points: Any, start: Any, Q: Any, q: Any, limit: Any, out: Any, at: Any) -> Any:
-        signature = types.int64(points, types.int64, Q, types.int64, types.float64, out, types.int64)
-
-        def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            vector = ir.VectorType(ir.DoubleType(), LANES)
-            array = {i: context.make_array(sig.args[i])(context, builder, args[i]) for i in (0, 2, 5)}
-            width, n_features = builder.extract_value(array[0].shape, 1), builder.extract_value(array[2].shape, 1)
-            total = cgutils.alloca_once(builder, vector)
-            builder.store(ir.Constant(vector, [0.0] * LANES), total)
-            row = builder.mul(args[3], n_features)
-            zero, one = ir.Constant(_I64, 0), ir.Constant(_I64, 1)
-            with cgutils.for_range_slice(builder, zero, n_features, one, _I64) as (f, _):
-                x = builder.load(builder.gep(array[2].data, [builder.add(row, f)]))
-                offset = builder.add(builder.mul(f, width), args[1])
-                lane = _load(context, builder, sig.args[0], args[0], offset, vector)
-                difference, sum_ = builder.fsub(lane, _spread(builder, x, vector)), builder.load(total)
-                negative = builder.fcmp_ordered("<", difference, ir.Constant(vector, [0.0] * LANES))
-                size = builder.select(negative, builder.fneg(difference), difference)
-                if kind == "squares":
-                    square = builder.fmul(difference, difference, flags=_CONTRACT)
-                    sum_ = builder.fadd(square, sum_, flags=_CONTRACT)
-                elif kind == "sum":
-                    sum_ = builder.fadd(size, sum_)
-                else:
-                    sum_ = builder.select(builder.fcmp_ordered(">", size, sum_), size, sum_)
-                builder.store(sum_, total)
-            distances = builder.load(total)
-            builder.store(
-                distances, builder.bitcast(builder.gep(array[5].data, [args[6]]), vector.as_pointer()), align=8
-            )
-            lanes = builder.fcmp_ordered("<=", distances, _spread(builder, args[4], vector))
-            return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), _I64)
-
-        return signature, build
-
-    return measure
 
 
 def row_product(lanes: int) -> Callable[..., None]:

@@ -1,15 +1,15 @@
-"""Nearest neighbours of many points in many dimensions: clusters, and matrix products between those that are close.
+"""Approximate nearest neighbours in many dimensions: clusters, and matrix products between those that are close.
 
-Points are grouped by k-means. Two clusters are compared if their centres are close for the clusters' sizes,
-``|c_a - c_b|^2 <= reach (r_a^2 + r_b^2)``: one matrix product gives all distances between their points, which serve
-both sides. How far the reach must go is read off from the exact neighbours of a sample, so that it grows with the
-number of points and the dimension as it must; what was reached is measured on another sample.
+Points are grouped by k-means. Two clusters are compared if their centres are close relative to the clusters' sizes,
+``|c_a - c_b|^2 <= reach (r_a^2 + r_b^2)``: one matrix product gives all distances between their points, for both
+sides. The reach is calibrated on the exact neighbours of a sample, and the recall is measured on another sample.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -17,39 +17,169 @@ import numpy as np
 
 from .._utils.chunks import chunks
 from .._utils.memmap import arranged
-from .._utils.threads import Scratch, each, n_threads, workers
+from .._utils.threads import Scratch, each, workers
 from .._utils.typing import FloatArray, IntArray
-from ..linalg.metrics import refuse_overflow, squared_distances
+from ..compiled import LANES
+from ..linalg.metrics import magnitude, refuse_overflow, squared_distances
 from ..linalg.sketch import sample
-from .candidates import Found, Tile, measure_all, padded
-from .kmeans import kmeans, squared_norms
 
 __all__ = ["ClusterIndex"]
 
 Progress = Callable[[int, int], None]
 
-# Products want large clusters, the search small ones; more than so many would cost more to assign than they save.
+# Matrix products favour large clusters, the search small ones; too many would cost more to assign than they save.
 _POINTS_PER_CLUSTER = 512
 _MOST_CLUSTERS = 2048
+# k-means: steps, points of the sample for each cluster, points that give the centre and the scale of the data, and the
+# coordinates, in units of that scale, from which on a point is an outlier.
+_LLOYD_STEPS = 5
+_SAMPLE_PER_CLUSTER = 48
+_FEW = 1000
+_OUTLYING = 1e4
 # Points whose exact neighbours calibrate the reach, and as many others on which the recall is measured.
 _CALIBRATION = 160
-# Share of the sample's neighbours that the reach shall cover, and what is asked of the recall measured.
+# Share of the sample's neighbours that the reach covers, and the recall that is aimed at.
 _COVERED = 0.9975
 _RECALL = 0.9935
-# A tile of 512 x 2048 in float32 is 4 MB.
+# A tile of 512 x 2048 in float32 takes 4 MB.
 _TILE_ROWS = 512
 _TILE_COLUMNS = 2048
-# With less than this recall so many points are compared by differences, and a word is said for more.
+# Below this recall, exact search up to this number of points; beyond that, warn.
 _LEAST_RECALL = 0.99
 _MOST_DIFFERENCES = 20_000
-# Distances that differ by less are the same for the recall.
+# Distances that differ by less than this factor are equal for the recall.
 SAME = 1.0 + 1e-5
-# Float32 tells neighbours apart while a cluster's squared extent is no more than so many times their squared distance;
-# it is given up where more than this share of a sample asks for more.
+# Float32 resolves neighbours while a cluster's squared extent is at most this multiple of their squared distance; if
+# it does not for more than this share of a sample, float64 is used.
 _RESOLVED = 1000.0
 _VAGUE = 0.002
-# Coordinates, in units of a usual cluster, beyond which squares in float32 would overflow.
+# Coordinates, in units of a typical cluster, beyond which squares in float32 would overflow.
 _FAR = 1e16
+
+
+def _squared_norms(A: FloatArray) -> FloatArray:
+    norms: FloatArray = np.einsum("ij,ij->i", A, A)
+    return norms
+
+
+def _padded(width: int) -> int:
+    """The next multiple of the number of lanes of the compiled search."""
+    return -(-width // LANES) * LANES
+
+
+def kmeans(X: FloatArray, n_clusters: int) -> IntArray:
+    """Labels of the points by a few steps of Lloyd's iteration on a sample, in float32, shape (N,).
+
+    Outliers are a cluster by themselves, so that they do not widen another one. scikit-learn's KMeans on the same
+    sample takes as long, but its sums depend on the number of threads, and importing it delays the first fit.
+    """
+    n = X.shape[0]
+    few = np.asarray(X[sample(n, _FEW)], dtype=np.float64)
+    centre = np.median(few, axis=0)
+    apart = np.abs(few - centre).max(axis=1)
+    unit = float(np.median(apart)) or magnitude(apart)
+
+    def normal(rows: Any) -> FloatArray:
+        return np.asarray(np.clip((X[rows] - centre) / unit, -_OUTLYING, _OUTLYING), dtype=np.float32)
+
+    def assign(points: Callable[[slice], FloatArray], n: int) -> IntArray:
+        labels, half = np.empty(n, dtype=np.int64), 0.5 * _squared_norms(centres)
+
+        def nearest_centre(rows: slice) -> None:
+            here = points(rows)
+            labels[rows] = (here @ centres.T - half).argmax(axis=1)
+            labels[rows][np.abs(here).max(axis=1) >= _OUTLYING] = len(centres)
+
+        each(nearest_centre, chunks(n, len(centres), 1 << 19))
+        return labels
+
+    centres = normal(sample(n, n_clusters))
+    some = normal(sample(n, _SAMPLE_PER_CLUSTER * n_clusters))
+    for _ in range(_LLOYD_STEPS):
+        labels = assign(some.__getitem__, len(some))
+        order = np.argsort(labels, kind="stable")
+        taken, starts, sizes = np.unique(labels[order], return_index=True, return_counts=True)
+        inside = taken < n_clusters
+        means = np.add.reduceat(some[order], starts, axis=0) / sizes[:, None]
+        centres[taken[inside]] = means[inside]
+    return assign(normal, n)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Distances between a block of points and a part of a cluster: ``left_i + right_j - products_ij``.
+
+    Attributes
+    ----------
+    products : ndarray of float32, shape (m, n)
+        Twice the inner products.
+    left, right : ndarrays of float32, shape (m,), (n,)
+        Squared norms; NaN for columns that are padding.
+    columns : slice
+        The columns that belong to the cluster.
+    cluster, number : int
+        The cluster, and the number of the first of these points.
+    """
+
+    products: FloatArray
+    left: FloatArray
+    right: FloatArray
+    columns: slice
+    cluster: int
+    number: int
+
+
+class Candidates:
+    """The nearest neighbours found so far, in buffers that are reduced to the k nearest whenever they are full.
+
+    What is kept does not depend on the order of offers: among equal distances the smallest numbers win.
+
+    Parameters
+    ----------
+    m : int
+        Points whose neighbours are searched.
+    k : int
+
+    Attributes
+    ----------
+    worst : ndarray of float32, shape (m + 16,)
+        Squared distance beyond which a row takes no more; infinite at first.
+    count : ndarray of int32, shape (m,)
+        Neighbours that a row holds.
+    squared, ids : ndarrays of float32 and int32, shape (m, 2 k or a little more)
+    """
+
+    def __init__(self, m: int, k: int) -> None:
+        self.k = k
+        self.worst = np.full(m + LANES, np.inf, dtype=np.float32)
+        self.count = np.zeros(m, dtype=np.int32)
+        self.squared = np.empty((m, _padded(2 * k)), np.float32)
+        self.ids = np.empty(self.squared.shape, np.int32)
+
+    @property
+    def nearest(self) -> IntArray:
+        """A copy of the numbers of the k nearest, after `cut`, (m, k)."""
+        return np.ascontiguousarray(self.ids[:, : self.k])
+
+    def offer(self, tile: Tile, row: int, mode: int) -> None:
+        """Offer the points of a tile; see :func:`heatsketch.compiled.search.offer` for the modes."""
+        from ..compiled.search import offer  # noqa: PLC0415
+
+        span = tile.columns.start, tile.columns.stop
+        state = self.worst, self.count, self.squared, self.ids
+        offer(tile.products, tile.left, tile.right, *span, row, tile.number, mode, self.k, *state)
+
+    def cut(self) -> None:
+        """Keep the k nearest of each row."""
+        from ..compiled.search import shrink  # noqa: PLC0415
+
+        state = self.squared, self.ids, self.count, self.worst, self.k
+        each(lambda rows: shrink(*state, rows.start, rows.stop), chunks(len(self.count), 1, 1 << 14))
+
+    def put(self, rows: IntArray, other: Candidates) -> None:
+        """Set the candidates of some rows."""
+        self.worst[rows], self.count[rows] = other.worst[: len(rows)], other.count
+        self.squared[rows], self.ids[rows] = other.squared, other.ids
 
 
 class ClusterIndex:
@@ -63,8 +193,7 @@ class ClusterIndex:
     Attributes
     ----------
     order : ndarray of int, shape (N,)
-        The points cluster by cluster, so that neighbours have numbers that are close. The search gives numbers in
-        this order.
+        The points cluster by cluster, so that neighbours have close numbers. The search returns numbers in this order.
     points : ndarray of shape (N, d)
         The points in this order.
     recall : float or None
@@ -82,13 +211,13 @@ class ClusterIndex:
         self.points = arranged(X, self.order)
         self._offsets = np.concatenate([[0], np.cumsum(sizes)])
         starts = self._offsets[:-1]
-        # Centres and squared radii of the clusters as they came out.
+        # Centres and squared radii of the clusters.
         self._centres = np.add.reduceat(self.points, starts, axis=0, dtype=np.float64) / sizes[:, None]
         radii = np.empty(X.shape[0])
         each(lambda a: self._radii(a, radii), range(len(sizes)))
         self._spread = np.add.reduceat(radii, starts) / sizes
         self._extent = np.sqrt(np.maximum.reduceat(radii, starts))
-        # Coordinates are measured in the size of a usual cluster, so that their squares are within range of float32.
+        # The size of a typical cluster is the unit: squares of coordinates are within the range of float32.
         self._unit = float(np.sqrt(np.median(self._spread[self._spread > 0]))) if self._spread.any() else 1.0
         self._precision: Any = np.float32
         self._reach = 0.0
@@ -117,7 +246,7 @@ class ClusterIndex:
         k : int
             At most N - 1.
         progress : callable, optional
-            Told how many clusters of how many are done.
+            Called with the number of clusters done, and of all.
 
         Returns
         -------
@@ -126,7 +255,7 @@ class ClusterIndex:
         squared : ndarray of float64, shape (N, k)
         """
         n = self.points.shape[0]
-        found = Found.nothing(n, k)
+        found = Candidates(n, k)
         chosen = sample(n, 2 * _CALIBRATION)
         ids, squared = self._exact(chosen, k)
         self._choose_precision(chosen, squared[:, -1])
@@ -139,8 +268,8 @@ class ClusterIndex:
             self.recall = self._measure_recall(found, second, squared[1::2, -1])
             if self.recall >= _RECALL or self._reach == np.inf:
                 break
-            # The sample misled: what it missed is looked for further out, and what was done stays. The first time as
-            # far as any neighbour of both samples, then everywhere.
+            # The sample was too easy: search farther out, at first as far as any neighbour of both samples, then
+            # everywhere.
             farthest = float(max(ratios.max(), again.max()))
             done, self._reach = self._reach, farthest if farthest > self._reach else np.inf
         if self.recall < _LEAST_RECALL:
@@ -148,23 +277,23 @@ class ClusterIndex:
         self._complete(found, None)
         return self._measured(self.points, found.nearest)
 
-    def _last_resort(self, found: Found) -> None:
-        """Where points lie in groups too small for products to tell them apart, compare differences, or say so."""
+    def _last_resort(self, found: Candidates) -> None:
+        """Exact search, or a warning, where points lie in groups too small for products to resolve."""
         n = self.points.shape[0]
         if n <= _MOST_DIFFERENCES:
-            found.count[:] = 0  # so that all are looked for everywhere
+            found.count[:] = 0  # `_complete` searches all of them exactly
             self.recall = 1.0
             return
         warnings.warn(
-            f"the search found a share of {self.recall:.2f} of the true neighbours: points lie in groups that are far "
-            "smaller than the distances between them, more than float64 resolves. Embed the groups by themselves, or "
-            "remove offsets that carry no information.",
+            f"the recall of the neighbour search is only {self.recall:.2f}: points lie in groups that are far smaller "
+            "than the distances between them, more than float64 resolves. Embed the groups separately, or remove "
+            "offsets that carry no information.",
             UserWarning,
             stacklevel=2,
         )
 
     def _choose_precision(self, rows: IntArray, kth: FloatArray) -> None:
-        """Use float64 where float32 could not tell the neighbours of more than a few of the points apart.
+        """Use float64 if float32 does not resolve the neighbours of more than a few points.
 
         The error of ``|x|^2 + |y|^2 - 2 x.y`` is a few units in the last place of the squared extent of a cluster.
         """
@@ -172,8 +301,8 @@ class ClusterIndex:
         vague = extent**2 > _RESOLVED * kth
         self._precision = np.float64 if vague.mean() > _VAGUE else np.float32
 
-    def _measure_recall(self, found: Found, rows: IntArray, kth: FloatArray) -> float:
-        """Share of neighbours of the sample that are as near as the true ones, by distances computed anew."""
+    def _measure_recall(self, found: Candidates, rows: IntArray, kth: FloatArray) -> float:
+        """Share of neighbours of the sample that are as near as the true ones, by exact distances."""
         ids = found.nearest[rows]
         held = np.arange(found.k) < found.count[rows, None]
         _, squared = self._measured(self.points[rows], np.where(held, ids, 0))
@@ -182,7 +311,7 @@ class ClusterIndex:
 
     def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """Nearest neighbours of other points, as `neighbors` gives them."""
-        found = Found.nothing(Q.shape[0], k)
+        found = Candidates(Q.shape[0], k)
         for rows in chunks(Q.shape[0], len(self._centres)):
             D2 = squared_distances(Q[rows], self._centres)
             labels = D2.argmin(axis=1)
@@ -213,7 +342,7 @@ class ClusterIndex:
                 for tile in self._tiles(block, self._centres[a], others):
                     columns = tile.columns
                     D2 = tile.left[:, None] + tile.right[None, columns] - tile.products[:, columns]
-                    # The rounding of the products grows with the number of features; NaN, which fills up, is not near.
+                    # The rounding of the products grows with the number of features. Padding is NaN and never near.
                     slack = eps * (8 + self.points.shape[1]) * (tile.left[:, None] + tile.right[None, columns])
                     i, j = np.nonzero(D2 <= limit / self._unit**2 + slack)
                     i, j = i + start, j + tile.number
@@ -232,13 +361,13 @@ class ClusterIndex:
         with workers() as share:
             yield from share(of_cluster, range(len(self._centres)))
 
-    def _place(self, Q: FloatArray, rows: IntArray, D2: FloatArray, found: Found) -> None:
+    def _place(self, Q: FloatArray, rows: IntArray, D2: FloatArray, found: Candidates) -> None:
         """Offer queries of one cluster the points of all clusters in reach of the farthest of them."""
         a = int(D2[0].argmin())
         spread = max(float(D2[:, a].max()), float(self._spread[a]))
         ratio = _ratio(np.square(self._centres - self._centres[a]).sum(axis=1), spread + self._spread)
         others = np.flatnonzero((ratio <= self._reach) | (D2.min(axis=0) <= D2[:, a].max()))
-        mine = Found.nothing(len(rows), found.k)
+        mine = Candidates(len(rows), found.k)
         for tile in self._tiles(Q[rows], self._centres[a], others):
             mine.offer(tile, 0, 0)
         found.put(rows, mine)
@@ -261,11 +390,11 @@ class ClusterIndex:
         apart = np.square(self._centres[a][:, None, :] - self._centres[b]).sum(axis=2)
         return _ratio(apart, self._spread[a][:, None] + self._spread[b]).ravel()
 
-    def _compare(self, found: Found, beyond: float, reach: float, progress: Progress | None) -> None:
+    def _compare(self, found: Candidates, beyond: float, reach: float, progress: Progress | None) -> None:
         """Compare all pairs of clusters whose ratio is above `beyond` and at most `reach`."""
         n_clusters = len(self._centres)
         locks = [Lock() for _ in range(n_clusters)]
-        if beyond < 0:  # each with itself first: the worst neighbours found there save work everywhere else
+        if beyond < 0:  # each with itself first: limits found there save work everywhere else
             each(lambda a: self._compare_cluster(a, np.array([a]), locks, found), range(n_clusters))
         done = [0]
 
@@ -280,7 +409,7 @@ class ClusterIndex:
 
         each(with_others, range(n_clusters))
 
-    def _compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Found) -> None:
+    def _compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Candidates) -> None:
         members = self._members(a)
         for start in range(members.start, members.stop, _TILE_ROWS):
             block = self.points[start : min(members.stop, start + _TILE_ROWS)]
@@ -296,8 +425,8 @@ class ClusterIndex:
     def _tiles(self, block: FloatArray, centre: FloatArray, others: IntArray) -> Iterator[Tile]:
         """Distances from a block of points to the clusters `others`, several of them in one matrix product.
 
-        Coordinates are taken from the centre of the block's cluster, in float64, before they are rounded: what is near
-        keeps its digits wherever it lies. What is too far away to be squared is brought nearer, but not near.
+        Coordinates are relative to the centre of the block's cluster, in float64, before they are rounded, so that
+        near points keep their digits. Those too far away to be squared are clipped.
         """
         kind = self._precision
 
@@ -305,27 +434,27 @@ class ClusterIndex:
             return np.clip((points - centre) / self._unit, -_FAR, _FAR).astype(kind)
 
         A = local(block)
-        left, doubled = squared_norms(A), A + A
+        left, doubled = _squared_norms(A), A + A
         for group in self._groups(others):
-            starts = np.cumsum([0, *(padded(piece.stop - piece.start) for _, piece in group)])
+            starts = np.cumsum([0, *(_padded(piece.stop - piece.start) for _, piece in group)])
             B = np.zeros((starts[-1], A.shape[1]), dtype=kind)
             right = np.full(len(B), np.nan, dtype=kind)
             for start, (_, piece) in zip(starts, group, strict=False):
                 part = slice(start, start + piece.stop - piece.start)
                 B[part] = local(self.points[piece])
-                right[part] = squared_norms(B[part])
+                right[part] = _squared_norms(B[part])
             products = self._scratch.array("products", (len(A), len(B)), kind)
             np.matmul(doubled, B.T, out=products)
             if kind == np.float32:
                 tile = products, left, right
-            else:  # the distances themselves are known well enough in float32
+            else:  # float32 is enough for the distances themselves
                 exact = (left[:, None] + right[None, :] - products).astype(np.float32)
                 tile = -exact, np.zeros(len(A), np.float32), np.where(np.isnan(right), right, 0.0).astype(np.float32)
             for start, stop, (b, piece) in zip(starts, starts[1:], group, strict=False):
                 yield Tile(*tile, slice(int(start), int(stop)), b, piece.start)
 
     def _groups(self, others: IntArray) -> Iterator[list[tuple[int, slice]]]:
-        """Clusters, the large ones in pieces, gathered until they fill a tile."""
+        """Clusters, large ones in pieces, in groups that fill a tile."""
         group: list[tuple[int, slice]] = []
         filled = 0
         for b in others.tolist():
@@ -340,8 +469,8 @@ class ClusterIndex:
         if group:
             yield group
 
-    def _complete(self, found: Found, Q: FloatArray | None) -> None:
-        """Look everywhere for the neighbours of points to whom too few were offered."""
+    def _complete(self, found: Candidates, Q: FloatArray | None) -> None:
+        """Search exactly for the neighbours of points that have too few candidates."""
         found.cut()
         lacking = np.flatnonzero(found.count < found.k)
         for some in chunks(len(lacking), 1, 2 * _CALIBRATION):
@@ -350,40 +479,38 @@ class ClusterIndex:
     def _exact(self, rows: IntArray, k: int, Q: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
         """Exact neighbours of the points `rows`, or of the queries `rows` of `Q`: numbers and squared distances."""
         block = self.points[rows] if Q is None else Q[rows]
-        parts = [Found.nothing(len(rows), k) for _ in range(n_threads())]
-        idle, zeros = list(parts), np.zeros(len(rows), dtype=np.float32)
-        # Each row in a unit of its own: an outlier's distances are not those of others.
+        found, lock, zeros = Candidates(len(rows), k), Lock(), np.zeros(len(rows), dtype=np.float32)
+        # One unit for each row: distances of outliers are much larger.
         typical = (len(self._centres) - 1) // 2
         unit = np.sort(squared_distances(block, self._centres), axis=1)[:, typical, None] + self._unit**2
 
         def look(columns: slice) -> None:
-            found, width = idle.pop(), columns.stop - columns.start
-            D2 = np.full((len(rows), padded(width)), np.nan)
+            width = columns.stop - columns.start
+            D2 = np.full((len(rows), _padded(width)), np.nan)
             D2[:, :width] = squared_distances(block, self.points[columns]) / unit
             if Q is None:
                 inside = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
                 D2[inside, rows[inside] - columns.start] = np.nan
             right = np.zeros(D2.shape[1], dtype=np.float32)
             near = -np.minimum(D2, _FAR).astype(np.float32)
-            found.offer(Tile(near, zeros, right, slice(0, len(right)), 0, columns.start), 0, 0)
-            idle.append(found)
+            with lock:
+                found.offer(Tile(near, zeros, right, slice(0, len(right)), 0, columns.start), 0, 0)
 
         each(look, chunks(len(self.points), max(len(rows), 1), 1 << 18))
-        for part in parts:
-            part.cut()
-        for part in parts[1:]:
-            parts[0].merge(part)
-        return self._measured(block, parts[0].nearest)
+        found.cut()
+        return self._measured(block, found.nearest)
 
     def _measured(self, Q: FloatArray, ids: IntArray) -> tuple[IntArray, FloatArray]:
-        """Numbers and exact squared distances of neighbours, nearest first."""
-        squared = np.empty(ids.shape)
-        measure_all(Q, self.points, ids, squared)
+        """Numbers and exact squared distances of neighbours, by differences in float64, nearest first."""
+        from ..compiled.search import measure  # noqa: PLC0415
+
+        squared, Q, points = np.empty(ids.shape), np.ascontiguousarray(Q), np.ascontiguousarray(self.points)
+        each(lambda rows: measure(Q, points, ids, rows.start, rows.stop, squared), chunks(len(ids), 1, 4096))
         return ids, squared
 
 
 def _ratio(apart: FloatArray, spread: FloatArray) -> FloatArray:
-    """Squared distances of centres by the clusters' sizes; infinite between clusters of a single point each."""
+    """Squared distances of centres over the clusters' sizes; infinite between clusters of a single point each."""
     ratio: FloatArray = np.divide(apart, spread, out=np.full(np.shape(apart), np.inf), where=spread > 0)
     ratio[apart == 0] = 0.0
     return ratio

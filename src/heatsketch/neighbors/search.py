@@ -1,9 +1,9 @@
-"""Nearest neighbours by the best tool for the case: a tree in few dimensions, clusters in many, blocks for the rest.
+"""Nearest neighbours: exact by a k-d tree in few dimensions, by clusters in many, by all distances otherwise.
 
-On a device all distances are computed, which is exact, and fast enough for millions of points; only in few dimensions
-a tree on the CPU soon overtakes it.
+On a device all distances are computed, which is exact and fast enough for millions of points; only in few dimensions
+a tree on the CPU is faster.
 
-Every index numbers the points in an order of its own (`order`), in which neighbours have numbers that are close.
+Every index numbers the points in its order (`order`), in which neighbours have close numbers.
 """
 
 from __future__ import annotations
@@ -22,28 +22,33 @@ from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import Metric, refuse_overflow, squared_distances
 from .clusters import ClusterIndex, Progress
-from .trees import TreeIndex
 
 __all__ = [
     "BlockedIndex",
     "DeviceIndex",
     "NeighborIndex",
     "Neighbors",
+    "TreeIndex",
     "index_kind",
     "make_index",
     "minkowski_exponent",
     "nearest_neighbors",
 ]
 
-# A tree looks at few points while the dimension is small; its cost grows fast with it, and from here on clusters are
-# as fast. Metrics that these do not know are left to the tree a little longer.
+# The cost of a tree grows fast with the dimension: the largest for which it is faster than clusters, and, for metrics
+# that clusters do not support, than all distances.
 _TREE_FEATURES = 4
 _MOST_TREE_FEATURES = 6
-# Up to this many points all distances are soon computed, whatever the metric.
+# Up to this many points all distances are computed, whatever the metric.
 _BLOCKED_LIMIT = 4096
-# Distances beyond which a tree on a few cores is faster than a large GPU that computes them all.
+# Pairs beyond which a tree on a few cores is faster than all distances on a large GPU.
 _DEVICE_PAIRS = 1 << 34
-# Metrics of a tree, as the exponent p of Minkowski's.
+# Points in a leaf of the tree at most, levels that are built before subtrees are built in parallel, and queries that a
+# thread answers at a time.
+_LEAF = 32
+_TOP = 3
+_QUERIES = 2048
+# Metrics of a tree, as the exponent p of the Minkowski metric.
 _MINKOWSKI = {
     "euclidean": 2.0,
     "l2": 2.0,
@@ -55,7 +60,7 @@ _MINKOWSKI = {
 
 
 class NeighborIndex(Protocol):
-    """What a neighbour search owes.
+    """Interface of a neighbour search.
 
     Attributes
     ----------
@@ -75,6 +80,64 @@ class NeighborIndex(Protocol):
 
     def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
         """The k points that are nearest to each query, (m, k)."""
+
+
+class TreeIndex:
+    """Exact search by a k-d tree.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d)
+    p : {1, 2, infinity}
+        Exponent of the Minkowski metric.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (N,)
+        The points leaf by leaf.
+    points : ndarray of float64, shape (N, d)
+        The points in this order.
+    """
+
+    method = "tree"
+
+    def __init__(self, X: FloatArray, p: float = 2.0) -> None:
+        from ..compiled.trees import split  # noqa: PLC0415
+
+        refuse_overflow(X)
+        n, d = X.shape
+        self._p = float(p)
+        self.recall: float | None = 1.0
+        depth = max(0, int(np.ceil(np.log2(n / _LEAF))))
+        self.points = np.array(X, dtype=np.float64, order="C")
+        self.order: IntArray = np.arange(n)
+        boxes, top = (np.empty((2 << depth, d)), np.empty((2 << depth, d))), min(_TOP, depth)
+        split(self.points, self.order, *boxes, 0, 0, top)
+        each(lambda i: split(self.points, self.order, *boxes, top, i, depth), range(1 << top), blas=False)
+        self._tree = (np.ascontiguousarray(self.points.T), *boxes, depth)
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point."""
+        return self._search(self.points, k, itself=True, progress=progress)
+
+    def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query."""
+        return self._search(np.ascontiguousarray(Q, dtype=np.float64), k, itself=False)
+
+    def _search(
+        self, Q: FloatArray, k: int, *, itself: bool, progress: Progress | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        from ..compiled.trees import nearest  # noqa: PLC0415
+
+        ids, squared = np.empty((len(Q), k), dtype=np.int32), np.empty((len(Q), k))
+
+        def search(rows: slice) -> None:
+            nearest(*self._tree, Q, itself, self._p, ids, squared, rows.start, rows.stop)
+            if progress is not None:
+                progress(rows.stop, len(Q))
+
+        each(search, chunks(len(Q), 1, _QUERIES), blas=False)
+        return ids, squared
 
 
 class BlockedIndex:
@@ -124,7 +187,7 @@ class BlockedIndex:
 class DeviceIndex:
     """Exact search by computing all distances on a device, for the Euclidean distance.
 
-    Points keep the numbers they have: a device gathers rows from anywhere about as fast.
+    Points keep their order: on a device locality matters little.
 
     Parameters
     ----------
@@ -141,7 +204,7 @@ class DeviceIndex:
         self.order: IntArray = np.arange(X.shape[0])
 
     def __getstate__(self) -> dict[str, Any]:
-        # The copy on the device is made anew where it is needed.
+        # The copy on the device is made again where it is needed.
         return {name: value for name, value in self.__dict__.items() if name != "_there"}
 
     @cached_property
@@ -171,7 +234,7 @@ def index_kind(
     device: Device | None = None,
     queries: int | None = None,
 ) -> str:
-    """The search that suits the data: "tree", "clusters" or "blocks"; "device" for what a device is best at.
+    """The fastest search for the data: "tree", "clusters", "blocks" or "device".
 
     Parameters
     ----------
@@ -181,7 +244,7 @@ def index_kind(
     sparse_points : bool
     device : Device, optional
     queries : int, optional
-        Points whose neighbours are looked for; by default as many as there are points.
+        Number of queries; by default the number of points.
 
     Returns
     -------
@@ -199,7 +262,7 @@ def index_kind(
 
 
 def minkowski_exponent(metric: Metric) -> float | None:
-    """The p of Minkowski's metric, if it is one that a tree knows; it tells how far a box is."""
+    """The exponent p of the Minkowski metric, or None for other metrics."""
     if metric.params or callable(metric.name):
         return None
     return 2.0 if metric.euclidean else _MINKOWSKI.get(metric.name)
@@ -208,7 +271,7 @@ def minkowski_exponent(metric: Metric) -> float | None:
 def make_index(
     X: Any, metric: Metric, device: Device | None = None, *, queries: int | None = None, kind: str | None = None
 ) -> NeighborIndex:
-    """An index of the points, of the kind that suits them and the number of queries (all points by default)."""
+    """An index of the points, of the given or the fastest kind for the number of queries (all points by default)."""
     kind = kind or index_kind(X.shape, metric, sparse.issparse(X), device, queries)
     if device is not None and kind == "device":
         return DeviceIndex(X, device)
