@@ -106,29 +106,6 @@ def test_wanted_errors_and_growth(torus):
 
 
 class TestBestOfSeveral:
-    def test_the_best_is_kept(self, torus):
-        options = {"bandwidth": 1.0, "random_state": 3}
-        single = GP(2, **options).fit(torus)
-        best = GP(2, n_init=8, **options).fit(torus)
-        assert best.distortion().log <= single.distortion().log
-        seeds = [(3 + n * 0x9E3779B97F4A7C15) % 2**64 for n in range(8)]
-        logs = {s: GP(2, bandwidth=1.0, random_state=s).fit(torus).distortion().log for s in seeds}
-        assert best.seed_ == min(logs, key=logs.get)
-        np.testing.assert_array_equal(
-            best.embedding_, GP(2, bandwidth=1.0, random_state=best.seed_).fit_transform(torus)
-        )
-
-    def test_intervals_of_what_was_picked_are_not_its_own(self, torus):
-        model = GP(2, n_init=2, bandwidth=1.0).fit(torus).set_params(n_init=1)
-        other = hs.DiffusionMaps(2, bandwidth=1.0).fit(torus)
-        found, independent = (m.diffusion_distances([[0, 1], [5, 80]], interval=0.9)[1:] for m in (model, other))
-        np.testing.assert_array_equal(found, independent)
-
-    def test_large_data(self):
-        X = hs.datasets.circle(2100, random_state=0)
-        models = [GP(2, n_init=n, n_neighbors=16, random_state=0).fit(X) for n in (1, 3)]
-        assert models[1].distortion().log <= models[0].distortion().log
-
     @pytest.mark.parametrize(
         "options",
         [{"n_init": 0}, {"n_init": 2, "sketch": np.ones((300, 2))}, {"n_exact": "auto", "sketch": np.ones((300, 2))}],

@@ -82,7 +82,9 @@ def _power_of_kernel(fit):
     S, u = fit.kernel_.symmetric.toarray().astype(LONG), fit.kernel_.trivial.astype(LONG)
     M = fit.sketch_.matrix(len(S), fit.n_components_).astype(LONG) / np.sqrt(LONG(fit.n_components_))
     trivial = np.outer(u, u)
-    power = np.linalg.matrix_power(S - trivial, int(fit.power_)) + (trivial if fit._keeps_trivial else 0)
+    power = np.linalg.matrix_power(S - trivial, int(fit.power_)) + (
+        trivial if not fit.kernel_.trivial_is_constant else 0
+    )
     w = fit.kernel_.row_weight
     w = np.ones(len(S), LONG) if w is None else w.astype(LONG)
     return w[:, None] * (power @ M), float(w.max() * np.abs(u @ M).max())
