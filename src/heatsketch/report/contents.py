@@ -379,7 +379,8 @@ def _notes(n: int, drawn: IntArray, solid: IntArray, kinds: Sequence[Any]) -> li
     elif HeatSketch in kinds and n > _FULL_SEARCH:
         notes.append(
             f"Beyond {_FULL_SEARCH:,} points HeatSketch is optimised for pictures in "
-            f"{_SHORT['solver_params']['n_rounds']} rounds from diffusion maps; a fit of its own does more rounds from several starts, and better."
+            f"{_SHORT['solver_params']['n_rounds']} rounds from diffusion maps; "
+            "a fit of its own does more rounds from several starts, and better."
         )
     if n > _SUPPORT:
         notes.append(
