@@ -155,11 +155,6 @@ class TestGaussianProcessEmbedding:
         assert there.n_exact_ == here.n_exact_ > 0
         assert_equal(there.embedding_, here.embedding_, SPECTRAL)
 
-    def test_the_best_of_several(self):
-        there, here = both(hs.GaussianProcessEmbedding, n_components=3, n_init=2, random_state=0)
-        assert there.seed_ == here.seed_
-        assert_equal(there.embedding_, here.embedding_)
-
     @pytest.mark.parametrize("kind", ["columns", "array", "Dask array"])
     def test_sketches(self, kind):
         M = np.random.default_rng(1).normal(size=(N, 3))
@@ -171,12 +166,6 @@ class TestGaussianProcessEmbedding:
         if kind == "array":
             with pytest.raises(ValueError, match="has 3 columns, and column 4 was asked for"):
                 there.add_components(1)
-
-    def test_a_constant_that_drowns_is_told(self):
-        wide = {**COMMON, "bandwidth": 30.0, "power": 30}
-        model = hs.GaussianProcessEmbedding(2, trivial="keep", random_state=0, **wide)
-        with pytest.warns(UserWarning, match="the trivial mode, a constant, is kept"):
-            model.fit(banded().astype(np.float32))
 
 
 @pytest.mark.parametrize(

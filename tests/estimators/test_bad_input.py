@@ -139,7 +139,7 @@ def test_parameters_are_refused_before_any_work(monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError("the kernel was built")
 
-    monkeypatch.setattr("heatsketch.estimators._base.build_heat_kernel", never)
+    monkeypatch.setattr("heatsketch.estimators._base.build_affinity", never)
     for parameters in ({"sketch": "cauchy"}, {"n_exact": 9}, {"power": -1}, {"device": "tpu"}, {"diagonal": "x"}):
         with pytest.raises(ValueError, match=str(next(iter(parameters)))):
             GP(2, **parameters).fit(X)

@@ -201,13 +201,6 @@ class TestOptions:
         with pytest.raises(ValueError, match=r"of shape \(300, 2\)"):
             model.fit_transform(torus, out=np.empty((300, 512)))
 
-    def test_patience_and_callback(self, torus):
-        steps = []
-        model = HS(2, bandwidth=1.0, solver_params={"n_rounds": 40}, random_state=0, callback=steps.append)
-        model.fit(torus)
-        assert steps == model.history_
-        assert len([step for step in steps if step.start == model.init_]) < 41
-
     def test_many_components_of_parts(self):
         """Two clusters that share no heat."""
         X = np.random.default_rng(0).normal(size=(120, 2))
@@ -271,7 +264,7 @@ class TestUnseenPoints:
         assert model.distortion(unseen).log == pytest.approx(expected, rel=1e-6)
 
     def test_many_are_sampled(self, torus, monkeypatch):
-        monkeypatch.setattr("heatsketch.estimators._answers.ALL_PAIRS", 50)
+        monkeypatch.setattr("heatsketch.analysis.distortion.ALL_PAIRS", 50)
         model = hs.DiffusionMaps(2, bandwidth=1.0).fit(torus)
         found = model.distortion(torus)
         assert found.n_pairs == 50 * 49 / 2

@@ -209,9 +209,7 @@ def test_tiny_times_of_a_kernel_whose_eigenvalues_are_far_from_zero(t):
     bound = slack(t, relative, exact)
     assert off(matrix_power(A, t), exact.power(t)) <= bound
     assert off(diffuse(A, np.eye(N), [t])[0], exact.power(t)) <= bound
-    model = hs.GaussianProcessEmbedding(
-        4, power=t, bandwidth=0.2, trivial="keep", kernel_params={"tol": 1e-14}, random_state=3
-    ).fit(X)
+    model = hs.GaussianProcessEmbedding(4, power=t, bandwidth=0.2, kernel_params={"tol": 1e-14}, random_state=3).fit(X)
     G = exactly(model.sketch_.matrix(N, 4)) / 2
     # Through Z = S^(t-1) M, which is larger than the embedding by 1 / lambda_n, and one product.
     through = bound / float(exact.values[-1]) * float(extended.mp.sqrt((G**2).sum()))
@@ -299,9 +297,7 @@ def test_new_points_so_far_away_that_their_affinities_are_no_numbers(kind, dista
     exact, _, relative = heat("bistochastic", kind)
     new = X[:1] + distance
     _, _, options = affinity(kind)
-    model = hs.GaussianProcessEmbedding(
-        3, power=2, trivial="keep", kernel_params={"tol": 1e-14}, random_state=0, **options
-    ).fit(X)
+    model = hs.GaussianProcessEmbedding(3, power=2, kernel_params={"tol": 1e-14}, random_state=0, **options).fit(X)
     D2 = extended.squared_distances(new, X)[0]
     row = extended._exp(-D2 / EPSILON)
     if kind == "neighbours":  # those within the new point's own radius

@@ -30,7 +30,7 @@ CASES = {
     "generator": (GP(3, bandwidth=1.0, random_state=np.random.default_rng(0)), SEEN, NEW),
     "signs, some exact": (GP(6, bandwidth=1.0, sketch="rademacher", n_exact=2, random_state=1), SEEN, NEW),
     "own sketch": (GP(2, bandwidth=1.0, sketch=np.random.default_rng(0).normal(size=(150, 2))), SEEN, NEW),
-    "columns, kept": (GP(3, bandwidth=1.0, sketch="columns", trivial="keep", random_state=0), SEEN, NEW),
+    "columns, kept": (GP(3, bandwidth=1.0, sketch="columns", random_state=0), SEEN, NEW),
     "power chosen": (GP(3, power="auto", random_state=0), SEEN, NEW),
     "power below one": (GP(3, power=0.5, bandwidth=1.0, random_state=0), SEEN.astype("float32"), NEW.astype("float32")),
     "maps": (DM(3, bandwidth=1.0, normalization="stochastic"), SEEN, NEW),

@@ -19,7 +19,7 @@ from heatsketch.estimators import METHODS
 from heatsketch.scanpy import heat_sketch, place_cells
 
 # HeatSketch in two rounds: what is tested here is what surrounds it.
-FAST = {"n_rounds": 2, "n_steps": 3}
+FAST = {"solver_params": {"n_rounds": 2}}
 # What heat_sketch takes where nothing is said.
 CELLS = {"n_neighbors": 15, "bandwidth": "self-tuning"}
 

@@ -102,18 +102,6 @@ def test_distance_error_and_added_components(torus):
 
 
 class TestBestOfSeveral:
-    def test_best_is_kept(self, torus):
-        best = GP(2, n_init=4, bandwidth=1.0, random_state=3).fit(torus)
-        assert best.distortion().log <= GP(2, bandwidth=1.0, random_state=3).fit(torus).distortion().log
-        again = GP(2, bandwidth=1.0, random_state=best.seed_).fit_transform(torus)
-        np.testing.assert_array_equal(best.embedding_, again)
-
-    def test_intervals_come_from_an_independent_sketch(self, torus):
-        model = GP(2, n_init=2, bandwidth=1.0).fit(torus)
-        other = hs.DiffusionMaps(2, bandwidth=1.0).fit(torus)
-        found, independent = (m.diffusion_distances([[0, 1], [5, 80]], interval=0.9)[1:] for m in (model, other))
-        np.testing.assert_array_equal(found, independent)
-
     @pytest.mark.parametrize(
         "options",
         [{"n_init": 0}, {"n_init": 2, "sketch": np.ones((300, 2))}, {"n_exact": "auto", "sketch": np.ones((300, 2))}],

@@ -373,7 +373,7 @@ def test_bad_models_and_places_are_refused(model, tmp_path):
         lambda rng: hs.GaussianProcessEmbedding(2, n_neighbors=4, random_state=0, verbose=True).fit(
             rng.normal(size=(30, 2)).astype(np.float32)
         ),
-        lambda rng: hs.GaussianProcessEmbedding(2, normalization="symmetric", trivial="drop", random_state=0).fit(
+        lambda rng: hs.GaussianProcessEmbedding(2, normalization="symmetric", random_state=0).fit(
             rng.normal(size=(30, 2))
         ),
     ],

@@ -57,7 +57,7 @@ RUNS = [(e, t, name) for e, t in ((0.25, 10_000), (0.02, 10_000.5)) for name in 
 @pytest.mark.parametrize(("epsilon", "t", "normalization"), [*RUNS, (0.004, 1_000_000, "bistochastic")])
 def test_the_second_mode_of_a_circle_is_all_there(epsilon, t, normalization):
     options = {"power": t, "bandwidth": epsilon, "normalization": normalization, "tol": 1e-14}
-    model = hs.GaussianProcessEmbedding(3, trivial="drop", random_state=5, **options).fit(CIRCLE)
+    model = hs.GaussianProcessEmbedding(3, random_state=5, **options).fit(CIRCLE)
     expected, top = circle_power(epsilon, t, model.sketch_.matrix(N, 3) / np.sqrt(3))
     assert float(top) > 1e-300
     residual = model.kernel_.scaling.residual
@@ -90,20 +90,6 @@ def test_eigenvalues_to_the_ten_thousandth(solver):
         size = mp.power(value, 10_000)
         found = mp.mpf(float(np.linalg.norm(maps.embedding_[:, c])))
         assert abs(found / size - 1) <= np.expm1(10_000 * allowed / float(value)) + 1e-12
-
-
-def test_the_trivial_mode_is_kept_or_dropped_as_asked():
-    options = {"power": 10_000, "bandwidth": 0.25, "tol": 1e-14, "random_state": 5}
-    with pytest.warns(UserWarning, match="use trivial='auto'"):
-        kept = hs.GaussianProcessEmbedding(3, trivial="keep", **options).fit(CIRCLE)
-    dropped = hs.GaussianProcessEmbedding(3, trivial="drop", **options).fit(CIRCLE)
-    G = kept.sketch_.matrix(N, 3) / np.sqrt(3)
-    # A sum of N numbers, times a constant; one product is made with row sums that are within the residual of 1.
-    bound = (N * EPS + 2 * kept.kernel_.scaling.residual + 1e-15) * np.abs(G).sum(axis=0).max()
-    assert np.abs(kept.embedding_ - G.mean(axis=0)).max() <= bound
-    assert 0 < np.abs(dropped.embedding_).max() < 1e-200
-    # What is left of the constant is rounding of what is there.
-    assert np.abs(dropped.embedding_.mean(axis=0)).max() <= N * EPS * np.abs(dropped.embedding_).max()
 
 
 def _clusters(gap: float) -> tuple[np.ndarray, float]:
