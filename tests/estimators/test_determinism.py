@@ -18,7 +18,7 @@ from digests import digest, points
 from heatsketch._utils.threads import product
 
 # Threads of BLAS, OMP_NUM_THREADS, the seed of Python's hashes, cores, and joblib threads that call at once.
-ENVIRONMENTS = [(1, 1, "0", 1, 1), (4, 4, "1", 3, 2), (2, 2, "random", 2, 1)]
+ENVIRONMENTS = [(1, 1, "0", 1, 1), (4, 4, "random", 3, 2)]
 
 
 def digests_in(blas: int, omp: int, hashes: str, cores: int, callers: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The neighbour graph: its definition, and that new points extend it."""
+"""The neighbour graph: its definition, and its extension to new points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 
 def by_definition(X, k, epsilon, *, metric="euclidean", zero=False):
-    """Keep a pair within the larger of its k-th neighbour radii, coincident points left out of the counting."""
+    """Keep a pair within the larger of its k-th neighbour distances, not counting duplicates."""
     D = cdist(X, X, metric)
     D[D < 1e-12] = 0.0  # one minus a cosine
     apart = np.where(D > 0, D, np.inf)
@@ -30,7 +30,7 @@ DATA = {
     "cloud": RNG.normal(size=(150, 3)),
     "grid": np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=-1).reshape(-1, 2),
     "one-hot": np.eye(60),
-    "some points many times": np.vstack([RNG.normal(size=(80, 3)), np.repeat(RNG.normal(size=(4, 3)), 20, axis=0)]),
+    "duplicates": np.vstack([RNG.normal(size=(80, 3)), np.repeat(RNG.normal(size=(4, 3)), 20, axis=0)]),
     "two parts": np.vstack([RNG.normal(size=(70, 3)), 100 + RNG.normal(size=(70, 3))]),
 }
 
@@ -38,9 +38,9 @@ DATA = {
 @pytest.mark.parametrize("name", DATA)
 @pytest.mark.parametrize("diagonal", ["auto", "zero"])
 @pytest.mark.parametrize("kind", ["blocks", "others"])
-def test_the_graph_is_what_its_definition_says(name, diagonal, kind, monkeypatch):
+def test_graph_agrees_with_its_definition(name, diagonal, kind, monkeypatch):
     X = DATA[name]
-    if kind == "others":  # the tree or the clusters, with which large data are searched
+    if kind == "others":  # tree or clusters, the searches of large data
         monkeypatch.setattr("heatsketch.neighbors.search._BLOCKED_LIMIT", 10)
     A = hs.heat_kernel(X, bandwidth=3.0, n_neighbors=7, diagonal=diagonal, normalization="symmetric")
     K = A.affinity.operator.toarray()
@@ -65,7 +65,7 @@ def test_sparse_points():
     np.testing.assert_allclose(given.toarray(), dense.toarray(), atol=1e-12)
 
 
-def test_which_rows_are_equal():
+def test_duplicate_rows():
     X = RNG.normal(size=(50, 3))
     assert distinct(X) is None
     assert distinct(sparse.csr_array(X)) is None
@@ -79,19 +79,17 @@ def test_which_rows_are_equal():
     assert distinct(np.array([[0.0], [-0.0], [1.0]])) is not None
 
 
-@pytest.mark.parametrize("d", [1, 5, 50, 300])
+@pytest.mark.parametrize("d", [1, 50])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("offset", [0.0, 1e9])
-def test_equal_rows_are_found_wherever_they_are(d, dtype, order, offset):
-    X = (RNG.normal(size=(700, d)) + offset).astype(dtype)
-    X = np.asarray(X[RNG.integers(700, size=2000)], order=order)
+def test_duplicate_rows_of_large_data(d, dtype):
+    X = (RNG.normal(size=(700, d)) + 1e6).astype(dtype)
+    X = np.asarray(X[RNG.integers(700, size=2000)], order="F")
     found = distinct(X)
     assert len(found[0]) == len(np.unique(X, axis=0))
     np.testing.assert_array_equal(X[found[0]][found[1]], X)
 
 
-def test_rows_with_the_same_key_by_chance(monkeypatch):
+def test_hash_collisions_of_rows(monkeypatch):
     X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [3.0, 4.0]])
     monkeypatch.setattr("heatsketch.neighbors.neighborhoods._row_keys", lambda X: np.zeros(X.shape[0], dtype=np.uint64))
     for rows in (X, sparse.csr_array(X)):
@@ -100,33 +98,32 @@ def test_rows_with_the_same_key_by_chance(monkeypatch):
         assert len(first) == 2
 
 
-class TestNothingToMeasure:
+class TestDegenerateDistances:
     @pytest.mark.parametrize("options", [{}, {"bandwidth": 1.0}, {"bandwidth": "self-tuning"}], ids=str)
     def test_all_points_equal(self, options):
-        with pytest.raises(ValueError, match="all distances between the 50 points are zero"):
+        with pytest.raises(ValueError, match="are zero"):
             hs.GaussianProcessEmbedding(2, n_neighbors=5, **options).fit(np.ones((50, 3)))
 
     def test_squares_that_underflow(self):
-        with pytest.raises(ValueError, match="so small that their squares underflow"):
+        with pytest.raises(ValueError, match="underflow"):
             hs.GaussianProcessEmbedding(2, n_neighbors=5).fit(1e-200 * RNG.normal(size=(50, 3)))
 
-    def test_multiples_of_a_few_directions(self):
-        """Cosine distance is zero between them, though they are not equal."""
+    def test_zero_cosine_distances_between_different_points(self):
         X = (RNG.normal(size=(60, 4))[:, None, :] * np.arange(1, 31)[None, :, None]).reshape(-1, 4)
         Y = hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="cosine", random_state=0).fit_transform(X)
         assert np.isfinite(Y).all()
 
-    def test_copies_beyond_counting_have_no_scale(self):
+    def test_too_many_zero_distances(self):
         D = np.zeros((2500, 2500))
         D[:100], D[:, :100] = 1.0, 1.0
         np.fill_diagonal(D, 0.0)
-        with pytest.raises(ValueError, match="coincide with 10 or more others"):
+        with pytest.raises(ValueError, match="coincide"):
             hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="precomputed").fit(D)
-        with pytest.raises(ValueError, match="have no local scale"):
+        with pytest.raises(ValueError, match="local scale"):
             hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="precomputed", bandwidth="self-tuning").fit(D)
 
 
-def test_new_rows_of_given_distances_beyond_the_small_size():
+def test_new_rows_of_precomputed_distances():
     X = RNG.normal(size=(2300, 3))
     D = cdist(X, X)
     model = hs.GaussianProcessEmbedding(2, n_neighbors=8, metric="precomputed", random_state=0).fit(D)
@@ -134,7 +131,7 @@ def test_new_rows_of_given_distances_beyond_the_small_size():
     np.testing.assert_allclose(model.transform(D[:20]), model.embedding_[:20], atol=1e-8 * scale)
 
 
-def test_many_copies_of_one_point_take_no_more_memory_than_one():
+def test_duplicates_share_a_vertex():
     X = np.vstack([RNG.normal(size=(300, 3)), np.zeros((30_000, 3))])
     model = hs.GaussianProcessEmbedding(3, n_neighbors=10, random_state=0).fit(X)
     held = model.kernel_.affinity._graph
@@ -158,13 +155,12 @@ def tree_like(n, seed=0):
         {},
         {"bandwidth": "self-tuning"},
         {"diagonal": "zero", "normalization": "symmetric"},
-        {"normalization": "stochastic"},
         {"n_neighbors": 3},
     ],
     ids=str,
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_training_points_are_placed_where_they_are(make, options, dtype):
+def test_transform_of_training_points_is_their_embedding(make, options, dtype):
     X = make(5000).astype(dtype)
     X[-20:] = X[:20]
     model = hs.GaussianProcessEmbedding(4, random_state=0, **({"n_neighbors": 15} | options)).fit(X)
@@ -176,17 +172,17 @@ def test_training_points_are_placed_where_they_are(make, options, dtype):
 
 
 @pytest.mark.parametrize("make", [tree_like, lambda n, seed=0: np.random.default_rng(seed).normal(size=(n, 3))])
-def test_new_points_are_placed_as_by_all_distances(make, monkeypatch):
+def test_transform_agrees_with_comparing_all_vertices(make, monkeypatch):
     X, new = make(5000), make(300, seed=1)
     model = hs.GaussianProcessEmbedding(4, random_state=0, n_neighbors=15).fit(X)
     fast = model.transform(new)
-    monkeypatch.setattr("heatsketch.neighbors.neighborhoods.SMALL", 10_000)  # every vertex is looked at
+    monkeypatch.setattr("heatsketch.neighbors.neighborhoods.SMALL", 10_000)  # compare all vertices
     exact = model.transform(new)
     scale = np.linalg.norm(exact - exact.mean(axis=0), axis=1).mean()
     assert np.linalg.norm(fast - exact, axis=1).mean() < 0.01 * scale
 
 
-def test_batches_and_companions_do_not_matter(monkeypatch):
+def test_batches_do_not_matter(monkeypatch):
     X, new = tree_like(5000), tree_like(200, seed=1)
     model = hs.GaussianProcessEmbedding(3, random_state=0, n_neighbors=15).fit(X)
     whole = model.transform(new)
@@ -196,8 +192,7 @@ def test_batches_and_companions_do_not_matter(monkeypatch):
     np.testing.assert_allclose(model.transform(new[5:6]), whole[5:6], atol=2e-2 * scale)
 
 
-def test_a_point_that_reaches_a_far_vertex_only_is_still_tied_to_it():
-    """An outlier's neighbourhood is wide: it reaches new points that have many nearer vertices."""
+def test_radius_of_an_outlier_reaches_new_points():
     X = np.vstack([RNG.normal(size=(5000, 3)), [[60.0, 0, 0]]])
     hoods = Neighborhoods(X, 10, Metric())
     outlier = int(np.flatnonzero(hoods.index.order == 5000)[0])
@@ -207,15 +202,15 @@ def test_a_point_that_reaches_a_far_vertex_only_is_still_tied_to_it():
 
 
 class TestBalancing:
-    """Bistochastic scaling of graphs that come apart."""
+    """Bistochastic scaling of disconnected graphs."""
 
-    @pytest.mark.parametrize("name", ["two parts", "some points many times", "one-hot", "grid"])
+    @pytest.mark.parametrize("name", ["two parts", "duplicates", "one-hot", "grid"])
     def test_row_sums(self, name):
         X = DATA[name]
         A = hs.heat_kernel(X, n_neighbors=5)
         np.testing.assert_allclose(A @ np.ones(len(X)), 1, atol=1e-7)
 
-    def test_pairs_triples_and_single_points(self):
+    def test_tiny_components(self):
         rng = np.random.default_rng(1)
         groups = [100 * rng.normal(size=3) + 0.1 * rng.normal(size=(size, 3)) for size in (1, 1, 2, 2, 3, 40, 60)]
         X = np.vstack(groups)
@@ -224,7 +219,7 @@ class TestBalancing:
         Y = hs.GaussianProcessEmbedding(3, n_neighbors=2, bandwidth=0.02, random_state=0).fit_transform(X)
         assert np.isfinite(Y).all()
 
-    def test_isolated_vertices_and_tiny_components_of_a_graph(self):
+    def test_isolated_vertices(self):
         W = sparse.lil_array((24, 24))
         W[2, 3] = W[3, 2] = 1e-12
         W[4:, 4:] = np.ones((20, 20)) - np.eye(20)
@@ -234,7 +229,7 @@ class TestBalancing:
         np.testing.assert_allclose(A @ np.ones(24), 1, atol=1e-7)
 
     @pytest.mark.parametrize("bridge", [1e-3, 1e-9, 1e-15])
-    def test_parts_that_hardly_touch(self, bridge):
+    def test_weak_bridges(self, bridge):
         rng = np.random.default_rng(2)
         W = np.zeros((80, 80))
         for part in (slice(0, 40), slice(40, 80)):
@@ -244,8 +239,8 @@ class TestBalancing:
         A = hs.heat_kernel(sparse.csr_array(W), affinity="precomputed")
         np.testing.assert_allclose(A @ np.ones(80), 1, atol=1e-7)
 
-    def test_a_star_without_its_loops_has_no_scaling_and_says_so(self):
+    def test_star_without_loops_warns(self):
         W = np.zeros((6, 6))
         W[0, 1:] = W[1:, 0] = 1.0
-        with pytest.warns(ConvergenceWarning, match="has no such scaling"):
+        with pytest.warns(ConvergenceWarning, match="scaling"):
             hs.heat_kernel(sparse.csr_array(W), affinity="precomputed", diagonal="zero")

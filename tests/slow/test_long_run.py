@@ -1,7 +1,6 @@
-"""Long runs: ten thousand steps and a million, a thousandth of one, and what must be left of the second mode.
+"""Large and small powers: accuracy of the second mode, against closed forms in fifty digits.
 
-Where the spectrum is known the second mode is compared with ``lambda_2^p`` in fifty digits. A power is as sensitive as
-this: an eigenvalue that is off by d has a power that is off by ``p d / lambda``, relative to itself.
+An error d of an eigenvalue is a relative error ``p d / lambda`` of its p-th power.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ RUNS = [(e, t, name) for e, t in ((0.25, 10_000), (0.02, 10_000.5)) for name in 
 
 
 @pytest.mark.parametrize(("epsilon", "t", "normalization"), [*RUNS, (0.004, 1_000_000, "bistochastic")])
-def test_the_second_mode_of_a_circle_is_all_there(epsilon, t, normalization):
+def test_second_mode_of_a_circle(epsilon, t, normalization):
     options = {"power": t, "bandwidth": epsilon, "normalization": normalization, "tol": 1e-14}
     model = hs.GaussianProcessEmbedding(3, random_state=5, **options).fit(CIRCLE)
     expected, top = circle_power(epsilon, t, model.sketch_.matrix(N, 3) / np.sqrt(3))
@@ -77,7 +76,7 @@ def test_the_second_mode_of_a_circle_is_all_there(epsilon, t, normalization):
 
 
 @pytest.mark.parametrize("solver", ["dense", "lanczos", "randomized"])
-def test_eigenvalues_to_the_ten_thousandth(solver):
+def test_large_powers_of_eigenvalues(solver):
     # An eigenvalue is within its measured residual of the truth, and in fact within its square over the gap.
     maps = hs.DiffusionMaps(
         4, power=10_000, bandwidth=0.02, solver=solver, kernel_params={"tol": 1e-14 if solver == "dense" else 1e-10}
@@ -92,6 +91,20 @@ def test_eigenvalues_to_the_ten_thousandth(solver):
         assert abs(found / size - 1) <= np.expm1(10_000 * allowed / float(value)) + 1e-12
 
 
+def test_trivial_mode_is_kept_or_dropped():
+    options = {"power": 10_000, "bandwidth": 0.25, "tol": 1e-14, "random_state": 5}
+    with pytest.warns(UserWarning, match="use trivial='auto'"):
+        kept = hs.GaussianProcessEmbedding(3, trivial="keep", **options).fit(CIRCLE)
+    dropped = hs.GaussianProcessEmbedding(3, trivial="drop", **options).fit(CIRCLE)
+    G = kept.sketch_.matrix(N, 3) / np.sqrt(3)
+    # A sum of N numbers, times a constant; one product is made with row sums that are within the residual of 1.
+    bound = (N * EPS + 2 * kept.kernel_.scaling.residual + 1e-15) * np.abs(G).sum(axis=0).max()
+    assert np.abs(kept.embedding_ - G.mean(axis=0)).max() <= bound
+    assert 0 < np.abs(dropped.embedding_).max() < 1e-200
+    # What is left of the constant is rounding of what is there.
+    assert np.abs(dropped.embedding_.mean(axis=0)).max() <= N * EPS * np.abs(dropped.embedding_).max()
+
+
 def _clusters(gap: float) -> tuple[np.ndarray, float]:
     """Two clusters of five points whose affinity is about `gap`, and the bandwidth."""
     X = 0.2 * np.random.default_rng(3).normal(size=(10, 2))
@@ -102,7 +115,7 @@ def _clusters(gap: float) -> tuple[np.ndarray, float]:
 @pytest.mark.parametrize(
     ("normalization", "p"), [("bistochastic", 1_000_000), ("symmetric", 10_000), ("stochastic", 10_000)]
 )
-def test_two_clusters_that_hardly_exchange_heat(normalization, p):
+def test_nearly_disconnected_clusters(normalization, p):
     X, epsilon = _clusters(3e-13)
     exact = Heat(gaussian(squared_distances(X), epsilon), normalization)
     assert 1e-14 < 1 - exact.values[1] < 1e-10
@@ -121,7 +134,7 @@ def test_two_clusters_that_hardly_exchange_heat(normalization, p):
     assert distances[0] <= float(truth[0, 1]) + 2 * bound * float(max(exact.w))
 
 
-def test_the_tolerance_of_the_scaling_counts_once_for_every_step():
+def test_error_of_the_scaling_grows_linearly_with_the_power():
     X, epsilon = _clusters(3e-13)
     A = hs.heat_kernel(X, bandwidth=epsilon)
     exact = Heat(gaussian(squared_distances(X), epsilon), "bistochastic")
@@ -132,7 +145,7 @@ def test_the_tolerance_of_the_scaling_counts_once_for_every_step():
 
 
 @pytest.mark.parametrize(("n", "diagonal", "t"), [(600, "auto", 100_000), (600, "auto", 1000.0), (301, "keep", 60_001)])
-def test_long_cycles_at_large_powers(n, diagonal, t):
+def test_large_powers_of_long_cycles(n, diagonal, t):
     # Their largest eigenvalues are so close together that a short Lanczos run does not tell them apart: with an
     # interval that reached 3e-4 beyond them, nothing of the second mode was left. Without self-loops the least counts
     # as well.
@@ -151,7 +164,7 @@ def test_long_cycles_at_large_powers(n, diagonal, t):
 
 
 @pytest.mark.parametrize(("beyond", "limit"), [(2e-4, 0), (1e-3, 3000), (0.1, 3000)])
-def test_an_interval_that_reaches_beyond_the_spectrum_is_made_up_for(beyond, limit, monkeypatch):
+def test_wide_interval_keeps_accuracy(beyond, limit, monkeypatch):
     kernel = hs.heat_kernel(CIRCLE, bandwidth=0.25, tol=1e-14)
     values = np.linalg.eigvalsh(kernel.symmetric.toarray())
     ritz = ExtremeRitz(float(values[0]), 0.0, float(values[-2]), beyond)
@@ -163,23 +176,23 @@ def test_an_interval_that_reaches_beyond_the_spectrum_is_made_up_for(beyond, lim
     assert np.linalg.norm(found - expected) <= 1e-8 * np.linalg.norm(expected)
 
 
-def test_an_interval_that_cannot_be_made_up_for_is_said(monkeypatch):
+def test_too_wide_interval_warns(monkeypatch):
     kernel = hs.heat_kernel(CIRCLE, bandwidth=0.25)
     monkeypatch.setattr(diffusion, "extreme_ritz", lambda *_, **__: ExtremeRitz(0.0, 0.0, 0.5, 0.3))
     monkeypatch.setattr(diffusion, "_EIGEN_LIMIT", 0)
-    with pytest.warns(ConvergenceWarning, match=r"known to .* not to 1.0e-10.* or a smaller one if it is large"):
+    with pytest.warns(ConvergenceWarning, match="not to 1.0e-10"):
         diffuse(kernel, np.ones((N, 1)), [5000])
 
 
 @pytest.mark.parametrize("decade", [-300, -306, -312, -330])
 @pytest.mark.parametrize("model", [hs.GaussianProcessEmbedding, hs.DiffusionMaps])
-def test_what_is_too_small_for_its_digits_is_refused(model, decade):
+def test_underflowing_embedding_is_rejected(model, decade):
     # The second eigenvalue's power is a normal number down to 1e-308; below, digits go one after the other.
     values = circle_spectrum(0.25)
     p = int(decade / mp.log10(values[1]))
     options = {"power": p, "bandwidth": 0.25, "tol": 1e-14}
     if decade < -308:
-        with pytest.raises(ValueError, match="nothing but the constant is left"):
+        with pytest.raises(ValueError, match="constant"):
             model(2, **options).fit(CIRCLE)
         return
     Y = model(2, **options).fit(CIRCLE).embedding_
@@ -190,7 +203,7 @@ def test_what_is_too_small_for_its_digits_is_refused(model, decade):
 
 
 @pytest.mark.parametrize("method", ["auto", "eigen"])
-def test_a_thousandth_of_a_step(method):
+def test_small_fractional_power(method):
     # Eigenvalues down to 1e-4, all of which count nearly in full; a polynomial that is off by much is not taken.
     epsilon, t = 0.01, 1e-3
     values = circle_spectrum(epsilon)
@@ -212,12 +225,12 @@ def test_a_thousandth_of_a_step(method):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", [hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch])
-def test_powers_of_a_kernel_that_was_scaled_in_vain(kind, dtype):
+def test_large_powers_of_a_kernel_that_did_not_converge(kind, dtype):
     """A graph without a bistochastic scaling: its row sums, and its powers, exceed 1."""
     lattice = [[-1, 1, 2], [2, -1, 1], [2, -2, 0], [1, -2, 0], [2, 1, 1], [0, 1, 0], [-1, -2, 1], [0, 0, -2]]
     model = kind(1, normalization="bistochastic", n_neighbors=1, diagonal="zero", power=10_000)
     with (
-        pytest.warns(ConvergenceWarning, match="within 4.0e-01 of 1"),
-        pytest.raises(ValueError, match=r"beyond the range of float.* the scaling did not converge; use a smaller"),
+        pytest.warns(ConvergenceWarning, match="within"),
+        pytest.raises(ValueError, match="range of float"),
     ):
         model.fit(np.array(lattice, dtype=dtype))

@@ -1,4 +1,4 @@
-"""Loops compiled by Numba: what NumPy can only do in several passes over memory. Imported when first used."""
+"""Numba loops: arrays in, arrays out, where NumPy would take several passes over memory. Imported on first use."""
 
-# Numbers that the vectors of the compiled search hold; what it is given is filled up to a multiple of this.
+# Length of the vectors of the compiled search; its input is padded to a multiple of this.
 LANES = 16

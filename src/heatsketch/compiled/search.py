@@ -1,4 +1,4 @@
-"""The search for nearest neighbours, and the graph that is made of them."""
+"""Selection of nearest neighbours from tiles of distances, and the neighbour graph."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from .vectors import count_within, lowest_bit, within
 __all__ = ["gaussian_entries", "list_kept", "list_lonely", "measure", "mirror", "offer", "shrink"]
 
 
-# What fills a row up: no limit is as large.
+# Padding of a row: larger than any limit.
 _FARTHEST = np.float32(3.4e38)
 
 
 @loop
 def shrink(squared, ids, count, worst, k, start, stop):  # type: ignore[no-untyped-def]
-    """Bring the k nearest of each row's neighbours to its front; rows with fewer keep what they have.
+    """Move the k nearest of each row's candidates to its front; rows with fewer are unchanged.
 
-    The distance that k of them do not exceed is found by bisection, sixteen comparisons at a time. Of those that are
-    as far away as the last, the ones with the smallest numbers are kept.
+    The k-th distance is found by bisection, sixteen comparisons at a time. Ties are broken by the smallest number.
 
     Parameters
     ----------
     squared, ids : ndarrays of float32 and int32, shape (N, room)
         The room is a multiple of 16.
     count, worst : ndarrays of int32 and float32
-        How many neighbours a row holds, and the largest of their squared distances once there are k; changed.
+        Number of candidates of a row, and the k-th squared distance once there are k; changed.
     k : int
     start, stop : int
         The rows.
@@ -51,7 +50,7 @@ def shrink(squared, ids, count, worst, k, start, stop):  # type: ignore[no-untyp
 
 @loop
 def _bisect(squared, row, k, held):  # type: ignore[no-untyped-def]
-    """Limits between which the k-th smallest of a row lies: equal if k are within, else next to each other."""
+    """Limits around the k-th smallest of a row: equal if exactly k are within, else adjacent numbers."""
     room = squared.shape[1]
     low = high = squared[row, 0]
     for p in range(1, held):
@@ -76,7 +75,7 @@ def _bisect(squared, row, k, held):  # type: ignore[no-untyped-def]
 
 @loop
 def _last_of_ties(squared, ids, below, limit, k):  # type: ignore[no-untyped-def]
-    """The largest number that is kept among neighbours at the very limit, so that k are kept in all."""
+    """The largest number to keep among candidates at the limit, so that k are kept in total."""
     if below == limit:
         return np.int64(-1)
     wanted = k
@@ -97,29 +96,29 @@ def _last_of_ties(squared, ids, below, limit, k):  # type: ignore[no-untyped-def
 
 @loop
 def offer(P, left, right, start, stop, row, column, mode, k, worst, count, squared, ids):  # type: ignore[no-untyped-def]
-    """Offer points to each other as neighbours: those of the rows of a tile, and those of some of its columns.
+    """Offer the points of the rows and columns of a tile to each other as neighbours.
 
     Parameters
     ----------
     P : ndarray of float32, shape (m, n)
         Twice the inner products of the points.
     left, right : ndarrays of float32, shape (m,), (n,)
-        Their squared norms; NaN, which is within no limit, for columns that only fill up.
+        Their squared norms; NaN, which is within no limit, for padding.
     start, stop : int
         The columns that take part, a multiple of 16 of them.
     row, column : int
         Number of the first row's point, and of the point of column `start`.
     mode : int
-        0: rows are queries from outside; 1: rows and columns are the same points, none of which is offered to itself;
-        2: columns look for neighbours too.
+        0: rows are queries; 1: rows and columns are the same points, which are not their own neighbours; 2: columns
+        are queries too.
     k : int
-        Neighbours wanted.
+        Number of neighbours.
     worst : ndarray of float32, shape (N + 16,)
         Squared distance beyond which a point takes no more neighbours; changed.
     count : ndarray of int32, shape (N,)
-        Neighbours that a point holds; changed.
+        Number of candidates of a point; changed.
     squared, ids : ndarrays of float32 and int32, shape (N, more than k)
-        The nearest so far and their numbers, in no order; changed.
+        Candidates, unsorted; changed.
     """
     n, room = P.shape[1], squared.shape[1]
     for i in range(P.shape[0]):
@@ -166,7 +165,7 @@ def measure(X, Y, ids, start, stop, squared):  # type: ignore[no-untyped-def]
             for c in range(X.shape[1]):
                 difference = np.float64(X[i, c]) - np.float64(Y[j, c])
                 total += difference * difference
-            q = p  # insertion keeps the part that is done sorted
+            q = p  # insertion sort
             while q > 0 and (squared[i, q - 1] > total or (squared[i, q - 1] == total and ids[i, q - 1] > j)):
                 squared[i, q], ids[i, q] = squared[i, q - 1], ids[i, q - 1]
                 q -= 1
@@ -175,7 +174,7 @@ def measure(X, Y, ids, start, stop, squared):  # type: ignore[no-untyped-def]
 
 @loop
 def mirror(ids, kept, lonely, start, stop):  # type: ignore[no-untyped-def]
-    """Find the edges of a neighbour graph that only one of their two ends lists, for the points start to stop.
+    """Find the edges of a neighbour graph that only one of their ends lists, for the points start to stop.
 
     Parameters
     ----------
@@ -196,7 +195,7 @@ def mirror(ids, kept, lonely, start, stop):  # type: ignore[no-untyped-def]
 
 @loop
 def list_kept(ids, squared, kept, indptr, columns, values, start, stop):  # type: ignore[no-untyped-def]
-    """Write what the points start to stop keep to a graph in compressed rows: the point itself comes first.
+    """Write the lists of the points start to stop to a graph in compressed rows, after the diagonal.
 
     Parameters
     ----------
@@ -215,7 +214,7 @@ def list_kept(ids, squared, kept, indptr, columns, values, start, stop):  # type
 
 @loop
 def list_lonely(ids, squared, kept, lonely, indptr, columns, values):  # type: ignore[no-untyped-def]
-    """Write the edges that `mirror` found, at the end that does not list them, after what `list_kept` wrote."""
+    """Write the edges found by `mirror` to the rows of their other ends, after those of `list_kept`."""
     n = ids.shape[0]
     place = np.empty(n, dtype=np.int64)
     for i in range(n):

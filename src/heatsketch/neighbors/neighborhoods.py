@@ -1,8 +1,8 @@
-"""The neighbour graph of a data set: which pairs are kept, and which a new point would keep.
+"""The neighbour graph of a data set, and its extension to new points.
 
-A pair is kept when it lies within the larger of its two k-th neighbour radii: the union of both ends' neighbourhoods.
-That is a property of two points and the data, so it extends to new points. Points that coincide are one vertex with a
-multiplicity; they count as neighbours of others as often as they are there, and never of each other.
+A pair is an edge if its distance is at most the larger of the two k-th neighbour distances: the union of both
+neighbourhoods. This depends on the two points and the data only, so it extends to new points. Duplicate points are one
+vertex with a multiplicity; they count as that many neighbours of others, and are no neighbours of each other.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from .search import NeighborIndex, make_index
 
 __all__ = ["Neighborhoods", "NewRows", "distinct"]
 
-# A pair at the very edge of a neighbourhood is in it whichever end it is seen from, in spite of rounding.
+# Tolerance of the radius, so that rounding does not decide whether an edge is found from both ends.
 EDGE = 1.0 + 1e-8
-# Neighbours looked for beyond k, to see whether others are as far away as the k-th. Where more than this share of the
-# points of a large data set have more such, as on a grid, the search is repeated with more neighbours, up to so many
-# times k; then the order of the points decides.
+# Neighbours searched beyond k, to detect ties with the k-th. If more than this share of the points of a large data set
+# have more ties, as on a grid, the search is repeated with more neighbours, up to this multiple of k; beyond that, the
+# order of the points decides.
 _SLACK = 4
 _TIED = 0.01
 _MOST_TIES = 4
-# Up to this many points all of them are looked at for every new point.
+# Up to this many points, new points are compared with all of them.
 SMALL = 2000
-# Points with the widest neighbourhoods, which may reach new points that are far away.
+# Points with the largest radii, which are compared with all new points.
 WIDEST = 256
-# The stream of random words that keys of rows are made with.
+# The stream of random numbers for the hash of rows.
 _KEYS = 0xD
 
 
 def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
-    """Which rows of `X` are equal, or None if no two are.
+    """Find duplicate rows of `X`; None if there are none.
 
     Returns
     -------
     first : ndarray of int, shape (U,)
-        A row for each distinct one.
+        The first of each set of equal rows.
     places : ndarray of int, shape (N,)
-        Which of these each row is.
+        The index into `first` of each row.
     """
     keys = np.concatenate([_row_keys(X[rows]) for rows in chunks(X.shape[0], X.shape[1])])
     order = np.argsort(keys, kind="stable")
@@ -61,7 +61,7 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
     new = np.ones(len(order), dtype=bool)
     for some in chunks(len(alike), X.shape[1]):
         here, there = X[order[alike[some] + 1]], X[order[alike[some]]]
-        if (abs(here - there).max(axis=1) > 0).sum():  # equal keys by chance, once in 2^60 pairs
+        if (abs(here - there).max(axis=1) > 0).sum():  # a collision of the hash
             dense = X.toarray() if sparse.issparse(X) else X
             first, places = np.unique(dense, axis=0, return_index=True, return_inverse=True)[1:]
             return first, places.ravel()
@@ -72,7 +72,7 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
 
 
 def _row_keys(X: Any) -> Any:
-    """A number for each row that depends on nothing but its entries, by integer arithmetic, shape (m,)."""
+    """A hash of each row, by integer arithmetic, shape (m,)."""
     a, b, _, _ = philox((np.arange(X.shape[1]), 0, 0, _KEYS), seed=0)
     factors = (a << np.uint64(32) | b) | np.uint64(1)
     if sparse.issparse(X):
@@ -85,7 +85,7 @@ def _row_keys(X: Any) -> Any:
 
 
 def _words(values: FloatArray) -> Any:
-    """The bits of floats, mixed so that all of them count; 0 and -0 have the same."""
+    """The bits of floats, mixed; the same for 0 and -0."""
     bits = np.ascontiguousarray(values + 0.0).view(f"u{values.dtype.itemsize}").astype(np.uint64)
     bits *= np.uint64(0x9E3779B97F4A7C15)
     return bits ^ (bits >> np.uint64(32))
@@ -93,7 +93,7 @@ def _words(values: FloatArray) -> Any:
 
 @dataclass(frozen=True)
 class NewRows:
-    """The pairs that new points would keep, in compressed rows.
+    """Edges of new points, in compressed rows.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class NewRows:
     lists : tuple of ndarrays of shape (m, k)
         The nearest vertices and squared distances.
     twin : ndarray of int, shape (m,)
-        The vertex that a new point coincides with, or -1.
+        The vertex that equals a new point, or -1.
     """
 
     indptr: IntArray
@@ -114,7 +114,7 @@ class NewRows:
 
 
 class Neighborhoods:
-    """Neighbourhoods of the points of a data set.
+    """Neighbour graph of a data set.
 
     Parameters
     ----------
@@ -122,14 +122,14 @@ class Neighborhoods:
     n_neighbors : int
     metric : Metric
     at_least : int
-        Neighbours that `scales` will be asked for.
+        The largest k of later calls of `scales`.
     device : Device, optional
-        Where neighbours are looked for, if it can search what is given.
+        Device of the search, if it supports the data.
 
     Attributes
     ----------
     places : ndarray of int, shape (N,), or None
-        Which vertex each point is, where points coincide.
+        The vertex of each point; None without duplicates.
     index : NeighborIndex
         Of the vertices.
     radii : ndarray of shape (U,)
@@ -150,12 +150,12 @@ class Neighborhoods:
 
     @cached_property
     def _widest(self) -> IntArray:
-        """The vertices with the widest neighbourhoods."""
+        """The vertices with the largest radii."""
         return np.argpartition(self.radii, -WIDEST)[-WIDEST:]
 
     @cached_property
     def _positions(self) -> IntArray:
-        """Where each vertex is in the order of the index."""
+        """Position of each vertex in the order of the index."""
         return np.argsort(self.index.order)
 
     @property
@@ -182,9 +182,9 @@ class Neighborhoods:
             raise no_distance(n)
 
     def kth(self, ids: IntArray, squared: FloatArray, k: int) -> FloatArray:
-        """Squared distance to the k-th neighbour that does not coincide, from lists of neighbours, shape (m,).
+        """Squared distance to the k-th neighbour at a positive distance, from lists of neighbours, shape (m,).
 
-        Where fewer than k points are apart it is the distance of the farthest.
+        If there are fewer than k, the distance of the farthest.
         """
         return kth_apart(squared, k, None if self.places is None else lambda rows: self._multiplicity[ids[rows]])
 
@@ -193,9 +193,9 @@ class Neighborhoods:
         return self.kth(self.ids, self.squared, k)
 
     def graph(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """All pairs that are kept, in compressed rows: indptr, columns, squared distances; vertices come first.
+        """All edges, in compressed rows: indptr, columns, squared distances; the diagonal comes first in each row.
 
-        The lists of neighbours are given up, since the graph holds what is in them.
+        The lists of neighbours are freed.
         """
         from ..compiled.search import list_kept, list_lonely, mirror  # noqa: PLC0415
 
@@ -213,10 +213,10 @@ class Neighborhoods:
         return indptr, columns, values
 
     def rows(self, Q: Any, k_scale: int = 0) -> NewRows:
-        """The pairs that new points would keep.
+        """Edges of new points.
 
-        Looked at are the nearest vertices, more than twice as many as a point has neighbours, and those whose
-        neighbourhoods are widest; up to 2,000 vertices all of them.
+        Candidates are the nearest vertices, more than twice the number of neighbours, and the vertices with the
+        largest radii; up to 2,000 vertices, all of them.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class Neighborhoods:
             points = self.index.order[wide]
             new, others = (Q[:, points], None) if self._metric.precomputed else (Q, self._X[points])
             D2 = squared_distances(new, others, self._metric)
-            # Those that have been found already are told by their numbers: distances may be rounded differently.
+            # Leave out those found already, by their numbers: distances may be rounded differently.
             number = np.full(n, -1)
             number[wide] = np.arange(len(wide))
             where, rank = np.nonzero(number[ids] >= 0)
@@ -261,39 +261,39 @@ class Neighborhoods:
 
 
 def lengths(n: int, k: int, at_least: int) -> tuple[int, int]:
-    """Neighbours to look for at first, and at most, for n vertices that keep k and are asked for `at_least`."""
+    """Neighbours to search at first, and at most, for n vertices, k neighbours and `at_least` for scales."""
     most = max(1, n - 1 if n <= SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
     most = min(max(most, at_least), n - 1)
     return min(most, max(k + _SLACK, at_least)), most
 
 
 def looked_at(n: int, k: int, k_scale: int) -> int:
-    """How many of n vertices, the nearest, are looked at for a new point."""
+    """Number of nearest vertices that are candidates for a new point, of n vertices."""
     return n if n <= SMALL else min(n, 2 * max(k, k_scale) + 16)
 
 
 def n_tied(kept: IntArray, radii: FloatArray, wanted: int) -> int:
-    """Vertices of which more may be as far away as the k-th, or k that do not coincide may not have been found."""
+    """Number of vertices with possibly more ties, or without k neighbours at a positive distance."""
     return int(((kept == wanted) | (radii == 0)).sum())
 
 
 def tied_often(tied: int, n: int) -> bool:
-    """Whether so many of n vertices are tied that it is worth to look for more neighbours."""
+    """Whether enough of n vertices have ties to repeat the search with more neighbours."""
     return tied / n > (0.0 if n <= 10 * SMALL else _TIED)
 
 
 def kth_apart(squared: FloatArray, k: int, multiplicity: Callable[[slice], FloatArray] | None) -> FloatArray:
-    """Squared distance to the k-th neighbour that does not coincide, from sorted lists, shape (m,).
+    """Squared distance to the k-th neighbour at a positive distance, from sorted lists, shape (m,).
 
     Parameters
     ----------
     squared : ndarray of shape (m, length)
     k : int
-    multiplicity : callable, or None if every vertex is one point
-        How many points the listed vertices of some rows are.
+    multiplicity : callable, or None without duplicates
+        Multiplicities of the vertices in some rows of the lists.
     """
     if multiplicity is None and 1 <= k <= squared.shape[1] and squared[:, 0].min(initial=1.0) > 0:
-        return squared[:, k - 1].astype(np.float64)  # the usual case: everybody is there once
+        return squared[:, k - 1].astype(np.float64)  # no duplicates
     out = np.empty(len(squared))
     for rows in chunks(len(squared), 4 * squared.shape[1]):
         apart = squared[rows] > 0

@@ -1,4 +1,4 @@
-"""Shortest paths over neighbouring points: the yardstick by which the scales of a kernel are chosen."""
+"""Shortest paths in a neighbour graph of a sample, the reference for choosing the scales of a kernel."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .search import nearest_neighbors
 
 __all__ = ["Paths", "among", "shortest_paths"]
 
-# Points of the sample, the neighbours that paths go over, and points from which paths are measured to all others.
+# Points of the sample, neighbours in the graph, and sources of paths to all others.
 _POINTS, _NEIGHBORS, _LANDMARKS = 1000, 15, 16
 # Points closer than this, relative to the farthest, coincide.
 _COINCIDENT = 1e-12
-# Points between which the way is so much longer than the straight line lie on different folds.
+# Points on different folds: ratio of path length to straight-line distance.
 _DETOUR = 3.0
-_ORDER = 0x0DE  # of the sample: fixed, so that what is chosen is always the same
+_ORDER = 0x0DE  # seed of the order of the sample, fixed so that choices are deterministic
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Paths:
     rows : ndarray of int, shape (m,)
         The sample, in no order.
     i, j : ndarrays of int, shape (n_pairs,)
-        Positions in the sample: some points with all others, and neighbours.
+        Positions in the sample: sources with all others, and neighbours.
     lengths, straight : ndarrays of shape (n_pairs,)
         Lengths of paths, and straight-line distances; positive.
     """
@@ -55,11 +55,11 @@ class Paths:
         return Paths(self.rows[:m], self.i[some], self.j[some], self.lengths[some], self.straight[some])
 
     def distortion(self, F: FloatArray, *, exact: bool = False) -> float:
-        """How far distances between features (m, q) of the sample are from being proportional to the paths.
+        """Deviation of distances between features (m, q) of the sample from being proportional to the paths.
 
-        It is a mean of ``log(|f_i - f_j| / length)`` about its own mean. Of a sketch it is the root mean square, to
-        which its noise adds the same at all times. Of exact distances it is the root mean fourth power, between
-        that, which forgets the worst pairs, and the range, which knows nothing else.
+        A mean of ``log(|f_i - f_j| / length)`` about its mean: for a sketch the root mean square, to which its noise
+        adds the same at all times; for exact distances the mean fourth power, to the power 1/4, which weighs the worst
+        pairs more.
         """
         d = row_distances(np.ascontiguousarray(F), self.i, self.j)
         if not d.any():
@@ -69,16 +69,16 @@ class Paths:
         return float(np.mean(np.square(squared)) ** 0.25 if exact else np.mean(squared) ** 0.5)
 
     def leak(self, epsilon: float) -> float:
-        """Share of a Gaussian kernel's affinity, over these pairs, that joins points on different folds."""
+        """Share of the affinity of a Gaussian kernel, over these pairs, between points on different folds."""
         affinity = np.exp(-np.square(self.straight) / epsilon)
         total = float(affinity.sum())
         return float(affinity[self.lengths > _DETOUR * self.straight].sum() / total) if total else 0.0
 
 
 def shortest_paths(X: Any, metric: Metric) -> Paths | None:
-    """Shortest paths between points of a sample, over the fifteen nearest neighbours of each.
+    """Shortest paths between points of a sample, in the graph of fifteen nearest neighbours.
 
-    Parts that no path connects are linked where they are nearest, so that every pair has a length.
+    Components are linked by their closest pairs, so that every pair has a path.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def shortest_paths(X: Any, metric: Metric) -> Paths | None:
     m = len(rows)
     if m < 3:
         return None
-    # The points from which paths are measured come first, and the others in an order without meaning.
+    # Random order: the first points are the sources.
     rows = rows[np.random.default_rng(_ORDER).permutation(m)]
     Z = among(X, rows, metric)
     near = nearest_neighbors(Z, min(_NEIGHBORS, m - 1), metric)
     k = near.indices.shape[1]
-    # Points may coincide though their rows differ (by angle, say); a path of no length would be no path.
+    # Distances may be zero though rows differ (cosine distance, say), and a sparse graph has no edges of length zero.
     steps = np.maximum(np.sqrt(near.squared, dtype=np.float64).ravel(), _COINCIDENT * np.sqrt(near.squared.max()))
     graph = sparse.csr_array((steps, (np.repeat(np.arange(m), k), near.indices.ravel())), shape=(m, m))
     graph = _linked(sparse.csr_array(graph.maximum(graph.T)), Z, metric)
@@ -123,7 +123,7 @@ def among(X: Any, rows: IntArray, metric: Metric) -> Any:
 
 
 def _linked(graph: sparse.csr_array, Z: Any, metric: Metric) -> sparse.csr_array:
-    """The graph with its parts joined, one after another, by the shortest link."""
+    """The graph with its components joined, one after another, by the shortest link."""
     n_parts, part = connected_components(graph, directed=False)
     if n_parts == 1:
         return graph
