@@ -1,4 +1,4 @@
-"""How many directions to take exactly, and the best of several sketches."""
+"""How many directions to take exactly, and the error that follows."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_large_power():
 
 def test_large_data():
     X = hs.datasets.circle(2100, random_state=0)
-    assert GP(8, n_exact="auto", n_init=2, bandwidth=0.25, n_neighbors=64, random_state=0).fit(X).n_exact_ > 2
+    assert GP(8, n_exact="auto", bandwidth=0.25, n_neighbors=64, random_state=0).fit(X).n_exact_ > 2
 
 
 def test_distance_error_and_added_components(torus):
@@ -99,25 +99,3 @@ def test_distance_error_and_added_components(torus):
     assert low[0] < high[0]
     model.add_components(3)
     assert (model.n_exact_, model.n_components_) == (r, k + 3)
-
-
-class TestBestOfSeveral:
-    def test_best_is_kept(self, torus):
-        best = GP(2, n_init=4, bandwidth=1.0, random_state=3).fit(torus)
-        assert best.distortion().log <= GP(2, bandwidth=1.0, random_state=3).fit(torus).distortion().log
-        again = GP(2, bandwidth=1.0, random_state=best.seed_).fit_transform(torus)
-        np.testing.assert_array_equal(best.embedding_, again)
-
-    def test_intervals_come_from_an_independent_sketch(self, torus):
-        model = GP(2, n_init=2, bandwidth=1.0).fit(torus)
-        other = hs.DiffusionMaps(2, bandwidth=1.0).fit(torus)
-        found, independent = (m.diffusion_distances([[0, 1], [5, 80]], interval=0.9)[1:] for m in (model, other))
-        np.testing.assert_array_equal(found, independent)
-
-    @pytest.mark.parametrize(
-        "options",
-        [{"n_init": 0}, {"n_init": 2, "sketch": np.ones((300, 2))}, {"n_exact": "auto", "sketch": np.ones((300, 2))}],
-    )
-    def test_invalid_options(self, torus, options):
-        with pytest.raises(ValueError, match="n_init"):
-            GP(2, bandwidth=1.0, **options).fit(torus)
