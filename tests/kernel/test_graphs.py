@@ -148,6 +148,8 @@ class TestChecks:
         [
             (np.ones((2, 3)), "square"),
             (np.array([[1.0, -1.0], [-1.0, 1.0]]), "Negative"),
+            (np.array([[1.0, np.nan], [np.nan, 1.0]]), "NaN"),
+            (sparse.csr_array([[1.0, np.inf], [np.inf, 1.0]]), "infinity"),
             (np.triu(np.ones((3, 3))), "not symmetric"),
             (sparse.csr_array(np.triu(np.ones((3, 3)))), "not symmetric"),
         ],

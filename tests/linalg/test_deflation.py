@@ -1,4 +1,4 @@
-"""How many directions to take exactly, and the best of several sketches."""
+"""How many directions to take exactly, and the error that follows."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_large_power():
 
 def test_large_data():
     X = hs.datasets.circle(2100, random_state=0)
-    assert GP(8, n_exact="auto", n_init=2, bandwidth=0.25, n_neighbors=64, random_state=0).fit(X).n_exact_ > 2
+    assert GP(8, n_exact="auto", bandwidth=0.25, n_neighbors=64, random_state=0).fit(X).n_exact_ > 2
 
 
 def test_distance_error_and_added_components(torus):
@@ -99,13 +99,3 @@ def test_distance_error_and_added_components(torus):
     assert low[0] < high[0]
     model.add_components(3)
     assert (model.n_exact_, model.n_components_) == (r, k + 3)
-
-
-class TestBestOfSeveral:
-    @pytest.mark.parametrize(
-        "options",
-        [{"n_init": 0}, {"n_init": 2, "sketch": np.ones((300, 2))}, {"n_exact": "auto", "sketch": np.ones((300, 2))}],
-    )
-    def test_invalid_options(self, torus, options):
-        with pytest.raises(ValueError, match="n_init"):
-            GP(2, bandwidth=1.0, **options).fit(torus)
