@@ -18,7 +18,7 @@ from sklearn.metrics import pairwise_distances
 import heatsketch as hs
 from heatsketch._utils.devices import Device
 from heatsketch._utils.memmap import is_mapped
-from heatsketch._utils.memory import _control_groups, available_memory, size_in_words
+from heatsketch._utils.memory import available_memory, size_in_words
 from heatsketch.estimators import DiffusionMaps
 from heatsketch.kernel.costs import Estimate
 from heatsketch.kernel.options import KernelOptions
@@ -138,29 +138,6 @@ class TestEstimate:
             hs.estimate((100, 3), dtype="int64")
         with pytest.raises(ValueError, match="a precomputed matrix must be square"):
             hs.estimate((100, 3), metric="precomputed")
-
-    def test_limits_on_groups_of_processes(self, tmp_path):
-        own = tmp_path / "cgroup"
-        own.write_text("0::/outer/inner\n")
-        for folder, limit in (("outer/inner", "max"), ("outer", "1000"), ("", "max")):
-            group = tmp_path / "fs" / folder
-            group.mkdir(parents=True, exist_ok=True)
-            (group / "memory.max").write_text(limit + "\n")
-            (group / "memory.current").write_text("700\n")
-            (group / "memory.stat").write_text("anon 300\ninactive_file 250\nactive_file 150\n")
-        assert _control_groups(tmp_path / "fs", own) == [700]  # what files take is given back when it is needed
-        assert _control_groups(tmp_path / "nothing", own) == []
-
-    def test_limits_on_groups_of_the_older_kind(self, tmp_path):
-        own = tmp_path / "cgroup"
-        own.write_text("3:cpuset:/\n2:memory:/inner\n0::/\n")
-        for folder, limit in (("inner", "1000"), ("", str((1 << 63) - 4096))):
-            group = tmp_path / "fs" / "memory" / folder
-            group.mkdir(parents=True, exist_ok=True)
-            (group / "memory.limit_in_bytes").write_text(limit + "\n")
-            (group / "memory.usage_in_bytes").write_text("1200\n")
-            (group / "memory.stat").write_text("inactive_file 250\n")
-        assert _control_groups(tmp_path / "fs", own) == [50]
 
     def test_a_fit_that_cannot_fit_is_refused_before_it_starts(self, monkeypatch):
         monkeypatch.setattr("heatsketch.kernel.costs.available_memory", lambda: 1_000_000)

@@ -17,7 +17,6 @@ from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 from .chunks import chunks
-from .memory import address_space
 from .thread_pool import Crew, Job
 from .typing import FloatArray
 
@@ -30,9 +29,6 @@ _LIMIT = "OMP_NUM_THREADS"
 # Multiplications that are worth handing to another thread, and those that it does at a time.
 _WORTHWHILE = 1 << 20
 _SHARE = 1 << 24
-# Address space that a thread takes with its stack, its pool of memory and its buffer in BLAS, which ends the process
-# where it gets none.
-_THREAD_SPACE = 128 << 20
 # A matrix is multiplied in bands of at least so many rows, so that BLAS does not copy the other one for a few, and of
 # about so many entries, or fewer where there are more columns than these.
 _BAND_ROWS, _BAND_ENTRIES, _BAND_COLUMNS = 128, 1 << 20, 64
@@ -53,8 +49,8 @@ def n_threads() -> int:
 
 @cache
 def _cores() -> int:
-    """Cores that this process may use, and has the address space for. Asking takes as long as many a product."""
-    return max(1, min(int(cpu_count()), address_space() // _THREAD_SPACE))
+    """Cores that this process may use. Asking takes as long as many a product."""
+    return int(cpu_count())
 
 
 def _staying(name: str, threads: int, begin: Callable[[], None]) -> Crew:
