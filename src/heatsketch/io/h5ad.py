@@ -42,20 +42,12 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
 
 
 def _check_contents(file: Any) -> None:
-    """Raise ValueError if values lie in other files, or do not fit in memory."""
+    """Raise ValueError if values lie in another file, or do not fit in memory."""
     h5py = optional("h5py", "read h5ad", "scanpy")
-    sizes: list[int] = []
-
-    def check_link(name: str, link: Any) -> None:
-        if isinstance(link, h5py.ExternalLink):
-            raise ValueError(f"{name} is a link to another file")
-
-    def check_dataset(name: str, part: Any) -> None:
-        if isinstance(part, h5py.Dataset):
-            if part.is_virtual or part.external:
-                raise ValueError(f"{name} has its values in another file")
-            sizes.append((part.size or 0) * part.dtype.itemsize)
-
-    file.visititems_links(check_link)
-    file.visititems(check_dataset)
-    check_memory(sum(sizes))
+    outside = file.visititems_links(lambda name, link: name if isinstance(link, h5py.ExternalLink) else None)
+    datasets: list[Any] = []
+    file.visititems(lambda _, part: datasets.append(part) if isinstance(part, h5py.Dataset) else None)
+    outside = outside or next((part.name for part in datasets if part.is_virtual or part.external), None)
+    if outside is not None:
+        raise ValueError(f"{outside} lies in another file")
+    check_memory(sum((part.size or 0) * part.dtype.itemsize for part in datasets))
