@@ -36,9 +36,9 @@ def test_killed_command_leaves_the_old_output(tmp_path):
     pd.DataFrame(hs.datasets.circle(60, random_state=0), columns=["a", "b"]).to_csv(tmp_path / "points.csv")
     (tmp_path / "m.heatsketch").write_text("as it was")
     paths = os.pathsep.join([str(Path(hs.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
-    options = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": paths}, "check": False}
-    done = subprocess.run([sys.executable, "-c", _KILLED, *_EMBED], **options)
+    options = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": paths}}
+    done = subprocess.run([sys.executable, "-c", _KILLED, *_EMBED], check=False, **options)
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "m.heatsketch").read_text() == "as it was"
-    assert subprocess.run([sys.executable, "-m", "heatsketch", *_EMBED], **options).returncode == 0
+    assert subprocess.run([sys.executable, "-m", "heatsketch", *_EMBED], check=False, **options).returncode == 0
     assert np.shape(hs.load_model(tmp_path / "m.heatsketch").embedding_) == (60, 2)

@@ -121,7 +121,8 @@ for number in range(times + 20):
     if number in (20, times + 19):
         gc.collect()
         resident = 4096 * int(Path("/proc/self/statm").read_text().split()[1])
-        seen.append((resident, len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), len(gc.get_objects())))
+        files = len(list(Path("/proc/self/fd").iterdir()))
+        seen.append((resident, files, threading.active_count(), len(gc.get_objects())))
 (memory, files, threads, objects), (memory_after, files_after, threads_after, objects_after) = seen
 assert (files_after, threads_after) == (files, threads)
 assert memory_after - memory < 4_000_000 + 3000 * times, (memory, memory_after)

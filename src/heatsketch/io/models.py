@@ -162,7 +162,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         kernel, fitted = _restored_kernel(document["kernel"], model._kernel_options()), document["fitted"]
         _check_fitted(kernel, fitted)
         model._set_kernel(kernel)
-        vars(model).update(fitted)
+        for name, value in fitted.items():
+            setattr(model, name, value)
     except (ImportError, OSError, MemoryError):
         raise
     except Exception as error:

@@ -136,7 +136,8 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
     check_known([name for name in reading.named if name != frame.index.name], known)
     if not len(frame):
         raise ValueError("it has no rows; there is nothing to embed.")
-    column, names = reading.id if reading.id in known else None, None
+    column = reading.id if reading.id in known else None
+    names: Any
     if column is None and not isinstance(frame.index, pd.RangeIndex):
         levels = frame.index.to_flat_index()
         names = [", ".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in levels]
