@@ -1,4 +1,4 @@
-"""The command line, called as a user calls it: files, errors, exit codes, pipes."""
+"""The command line: files, errors, exit codes, pipes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import io
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -21,6 +19,7 @@ import pandas as pd
 import pytest
 
 import heatsketch as hs
+from conftest import run_code
 from heatsketch.cli import app, main
 from heatsketch.cli.options import KernelOptions, MethodOptions
 from heatsketch.estimators import ESTIMATORS, METHODS
@@ -52,10 +51,10 @@ def heatsketch(folder, capsys, monkeypatch):
     return run
 
 
-def test_a_table_is_embedded(heatsketch):
+def test_embed_a_table(heatsketch):
     code, out, err = heatsketch("embed", "points.csv", "-o", "y.csv", *FAST)
     assert (code, out) == (0, "")
-    assert "points.csv: columns of words are kept aside: colour" in err
+    assert "kept aside: colour" in err
     assert (
         "Embedded 60 rows in 2 dimensions by GaussianProcessEmbedding: power 4 (given), bandwidth 0.25 (given)" in err
     )
@@ -67,7 +66,7 @@ def test_a_table_is_embedded(heatsketch):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_with_its_defaults(heatsketch, method):
+def test_methods_with_defaults(heatsketch, method):
     assert heatsketch("embed", "points.csv", "-o", "y.npy", "--method", method, "-q") == (0, "", "")
     kind = METHODS[method]
     seeded = {} if method == "diffusion-maps" else {"random_state": 0}
@@ -133,10 +132,10 @@ def test_graphs_keep_their_names(heatsketch, folder):
     assert set(pd.read_csv("e.csv")["id"]) == {f"v{node}" for node in graph}
     code, _, err = heatsketch("embed", "club.graphml", "-o", "y.csv", "--affinity", "gaussian")
     assert code == 1
-    assert "--affinity was given for a graph, whose weights are its affinities; leave it out" in err
+    assert "--affinity does not apply to a graph" in err
 
 
-def test_new_points_are_placed_by_a_saved_model(heatsketch):
+def test_transform_with_a_saved_model(heatsketch):
     assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
     FRAME[["north", "colour", "east"]].iloc[:7].assign(more=1.0).to_csv("new.csv", index=False)
     code, _, err = heatsketch("transform", "m.heatsketch", "new.csv", "-o", "placed.csv")
@@ -196,29 +195,29 @@ def test_datasets(heatsketch):
     circle = pd.read_csv("circle.csv", dtype=str).iloc[:, 1:].astype(float)
     np.testing.assert_array_equal(circle, hs.datasets.circle(300, random_state=0))
     assert "Did you mean 'circle'" in heatsketch("datasets", "circles", "-o", "c.csv")[2]
-    assert "there are always 1797 digits" in heatsketch("datasets", "digits", "-n", 5, "-o", "c.csv")[2]
+    assert "always 1797" in heatsketch("datasets", "digits", "-n", 5, "-o", "c.csv")[2]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["points.csv"], "nothing would be written; name a file with -o, a page with --report or a model with --save"),
+        (["points.csv"], "no output was given"),
         (["none.csv", "-o", "y.csv"], "No such file or directory: 'none.csv'"),
-        (["points.csv", "-o", "y.xlsx"], "the ending of y.xlsx is not known"),
-        (["points.csv", "-o", "no/y.csv"], "there is no folder"),
-        (["points.csv", "-o", "y.h5ad"], "takes an h5ad file as input"),
+        (["points.csv", "-o", "y.xlsx"], "y.xlsx is not known"),
+        (["points.csv", "-o", "no/y.csv"], "no directory"),
+        (["points.csv", "-o", "y.h5ad"], "needs an h5ad file as input"),
         (["points.csv", "-o", "-", "--json"], "both write to standard output"),
-        (["points.csv", "-o", "y.csv", "--save", "y.csv"], "was named for two outputs"),
-        (["points.csv", "-o", "y.csv", "--method", "umap"], "method 'umap' is not known; use one of heatsketch"),
-        (["points.csv", "-o", "y.csv", "--solver", "dense"], "--solver was given, which --method heatsketch does not"),
+        (["points.csv", "-o", "y.csv", "--save", "y.csv"], "was given for two outputs"),
+        (["points.csv", "-o", "y.csv", "--method", "umap"], "method 'umap' is not known"),
+        (["points.csv", "-o", "y.csv", "--solver", "dense"], "--solver does not apply"),
         (["points.csv", "-o", "y.csv", "--power", "best"], "power='best' is not the name of a rule"),
         (["points.csv", "-o", "y.csv", "-k", "two"], "n_components='two' was given"),
-        (["points.csv", "-o", "y.csv", "--metric-params", "{p}"], "--metric-params {p} is no JSON"),
+        (["points.csv", "-o", "y.csv", "--metric-params", "{p}"], "is not JSON"),
         (["points.csv", "-o", "y.csv", "--label", "color"], "no column 'color'; there are: 'east', 'north', 'colour'"),
         (["points.csv", "-o", "y.csv", "--bandwidth", "1e-12"], "so small that every point stands alone"),
     ],
 )
-def test_errors_are_told_in_words_and_leave_nothing_behind(heatsketch, folder, arguments, words):
+def test_errors_have_a_message_and_leave_no_file(heatsketch, folder, arguments, words):
     code, out, err = heatsketch("embed", *arguments)
     assert (code, out) == (1, "")
     assert err.startswith(("Error: ", "points.csv: "))
@@ -226,13 +225,13 @@ def test_errors_are_told_in_words_and_leave_nothing_behind(heatsketch, folder, a
     assert os.listdir(folder) == ["points.csv"]  # noqa: PTH208
 
 
-def test_commands_that_are_not_understood(heatsketch):
+def test_wrong_usage_exits_with_2(heatsketch):
     assert heatsketch("embed", "points.csv", "--colour", "red")[0] == 2
     assert heatsketch("embed")[0] == 2
     assert heatsketch("nonsense")[0] == 2
 
 
-def test_warnings_are_sentences(heatsketch):
+def test_warnings_have_no_code_location(heatsketch):
     few = ("embed", "points.csv", "-o", "y.csv", *FAST, "--max-iter", 2)
     code, _, err = heatsketch(*few)
     assert code == 0
@@ -241,7 +240,7 @@ def test_warnings_are_sentences(heatsketch):
     assert heatsketch(*few, "-q") == (0, "", "")
 
 
-def test_help_shows_examples_that_run(heatsketch):
+def test_examples_in_help_use_known_options(heatsketch):
     """Every example in the help of a command is a command that is understood."""
     for command in app.registered_commands:
         examples = re.findall(r"\[/\] (heatsketch .*)", inspect.getdoc(command.callback))
@@ -252,9 +251,9 @@ def test_help_shows_examples_that_run(heatsketch):
             assert {w for w in words if w.startswith("-") and w != "-"} <= known
 
 
-def test_a_traceback_on_request(folder, monkeypatch):
+def test_traceback_on_request(folder, monkeypatch):
     monkeypatch.setenv("HEATSKETCH_TRACEBACK", "1")
-    with pytest.raises(ValueError, match="nothing would be written"):
+    with pytest.raises(ValueError, match="no output"):
         main(["embed", "points.csv"])
 
 
@@ -262,20 +261,19 @@ def _command(*arguments):
     return [sys.executable, "-m", "heatsketch", *arguments]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_nothing_behind(folder, how):
-    X = hs.datasets.stretched_torus(4000, random_state=0)
-    pd.DataFrame(X, columns=list("abcd")).to_csv("many.csv", index=False)
-    before = set(folder.iterdir())
-    work = subprocess.Popen(_command("embed", "many.csv", "-o", "y.csv"), stderr=subprocess.PIPE, text=True)
-    assert "[HeatSketch] 4000 samples" in work.stderr.readline()  # the kernel is there, the optimisation begins
-    work.send_signal(how)
-    work.communicate(timeout=30)
-    assert work.returncode == 130
-    assert set(folder.iterdir()) == before
+def test_interrupt_exits_with_130_and_leaves_no_file(heatsketch, folder, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    for where in ("heatsketch.GaussianProcessEmbedding.fit", "pandas.DataFrame.to_csv"):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, interrupt)
+            code, out, err = heatsketch("embed", "points.csv", "-o", "y.csv", "-q", *FAST)
+        assert (code, out, err) == (130, "", "Interrupted.")
+        assert [path.name for path in folder.iterdir()] == ["points.csv"]
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(folder):
+def test_closed_pipe_has_no_traceback(folder):
     command = " ".join(_command("datasets", "digits", "-o", "-"))
     done = subprocess.run(["bash", "-c", f"{command} | head -1"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("id,digit,pixel0")
@@ -293,15 +291,19 @@ def test_completion(folder):
     assert done.stdout.split() == ["embed"]
 
 
-def test_the_command_starts_soon(folder):
-    code = "import sys; import heatsketch.cli; print(*{'sklearn', 'scipy', 'numpy', 'pandas'} & set(sys.modules))"
-    start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-    assert time.perf_counter() - start < 5
+def test_help_imports_no_numerical_library():
+    code = """
+import sys
+from heatsketch.cli import main
+try:
+    main(["embed", "--help"])
+except SystemExit:
+    print("imported:", *{"sklearn", "scipy", "numpy", "pandas", "numba", "psutil"} & set(sys.modules))
+"""
+    assert run_code(code).stdout.splitlines()[-1].split() == ["imported:"]
 
 
-def test_a_page_in_one_command(heatsketch, folder):
+def test_report_of_embed(heatsketch, folder):
     code, _, err = heatsketch("embed", "points.csv", "--report", "page.html", "--title", "A <b>circle</b>", *FAST)
     assert code == 0
     assert "Wrote page.html" in err
@@ -312,7 +314,7 @@ def test_a_page_in_one_command(heatsketch, folder):
     assert "https://" not in re.sub(r"<script.*?</script>", "", page, flags=re.S)
 
 
-def test_the_page_of_a_saved_model(heatsketch, folder):
+def test_report_of_a_saved_model(heatsketch, folder):
     assert heatsketch("embed", "points.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
     code, out, _ = heatsketch("report", "m.heatsketch", "--data", "points.csv", "-o", "page.html", "--json")
     assert code == 0
@@ -325,7 +327,7 @@ def test_the_page_of_a_saved_model(heatsketch, folder):
     assert not (folder / "other.html").exists()
 
 
-def test_methods_are_compared(heatsketch, folder):
+def test_compare(heatsketch, folder):
     given = ("compare", "points.csv", "-k", 2, "-p", 4, "--bandwidth", 0.25, "--label", "colour")
     code, out, err = heatsketch(*given, "-o", "three.png")
     assert code == 0
@@ -362,19 +364,19 @@ def test_vertices_are_known_by_their_names(heatsketch, folder):
     (folder / "lost.edges").write_text("guest v0 3\nother guest 1\n")
     code, _, err = heatsketch("transform", "m.heatsketch", "lost.edges", "-o", "n.csv", "-q")
     assert code == 1
-    assert "vertex 'other' has no edge to one that the model was fitted to" in err
+    assert "vertex 'other' has no edge" in err
     (folder / "strangers.edges").write_text("w0 w1\nw1 w2\n")
     code, _, err = heatsketch("transform", "m.heatsketch", "strangers.edges", "-o", "n.csv", "-q")
     assert code == 1
-    assert "no vertex is one that the model was fitted to" in err
+    assert "not fitted to any of its vertices" in err
 
 
-def test_new_points_without_names_come_in_order(heatsketch):
+def test_columns_without_names_are_taken_in_order(heatsketch):
     assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
     np.save("new.npy", X[:5])
     code, _, err = heatsketch("transform", "m.heatsketch", "new.npy", "-o", "z.npy")
     assert code == 0
-    assert "taken in the order of the model's" in err
+    assert "in the order of the model" in err
     np.testing.assert_allclose(np.load("z.npy"), pd.read_csv("y.csv").iloc[:5, -2:], rtol=1e-9)
     np.save("wide.npy", np.ones((4, 3)))
     assert (
@@ -383,43 +385,43 @@ def test_new_points_without_names_come_in_order(heatsketch):
     )
 
 
-def test_the_input_is_not_overwritten(heatsketch, folder):
+def test_input_is_not_overwritten(heatsketch, folder):
     before = (folder / "points.csv").read_bytes()
     for given in (("-o", "points.csv"), ("-o", "y.csv", "--save", "points.csv"), ("--report", "./points.csv")):
         code, _, err = heatsketch("embed", "points.csv", *given, *FAST)
         assert code == 1
-        assert "points.csv is the input, which would be lost" in err
+        assert "points.csv is the input" in err
     assert (folder / "points.csv").read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["embed", "points.csv", "-o", "y.csv", "--title", "T"], "--title was given without --report"),
-        (["embed", "points.csv", "-o", "y.csv", "--key", "X"], "--key was given, which means nothing for csv files"),
-        (["embed", "g.edges", "-o", "y.csv", "--metric", "cosine"], "--metric was given for a graph"),
-        (["estimate", "points.csv", "--dtype", "float32"], "--dtype was given with a file"),
-        (["report", "m.heatsketch", "-o", "p.html", "--label", "x"], "--label was given without --data"),
-        (["diagnose", "m.heatsketch", "--method", "diffusion-maps"], "--method was given with a saved model"),
-        (["diagnose", "m.heatsketch", "--label", "x"], "--label was given with a saved model"),
+        (["embed", "points.csv", "-o", "y.csv", "--title", "T"], "--title needs --report"),
+        (["embed", "points.csv", "-o", "y.csv", "--key", "X"], "--key does not apply to csv files"),
+        (["embed", "g.edges", "-o", "y.csv", "--metric", "cosine"], "--metric does not apply to a graph"),
+        (["estimate", "points.csv", "--dtype", "float32"], "--dtype applies to --shape only"),
+        (["report", "m.heatsketch", "-o", "p.html", "--label", "x"], "--label needs --data"),
+        (["diagnose", "m.heatsketch", "--method", "diffusion-maps"], "--method does not apply to a saved model"),
+        (["diagnose", "m.heatsketch", "--label", "x"], "--label does not apply to a saved model"),
         (["datasets", "circle", "-o", "-", "--json"], "both write to standard output"),
     ],
 )
-def test_options_that_would_do_nothing_are_refused(heatsketch, folder, arguments, words):
+def test_options_that_do_not_apply_raise(heatsketch, folder, arguments, words):
     (folder / "g.edges").write_text("a b\nb c\n")
     code, _, err = heatsketch(*arguments)
     assert code == 1
     assert words in err
 
 
-def test_a_square_matrix_is_taken_as_points_unless_said_otherwise(heatsketch, folder):
+def test_square_matrix_is_taken_as_points(heatsketch, folder):
     np.save("square.npy", np.exp(-np.abs(np.subtract.outer(X[:, 0], X[:, 0]))))
     assert "its rows are taken as points" in heatsketch("embed", "square.npy", "-o", "y.npy", *FAST)[2]
     given = ("--affinity", "precomputed", "--method", "diffusion-maps", "-p", 2)
     assert "taken as points" not in heatsketch("embed", "square.npy", "-o", "y.npy", *given)[2]
 
 
-def test_quiet_in_any_form(heatsketch):
+def test_quiet(heatsketch):
     few = ("embed", "points.csv", "-o", "y.csv", *FAST[:2], "--bandwidth", 0.25, "--max-iter", 2)
     assert heatsketch(*few, "-qp4") == (0, "", "")
     code, out, err = heatsketch("estimate", "points.csv", "-q")
@@ -428,13 +430,13 @@ def test_quiet_in_any_form(heatsketch):
 
 
 @pytest.mark.parametrize("words", [("datasets", "circle"), ("transform", "m.heatsketch", "points.csv")])
-def test_without_an_output_nothing_is_done(heatsketch, words):
+def test_output_is_required(heatsketch, words):
     code, out, err = heatsketch(*words)
     assert (code, out) == (1, "")
-    assert "no output was named; use -o" in err
+    assert "no output was given" in err
 
 
-def test_what_was_written_is_told_to_programs(heatsketch):
+def test_json_output(heatsketch):
     code, out, _ = heatsketch("datasets", "circle", "--samples", "20", "-o", "c.csv", "--json")
     assert (code, json.loads(out)) == (0, {"name": "circle", "rows": 20, "columns": 2, "output": "c.csv"})
     assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0

@@ -1,4 +1,4 @@
-"""Files in: every format, what becomes of columns, and errors that name the place."""
+"""Readers and writers: every format, the roles of columns, and errors that say where."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from heatsketch.io.writers import check_output, write
 
 X = np.arange(12.0).reshape(4, 3) / 7.0
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=list("uvuv"), age=[3, 1, 4, 1])
-TABLES = ["t.csv", "t.tsv", "t.parquet", "t.csv.gz", "t.tsv.gz"]
+
+
+def _text(path, content):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
 
 
 def _table(path, frame=FRAME):
@@ -30,15 +34,15 @@ def _table(path, frame=FRAME):
     return path
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_tables_are_told_apart_by_columns(tmp_path, name):
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "t.csv.gz"])
+def test_tables(tmp_path, name):
     data = read(_table(tmp_path / name), Reading(labels=["age"]))
     np.testing.assert_array_equal(data.X, X)
     assert data.features == ["a", "b", "c"]
     assert list(data.columns) == ["kind", "age"]
     assert data.columns["kind"].tolist() == list("uvuv")
     assert data.names is None
-    assert data.notes == [f"{tmp_path / name}: columns of words are kept aside: kind"]
+    assert "kept aside: kind" in data.notes[0]
     assert list(data.points.columns) == data.features
 
 
@@ -52,11 +56,11 @@ def test_tables_are_told_apart_by_columns(tmp_path, name):
         (Reading(id="age", labels=["c"]), ["a", "b"], ["c", "kind"], list("3141")),
     ],
 )
-def test_columns_have_the_roles_that_they_are_given(tmp_path, reading, features, aside, names):
+def test_roles_of_columns(tmp_path, reading, features, aside, names):
     data = read(_table(tmp_path / "t.csv"), reading)
     assert data.features == features
     assert list(data.columns) == aside
-    assert names is None if data.names is None else data.names.tolist() == names
+    assert data.names is None if names is None else data.names.tolist() == names
     np.testing.assert_array_equal(data.X, FRAME[features])
 
 
@@ -64,71 +68,130 @@ def test_ids_are_recognised(tmp_path):
     FRAME.set_index(pd.Index(list("wxyz"))).to_csv(tmp_path / "index.csv")
     data = read(tmp_path / "index.csv")
     assert data.names.tolist() == list("wxyz")
-    assert "the unnamed first column is taken as ids" in data.notes[0]
+    assert "first column" in data.notes[0]
     FRAME.set_index(pd.Index([7, 7, 8, 9], name="ID")).to_csv(tmp_path / "id.csv")
     data = read(tmp_path / "id.csv")
     assert data.names.tolist() == ["7", "7", "8", "9"]
-    assert "some ids occur more than once" in data.notes[-1]
-    FRAME.set_index(pd.Index(list("wxyz"), name="cell")).to_parquet(tmp_path / "t.parquet")
-    assert read(tmp_path / "t.parquet", Reading(id="cell")).names.tolist() == list("wxyz")
+    assert "more than once" in data.notes[-1]
+    data = read(_text(tmp_path / "t.csv", ",x\nu,1\n,2\nw,3\n"))
+    assert data.names.tolist() == ["u", "nan", "w"]
+    data = read(_text(tmp_path / "r.tsv", "a\tb\nr1\t2\t3\nr2\t5\t6\n"))  # row names as R writes them
+    assert data.names.tolist() == ["r1", "r2"]
+    np.testing.assert_array_equal(data.X, [[2, 3], [5, 6]])
 
 
-def test_a_first_line_of_numbers_is_data(tmp_path):
+@pytest.mark.parametrize(
+    "index", [pd.Index([0, 1000, 2000, 3000], name="sample"), pd.MultiIndex.from_product([list("ab"), [1, 2]])]
+)
+def test_index_of_parquet_is_ids(tmp_path, index):
+    FRAME.assign(id=1).set_axis(index).to_parquet(tmp_path / "t.parquet")
+    data = read(tmp_path / "t.parquet", Reading(drop=["id", "age"]))
+    assert data.features == ["a", "b", "c"]
+    assert len(set(data.names)) == 4
+    assert "index" in data.notes[0]
+
+
+def test_ids_and_labels_stay_as_written(tmp_path):
+    path = _text(tmp_path / "t.csv", "code,grp,n,x\n007,01,1,5\nNA,02,,6\n008,None,3,7\n")
+    data = read(path, Reading(id="code", labels=["grp", "n"]))
+    assert data.names.tolist() == ["007", "NA", "008"]
+    assert list(data.columns["grp"]) == ["01", "02", "None"]
+    write(tmp_path / "o.csv", data.X, ["y"], names=data.names, columns=data.columns)
+    assert (tmp_path / "o.csv").read_text().splitlines()[1:3] == ["007,01,1,5.0", "NA,02,,6.0"]
+
+
+def test_header_is_detected(tmp_path):
     np.savetxt(tmp_path / "t.csv", X, delimiter=",")
     data = read(tmp_path / "t.csv")
     np.testing.assert_allclose(data.X, X)
     assert data.features == ["x0", "x1", "x2"]
-    assert "the first line holds numbers" in data.notes[0]
-    pd.DataFrame(X).to_csv(tmp_path / "t.csv", index=False)  # whose names are 0, 1, 2
+    pd.DataFrame(X).to_csv(tmp_path / "t.csv", index=False)  # column names 0, 1, 2
     np.testing.assert_array_equal(read(tmp_path / "t.csv").X, X)
+    path = _text(tmp_path / "t.csv", "2019,2020,2021\n1,2,3\n4,5,6\n")
+    assert read(path).X.shape == (3, 3)
+    assert read(path, Reading(header=True)).features == ["2019", "2020", "2021"]
 
 
-def test_separators(tmp_path):
+def test_separators_and_decimal_commas(tmp_path):
     path = tmp_path / "t.csv"
     FRAME.to_csv(path, sep=";", index=False)
-    with pytest.raises(ValueError, match="looks like several; name what is between the columns with --separator"):
+    with pytest.raises(ValueError, match="--separator"):
         read(path)
     for name in ("semicolon", ";"):
         np.testing.assert_array_equal(read(path, Reading(separator=name, labels=["age"])).X, X)
     FRAME.to_csv(path, sep=" ", index=False)
     assert read(path, Reading(separator="space", labels=["age"])).X.shape == (4, 3)
+    _text(path, "a;b\n0,5;1,5\n2,5;3,5\n")
+    with pytest.raises(ValueError, match="--decimal"):
+        read(path, Reading(separator="semicolon"))
+    data = read(path, Reading(separator="semicolon", decimal=","))
+    np.testing.assert_array_equal(data.X, [[0.5, 1.5], [2.5, 3.5]])
+    with pytest.raises(ValueError, match="separator"):
+        Reading(separator="ab")
+
+
+def test_encodings(tmp_path):
+    path = _text(tmp_path / "t.csv", "größe,b\n1,2\n3,4\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="--encoding"):
+        read(path)
+    assert read(path, Reading(encoding="latin-1")).features == ["größe", "b"]
+    assert read(_text(path, "\ufeffa,b\n1,2\n3,4\n")).features == ["a", "b"]
+    with pytest.raises(ValueError, match="klingon"):
+        read(path, Reading(encoding="klingon"))
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
-        ("1,,3,u,4", r"row 5, column 'b' holds a missing value; every value must be a finite number"),
-        ("1,inf,3,u,4", r"row 5, column 'b' holds the value inf"),
-        ("1,2,?,u,4", r"row 5, column 'c' holds '\?', which is no number; .* --label 'c', .* --drop 'c'"),
-        ("nan,,3,u,4", r"row 5, column 'a' holds a missing value, the first of 2 such values"),
+        ("1,,3,u,4", "row 5, column 'b' holds a missing value"),
+        ("1,inf,3,u,4", "row 5, column 'b' holds the value inf"),
+        ("1,2,?,u,4", r"row 5, column 'c' holds '\?'"),
+        ("nan,,3,u,4", "row 5, column 'a' holds a missing value, the first of 2"),
     ],
 )
-def test_missing_values_are_named_by_row_and_column(tmp_path, line, words):
+def test_missing_values_are_located(tmp_path, line, message):
     path = _table(tmp_path / "t.csv")
     path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         read(path)
-    named = words.replace("row 5", r"row 5 \(u\)")
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=r"row 5 \(u\)"):
         read(path, Reading(id="kind"))
 
 
 @pytest.mark.parametrize(
-    ("reading", "words"),
+    ("content", "reading", "message"),
     [
-        (Reading(id="ag"), "no column 'ag'; there are: 'a', 'b', 'c', 'kind', 'age'. Did you mean 'age'?"),
-        (Reading(only=["kind"]), "column 'kind' holds 'u', which is no number"),
-        (Reading(drop=["a", "b", "c", "age"]), "no column holds numbers"),
-        (Reading(format="xls"), "format 'xls' is not known; use one of csv"),
+        (None, Reading(id="ag"), "Did you mean 'age'"),
+        (None, Reading(only=["kind"]), "not a number"),
+        (None, Reading(drop=["a", "b", "c", "age"]), "nothing to embed"),
+        (None, Reading(format="xls"), "format 'xls'"),
+        ("a,b\n", Reading(), "no rows"),
+        ("a,b\n1,2,3\n4,5,6\n", Reading(), "rows hold 3 values"),
+        ("a,b\n0,2,3\n1,5,6\n", Reading(), "rows hold 3 values"),  # the first column looks like an index
+        ("a,b\n0,1,2,3\n4,5,6,7\n", Reading(), "rows hold 4 values"),
+        ("a,flag\n1,True\n2,\n3,False\n", Reading(), "row 2, column 'flag'"),
+        ("a,d\n1,2020-01-01\n2,2020-01-02\n", Reading(only=["d"]), "2020-01-01"),
+        ('a,b\n1,"' + "x,y\n" * 9999, Reading(), "as a table"),
     ],
 )
-def test_readings_that_do_not_fit_are_refused(tmp_path, reading, words):
-    with pytest.raises(ValueError, match=words.replace("?", r"\?")):
-        read(_table(tmp_path / "t.csv"), reading)
+def test_tables_that_cannot_be_used(tmp_path, content, reading, message):
+    path = _table(tmp_path / "t.csv") if content is None else _text(tmp_path / "t.csv", content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read(path, reading)
+    assert len(str(caught.value)) < 1500
 
 
-def test_a_column_has_one_role():
-    with pytest.raises(ValueError, match="column 'a' was given to --id and to --drop"):
+def test_types_of_columns(tmp_path):
+    huge = "12345678901234567890123456"
+    data = read(_text(tmp_path / "t.csv", f"a,big,flag,day\n1,{huge},True,2020-01-01\n2,{huge},False,2020-01-02\n"))
+    assert data.features == ["a", "big", "flag"]
+    assert data.X[0, 1] == float(huge)
+    nullable = pd.DataFrame({"a": pd.array([1, 2], dtype="Int64"), "b": pd.array([0.5, 1.5], dtype="Float64")})
+    np.testing.assert_array_equal(read(_table(tmp_path / "t.parquet", nullable)).X, [[1, 0.5], [2, 1.5]])
+
+
+def test_roles_must_differ():
+    with pytest.raises(ValueError, match="--id and to --drop"):
         Reading(id="a", drop=["a"])
 
 
@@ -151,102 +214,121 @@ def test_arrays(tmp_path, name):
     np.testing.assert_allclose(found, X, rtol=1e-15)
     assert sparse.issparse(data.X) == name.startswith("sparse")
     assert list(data.columns) == (["digit", "words"] if name == "x.npz" else [])
+    assert isinstance(data.X, np.memmap) == (".npy" in name)
 
 
 def test_archives_of_several_arrays(tmp_path):
     np.savez(tmp_path / "x.npz", first=X, second=2 * X, names=np.array(list("abcd")))
-    with pytest.raises(ValueError, match=r"2 matrices \(first, second\); name the one to embed with --key"):
+    with pytest.raises(ValueError, match="--key"):
         read(tmp_path / "x.npz")
     data = read(tmp_path / "x.npz", Reading(key="second", id="names"))
     np.testing.assert_array_equal(data.X, 2 * X)
     assert data.names.tolist() == list("abcd")
-    with pytest.raises(ValueError, match="no vector of as many rows 'age'"):
+    with pytest.raises(ValueError, match="'age'"):
         read(tmp_path / "x.npz", Reading(key="second", labels=["age"]))
+    sparse.save_npz(tmp_path / "s.npz", sparse.csr_array(X))
+    with pytest.raises(ValueError, match="--key"):
+        read(tmp_path / "s.npz", Reading(key="X"))
 
 
-def test_a_large_array_is_mapped_rather_than_read(tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    assert isinstance(read(tmp_path / "x.npy").X, np.memmap)
+@pytest.mark.parametrize("array", [np.arange(3.0), np.zeros((0, 2)), np.ones((2, 2), dtype=complex)])
+def test_arrays_must_be_matrices(tmp_path, array):
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(ValueError, match="matrix of real numbers"):
+        read(tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize(
     ("lines", "weights"),
     [
         ("a b\nb c\n", [[0, 1, 0], [1, 0, 1], [0, 1, 0]]),
-        ("# edges\na,b,2\nb,c,0.5\n", [[0, 2, 0], [2, 0, 0.5], [0, 0.5, 0]]),
+        ("\ufeff# edges\na,b,2\n% more\nb,c,0.5\n", [[0, 2, 0], [2, 0, 0.5], [0, 0.5, 0]]),
         ("source\ttarget\tweight\na\tb\t2\nb\tc\t3\n", [[0, 2, 0], [2, 0, 3], [0, 3, 0]]),
         ("a b 2\nb a 2\nb c 3\n", [[0, 2, 0], [2, 0, 3], [0, 3, 0]]),
         ("a b 2\na b 1\nb c 3\nc c 1\n", [[0, 3, 0], [3, 0, 3], [0, 3, 1]]),
     ],
 )
-def test_edges(tmp_path, lines, weights):
-    (tmp_path / "g.edges").write_text(lines)
-    data = read(tmp_path / "g.edges")
+def test_edge_lists(tmp_path, lines, weights):
+    data = read(_text(tmp_path / "g.edges", lines))
     assert data.is_graph
     assert data.names.tolist() == list("abc")
     np.testing.assert_array_equal(data.X.toarray(), weights)
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"),
+    ("lines", "message"),
     [
-        ("a b 2\nb a 3\n", "weight from 'a' to 'b' is 2 and back 3; the heat kernel needs an undirected graph"),
-        ("a b 2\nb c\n", "edge 2 is 'b c'; each line must hold two vertices"),
-        ("a b 2\nb c x\n", "edge 2, from 'b' to 'c', has the weight 'x'"),
-        ("# nothing\n", "holds no edges"),
+        ("a b 2\nb a 3\n", "undirected"),
+        ("a b 2\nb c\n", "edge 2"),
+        ("a b 2\nb c x\n", "weight 'x'"),
+        ("a b 1\nb c -1\n", "non-negative"),
+        ("a b 1 2\n", "4 fields"),
+        ("# nothing\n", "no edges"),
     ],
 )
-def test_edges_that_do_not_fit_are_refused(tmp_path, lines, words):
-    (tmp_path / "g.edges").write_text(lines)
-    with pytest.raises(ValueError, match=words):
-        read(tmp_path / "g.edges")
+def test_invalid_edge_lists(tmp_path, lines, message):
+    with pytest.raises(ValueError, match=message):
+        read(_text(tmp_path / "g.edges", lines))
 
 
-@pytest.mark.parametrize("ending", ["graphml", "graphml.gz"])
-def test_graphml(tmp_path, ending):
+def test_graphml(tmp_path):
     graph = nx.karate_club_graph()
-    nx.write_graphml(graph, tmp_path / f"g.{ending}")
-    data = read(tmp_path / f"g.{ending}")
+    nx.set_node_attributes(graph, {n: f"member {n}" for n in graph}, "who")
+    nx.write_graphml(graph, tmp_path / "g.graphml.gz")
+    data = read(tmp_path / "g.graphml.gz")
     assert data.names.tolist() == [str(node) for node in graph]
     np.testing.assert_array_equal(data.X.toarray(), nx.to_numpy_array(graph))
     assert list(data.columns["club"]) == [graph.nodes[node]["club"] for node in graph]
+    data = read(tmp_path / "g.graphml.gz", Reading(id="who", labels=["club"]))
+    assert data.names[3] == "member 3"
+    assert list(data.columns) == ["club"]
+    with pytest.raises(ValueError, match="no attribute 'age'"):
+        read(tmp_path / "g.graphml.gz", Reading(labels=["age"]))
     nx.write_graphml(graph.to_directed(), tmp_path / "d.graphml")
-    with pytest.raises(ValueError, match="DiGraph was given; the heat kernel needs an undirected graph"):
+    with pytest.raises(ValueError, match="undirected"):
         read(tmp_path / "d.graphml")
 
 
 @pytest.mark.parametrize("name", [*FORMATS])
-def test_what_is_not_of_its_format_is_refused_in_words(tmp_path, name):
-    path = tmp_path / f"noise{FORMATS[name].endings[0]}"
+def test_files_of_another_format_raise(tmp_path, name):
+    path = tmp_path / f"noise{FORMATS[name].suffixes[0]}"
     for content in (b"", b"\x93NUMPY\x01\x00v\x00{'descr': '|O'", bytes(range(256))):
-        path.write_bytes(content)
         with pytest.raises(ValueError, match=r"noise\."):
-            read(path)
+            read(_text(path, content))
 
 
-def test_no_pickles_are_read(tmp_path):
-    np.save(tmp_path / "x.npy", np.array([[None]], dtype=object), allow_pickle=True)
-    np.savez(tmp_path / "x.npz", X=np.array([[None]], dtype=object), Z=X)
-    np.testing.assert_array_equal(read(tmp_path / "x.npz").X, X)
-    for name, key in (("x.npy", None), ("x.npz", "X")):
-        with pytest.raises(ValueError, match=r"allow_pickle=False|Python objects"):
-            read(tmp_path / name, Reading(key=key))
+def test_truncated_archives_raise(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", X=X)
+    content = (tmp_path / "x.npz").read_bytes()
+    packed = gzip.compress(FRAME.to_csv().encode())
+    for name, damaged in {
+        "cut.npz": content[:100],
+        "flip.npz": content[:60] + bytes([content[60] ^ 255]) + content[61:],
+        "cut.csv.gz": packed[:20],
+        "flip.csv.gz": packed[:30] + bytes([packed[30] ^ 255]) + packed[31:],
+    }.items():
+        with pytest.raises(ValueError, match=name):
+            read(_text(tmp_path / name, damaged))
 
 
-def test_standard_input_and_unknown_endings(tmp_path, monkeypatch):
+def test_standard_input_and_unknown_suffixes(tmp_path, monkeypatch):
     content = FRAME.to_csv(index=False).encode()
     for sent in (content, gzip.compress(content)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(sent)))
         assert read("-", Reading(format="csv", labels=["age"])).X.shape == (4, 3)
-    with pytest.raises(ValueError, match="standard input has no ending; name the format with --format"):
-        read("-")
-    with pytest.raises(ValueError, match=r"the ending of table.xlsx is not known; .* \.csv \.tsv"):
-        read("table.xlsx")
+    for path in ("-", "table.xlsx"):
+        with pytest.raises(ValueError, match="--format"):
+            read(path)
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none.csv")
-    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(content)[:20])
-    with pytest.raises(ValueError, match="cannot be decompressed"):
-        read(tmp_path / "cut.csv.gz")
+
+
+@pytest.mark.parametrize(
+    ("name", "reading"), [("x.npy", Reading(key="z")), ("g.edges", Reading(only=["a"])), ("x.npy", Reading(labels="a"))]
+)
+def test_options_of_other_formats_raise(tmp_path, name, reading):
+    with pytest.raises(ValueError, match="does not apply"):
+        read(tmp_path / name, reading)
 
 
 Y, NAMES = X[:, :2], np.array(["p", "q", "<b>", "é"], dtype=object)
@@ -259,7 +341,7 @@ def test_what_is_written_can_be_read(tmp_path, name):
     if name == "y.npy":
         np.testing.assert_array_equal(np.load(tmp_path / name), Y)
         return
-    data = read(tmp_path / name, Reading(id="id", key="Y" if name == "y.npz" else None, only=()))
+    data = read(tmp_path / name, Reading(id="id", key="Y" if name == "y.npz" else None))
     assert data.names.tolist() == NAMES.tolist()
     if name == "y.npz":
         np.testing.assert_array_equal(data.X, Y)
@@ -269,17 +351,26 @@ def test_what_is_written_can_be_read(tmp_path, name):
         np.testing.assert_array_equal(data.X[:, 1:], Y)
 
 
-def test_packed_tables_are_the_plain_ones_and_have_the_same_bytes_whenever_they_are_written(tmp_path):
-    names = ["é", "naïve", "日本", "d"]
+def test_compressed_tables_are_reproducible(tmp_path):
     for name in ("a.csv", "a.csv.gz", "b.csv.gz"):
-        write(tmp_path / name, X, list("xyz"), names=names)
+        write(tmp_path / name, X, list("xyz"), names=NAMES)
     assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == (tmp_path / "a.csv").read_bytes()
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
 
 
+def test_archives_keep_all_columns(tmp_path):
+    days = np.array(["2020-01-01", "NaT", "2020-01-03", "2020-01-04"], dtype="M8[D]")
+    columns = {"Y": np.arange(4), "id": np.arange(4), "file": [1, 2, 3, 4], "day": days, "../k": ["u", None, "", "v"]}
+    write(tmp_path / "y.npz", Y, ["y0", "y1"], names=NAMES, columns=columns)
+    with np.load(tmp_path / "y.npz") as held:
+        assert set(held.files) == {"Y", "id", "Y (input)", "id (input)", "file (input)", "day", ".._k"}
+        assert held["day"].tolist() == ["2020-01-01", "", "2020-01-03", "2020-01-04"]
+        assert held[".._k"].tolist() == ["u", "", "", "v"]
+
+
 @pytest.mark.parametrize("path", ["y.xlsx", "y.npy.gz", "y.h5ad", "y"])
-def test_outputs_that_cannot_be_are_refused(tmp_path, path):
-    with pytest.raises(ValueError, match=r"y.* an (embedding|h5ad)"):
+def test_outputs_of_unknown_format_raise(tmp_path, path):
+    with pytest.raises(ValueError, match=r"suffix|h5ad"):
         check_output(tmp_path / path)
 
 
@@ -293,19 +384,16 @@ def cells(tmp_path):
 
 
 @pytest.mark.parametrize(("key", "wanted"), [(None, X[:, :2]), ("X_other", -X), ("X", X)])
-def test_cells(cells, key, wanted):
+def test_h5ad(cells, key, wanted):
     data = read(cells, Reading(key=key))
     np.testing.assert_array_equal(data.X.toarray() if sparse.issparse(data.X) else data.X, wanted)
     assert data.names.tolist() == ["c1", "c2", "c3", "c4"]
-    assert {name: list(values) for name, values in data.columns.items()} == {
-        "kind": list("uvuv"),
-        "depth": [3, 1, 4, 1],
-    }
-    what = "the matrix X" if key == "X" else f"obsm[{key or 'X_pca'!r}]"
-    assert data.notes == [f"{cells}: {what} is embedded"]
+    assert list(data.columns["kind"]) == list("uvuv")
+    assert list(data.columns["depth"]) == [3, 1, 4, 1]
+    assert (key or "X_pca") in data.notes[0]
 
 
-def test_cells_take_their_embedding(cells):
+def test_embedding_is_added_to_h5ad(cells):
     import anndata  # noqa: PLC0415
 
     data = read(cells, Reading(drop=["depth"], id="kind"))
@@ -315,209 +403,9 @@ def test_cells_take_their_embedding(cells):
     again = anndata.read_h5ad(cells)
     np.testing.assert_array_equal(again.obsm["X_heatsketch"], Y)
     np.testing.assert_array_equal(again.obsm["X_other"], -X)
-    with pytest.raises(ValueError, match="no entry 'X_umap'; there are: 'X_heatsketch', 'X_other', 'X_pca', 'X'"):
+    with pytest.raises(ValueError, match="no entry 'X_umap'"):
         read(cells, Reading(key="X_umap"))
     with pytest.raises(ValueError, match="no column 'age'"):
         read(cells, Reading(labels=["age"]))
     cells.with_suffix(".h5ad.gz").write_bytes(gzip.compress(cells.read_bytes()))
     assert read(cells.with_suffix(".h5ad.gz")).X.shape == (4, 2)
-
-
-def _text(path, content):
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-@pytest.mark.parametrize("first", ["0.0,0.0,1.0", "1.5,,1.0"])
-def test_no_line_of_data_is_lost(tmp_path, first):
-    path = _text(tmp_path / "t.csv", first + "\n1,2,3\n4,5,6\n")
-    if ",," in first:
-        with pytest.raises(ValueError, match="row 1, column 'x1' holds a missing value"):
-            read(path)
-    else:
-        assert read(path).X.shape == (3, 3)
-
-
-def test_whether_a_line_names_the_columns_can_be_said(tmp_path):
-    path = _text(tmp_path / "t.csv", "2019,2020,2021\n1,2,3\n4,5,6\n")
-    assert read(path).X.shape == (3, 3)
-    data = read(path, Reading(header=True))
-    assert data.features == ["2019", "2020", "2021"]
-    assert data.X.shape == (2, 3)
-
-
-def test_rows_longer_than_the_line_of_names(tmp_path):
-    with pytest.raises(ValueError, match="rows hold 3 values, and the first line names 2 columns"):
-        read(_text(tmp_path / "t.csv", "a,b\n1,2,3\n4,5,6\n"))
-    with pytest.raises(ValueError, match="rows hold 3 values, and the first line names 2 columns"):
-        read(_text(tmp_path / "t.csv", "a,b\n0,2,3\n1,5,6\n"))  # what is left over may look like an index
-    with pytest.raises(ValueError, match="rows hold 4 values, and the first line names 2 columns"):
-        read(_text(tmp_path / "t.csv", "a,b\n0,1,2,3\n4,5,6,7\n"))
-    with pytest.raises(ValueError, match="rows hold 4 values, and the first line names 3 columns"):
-        read(_text(tmp_path / "t.csv", "a,b,kind\n0,1,2,\n1,3,4,x\n2,5,6,y\n"))  # the last of which may be empty
-    data = read(_text(tmp_path / "r.tsv", "a\tb\nr1\t2\t3\nr2\t5\t6\n"))  # as R writes its row names
-    assert data.names.tolist() == ["r1", "r2"]
-    np.testing.assert_array_equal(data.X, [[2, 3], [5, 6]])
-
-
-def test_ids_are_words_even_where_they_are_missing(tmp_path):
-    data = read(_text(tmp_path / "t.csv", ",x\nu,1\n,2\nw,3\n"))
-    assert data.names.tolist() == ["u", "nan", "w"]
-
-
-@pytest.mark.parametrize("ending", ["csv", "tsv", "edges"])
-def test_text_that_ends_in_the_middle_of_a_number(tmp_path, ending):
-    """Pandas before 3.1 takes 5, NUL, 3 for 5."""
-    between = "\t" if ending == "tsv" else ","
-    content = f"1{between}2\n5\x003{between}4\n"
-    with pytest.raises(ValueError, match=r"its byte 6 is a NUL, which text does not have"):
-        read(_text(tmp_path / f"t.{ending}", content))
-    wide = _text(tmp_path / "wide.csv", "a,b\n1,2\n3,4\n".encode("utf-16"))
-    assert read(wide, Reading(encoding="utf-16")).features == ["a", "b"]
-    _text(wide, "a,b\n1,2\n5\x003,4\n".encode("utf-16"))
-    with pytest.raises(ValueError, match=r"its character 10 is a NUL, which text does not have"):
-        read(wide, Reading(encoding="utf-16"))
-
-
-def test_other_separators_and_decimal_commas(tmp_path):
-    content = "a;b\n0,5;1,5\n2,5;3,5\n"
-    for text in (content, content.partition("\n")[2]):
-        with pytest.raises(ValueError, match="looks like several"):
-            read(_text(tmp_path / "t.csv", text))
-    with pytest.raises(ValueError, match=r"no column holds numbers.* --decimal ,"):
-        read(_text(tmp_path / "t.csv", content), Reading(separator="semicolon"))
-    data = read(tmp_path / "t.csv", Reading(separator="semicolon", decimal=","))
-    np.testing.assert_array_equal(data.X, [[0.5, 1.5], [2.5, 3.5]])
-    with pytest.raises(ValueError, match="--separator 'ab' is not known"):
-        Reading(separator="ab")
-
-
-def test_encodings(tmp_path):
-    path = _text(tmp_path / "t.csv", "größe,b\n1,2\n3,4\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"it is not text in utf-8.* name its --encoding"):
-        read(path)
-    assert read(path, Reading(encoding="latin-1")).features == ["größe", "b"]
-    assert read(_text(path, "\ufeffa,b\n1,2\n3,4\n")).features == ["a", "b"]
-    with pytest.raises(ValueError, match="--encoding klingon is not known"):
-        read(path, Reading(encoding="klingon"))
-
-
-def test_ids_and_labels_stay_as_they_are_written(tmp_path):
-    path = _text(tmp_path / "t.csv", "code,grp,n,x\n007,01,1,5\nNA,02,,6\n008,None,3,7\n")
-    data = read(path, Reading(id="code", labels=["grp", "n"]))
-    assert data.names.tolist() == ["007", "NA", "008"]
-    assert list(data.columns["grp"]) == ["01", "02", "None"]
-    assert data.columns["n"].tolist()[0] == 1
-    write(tmp_path / "o.csv", data.X, ["y"], names=data.names, columns=data.columns)
-    assert (tmp_path / "o.csv").read_text().splitlines()[1:3] == ["007,01,1,5.0", "NA,02,,6.0"]
-
-
-def test_columns_do_not_change_their_role(tmp_path):
-    huge = "12345678901234567890123456"
-    data = read(_text(tmp_path / "t.csv", f"a,big,flag\n1,{huge},True\n2,{huge},False\n"))
-    assert data.features == ["a", "big", "flag"]
-    assert data.X[0, 1] == float(huge)
-    with pytest.raises(ValueError, match="row 2, column 'flag' holds a missing value"):
-        read(_text(tmp_path / "t.csv", "a,flag\n1,True\n2,\n3,False\n"))
-    dates = _text(tmp_path / "t.csv", "a,d\n1,2020-01-01\n2,2020-01-02\n")
-    assert read(dates).features == ["a"]
-    with pytest.raises(ValueError, match="column 'd' holds '2020-01-01', which is no number"):
-        read(dates, Reading(only=["d"]))
-
-
-@pytest.mark.parametrize(
-    "index",
-    [pd.Index([0, 1000, 2000, 3000], name="sample"), pd.MultiIndex.from_product([list("ab"), [1, 2]]), list("wxyz")],
-)
-def test_an_index_in_parquet_holds_ids(tmp_path, index):
-    FRAME.assign(id=1).set_axis(index).to_parquet(tmp_path / "t.parquet")
-    data = read(tmp_path / "t.parquet", Reading(drop=["id", "age"]))
-    assert data.features == ["a", "b", "c"]
-    assert len(set(data.names)) == 4
-    assert "the index holds ids" in data.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("content", "names"),
-    [
-        ("source,target\na,b\nb,c\n", "abc"),
-        ("\ufeffa b\nb c\n", "abc"),
-        ("% one\n# two\na b 1\n# three\nb c 1\n", "abc"),
-        ("Smith, J\tb\nb\tc\n", ["Smith, J", "b", "c"]),
-    ],
-)
-def test_layouts_of_edges(tmp_path, content, names):
-    assert read(_text(tmp_path / "g.edges", content)).names.tolist() == list(names)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("a b 1\nb c -1\n", "edge 2, from 'b' to 'c', has the weight '-1'; weights must be finite and not negative"),
-        ("a b l\nb c 1\n", "edge 1, from 'a' to 'b', has the weight 'l'"),
-        ("s t w\na b 1\nb c\n", "edge 2 is 'b c'"),
-        ("a b 1 2\n", "its lines have 4 parts"),
-    ],
-)
-def test_edges_that_are_none(tmp_path, content, words):
-    with pytest.raises(ValueError, match=words):
-        read(_text(tmp_path / "g.edges", content))
-
-
-def test_attributes_of_vertices_have_roles(tmp_path):
-    graph = nx.karate_club_graph()
-    nx.set_node_attributes(graph, {n: f"member {n}" for n in graph}, "who")
-    nx.write_graphml(graph, tmp_path / "g.graphml")
-    data = read(tmp_path / "g.graphml", Reading(id="who", labels=["club"]))
-    assert data.names[3] == "member 3"
-    assert list(data.columns) == ["club"]
-    with pytest.raises(ValueError, match="no attribute 'age'; there are: 'club', 'who'"):
-        read(tmp_path / "g.graphml", Reading(labels=["age"]))
-    graph.edges[0, 1]["weight"] = "heavy"
-    nx.write_graphml(graph, tmp_path / "g.graphml", infer_numeric_types=False)
-    with pytest.raises(ValueError, match=r"the edge from '0' to '1' has the weight 'heavy'|cannot be read as GraphML"):
-        read(tmp_path / "g.graphml")
-
-
-def test_damaged_archives(tmp_path):
-    np.savez_compressed(tmp_path / "x.npz", X=X)
-    whole = (tmp_path / "x.npz").read_bytes()
-    packed = gzip.compress(FRAME.to_csv().encode())
-    for name, content in {
-        "cut.npz": whole[:100],
-        "flip.npz": whole[:60] + bytes([whole[60] ^ 255]) + whole[61:],
-        "flip.csv.gz": packed[:30] + bytes([packed[30] ^ 255]) + packed[31:],
-    }.items():
-        with pytest.raises(ValueError, match=name):
-            read(_text(tmp_path / name, content))
-
-
-@pytest.mark.parametrize(
-    ("name", "reading", "option"),
-    [
-        ("x.npy", Reading(key="z"), "--key"),
-        ("x.npy", Reading(labels=["a"]), "--label"),
-        ("g.edges", Reading(only=["a"]), "--only"),
-        ("t.parquet", Reading(separator=";"), "--separator"),
-    ],
-)
-def test_what_means_nothing_to_a_format_is_refused(tmp_path, name, reading, option):
-    (tmp_path / name).touch()
-    with pytest.raises(ValueError, match=f"{option} was given, which means nothing for"):
-        read(tmp_path / name, reading)
-
-
-def test_archives_keep_columns_whatever_they_are_called(tmp_path):
-    days = np.array(["2020-01-01", "NaT", "2020-01-03", "2020-01-04"], dtype="M8[D]")
-    columns = {
-        "Y": np.arange(4),
-        "id": np.arange(4),
-        "file": [1.5, 2, 3, 4],
-        "day": days,
-        "kind": ["u", None, np.nan, "v"],
-    }
-    write(tmp_path / "y.npz", Y, ["y0", "y1"], names=NAMES, columns=columns)
-    with np.load(tmp_path / "y.npz") as held:
-        assert set(held.files) == {"Y", "id", "Y (input)", "id (input)", "file (input)", "day", "kind"}
-        assert held["day"].tolist() == ["2020-01-01", "", "2020-01-03", "2020-01-04"]
-        assert held["kind"].tolist() == ["u", "", "", "v"]

@@ -15,7 +15,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import heatsketch as hs
-from heatsketch._utils.files import whole
+from heatsketch._utils.files import replacing
 from heatsketch.report import page
 from heatsketch.report.columns import feature_columns, read_columns, read_names
 from heatsketch.report.contents import Request, gather
@@ -315,16 +315,16 @@ def test_twenty_thousand_points_stay_below_ten_megabytes(model, contents):
 def test_a_file_is_whole_or_left_alone(tmp_path):
     path = tmp_path / "page.html"
     path.write_text("before")
-    with pytest.raises(ZeroDivisionError), whole(path) as temporary:
+    with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
         temporary.write_text(f"half {1 / 0}")
     assert path.read_text() == "before"
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
-    with whole(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_text("after")
         assert path.read_text() == "before"
     assert path.read_text() == "after"
     path.chmod(0o640)
-    with whole(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_text("again")
     assert path.stat().st_mode & 0o777 == 0o640
 

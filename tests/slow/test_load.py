@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import pickle
@@ -18,9 +17,9 @@ from threadpoolctl import threadpool_limits
 
 import heatsketch as hs
 from budget import rounds
+from conftest import run_code
 from heatsketch._utils.threads import n_threads
 from heatsketch.backends.dask import layout
-from processes import finish, start
 
 da = pytest.importorskip("dask.array")
 CORES = n_threads()
@@ -109,31 +108,31 @@ def test_workers_of_joblib_share_the_cores(record_property):
     record_property("cases", 9)
 
 
-def _fit_again_and_again(times, sample):
-    """Fit so many times, and see to it that nothing grows that is there after a while."""
-    seen = []
-    for number in range(times + sample):
-        for name in ("every pair", "neighbours", "eigenvectors"):
-            model = FITS[name](number % 7).fit(points(number % 7, 60))
-            model.transform(points(3, 5))
-        if number % 50 == 0:
-            FITS["optimised"](number).fit(points(1, 40))
-        if number == sample or number == times + sample - 1:
-            gc.collect()
-            handles = len(list(Path("/proc/self/fd").iterdir()))
-            seen.append((resident(), handles, threads_here(), threading.active_count(), len(gc.get_objects())))
-    (memory, *counts, objects), (memory_after, *counts_after, objects_after) = seen
-    assert counts_after == counts
-    # An allocator may keep a little; a fit that kept its smallest kernel of 60 points would lose 29 kB each time.
-    assert memory_after - memory < 4_000_000 + 3 * 1000 * times, (memory, memory_after)
-    assert objects_after - objects < 2000, (objects, objects_after)
+_FIT_REPEATEDLY = """
+import gc, sys, threading
+from pathlib import Path
+import heatsketch as hs
+X = hs.datasets.stretched_torus(60, random_state=0)
+times, seen = int(sys.argv[1]), []
+for number in range(times + 20):
+    hs.GaussianProcessEmbedding(4, random_state=0).fit(X).transform(X[:5])
+    hs.GaussianProcessEmbedding(4, n_neighbors=8, random_state=0).fit(X).transform(X[:5])
+    hs.DiffusionMaps(3, n_neighbors=9, solver="randomized").fit(X)
+    if number in (20, times + 19):
+        gc.collect()
+        resident = 4096 * int(Path("/proc/self/statm").read_text().split()[1])
+        files = len(list(Path("/proc/self/fd").iterdir()))
+        seen.append((resident, files, threading.active_count(), len(gc.get_objects())))
+(memory, files, threads, objects), (memory_after, files_after, threads_after, objects_after) = seen
+assert (files_after, threads_after) == (files, threads)
+assert memory_after - memory < 4_000_000 + 3000 * times, (memory, memory_after)
+assert objects_after - objects < 2000, (objects, objects_after)
+"""
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not tell what a process has open")
-def test_nothing_grows_with_the_number_of_fits(tmp_path, record_property):
-    times, log = rounds(60), tmp_path / "log"
-    assert finish(start(_fit_again_and_again, times, 20, log=log), 60 + 5 * times) == 0, log.read_text()
-    record_property("cases", 3 * times)
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_repeated_fits_do_not_leak():
+    run_code(_FIT_REPEATEDLY, rounds(60))
 
 
 def _fit_to_bands():

@@ -12,7 +12,7 @@ import numpy as np
 
 from .colors import Groups, Numbers
 from .extras import optional
-from .files import whole
+from .files import replacing
 from .text import visible
 from .typing import FloatArray, IntArray
 
@@ -145,14 +145,14 @@ def check_picture(path: Path) -> None:
 
 
 def save_picture(axes: Any, path: Path) -> None:
-    """Write the figure that some Axes belong to, whole or not at all, and close it."""
+    """Write the figure that some Axes belong to, completely or not at all, and close it."""
     figure = np.ravel(axes)[0].figure
     content = BytesIO()  # matplotlib does not close files that it fails to write
     try:
         figure.savefig(content, format=path.suffix.lstrip(".").lower(), dpi=150)
     finally:
         _pyplot().close(figure)
-    with whole(path) as target:
+    with replacing(path) as target:
         target.write_bytes(content.getvalue())
 
 

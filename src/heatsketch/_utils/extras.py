@@ -1,4 +1,4 @@
-"""Optional libraries: imported where they are needed, and named with what installs them where they are missing."""
+"""Optional libraries."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["optional"]
 
 
 def optional(module: str, purpose: str, extra: str | None = None) -> Any:
-    """Import an optional library, or say how to install it.
+    """Import an optional library; the error says how to install it.
 
     Parameters
     ----------
     module : str
         Such as "matplotlib.pyplot".
     purpose : str
-        What it is needed to do.
+        What it is needed for, as a verb phrase.
     extra : str, optional
-        The extra of heatsketch that brings it; by default it is installed by its own name.
+        The extra of heatsketch that installs it; by default it is installed by name.
 
     Raises
     ------

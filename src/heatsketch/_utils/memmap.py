@@ -1,4 +1,4 @@
-"""Arrays in files: points that are mapped into memory are not read into it."""
+"""Memory-mapped arrays, which are larger than memory or should not be read into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["arranged", "is_mapped"]
 
 
 def is_mapped(X: FloatArray) -> bool:
-    """Whether the memory of an array is that of a file."""
+    """Whether an array is memory-mapped."""
     owner: object = X
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -23,14 +23,14 @@ def is_mapped(X: FloatArray) -> bool:
 
 
 def arranged(X: FloatArray, order: IntArray) -> FloatArray:
-    """``X[order]``: in memory, or in a temporary file where `X` is in a file.
+    """``X[order]``: in memory, or in a temporary file if `X` is memory-mapped.
 
-    The file has no name, so nothing is left behind when the array is gone.
+    The file is deleted with the array.
 
     Raises
     ------
     OSError
-        If there is no room for the file.
+        If the disk is full.
     """
     if not is_mapped(X):
         return X[order]
@@ -44,7 +44,7 @@ def arranged(X: FloatArray, order: IntArray) -> FloatArray:
 
 
 def _reserve(descriptor: int, size: int) -> None:
-    """Make a file of a size that the disk really has: writing to a map of more than that would end the process."""
+    """Allocate the file on disk: writing to a memory map without space would kill the process."""
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)
@@ -52,6 +52,6 @@ def _reserve(descriptor: int, size: int) -> None:
             os.truncate(descriptor, size)
     except OSError as error:
         raise OSError(
-            f"no room for a temporary file of {size / 1e9:.1f} GB in {tempfile.gettempdir()} ({error}); name a folder "
-            "with more in the environment variable TMPDIR, or give X in memory."
+            f"no space for a temporary file of {size / 1e9:.1f} GB in {tempfile.gettempdir()} ({error}); set the "
+            "environment variable TMPDIR to another directory, or pass X in memory."
         ) from error

@@ -1,4 +1,4 @@
-"""``heatsketch estimate``, ``diagnose`` and ``compare``: questions about one's own data."""
+"""``heatsketch estimate``, ``diagnose`` and ``compare``: questions about data."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def estimate(
     kernel: KernelOptions,
     voice: VoiceOptions,
 ) -> None:
-    """Tell what an embedding will take, in memory and time, before anything is started.
+    """Predict the memory and the time of an embedding.
 
-    [bold]Of a file:[/] heatsketch estimate digits.csv --label digit
+    [bold]For a file:[/] heatsketch estimate digits.csv --label digit
 
-    [bold]Of data that are not there yet:[/] heatsketch estimate --shape 1000000,50 -k 10 -p 16
+    [bold]For a shape:[/] heatsketch estimate --shape 1000000,50 -k 10 -p 16
     """
-    from ..kernel.plan import estimate as foretell  # noqa: PLC0415
+    from ..kernel.plan import estimate as predict  # noqa: PLC0415
 
     if (source is None) == (shape is None):
-        raise ValueError("give a file, or --shape ROWS,COLUMNS, and not both.")
+        raise ValueError("give either a file or --shape ROWS,COLUMNS.")
     if dtype is not None and shape is None:
-        raise ValueError("--dtype was given with a file, which has its own; it goes with --shape.")
-    parameters = {name: kernel.parameters[name] for name in kernel.parameters if name in _FORETOLD}
-    if strange := sorted(kernel.parameters.keys() - _FORETOLD):
+        raise ValueError("--dtype applies to --shape only; a file has its own.")
+    parameters = kernel.parameters
+    if strange := sorted(parameters.keys() - _RELEVANT):
         raise ValueError(f"--{strange[0].replace('_', '-')} does not change the estimate; leave it out.")
     if shape is not None:
         what: Any = _shape(shape)
@@ -52,21 +52,21 @@ def estimate(
         data = _read(source, reads)
         what = data.X
         parameters |= graph_options(parameters) if data.is_graph else {}
-    found = foretell(what, n_components=n_components, power=power, dtype=dtype, **parameters)
+    found = predict(what, n_components=n_components, power=power, dtype=dtype, **parameters)
     if voice.as_json:
         print_json(vars(found))
     else:
         say(found)
 
 
-_FORETOLD = {"bandwidth", "normalization", "affinity", "metric", "metric_params", "n_neighbors", "cutoff", "device"}
+_RELEVANT = {"bandwidth", "normalization", "affinity", "metric", "metric_params", "n_neighbors", "cutoff", "device"}
 
 
 def _shape(text: str) -> tuple[int, int]:
     try:
         rows, columns = (int(part) for part in text.replace("x", ",").split(","))
     except ValueError as error:
-        raise ValueError(f"--shape {text} is no shape; give ROWS,COLUMNS, such as 1000000,50.") from error
+        raise ValueError(f"--shape {text} is not a shape; give ROWS,COLUMNS, such as 1000000,50.") from error
     return rows, columns
 
 
@@ -80,20 +80,19 @@ def diagnose(
     kernel: KernelOptions,
     voice: VoiceOptions,
 ) -> None:
-    """Tell what looks wrong with an embedding, in words, with the figure behind each finding and a remedy.
+    """Report what looks wrong with an embedding, with the figure behind each finding and a remedy.
 
-    [bold]Of a file:[/] heatsketch diagnose digits.csv --label digit
+    [bold]For a file:[/] heatsketch diagnose digits.csv --label digit
 
-    [bold]Of a model, in a script:[/] heatsketch diagnose digits.heatsketch --strict --json
+    [bold]For a model, in a script:[/] heatsketch diagnose digits.heatsketch --strict --json
     """
     model: Any
     if Path(source).suffix == ".heatsketch":
         from ..io.models import load_model  # noqa: PLC0415
 
-        idle = [*reads.given, *kernel.parameters, *(["method"] if method != MethodOptions() else [])]
-        if idle:
-            option = idle[0].replace("_", "-")
-            raise ValueError(f"--{option} was given with a saved model, which has its own; leave it out.")
+        given = [*reads.given, *kernel.parameters, *(["method"] if method != MethodOptions() else [])]
+        if given:
+            raise ValueError(f"--{given[0].replace('_', '-')} does not apply to a saved model; leave it out.")
         model = load_model(source).set_params(verbose=not voice.quiet)
     else:
         data = _read(source, reads)
@@ -125,9 +124,9 @@ def compare(
     kernel: KernelOptions,
     voice: VoiceOptions,
 ) -> None:
-    """Embed your data by diffusion maps, a Gaussian process and HeatSketch, and measure what each does to distances.
+    """Embed data by diffusion maps, a Gaussian process and HeatSketch, and measure the distortion of distances.
 
-    log L is the logarithm of the largest over the smallest ratio of embedded to diffusion distance, 0 being perfect.
+    log L is the logarithm of the largest over the smallest ratio of embedded to diffusion distance; 0 is perfect.
     The picture is coloured by the first --label.
 
     [bold]A table:[/] heatsketch compare digits.csv --label digit -k 3
@@ -135,11 +134,11 @@ def compare(
     [bold]A table and a picture:[/] heatsketch compare digits.csv --label digit -o compare.png
     """
     from .._utils.drawing import check_picture, save_picture  # noqa: PLC0415
-    from .._utils.files import writable  # noqa: PLC0415
+    from .._utils.files import check_writable  # noqa: PLC0415
     from ..compare import compare_embeddings  # noqa: PLC0415
 
     if picture is not None:
-        check_picture(writable(picture))
+        check_picture(check_writable(picture))
     data = _read(source, reads)
     options = kernel.estimator_parameters
     options |= graph_options(options) if data.is_graph else {}

@@ -1,4 +1,4 @@
-"""``heatsketch datasets``: data to try things on."""
+"""``heatsketch datasets``: example data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .options import VoiceOptions, takes
 
 __all__ = ["datasets"]
 
-# What there is: points to begin with (None where the number is fixed), and what it is good for.
+# Default number of points (None if it is fixed) and description of each data set.
 _SETS: dict[str, tuple[int | None, str]] = {
     "circle": (300, "a circle in the plane, where diffusion maps are at their best"),
     "stretched_torus": (500, "a flat torus in R^4, one circle longer: small-scale structure"),
@@ -26,7 +26,8 @@ _SETS: dict[str, tuple[int | None, str]] = {
 def datasets(
     *,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Data set to write; a list without it.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Data set to write; lists all without it.", show_default=False),
     ] = None,
     output: Annotated[
         str | None,
@@ -36,9 +37,9 @@ def datasets(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = 0,
     voice: VoiceOptions,
 ) -> None:
-    """List data sets to try things on, or write one to a file.
+    """List example data sets, or write one to a file.
 
-    [bold]What there is:[/] heatsketch datasets
+    [bold]List:[/] heatsketch datasets
 
     [bold]A table of real data:[/] heatsketch datasets digits -o digits.csv
     """
@@ -48,16 +49,16 @@ def datasets(
         else:
             out.print(table(("name", "points", ""), [(one, n or 1797, words) for one, (n, words) in _SETS.items()]))
         return
-    from ..io.data import check_known  # noqa: PLC0415
+    from ..io.errors import check_known  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     check_known([name], list(_SETS), "data set")
     if output is None:
-        raise ValueError(f"no output was named; use -o {name}.csv, or -o - for standard output.")
+        raise ValueError(f"no output was given; use -o {name}.csv, or -o - for standard output.")
     if output == "-" and voice.as_json:
         raise ValueError("-o - and --json both write to standard output; choose one.")
     check_output(output)
-    X, features, columns = _made(name, samples, seed)
+    X, features, columns = _generate(name, samples, seed)
     write(output, X, features, columns=columns)
     if voice.as_json:
         print_json({"name": name, "rows": len(X), "columns": X.shape[1], "output": output})
@@ -66,13 +67,13 @@ def datasets(
         note(f"Wrote {output}: {len(X)} rows, {X.shape[1]} columns{beside}.")
 
 
-def _made(name: str, samples: int | None, seed: int) -> tuple[Any, list[str], dict[str, Any]]:
-    """Points, names of their columns, and labels."""
+def _generate(name: str, samples: int | None, seed: int) -> tuple[Any, list[str], dict[str, Any]]:
+    """Points, column names and labels."""
     from .. import datasets as sets  # noqa: PLC0415
 
     if name == "digits":
         if samples is not None:
-            raise ValueError("--samples was given; there are always 1797 digits.")
+            raise ValueError("--samples does not apply to digits, which are always 1797.")
         X, labels = sets.digits()
         return X, [f"pixel{j}" for j in range(X.shape[1])], {"digit": labels}
     n = samples or _SETS[name][0] or 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,13 +40,13 @@ def embed(
     page: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="PAGE.html", help="Write a page to look at and hand on.", rich_help_panel="Output"
+            "--report", metavar="PAGE.html", help="Write a report as one HTML page.", rich_help_panel="Output"
         ),
     ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            "--save", metavar="MODEL", help="Save the model, to place new points with later.", rich_help_panel="Output"
+            "--save", metavar="MODEL", help="Save the model, to embed new points later.", rich_help_panel="Output"
         ),
     ] = None,
     title: Annotated[
@@ -59,10 +57,10 @@ def embed(
     kernel: KernelOptions,
     voice: VoiceOptions,
 ) -> None:
-    """Embed the rows of a file, or the vertices of a graph.
+    """Embed the rows of a table, or the vertices of a graph.
 
-    Columns of words are kept aside and written beside the embedding; columns of numbers are embedded unless --label,
-    --id or --drop says otherwise. Bandwidth and diffusion time are chosen from the data.
+    Numeric columns are embedded, except those given by --label, --id or --drop. Text columns are kept aside and written
+    beside the embedding. Bandwidth and diffusion time are chosen from the data.
 
     [bold]From a table to a page:[/] heatsketch embed digits.csv --label digit --report page.html
 
@@ -70,7 +68,7 @@ def embed(
 
     [bold]The paper's method:[/] heatsketch embed digits.csv --label digit --method gaussian-process -k 32 -p 4 -o y.npz
 
-    [bold]A model for points to come:[/] heatsketch embed digits.csv --label digit -o seen.csv --save digits.heatsketch
+    [bold]A model for new points:[/] heatsketch embed digits.csv --label digit -o seen.csv --save digits.heatsketch
 
     [bold]In a pipe:[/] heatsketch embed - --format csv --label digit -o - < digits.csv > embedding.csv
     """
@@ -78,7 +76,7 @@ def embed(
 
     _check_targets(source, output, page, save, voice)
     if title is not None and page is None:
-        raise ValueError("--title was given without --report; it is the title of the page.")
+        raise ValueError("--title needs --report; it is the title of the page.")
     data = _read(source, reads)
     _note_square(data, kernel)
     if output is not None:
@@ -90,40 +88,21 @@ def embed(
     model.fit(data.points)
     seconds = time.perf_counter() - start
     model._sample_names = None if data.names is None else [str(name) for name in data.names]
-    with _each_in_turn() as then:
-        if output is not None:
-            names = list(model.get_feature_names_out())
-            then(write, output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
-        if save is not None:
-            from ..io.models import save_model  # noqa: PLC0415
+    if save is not None:  # first: everything else can be made from the model
+        from ..io.models import save_model  # noqa: PLC0415
 
-            then(save_model, model, save)
-        if page is not None:
-            then(_write_page, model, page, data, title or f"{Path(source).name if source != '-' else 'Embedding'}")
+        save_model(model, save)
+    if output is not None:
+        names = list(model.get_feature_names_out())
+        write(output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
+    if page is not None:
+        _write_page(model, page, data, title or ("Embedding" if source == "-" else Path(source).name))
     written = {"output": output, "report": page, "model": save}
     outcome = _summary(source, data, model, seconds) | {k: None if v is None else str(v) for k, v in written.items()}
     if voice.as_json:
         print_json(outcome)
     else:
-        note(_in_words(outcome))
-
-
-@contextmanager
-def _each_in_turn() -> Iterator[Callable[..., None]]:
-    """Do one thing after another, also where one fails, so that as much as can be is kept of long work."""
-    failures: list[Exception] = []
-
-    def then(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        try:
-            function(*args, **kwargs)
-        except (OSError, MemoryError, ValueError) as failure:
-            failures.append(failure)
-
-    yield then
-    for failure in failures[1:]:
-        note(f"Error: {failure}")
-    if failures:
-        raise failures[0]
+        note(_describe(outcome))
 
 
 @takes(reads=InputOptions, voice=VoiceOptions)
@@ -135,23 +114,23 @@ def transform(
     reads: InputOptions,
     voice: VoiceOptions,
 ) -> None:
-    """Place new points with a saved model, without fitting anything.
+    """Embed new points with a saved model, without a new fit.
 
-    Columns are matched by name with those that the model was fitted to; all others are kept aside.
+    Columns are matched by name with those of the fit; all others are kept aside.
 
-    [bold]Place new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
+    [bold]Embed new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
     from ..io.models import load_model  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     if output is None:
-        raise ValueError("no output was named; use -o FILE, or -o - for standard output.")
+        raise ValueError("no output was given; use -o FILE, or -o - for standard output.")
     _check_targets(source, output, None, None, voice)
     model = load_model(stored)
     data, points = _new_points(model, source, reads)
     check_output(output, cells=data.source is not None)
     model.set_params(verbose=not voice.quiet).set_output(transform="default")
-    Y = _placed(model, data, source) if data.is_graph else model.transform(points)
+    Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
     names = list(model.get_feature_names_out())
     write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
     if voice.as_json:
@@ -173,7 +152,7 @@ def report(
     reads: InputOptions,
     voice: VoiceOptions,
 ) -> None:
-    """Write the page of a saved model: one HTML file to look at and hand on, which needs no network.
+    """Write the report of a saved model, as one HTML page that needs no network.
 
     [bold]From a model to a page:[/] heatsketch report digits.heatsketch --data digits.csv --label digit -o page.html
     """
@@ -181,13 +160,13 @@ def report(
 
     _check_targets(source, None, page, None, voice)
     if source is None and reads.given:
-        raise ValueError(f"--{reads.given[0]} was given without --data; name the file that was embedded.")
+        raise ValueError(f"--{reads.given[0]} needs --data, the file that was embedded.")
     _require_report()
     model = load_model(stored)
     data = None if source is None else _read(source, reads)
     if data is not None and data.X.shape[0] != model.embedding_.shape[0]:
         raise ValueError(
-            f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; give the "
+            f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; use the "
             "file that was embedded."
         )
     model.set_params(verbose=not voice.quiet)
@@ -201,40 +180,40 @@ def report(
 def _check_targets(
     source: str | None, output: str | None, page: Path | None, save: Path | None, voice: VoiceOptions
 ) -> None:
-    """Refuse outputs that cannot be written, or would take the place of the input, before any work."""
-    from .._utils.files import writable  # noqa: PLC0415
+    """Check before any work that the outputs can be written and do not replace the input."""
+    from .._utils.files import check_writable  # noqa: PLC0415
     from ..io.writers import check_output  # noqa: PLC0415
 
     if output is None and page is None and save is None:
-        raise ValueError("nothing would be written; name a file with -o, a page with --report or a model with --save.")
+        raise ValueError("no output was given; use -o for a file, --report for a page or --save for a model.")
     if output == "-" and voice.as_json:
         raise ValueError("-o - and --json both write to standard output; choose one.")
     if output is not None:
         check_output(output, cells=True)
     for path in (page, save):
         if path is not None:
-            writable(path)
+            check_writable(path)
     named = [Path(path).resolve() for path in (output, page, save) if path is not None and path != "-"]
     if len(set(named)) < len(named):
-        raise ValueError(f"{named[0]} was named for two outputs; each needs a file of its own.")
-    # Cells keep all that they have when an embedding is added to them.
+        raise ValueError(f"{named[0]} was given for two outputs; choose different files.")
+    # An embedding is added to an h5ad file, which keeps everything else.
     added_to = source is not None and source == output and source.endswith(".h5ad")
     if source is not None and Path(source).resolve() in named and not added_to:
-        raise ValueError(f"{source} is the input, which would be lost; name another file for the output.")
+        raise ValueError(f"{source} is the input, which would be overwritten; choose another output.")
 
 
 def _note_square(data: Data, kernel: KernelOptions) -> None:
-    """Say how a square matrix is taken, which may be a graph or distances."""
+    """Note that a square matrix, which may hold affinities or distances, is taken as points."""
     given = kernel.parameters
     if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & given.keys():
         note(
-            "the input is square, and its rows are taken as points; say --affinity precomputed or --metric precomputed "
+            "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
             "if it holds affinities or distances."
         )
 
 
 def _new_points(model: Any, source: str, reads: InputOptions) -> tuple[Data, Any]:
-    """Points for a model: columns by name where both have names, else in their order."""
+    """Points for a model: columns by name if both have names, else by position."""
     from ..io import FORMATS, format_of  # noqa: PLC0415
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
@@ -246,19 +225,19 @@ def _new_points(model: Any, source: str, reads: InputOptions) -> tuple[Data, Any
         raise ValueError(f"{source} has {data.X.shape[1]} columns, and the model was fitted to {len(features)}.")
     import pandas as pd  # noqa: PLC0415
 
-    note(f"{source} has no names of columns; they are taken in the order of the model's")
+    note(f"{source} has no column names; columns are taken in the order of the model")
     return data, pd.DataFrame(data.X.toarray() if hasattr(data.X, "toarray") else data.X, columns=features)
 
 
-def _placed(model: Any, data: Data, source: str) -> Any:
-    """Vertices of a graph, by their names: where the model has them, or else by their edges to those that it has."""
+def _embed_vertices(model: Any, data: Data, source: str) -> Any:
+    """Embed the vertices of a graph: known ones by name, new ones by their edges to known ones."""
     import numpy as np  # noqa: PLC0415
 
     place = {str(name): column for column, name in enumerate(model.sample_names_)}
     columns = np.array([place.get(str(name), -1) for name in data.names])
     known = columns >= 0
     if model.affinity != "precomputed" or not known.any():
-        raise ValueError(f"{source} is a graph of which no vertex is one that the model was fitted to.")
+        raise ValueError(f"{source} is a graph, and the model was not fitted to any of its vertices.")
     Y = model.embedding_[columns]
     if not known.all():
         rows = data.X[~known][:, known].tocoo()
@@ -268,14 +247,14 @@ def _placed(model: Any, data: Data, source: str) -> Any:
         if len(alone):
             name = np.asarray(data.names)[~known][alone[0]]
             raise ValueError(
-                f"{source}: vertex {name!r} has no edge to one that the model was fitted to; leave it out."
+                f"{source}: vertex {name!r} has no edge to a vertex that the model was fitted to; leave it out."
             )
         Y[~known] = model.transform(weights)
     return Y
 
 
 def _require_report() -> None:
-    """Say which library is missing before any work, rather than after it."""
+    """Raise ImportError before any work if a library for the report is missing."""
     from ..report.page import plotly_script  # noqa: PLC0415
 
     plotly_script()
@@ -298,7 +277,7 @@ def _write_page(model: Any, page: Path, data: Data | None, title: str) -> None:
 
 
 def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, Any]:
-    """What was done, for programs."""
+    """The result as a dict, for --json."""
     import numpy as np  # noqa: PLC0415
 
     kernel, choice = model.kernel_, model.power_choice_
@@ -323,7 +302,7 @@ def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, A
     return found
 
 
-def _in_words(outcome: dict[str, Any]) -> str:
+def _describe(outcome: dict[str, Any]) -> str:
     written = [outcome[key] for key in ("output", "report", "model") if outcome[key] not in (None, "-")]
     epsilon = (
         "" if outcome["bandwidth"] is None else f", bandwidth {outcome['bandwidth']:.4g} ({outcome['bandwidth_rule']})"

@@ -1,4 +1,4 @@
-"""Options that several commands share, in groups."""
+"""Options that several commands share, in groups, and the decorator that adds them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from .console import notes
+from .console import INTERRUPTED, err, notes
 
 if TYPE_CHECKING:
     from ..io import Data, Reading
@@ -20,7 +20,7 @@ __all__ = ["InputOptions", "KernelOptions", "MethodOptions", "VoiceOptions", "gr
 
 F = TypeVar("F", bound=Callable[..., None])
 
-# Options of a kernel that say how affinities are made from points.
+# Kernel options that apply to points only.
 _OF_POINTS = ("bandwidth", "bandwidth_neighbor", "n_neighbors", "cutoff", "metric", "metric_params")
 # Options that estimators take in dictionaries.
 _EXPERT = ("bandwidth_neighbor", "cutoff", "diagonal", "max_iter", "precision", "tol")
@@ -29,15 +29,15 @@ _INPUT, _KERNEL, _METHOD, _VOICE = "Input", "Kernel", "Embedding", "Output"
 
 
 def takes(**groups: type) -> Callable[[F], F]:
-    """Give a command the options of several groups, each of which it receives as one object.
+    """Give a command the options of several groups, each passed to it as one object.
 
     Parameters
     ----------
     **groups : dataclasses
-        By the name of the command's parameter that takes the group. Their fields are annotated as typer has it.
+        By the name of the command's parameter for the group. Their fields are annotated for typer.
     """
 
-    def give(command: F) -> F:
+    def decorate(command: F) -> F:
         own = inspect.signature(command, eval_str=True)
         parameters = [p for p in own.parameters.values() if p.name not in groups]
         for group in groups.values():
@@ -48,16 +48,19 @@ def takes(**groups: type) -> Callable[[F], F]:
             ]
 
         @wraps(command)
-        def called(**given: Any) -> None:
+        def call(**given: Any) -> None:
             made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
-            command(**given, **made)
+            try:
+                command(**given, **made)
+            except KeyboardInterrupt:
+                err.print("Interrupted.")
+                raise typer.Exit(INTERRUPTED) from None
 
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-        vars(called)["__signature__"] = own.replace(parameters=parameters)
-        called.__annotations__ = {p.name: p.annotation for p in parameters}
-        return called  # type: ignore[return-value]
+        vars(call)["__signature__"] = own.replace(parameters=parameters)
+        call.__annotations__ = {p.name: p.annotation for p in parameters}
+        return call  # type: ignore[return-value]
 
-    return give
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class InputOptions:
     format: Annotated[
         str | None,
         typer.Option(
-            help="Format, where the ending does not tell: csv, tsv, parquet, npy, npz, mtx, h5ad, edges, graphml.",
+            help="Format, if the suffix does not determine it: csv, tsv, parquet, npy, npz, mtx, h5ad, edges, graphml.",
             rich_help_panel=_INPUT,
         ),
     ] = None
@@ -84,13 +87,13 @@ class InputOptions:
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Column to embed, all others being kept aside; repeatable.", rich_help_panel=_INPUT
+            metavar="NAME", help="Column to embed; all others are kept aside; repeatable.", rich_help_panel=_INPUT
         ),
     ] = None
     separator: Annotated[
         str | None,
         typer.Option(
-            help="Between columns of a text file: comma, tab, space, semicolon or a character.", rich_help_panel=_INPUT
+            help="Separator of a text file: comma, tab, space, semicolon or a character.", rich_help_panel=_INPUT
         ),
     ] = None
     decimal: Annotated[
@@ -117,7 +120,7 @@ class InputOptions:
 
     @property
     def reading(self) -> Reading:
-        """The same for the readers."""
+        """The options as the readers take them."""
         from ..io import Reading  # noqa: PLC0415
 
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "label"}
@@ -135,7 +138,7 @@ def _text(words: str, panel: str, *names: str, metavar: str | None = None) -> An
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """How the heat kernel is made; what is None is left to the estimator."""
+    """Options of the heat kernel; None is the default of the estimator."""
 
     bandwidth: Annotated[
         str | None,
@@ -146,7 +149,7 @@ class KernelOptions:
     ] = None
     alpha: Annotated[float | None, _text("Density exponent, 0 to 1.", _KERNEL)] = None
     affinity: Annotated[
-        str | None, _text("gaussian, or precomputed: INPUT is a matrix of affinities. Graphs need no word.", _KERNEL)
+        str | None, _text("gaussian, or precomputed: INPUT is a matrix of affinities. Graphs are recognised.", _KERNEL)
     ] = None
     metric: Annotated[
         str | None,
@@ -154,17 +157,17 @@ class KernelOptions:
     ] = None
     metric_params: Annotated[str | None, _text('Parameters of the metric, as JSON: {"p": 3}.', _KERNEL)] = None
     bandwidth_neighbor: Annotated[
-        int | None, _text("The neighbour that the rules neighbor and self-tuning go by.", _KERNEL)
+        int | None, _text("Which neighbour the rules neighbor and self-tuning use.", _KERNEL)
     ] = None
     n_neighbors: Annotated[
         str | None, _text("Neighbours kept of each point: auto (default), all, or a number.", _KERNEL)
     ] = None
-    cutoff: Annotated[float | None, _text("Leave out pairs whose affinity is below this.", _KERNEL)] = None
+    cutoff: Annotated[float | None, _text("Omit pairs whose affinity is below this.", _KERNEL)] = None
     diagonal: Annotated[
         str | None, _text("Affinity of points with themselves: auto (default), keep or zero.", _KERNEL)
     ] = None
     tol: Annotated[float | None, _text("Largest deviation of row sums from 1.", _KERNEL)] = None
-    max_iter: Annotated[int | None, _text("Most products spent on the bistochastic scaling.", _KERNEL)] = None
+    max_iter: Annotated[int | None, _text("Maximum number of products of the bistochastic scaling.", _KERNEL)] = None
     device: Annotated[str | None, _text("Where to compute: auto (default), cpu, cuda, or cuda:1.", _KERNEL)] = None
     precision: Annotated[
         str | None, _text("How a GPU forms exponents: auto (default), halves, mixed, split or float32.", _KERNEL)
@@ -191,7 +194,7 @@ class KernelOptions:
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """Which estimator, and how it looks at the kernel; what is None is left to the estimator."""
+    """The estimator and its options; None is the default of the estimator."""
 
     method: Annotated[
         str, typer.Option(help="heatsketch, gaussian-process or diffusion-maps.", rich_help_panel=_METHOD)
@@ -204,7 +207,7 @@ class MethodOptions:
         typer.Option("--power", "-p", help="Diffusion time, or a rule: auto, paths, entropy.", rich_help_panel=_METHOD),
     ] = "auto"
     random_state: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed: the same one gives the same result.", rich_help_panel=_METHOD)
+        int, typer.Option("--seed", min=0, help="Seed; the same seed gives the same result.", rich_help_panel=_METHOD)
     ] = 0
     sketch: Annotated[
         str | None, _text("gaussian-process: gaussian, rademacher, rademacher-hash or columns.", _METHOD)
@@ -213,7 +216,7 @@ class MethodOptions:
         str | None, _text("gaussian-process: directions that are computed rather than sketched, or auto.", _METHOD)
     ] = None
     distance_error: Annotated[
-        float | None, _text("gaussian-process: error of distances that --components auto aims at.", _METHOD)
+        float | None, _text("gaussian-process: error of distances for --components auto.", _METHOD)
     ] = None
     solver: Annotated[str | None, _text("diffusion-maps: auto, dense, lanczos or randomized.", _METHOD)] = None
     objective: Annotated[str | None, _text("heatsketch: bilipschitz (worst case) or log-stress.", _METHOD)] = None
@@ -241,26 +244,24 @@ class MethodOptions:
         strange = next((name for name in given if name not in known), None)
         if strange is not None:
             option = f"--{(next(iter(given[strange])) if strange == 'solver_params' else strange).replace('_', '-')}"
-            raise ValueError(
-                f"{option} was given, which --method {self.method} does not have; see heatsketch embed --help."
-            )
+            raise ValueError(f"{option} does not apply to --method {self.method}; see heatsketch embed --help.")
         if data is not None and data.is_graph:
             given |= graph_options(given)
         return kind(**given)
 
 
 def graph_options(given: dict[str, Any]) -> dict[str, Any]:
-    """What a graph needs; options that mean nothing to one are refused."""
+    """Options for a graph; those that apply to points only raise ValueError."""
     idle = [name for name in _OF_POINTS if name in given | given.get("kernel_params", {})]
     if idle or given.get("affinity", "precomputed") != "precomputed":
         option = (idle or ["affinity"])[0].replace("_", "-")
-        raise ValueError(f"--{option} was given for a graph, whose weights are its affinities; leave it out.")
+        raise ValueError(f"--{option} does not apply to a graph, whose weights are its affinities; leave it out.")
     return {"affinity": "precomputed"}
 
 
 @dataclass(frozen=True)
 class VoiceOptions:
-    """What a command says."""
+    """Options for the output of a command."""
 
     quiet: Annotated[
         bool,
@@ -275,7 +276,7 @@ class VoiceOptions:
 
 
 def _given(options: Any) -> dict[str, Any]:
-    """The options that are not left to the estimator."""
+    """The options that are not at their default, None."""
     values = {f.name: getattr(options, f.name) for f in fields(options)}
     return {name: value for name, value in values.items() if value is not None and value != []}
 
@@ -290,7 +291,7 @@ def _folded(given: dict[str, Any], **dictionaries: tuple[str, ...]) -> dict[str,
 
 
 def number_or_word(text: str) -> int | float | str:
-    """A whole number, a number, or the word as it is, for the estimator to judge."""
+    """An integer, a float, or the text itself."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -303,4 +304,4 @@ def _json(text: str, option: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{option} {text} is no JSON: {error}.") from error
+        raise ValueError(f"{option} {text} is not JSON: {error}.") from error

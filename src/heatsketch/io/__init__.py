@@ -1,4 +1,4 @@
-"""Files of data in: one function for all formats."""
+"""Reading and writing: files of data in, embeddings and fitted models out."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from typing import Any
 
 from .arrays import read_mtx, read_npy, read_npz
 from .data import Data, Reading
-from .frames import read_parquet, read_text
+from .errors import check_memory, shorten
 from .graphs import read_edges, read_graphml
 from .h5ad import read_h5ad
-from .untrusted import brief, unpack
+from .tables import read_parquet, read_text
 
 __all__ = ["FORMATS", "Data", "Reading", "format_of", "read"]
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file.
+    """A file format.
 
     Attributes
     ----------
-    endings : tuple of str
+    suffixes : tuple of str
     read : callable
+        Takes an open binary file, or a path if `by_path`, and a `Reading`.
     options : set of str
-        Fields of `Reading` that mean something to it.
-    by_name : bool
-        Whether its reader wants the name of a file rather than an open one.
+        Fields of `Reading` that apply to it.
+    by_path : bool
     """
 
-    endings: tuple[str, ...]
+    suffixes: tuple[str, ...]
     read: Callable[[Any, Reading], Data]
     options: frozenset[str] = frozenset()
-    by_name: bool = False
+    by_path: bool = False
 
 
 _ROLES = frozenset({"id", "labels", "drop"})
@@ -53,19 +53,17 @@ FORMATS = {
     "csv": Format((".csv",), partial(read_text, separator=","), _TABLE | _TEXT | {"decimal", "header"}),
     "tsv": Format((".tsv", ".tab"), partial(read_text, separator="\t"), _TABLE | _TEXT | {"decimal", "header"}),
     "parquet": Format((".parquet", ".pq"), read_parquet, _TABLE),
-    "npy": Format((".npy",), read_npy, by_name=True),
+    "npy": Format((".npy",), read_npy, by_path=True),
     "npz": Format((".npz",), read_npz, _ROLES | {"key"}),
-    # From an open file SciPy ends the process on some noise.
-    "mtx": Format((".mtx",), read_mtx, by_name=True),
-    "h5ad": Format((".h5ad",), read_h5ad, _ROLES | {"key"}, by_name=True),
+    "mtx": Format((".mtx",), read_mtx, by_path=True),
+    "h5ad": Format((".h5ad",), read_h5ad, _ROLES | {"key"}, by_path=True),
     "edges": Format((".edges", ".edgelist"), read_edges, _TEXT),
     "graphml": Format((".graphml",), read_graphml, _ROLES),
 }
-_GZIP = b"\x1f\x8b"
 
 
 def format_of(path: str | os.PathLike[str], given: str | None = None) -> str:
-    """The format of a file, by its ending, with or without ``.gz``.
+    """The format of a file, by its suffix with or without ``.gz`` unless `given`.
 
     Raises
     ------
@@ -76,20 +74,21 @@ def format_of(path: str | os.PathLike[str], given: str | None = None) -> str:
         if given not in FORMATS:
             raise ValueError(f"format {given!r} is not known; use one of {', '.join(FORMATS)}.")
         return given
-    ending = Path(Path(path).name.lower().removesuffix(".gz")).suffix
+    suffix = Path(Path(path).name.lower().removesuffix(".gz")).suffix
     for name, kind in FORMATS.items():
-        if ending in kind.endings:
+        if suffix in kind.suffixes:
             return name
-    known = " ".join(e for kind in FORMATS.values() for e in kind.endings)
+    known = " ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
     raise ValueError(
-        f"{'standard input has no ending' if str(path) == '-' else f'the ending of {path} is not known'}; name the "
-        f"format with --format ({', '.join(FORMATS)}), or use a file that ends in one of: {known}, each with or "
-        "without .gz."
+        f"the format of {'standard input' if str(path) == '-' else path} is not known; choose it with --format "
+        f"({', '.join(FORMATS)}), or use a file that ends in one of: {known}, each with or without .gz."
     )
 
 
 def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     r"""Read a file of points or a graph.
+
+    Nothing in the file is executed: no pickles are loaded, and no other file is opened.
 
     Parameters
     ----------
@@ -104,13 +103,7 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     Raises
     ------
     ValueError
-        If the file does not hold what its format promises, or holds missing values; the message tells where.
-
-    Notes
-    -----
-    The file is data, whoever made it: nothing in it is run, no other file is opened because of it, and it is refused
-    where it promises more than it can hold. What is compressed may unpack to 256 MB, or to 200 times its own size where
-    there is memory for that; files beyond are taken for bombs, and can be unpacked by hand.
+        If the file is not of its format, does not fit in memory or has missing values; the message says where.
 
     Examples
     --------
@@ -127,54 +120,53 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     reading = reading or Reading()
     name = format_of(path, reading.format)
     kind = FORMATS[name]
-    _refuse_idle(reading, name)
+    for field in fields(Reading):
+        if field.name not in kind.options | {"format"} and getattr(reading, field.name) not in (None, (), []):
+            option = {"labels": "label"}.get(field.name, field.name)
+            raise ValueError(f"--{option} does not apply to {name} files; leave it out.")
     shown = "standard input" if str(path) == "-" else str(path)
-    with _opened(path, kind) as file:
-        try:
+    try:
+        with _opened(path, kind) as file:
             data = kind.read(file, reading)
-        except (ValueError, MemoryError) as error:
-            raise ValueError(f"{shown}: {brief(str(error)) or 'there is not enough memory to read it.'}") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{shown} cannot be decompressed: {error}.") from error
+    except (ValueError, MemoryError) as error:
+        raise ValueError(f"{shown}: {shorten(str(error)) or 'there is not enough memory to read it.'}") from error
     if data.names is not None and len(set(data.names.tolist())) < len(data.names):
         data.notes.append("some ids occur more than once")
     return replace(data, notes=[f"{shown}: {note}" for note in data.notes])
 
 
-def _refuse_idle(reading: Reading, name: str) -> None:
-    """Refuse what means nothing to the format, rather than to ignore it."""
-    for field in fields(Reading):
-        if field.name in FORMATS[name].options | {"format"} or getattr(reading, field.name) in (None, (), []):
-            continue
-        option = {"labels": "label"}.get(field.name, field.name)
-        raise ValueError(f"--{option} was given, which means nothing for {name} files; leave it out.")
-
-
 @contextmanager
 def _opened(path: str | os.PathLike[str], kind: Format) -> Iterator[Any]:
-    """An open binary file that can be read twice, decompressed; or the name of one, where the reader wants that."""
+    """A seekable binary file, decompressed; or the path of one, if the reader needs that."""
     given = str(path) == "-"
     with ExitStack() as stack:
         raw: Any = io.BytesIO(sys.stdin.buffer.read()) if given else stack.enter_context(Path(path).open("rb"))
-        packed = raw.read(2) == _GZIP
+        packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        if not packed and not kind.by_name:
-            yield raw
-        elif not packed and not given:
+        if kind.by_path and not packed and not given:
             yield str(path)
-        elif not kind.by_name:
-            content = io.BytesIO()
-            _unpacked(raw, content, path)
-            content.seek(0)
-            yield content
-        else:
+            return
+        if kind.by_path:
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-            name = Path(folder) / f"unpacked{kind.endings[0]}"
-            with name.open("wb") as copy:
-                _unpacked(raw, copy, path) if packed else shutil.copyfileobj(raw, copy)
-            yield str(name)
+            copy = Path(folder) / f"copy{kind.suffixes[0]}"
+            with copy.open("wb") as target:
+                _decompress(raw, target) if packed else shutil.copyfileobj(raw, target)
+            yield str(copy)
+            return
+        if packed:
+            _decompress(raw, content := io.BytesIO())
+            content.seek(0)
+            raw = content
+        yield raw
 
 
-def _unpacked(raw: Any, target: Any, path: str | os.PathLike[str]) -> None:
-    try:
-        unpack(raw, target)
-    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
-        raise ValueError(f"{path} cannot be decompressed: {str(error).rstrip('.')}.") from error
+def _decompress(raw: Any, target: Any) -> None:
+    """Decompress gzip, as long as the content fits in memory."""
+    size = 0
+    with gzip.GzipFile(fileobj=raw) as content:
+        while piece := content.read(1 << 22):
+            size += len(piece)
+            check_memory(size)
+            target.write(piece)

@@ -1,6 +1,6 @@
-"""Cells in memory: what an AnnData object holds that can be embedded, checked and named in words.
+"""AnnData objects: representations and graphs that can be embedded.
 
-anndata is not imported: whatever has ``obsm``, ``obsp``, ``uns`` and ``X`` as an AnnData has them will do.
+anndata is not imported; any object with its attributes will do.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = [
 
 # Up to this many genes scanpy works on X itself, and on principal components of more.
 _FEW_GENES = 50
-# What scanpy calls the components of a PCA, and the matrix that makes them.
+# Keys of scanpy for principal components and their loadings.
 _PCA, _LOADINGS = "X_pca", "PCs"
-# Cells of a reference by which it is seen whether it is still what it was, and how well they must agree.
+# Number of cells by which a changed reference is detected, and the tolerance.
 _PROBES, _AGREEMENT = 256, 1e-3
 
 
 def check_adata(adata: Any, name: str = "adata", *, writes: bool) -> None:
-    """Refuse what is no AnnData, and views that something shall be written to."""
+    """Raise TypeError if `adata` is not an AnnData, ValueError if it is a view and `writes`."""
     if not all(hasattr(adata, part) for part in ("obsm", "obsp", "uns", "n_obs", "is_view", "isbacked")):
         raise TypeError(
             f"{name} was given as {type(adata).__name__}; give an AnnData object. For arrays and frames use "
@@ -47,13 +47,13 @@ def check_adata(adata: Any, name: str = "adata", *, writes: bool) -> None:
 
 
 def there(mapping: Iterable[str], of: str) -> str:
-    """The keys that there are, in words."""
+    """The keys of a mapping, for a message."""
     keys = ", ".join(repr(key) for key in mapping)
     return f"{of} has {keys}" if keys else f"{of} is empty"
 
 
 def source_of(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
-    """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...}."""
+    """What to embed: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...}."""
     if neighbors_key is not None:
         if use_rep is not None or n_pcs is not None:
             raise ValueError(
@@ -102,7 +102,7 @@ def representation(adata: Any, source: Mapping[str, Any]) -> Any:
 
 
 def neighbor_graph(adata: Any, neighbors_key: str) -> Any:
-    """Connectivities of a graph of neighbours, (n_cells, n_cells)."""
+    """Connectivities of a neighbour graph, (n_cells, n_cells)."""
     if neighbors_key not in adata.uns:
         graphs = [repr(key) for key, value in adata.uns.items() if key == "neighbors" or _is_graph(value)]
         raise ValueError(
@@ -123,7 +123,7 @@ def _is_graph(value: Any) -> bool:
 
 
 def new_representation(adata: Any, adata_ref: Any, source: Mapping[str, Any], reference: Any) -> Any:
-    """The same coordinates for new cells as the reference has, (m, d)."""
+    """New cells in the coordinates of the reference, (m, d)."""
     use_rep = str(source["use_rep"])
     if use_rep == _PCA:
         new = _projected(adata, adata_ref, reference)
@@ -147,7 +147,7 @@ def new_representation(adata: Any, adata_ref: Any, source: Mapping[str, Any], re
 
 
 def _projected(adata: Any, adata_ref: Any, reference: Any) -> Any:
-    """New cells on the principal components of the reference, about its centre."""
+    """Principal components of new cells, with the loadings and the centre of the reference."""
     if _LOADINGS not in adata_ref.varm:
         raise ValueError(
             f"adata_ref.varm has no {_LOADINGS!r}, by which new cells would get its principal components: "
@@ -155,7 +155,7 @@ def _projected(adata: Any, adata_ref: Any, reference: Any) -> Any:
         )
     loadings = np.asarray(adata_ref.varm[_LOADINGS])[:, : reference.shape[1]]
     some = probes(len(reference))
-    # The centre is the same for every cell: whether there was one, and which, can be seen on a few.
+    # The centre is the same for every cell, so a few of them determine it.
     offsets = representation(adata_ref, {"use_rep": "X"})[some] @ loadings - reference[some]
     centre = np.asarray(offsets).mean(axis=0)
     if disagree(offsets, centre, reference):
@@ -167,7 +167,7 @@ def _projected(adata: Any, adata_ref: Any, reference: Any) -> Any:
 
 
 def _genes_of(adata: Any, adata_ref: Any) -> Any:
-    """X of the new cells, its genes in the order of the reference."""
+    """X of the new cells, with genes in the order of the reference."""
     X = representation(adata, {"use_rep": "X"})
     if adata.var_names.equals(adata_ref.var_names):
         return X
@@ -187,5 +187,5 @@ def probes(n: int) -> Any:
 
 
 def disagree(found: Any, expected: Any, scale: Any) -> bool:
-    """Whether two arrays differ by more than rounding, in the unit of a third."""
+    """Whether two arrays differ by more than rounding, relative to a third."""
     return not float(np.abs(found - expected).max()) <= _AGREEMENT * float(np.abs(scale).max())

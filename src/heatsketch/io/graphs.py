@@ -1,23 +1,22 @@
-"""Graphs: lists of edges, and GraphML."""
+"""Graphs: edge lists and GraphML."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import Any
-from xml.parsers import expat
 
 import numpy as np
 from scipy import sparse
 
 from .._utils.extras import optional
 from ..kernel.graphs import adjacency
-from .data import SEPARATORS, Data, Reading, check_known
-from .untrusted import check_text, parsing
+from .data import SEPARATORS, Data, Reading
+from .errors import check_known, parsing
 
 __all__ = ["read_edges", "read_graphml"]
 
 _COMMENTS = ("#", "%")
-# Words that name the columns of a list of edges.
+# Column names in the first line of an edge list.
 _ENDS = {"source", "target", "from", "to", "src", "dst", "u", "v", "node1", "node2", "vertex1", "vertex2"}
 _WEIGHTS = {"weight", "w", "value", "score", "affinity", "similarity"}
 
@@ -25,27 +24,26 @@ _WEIGHTS = {"weight", "w", "value", "score", "affinity", "similarity"}
 def read_edges(file: Any, reading: Reading) -> Data:
     """Read lines ``vertex vertex [weight]``, separated by tabs, commas, semicolons or spaces.
 
-    An edge may be listed once or in both directions. Lines that repeat an edge in one direction add up.
+    An edge may be listed once or in both directions. Repeated edges add up.
     """
     pd = optional("pandas", "read edges")
     notes: list[str] = []
     options = _layout(file, reading, notes)
-    check_text(file, options["encoding"])
     try:
         frame = pd.read_csv(file, header=None, dtype=str, keep_default_na=False, **options)
     except (pd.errors.ParserError, UnicodeError) as error:
-        raise ValueError(f"it cannot be read as edges: {str(error).strip()}.") from error
+        raise ValueError(f"cannot be read as edges: {str(error).strip()}.") from error
     frame = frame[~frame[0].str.startswith(_COMMENTS)].reset_index(drop=True)
     if frame.shape[1] not in (2, 3):
         raise ValueError(
-            f"its lines have {frame.shape[1]} parts; each must hold two vertices, and a weight in all or in none. Name "
-            "what is between them with --separator."
+            f"its lines have {frame.shape[1]} fields; each line must hold two vertices, and a weight in all lines or "
+            "none. Choose the separator with --separator."
         )
     short = np.flatnonzero((frame.isna() | (frame == "")).any(axis=1))
     if len(short):
         line = " ".join(map(str, frame.iloc[short[0]].dropna())).strip()
         raise ValueError(
-            f"edge {short[0] + 1} is {line!r}; each line must hold two vertices, and a weight in all or in none."
+            f"edge {short[0] + 1} is {line!r}; each line must hold two vertices, and a weight in all lines or none."
         )
     codes, names = pd.factorize(pd.concat([frame[0], frame[1]], ignore_index=True))
     i, j = codes[: len(frame)], codes[len(frame) :]
@@ -55,12 +53,12 @@ def read_edges(file: Any, reading: Reading) -> Data:
 
 
 def _layout(file: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
-    """What is between the parts of a line, and how many lines come before the first edge."""
+    """Options for pandas: the separator, and the number of lines before the first edge."""
     encoding = reading.encoding or "utf-8-sig"
     try:
         lines = [line.decode(encoding) for line in islice(file, 1000)]
     except (UnicodeError, LookupError) as error:
-        raise ValueError(f"it is not text in {encoding} ({error}); name its --encoding.") from error
+        raise ValueError(f"it is not text in {encoding} ({error}); give its --encoding.") from error
     file.seek(0)
     skipped = next(
         (n for n, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(_COMMENTS)), None
@@ -68,12 +66,12 @@ def _layout(file: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
     if skipped is None:
         raise ValueError("it holds no edges.")
     first, given = lines[skipped], reading.separator
-    between = next((c for c in "\t,;" if c in first), r"\s+") if given is None else SEPARATORS.get(given, given)
-    cells = [cell.strip().lower() for cell in (first.split() if between == r"\s+" else first.split(between))]
+    separator = next((c for c in "\t,;" if c in first), r"\s+") if given is None else SEPARATORS.get(given, given)
+    cells = [cell.strip().lower() for cell in (first.split() if separator == r"\s+" else first.split(separator))]
     if set(cells[:2]) <= _ENDS or (len(cells) == 3 and cells[2] in _WEIGHTS):
-        notes.append(f"the line {first.strip()!r} names the columns")
+        notes.append(f"the line {first.strip()!r} is taken as column names")
         skipped += 1
-    return {"sep": between, "skiprows": skipped, "encoding": encoding, "skipinitialspace": True}
+    return {"sep": separator, "skiprows": skipped, "encoding": encoding, "skipinitialspace": True}
 
 
 def _weights(frame: Any) -> Any:
@@ -84,13 +82,13 @@ def _weights(frame: Any) -> Any:
         one = frame.iloc[bad[0]]
         raise ValueError(
             f"edge {bad[0] + 1}, from {one[0]!r} to {one[1]!r}, has the weight {one[2]!r}; weights must be "
-            "finite and not negative."
+            "finite and non-negative."
         )
     return weights
 
 
 def _undirected(directed: Any, names: Any) -> Any:
-    """The symmetric matrix of edges that are listed once or both ways."""
+    """The symmetric matrix of edges that are listed once or in both directions."""
     back = directed.T.tocsr()
     both = directed.multiply(back.astype(bool)) - back.multiply(directed.astype(bool))
     if abs(both).max() > 0:
@@ -99,7 +97,7 @@ def _undirected(directed: Any, names: Any) -> Any:
         a, b = at.row[worst], at.col[worst]
         raise ValueError(
             f"the weight from {names[a]!r} to {names[b]!r} is {directed[a, b]:g} and back {directed[b, a]:g}; the heat "
-            "kernel needs an undirected graph: list each edge once, or with the same weight both ways."
+            "kernel needs an undirected graph: list each edge once, or with the same weight in both directions."
         )
     return sparse.csr_array(directed.maximum(back))
 
@@ -109,12 +107,11 @@ def read_graphml(file: Any, reading: Reading) -> Data:
     networkx = optional("networkx", "read GraphML", "graph")
     notes: list[str] = []
     with parsing("GraphML", notes):
-        _refuse_entities(file)
         graph = networkx.read_graphml(file)
     for a, b, weight in graph.edges(data="weight", default=1.0):
         if not isinstance(weight, (int, float)) or not 0 <= weight < np.inf:
             raise ValueError(
-                f"the edge from {a!r} to {b!r} has the weight {weight!r}; weights must be finite numbers, not negative."
+                f"the edge from {a!r} to {b!r} has the weight {weight!r}; weights must be finite and non-negative."
             )
     nodes = list(graph.nodes(data=True))
     attributes = sorted({name for _, values in nodes for name in values})
@@ -122,17 +119,3 @@ def read_graphml(file: Any, reading: Reading) -> Data:
     columns = {name: [values.get(name) for _, values in nodes] for name in attributes if name not in reading.drop}
     names = [str(node) for node, _ in nodes] if reading.id is None else [str(name) for name in columns.pop(reading.id)]
     return Data(adjacency(graph), np.array(names, dtype=object), None, columns, is_graph=True, notes=notes)
-
-
-def _refuse_entities(file: Any) -> None:
-    """Refuse XML that declares entities, which may stand for other files, or for more and more of each other."""
-    parser, begun = expat.ParserCreate(), []
-
-    def refuse(name: str, *_: Any) -> None:
-        raise ValueError(f"it declares the entity {name!r}, which stands for other text; write that text instead")
-
-    parser.EntityDeclHandler = refuse
-    parser.StartElementHandler = lambda *_: begun.append(True)
-    while not begun and (piece := file.read(1 << 16)):  # declarations come before all else
-        parser.Parse(piece)
-    file.seek(0)

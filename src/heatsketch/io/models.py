@@ -1,4 +1,4 @@
-"""Fitted embeddings in files: saved without pickle, so that loading one that nobody vouches for runs nothing of it.
+"""Fitted embeddings in files, saved without pickle: loading a model from an unknown source executes nothing.
 
 A model file is a document of :mod:`heatsketch.io.storage` with these entries:
 
@@ -13,14 +13,14 @@ A model file is a document of :mod:`heatsketch.io.storage` with these entries:
 ``fitted``      its other attributes
 ==============  ======================================================================================
 
-The neighbours of a sparse kernel are not in the file: they are found again when it is loaded.
+The neighbours of a sparse kernel are not stored; they are searched for again when the model is loaded.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,11 @@ from ..kernel.precomputed import PrecomputedAffinity
 from ..linalg.sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from ..optimize.solver import Round
 from .storage import read_document, write_document
-from .untrusted import brief
 
 __all__ = ["load_model", "save_model"]
 
 _FORMAT, _VERSION = "heatsketch model", 1
-# What a model may consist of, beside numbers, words and arrays.
+# Classes that a model may contain.
 _RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
@@ -63,18 +62,18 @@ _RECORDS: dict[str, type] = {
         Scaling,
     )
 }
-# What follows from the kernel, or can be made again.
+# Attributes that follow from the kernel, or are recomputed.
 _DERIVED = {"kernel_", "_witness", "_frame_index", "bandwidth_", "n_neighbors_", "n_iter_", "scaling_residual_"}
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Save a fitted embedding to a file, whole or not at all.
+    """Save a fitted embedding to a file, completely or not at all.
 
     Parameters
     ----------
     model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
-        A random state that is a generator is replaced by the seed that it drew. A metric that is a function is
-        refused, and so are nodes of a graph that are neither words, numbers nor tuples of these.
+        A random generator is replaced by the seed that it drew. The metric must not be a
+        function, and the nodes of a graph must be strings, numbers or tuples of these.
     path : path-like
         By convention it ends in ``.heatsketch``.
 
@@ -98,18 +97,18 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """
     name = next((name for name, kind in ESTIMATORS.items() if type(model) is kind), None)
     if name is None:
-        raise ValueError(f"a {type(model).__name__} was given; what can be saved is a fitted {', '.join(ESTIMATORS)}.")
+        raise ValueError(f"cannot save a {type(model).__name__}; give a fitted {', '.join(ESTIMATORS)}.")
     check_is_fitted(model)
     if model.kernel_.in_bands:
         raise ValueError(
-            f"this {name} lies on a cluster, and a model file holds all of its data; store its embedding_ instead "
+            f"this {name} was fitted to a Dask array, and a model file holds all data; store its embedding_ instead "
             "(embedding_.to_zarr(...)), or fit to a part of the data in memory and save that."
         )
     parameters = {key: gathered(value) for key, value in model.get_params(deep=False).items()}
     if callable(model.metric):
         raise ValueError(
-            f"metric={model.metric!r} is a function, which a model file does not hold; name a metric of scikit-learn, "
-            "give distances (metric='precomputed'), or pickle the estimator where you trust the reader."
+            f"metric={model.metric!r} is a function, which a model file cannot hold; name a metric of scikit-learn, "
+            "give distances (metric='precomputed'), or pickle the estimator for readers who trust you."
         )
     if not isinstance(parameters.get("random_state"), (int, type(None))):
         parameters["random_state"] = model.seed_
@@ -133,8 +132,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Load a fitted embedding that `save_model` wrote.
 
-    The file is data: nothing in it is run, and names of kinds that heatsketch does not store are refused. A kernel that
-    keeps only some neighbours finds them again, which takes as long as in the fit.
+    Nothing in the file is executed. A kernel of nearest neighbours searches for them again, as the fit did.
 
     Parameters
     ----------
@@ -143,46 +141,33 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     model : GaussianProcessEmbedding, DiffusionMaps or HeatSketch
-        Which embeds new points as the model that was saved, to the last bit in the same version of heatsketch.
+        It embeds new points exactly as the saved model does, in the same version of heatsketch.
 
     Raises
     ------
     ValueError
-        If the file is damaged, no model, or of a later version.
+        If the file is damaged, not a model, or of a later version.
     """
     document = read_document(Path(path), _RECORDS)
-    if not _says(document, "format", _FORMAT):
-        raise ValueError(f"{path} is not a model of heatsketch; save one with heatsketch.save_model(model, path).")
-    if not _says(document, "version", _VERSION):
-        raise ValueError(
-            f"{path} has version {brief(repr(document.get('version')))} of the format, written by heatsketch "
-            f"{brief(str(document.get('heatsketch')))}; this is heatsketch {__version__}, which reads version "
-            f"{_VERSION}. Install a later heatsketch."
-        )
     try:
-        return _restored(document)
-    except (ImportError, OSError, MemoryError):  # of this machine
+        if document["format"] != _FORMAT or document["estimator"] not in ESTIMATORS:
+            raise ValueError(f"it is not a model; save one with heatsketch.save_model(model, {str(path)!r})")
+        if document["version"] != _VERSION:
+            raise ValueError(
+                f"it has version {document['version']} of the format and was written by heatsketch "
+                f"{document['heatsketch']}; this is heatsketch {__version__}. Install a later version"
+            )
+        kind = ESTIMATORS[document["estimator"]]
+        model = kind(**_current(document["parameters"], kind))
+        kernel, fitted = _restored_kernel(document["kernel"], kernel_options(model)), document["fitted"]
+        _check_fitted(kernel, fitted)
+        model._set_kernel(kernel)
+        for name, value in fitted.items():
+            setattr(model, name, value)
+    except (ImportError, OSError, MemoryError):
         raise
-    except Exception as error:  # whatever is built of what does not belong together
-        raise ValueError(f"{path} is damaged: {brief(str(error))}") from error
-
-
-def _says(document: dict[str, Any], name: str, value: str | int) -> bool:
-    """Whether an entry is this value, and not an array, say, which has no answer to that."""
-    found = document.get(name)
-    return type(found) is type(value) and found == value
-
-
-def _restored(document: dict[str, Any]) -> Any:
-    kind = ESTIMATORS.get(str(document.get("estimator")))
-    if kind is None:
-        raise ValueError(f"it holds a {document.get('estimator')!r}")
-    model = kind(**_current(document["parameters"], kind))
-    kernel, fitted = _restored_kernel(document["kernel"], kernel_options(model)), document["fitted"]
-    _check_fitted(kind, kernel, fitted)
-    model._set_kernel(kernel)
-    for name, value in fitted.items():
-        setattr(model, name, value)
+    except Exception as error:
+        raise ValueError(f"{path} cannot be loaded: {error}.") from error
     return model
 
 
@@ -195,7 +180,7 @@ def _current(parameters: dict[str, Any], kind: type) -> dict[str, Any]:
 
 
 def _as_stored(names: Any) -> list[Any] | None:
-    """Names of samples as a list; those of a pandas index that are no words and numbers, such as dates, as words."""
+    """Names of samples as a list; those of other types, such as dates, as strings."""
     if names is None or isinstance(names, list):
         return names
     listed: list[Any] = names.tolist()
@@ -218,60 +203,34 @@ def _kernel_entries(kernel: HeatKernel) -> dict[str, Any]:
 
 
 def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKernel:
-    """The kernel from its entries in a file: its scaling as it was found, its affinity made again."""
-    X, scaling = entries["X"], entries["scaling"]
-    if not isinstance(scaling, Scaling) or not (isinstance(X, np.ndarray) or issparse(X)) or X.ndim != 2:
-        raise ValueError("the kernel has no points or no scaling")
-    if not X.shape[1]:
-        raise ValueError(f"its {X.shape[0]} points have no columns")
-    _check_scaling(scaling, X.shape[0])  # before anything of that size is made
-    dtype = np.dtype(entries["dtype"])
-    if dtype not in (np.float32, np.float64) or not np.isfinite(X.data if issparse(X) else X).all():
-        raise ValueError(f"the kernel is in {dtype}, or its points are not finite")
+    """The kernel, with the scaling from the file and a new affinity."""
+    X, scaling, dtype = entries["X"], entries["scaling"], np.dtype(entries["dtype"])
+    values = X.data if issparse(X) else X
+    if X.ndim != 2 or 0 in X.shape or not np.isfinite(values).all() or dtype.kind != "f":
+        raise ValueError(f"the kernel has dtype {dtype} and points of shape {X.shape}, or they are not finite")
+    for name in ("scale", "trivial", "left", "reference", "row_weight"):  # compiled code does not check lengths again
+        vector = getattr(scaling, name)
+        if np.shape(vector) != (X.shape[0],) and not (name == "row_weight" and vector is None):
+            raise ValueError(f"{name} has shape {np.shape(vector)} for {X.shape[0]} points")
     found: dict[str, Any] = {"n_neighbors": entries["n_neighbors"]}
     if options.affinity != "precomputed":
         found["bandwidth"] = entries["bandwidth"]
-    kept = {field.name: getattr(options, field.name) for field in fields(options)}
     try:
         find_device("cpu" if options.device == "auto" else options.device)
     except (ImportError, OSError, ValueError):
-        kept["device"] = "auto"  # fitted on a machine with a device that this one lacks
-    affinity, _ = build_affinity(X, KernelOptions(**kept | found), dtype)
+        found["device"] = "auto"  # this machine lacks the device of the fit
+    affinity, _ = build_affinity(X, replace(options, **found), dtype)
     return HeatKernel.from_affinity(affinity, scaling, entries["rule"])
 
 
-def _check_fitted(kind: type, kernel: HeatKernel, fitted: dict[str, Any]) -> None:
-    """Refuse what does not belong together: compiled code does not look again, and methods must stay what they are."""
-    n = kernel.shape[0]
-    power = fitted["power_"]
-    if not np.isfinite(power) or not power > 0:
-        raise ValueError(f"its power is {power}")
-    columns = int(fitted["n_components_"])
+def _check_fitted(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
+    """Raise ValueError if fitted attributes do not have the shape that the kernel asks for."""
+    shape = (kernel.shape[0], int(fitted["n_components_"]))
     for name in ("embedding_", "_coefficients"):
-        if np.shape(fitted[name]) != (n, columns) or fitted[name].dtype.kind != "f":
-            raise ValueError(f"{name} has shape {np.shape(fitted[name])} for {n} samples and {columns} components")
-        if not np.isfinite(fitted[name]).all():
-            raise ValueError(f"{name} is not finite")
-    for name in fitted:
-        if name.startswith("__") or (hasattr(kind, name) and name != "_sample_names") or name in _DERIVED:
-            raise ValueError(f"it holds a {name!r}, which is no attribute of a fit")
-    if not isinstance(fitted.get("power_choice_"), (ChosenPower, type(None))):
-        raise ValueError("power_choice_ is of another kind")
-    names = fitted.get("_sample_names")
-    if names is not None and (not isinstance(names, list) or len(names) != n):
-        raise ValueError(f"there are not {n} names of samples")
-
-
-def _check_scaling(scaling: Scaling, n: int) -> None:
-    """Refuse a scaling that is not that of so many samples, or not finite."""
-    for name in ("scale", "trivial", "left", "reference", "row_weight"):
-        values = getattr(scaling, name)
-        if name == "row_weight" and values is None:
-            continue
-        if np.shape(values) != (n,) or not np.isfinite(values).all():
-            raise ValueError(f"{name} has shape {np.shape(values)} for {n} samples, or is not finite")
-    if not np.min(scaling.reference) > 0:  # new points are divided by a mean of it
-        raise ValueError("reference is not positive")
-    numbers = (scaling.reference_exponent, scaling.degree_exponent, scaling.constant)
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"its exponents and constant are {numbers}")
+        if np.shape(fitted[name]) != shape:
+            raise ValueError(f"{name} has shape {np.shape(fitted[name])}, expected {shape}")
+    if not 0 < fitted["power_"] < np.inf:
+        raise ValueError(f"power_ is {fitted['power_']}")
+    names = fitted["_sample_names"]
+    if names is not None and len(names) != shape[0]:
+        raise ValueError(f"there are {len(names)} names for {shape[0]} samples")

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils.extras import optional
-from .._utils.files import whole, writable
+from .._utils.files import check_writable, replacing
 from .._utils.typing import FloatArray
 from .._version import __version__
 from ..estimators import ESTIMATORS
@@ -61,7 +61,7 @@ def write_report(
         Where it has other than 2 and 3 components, it is fitted again with so many, to the same kernel, for the
         pictures.
     path : str or path-like
-        The file; it is written whole or not at all.
+        The file; it is written completely or not at all.
     names : array-like of shape (n_samples,), optional
         What samples are called; by default as `sample_names_` says: nodes of a graph, the index of a frame, or numbers.
     columns : pandas or polars frame, or dict of arrays of shape (n_samples,), optional
@@ -95,7 +95,7 @@ def write_report(
     page.html True
     """
     _check_model(model)
-    target = writable(path)
+    target = check_writable(path)
     n = model.kernel_.shape[0]
     for value, name in ((title, "title"), (call, "call")):
         if value is not None and not isinstance(value, str):
@@ -113,7 +113,7 @@ def write_report(
     )
     script = plotly_script()
     page = render(model, gather(model, request), script)
-    with whole(target) as temporary:
+    with replacing(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
 

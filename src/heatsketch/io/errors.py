@@ -1,0 +1,100 @@
+"""Checks and error messages that all readers share."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from .._utils.chunks import chunks
+from .._utils.memory import available_memory, size_in_words
+
+__all__ = ["check_finite", "check_known", "check_memory", "parsing", "row_name", "shorten"]
+
+
+@contextmanager
+def parsing(what: str, notes: list[str] | None = None) -> Iterator[None]:
+    """Turn whatever a library raises for a file that it cannot read into a ValueError.
+
+    Parameters
+    ----------
+    what : str
+        What the file should be, such as "parquet".
+    notes : list of str, optional
+        Receives the text of each UserWarning; other warnings are dropped.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except ImportError:
+            raise
+        except Exception as error:
+            reason = str(error).strip().rstrip(".") or type(error).__name__
+            raise ValueError(f"cannot be read as {what}: {shorten(reason)}.") from error
+    if notes is not None:
+        notes += dict.fromkeys(shorten(str(one.message)) for one in caught if issubclass(one.category, UserWarning))
+
+
+def shorten(text: str, limit: int = 1000) -> str:
+    """`text`, without its middle if it is too long for a message."""
+    return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 2 :]}"
+
+
+def check_memory(size: int) -> None:
+    """Raise ValueError if data of `size` bytes does not fit in memory."""
+    if size > (available := available_memory()):
+        raise ValueError(
+            f"it needs {size_in_words(size)} of memory, and {size_in_words(available)} are available; use a part of "
+            "it, or an uncompressed .npy file, which is memory-mapped"
+        )
+
+
+def check_known(names: Iterable[str], known: Sequence[str], what: str = "column") -> None:
+    """Raise ValueError for the first name that is not among those known."""
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            listed = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
+            raise ValueError(f"there is no {what} {name!r}; there are: {listed or 'none'}.{hint}")
+
+
+def row_name(row: int, names: Any = None) -> str:
+    """A row for a message: its number, counted from 1, and its id."""
+    return f"row {row + 1}" + ("" if names is None else f" ({names[row]})")
+
+
+def check_finite(X: Any, features: Sequence[str] | None = None, names: Any = None) -> None:
+    """Raise ValueError for missing and infinite values, with the row and the column of the first.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d), real
+        It may be memory-mapped, and is checked in blocks of rows.
+    features : sequence of str, optional
+    names : ndarray of str, shape (n,), optional
+    """
+    if issparse(X):
+        entries = X.tocoo()
+        bad = np.flatnonzero(~np.isfinite(entries.data))
+        count, at = len(bad), [(int(entries.row[k]), int(entries.col[k])) for k in bad[:1]]
+    else:
+        count, at = 0, []
+        for rows in chunks(X.shape[0], X.shape[1]):
+            found = np.argwhere(~np.isfinite(X[rows]))
+            at = at or [(rows.start + int(i), int(j)) for i, j in found[:1]]
+            count += len(found)
+    for i, j in at:
+        column = f"column {j + 1}" if features is None else f"column {features[j]!r}"
+        what = "a missing value" if np.isnan(X[i, j]) else f"the value {X[i, j]}"
+        more = "" if count == 1 else f", the first of {count} such values"
+        raise ValueError(
+            f"{row_name(i, names)}, {column} holds {what}{more}; every value must be a finite number. Fill it in or "
+            "remove the row, or leave the column out with --drop."
+        )
