@@ -18,11 +18,10 @@ from .._utils.typing import FloatArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import ALL_PAIRS, QUANTILES, Distortion, kernel_distortion, unseen_distortion
+from ..analysis.neighborhoods import NeighborSupport, StabilityMap, neighbor_support, stability_map
 from ..analysis.power import ChosenPower
-from ..analysis.reference_sketch import Witness, call_witness
+from ..analysis.reference_sketch import ReferenceSketch, reference_sketch
 from ..analysis.scales import Scales, measure_scales
-from ..analysis.stability import StabilityMap, stability_map
-from ..analysis.support import NeighborSupport, neighbor_support
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import intrinsic_dimension
 from ..kernel.operator import HeatKernel
@@ -96,10 +95,10 @@ class Answers:
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         return self._call_witness().interval(pairs, level)
 
-    def _call_witness(self) -> Witness:
+    def _call_witness(self) -> ReferenceSketch:
         if "_witness" not in self.__dict__:
             with shown(self.verbose):
-                self._witness = call_witness(self.kernel_, self.power_, trivial=self._measures_trivial)
+                self._witness = reference_sketch(self.kernel_, self.power_, trivial=self._measures_trivial)
         return self._witness
 
     @property
