@@ -1,4 +1,7 @@
-"""Embeddings side by side: the same kernel, time and number of components, seen through different matrices."""
+"""Side-by-side comparison of embeddings: the same kernel, time and number of components, different methods.
+
+Stands on the estimators, `analysis` and `plotting`; the report and the command line use it.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +29,14 @@ from .linalg.sketch import resolve_seed, sample
 from .optimize.pairs import COINCIDENT
 from .plotting import plot_embedding
 
-__all__ = ["EmbeddingComparison", "MeasuredEmbedding", "alike", "compare_embeddings", "yardstick"]
+__all__ = ["EmbeddingComparison", "MeasuredEmbedding", "compare_embeddings", "distance_measure", "refit"]
 
-# Pairs left out at either end of the central log L: the hundredth that chance decides.
+# Share of the pairs left out at either end of the central log L.
 TAIL = 0.01
-# Up to this many points the worst pairs are looked for; beyond, random points speak for all.
-_SEARCHED = 20_000
-# Random points between all pairs of which distances are exact, and entries of kernel rows held for them (128 MB).
-_ANCHORS, _ROW_ENTRIES = 256, 1 << 24
-_FEWEST_ANCHORS = 32
+# Up to this many points the worst pairs are searched for; beyond, random points are measured.
+_MAX_SEARCHED = 20_000
+# Random points between which distances are exact, and entries of kernel rows held for them (128 MB).
+_ANCHORS, _MIN_ANCHORS, _ROW_ENTRIES = 256, 32, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class MeasuredEmbedding:
     name : str
         "DiffusionMaps", "GaussianProcessEmbedding" or "HeatSketch".
     model : estimator
-        Fitted: it answers all questions, and places new points.
+        Fitted.
     log_distortion : float
         log L against the exact diffusion distance; a lower bound where not all pairs were measured.
     central_log_distortion : float
@@ -54,7 +56,7 @@ class MeasuredEmbedding:
     median_error : float
         Median of ``| |y_i - y_j| / d_ij - 1 |``.
     seconds : float or None
-        What embedding took, the kernel being there; None for an embedding that was fitted before.
+        Time to compute the embedding, without the kernel; None for an embedding that was fitted before.
     """
 
     name: str
@@ -75,7 +77,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class EmbeddingComparison:
-    """Embeddings of the same points by the same kernel, time and number of components, measured alike.
+    """Embeddings of the same points with the same kernel, time and number of components, measured in the same way.
 
     Attributes
     ----------
@@ -83,7 +85,7 @@ class EmbeddingComparison:
     n_samples, n_components : int
     power : float
     measured : str
-        On which pairs, in words.
+        Description of the pairs that were measured.
     """
 
     embeddings: tuple[MeasuredEmbedding, ...]
@@ -99,7 +101,7 @@ class EmbeddingComparison:
         raise KeyError(f"{name!r} is not among the methods compared; they are {[e.name for e in self.embeddings]}.")
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table as words, a row for each method: name, log L, central log L, median error, seconds."""
+        """The table as text, a row for each method: name, log L, central log L, median error, seconds."""
         return [
             (
                 one.name,
@@ -166,16 +168,16 @@ def compare_embeddings(
     verbose: bool = False,
     **options: Any,
 ) -> EmbeddingComparison:
-    """Embed the same points by several methods and measure what each does to diffusion distances.
+    """Embed the same points by several methods and measure how each distorts diffusion distances.
 
-    The kernel is made once. So all methods see the same kernel at the same time, and differ only in the matrix that
-    they look at it through.
+    The kernel is built once: all methods use the same kernel and diffusion time, and differ only in the matrix that the
+    kernel is multiplied by.
 
     Parameters
     ----------
     X : array-like, sparse matrix, graph, or fitted embedding
-        Data as for `fit`; or an embedding, whose kernel, time and seed are then taken, and which itself stands for its
-        method where it has as many components.
+        Data as for `fit`; or an embedding, whose kernel, time and seed are used, and which itself represents its method
+        if it has as many components.
     n_components : int, optional
         By default 2, or as many as the fitted embedding has.
     methods : sequence of str
@@ -195,7 +197,7 @@ def compare_embeddings(
 
     Notes
     -----
-    Up to 2000 points all pairs are measured. Up to 20,000 the worst pairs are looked for, and log L is a lower bound;
+    Up to 2000 points all pairs are measured. Up to 20,000 the worst pairs are searched for, and log L is a lower bound;
     beyond, all pairs of at most 256 random points are measured.
 
     Examples
@@ -214,15 +216,16 @@ def compare_embeddings(
         check_count(n_components, "n_components")
     model = _fitted(X, n_components, random_state, verbose, options)
     k = model.n_components_ if n_components is None else n_components
+    found = []
     with shown(verbose):
-        timed = [
-            _timed(model, ESTIMATORS[name], k, given=model is X) for name in track(methods, "embedding", len(methods))
-        ]
-        measure, measured = yardstick(model.kernel_, model.power_)
-        found = [
-            MeasuredEmbedding(type(other).__name__, other, *measure(as_numpy(other.embedding_)), seconds)
-            for other, seconds in track(timed, "measuring", len(timed))
-        ]
+        measure, measured = distance_measure(model.kernel_, model.power_)
+        for name in track(methods, "embedding", len(methods)):
+            other, seconds = model, None
+            if model is not X or type(model) is not ESTIMATORS[name] or k != model.n_components_:
+                start = time.perf_counter()
+                other = refit(model, ESTIMATORS[name], k)
+                seconds = time.perf_counter() - start
+            found.append(MeasuredEmbedding(name, other, *measure(as_numpy(other.embedding_)), seconds))
     return EmbeddingComparison(tuple(found), model.kernel_.shape[0], k, model.power_, measured)
 
 
@@ -230,32 +233,23 @@ def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, 
     """The embedding whose kernel, time and seed are shared."""
     if isinstance(X, tuple(ESTIMATORS.values())):
         check_is_fitted(X)
-        given = {"random_state": random_state} if random_state is not None else {}
-        if options or given:
+        if options or random_state is not None:
+            given = [*options, *(["random_state"] if random_state is not None else [])]
             raise ValueError(
-                f"{sorted(options | given)} were given with a fitted {type(X).__name__}, which has its own kernel and "
-                "seed; leave them out, or give the data instead."
+                f"{given} were given with a fitted {type(X).__name__}, which has its own kernel and seed; leave them "
+                "out, or give the data instead."
             )
         return X
     known = {"power", *SHARED}
     if unknown := sorted(set(options) - known):
         raise TypeError(f"{unknown} were given; known options are {sorted(known)}.")
     options = {"power": "auto"} | options
-    seed = resolve_seed(random_state)
     k = 2 if n_components is None else n_components
-    return GaussianProcessEmbedding(k, random_state=seed, verbose=verbose, **options).fit(X)
+    return GaussianProcessEmbedding(k, random_state=resolve_seed(random_state), verbose=verbose, **options).fit(X)
 
 
-def _timed(model: Any, method: Any, n_components: int, *, given: bool) -> tuple[Any, float | None]:
-    """The embedding by a method with the seconds that it took; the given one itself where it is by that method."""
-    if given and type(model) is method and n_components == model.n_components_:
-        return model, None
-    start = time.perf_counter()
-    return alike(model, method, n_components), time.perf_counter() - start
-
-
-def alike(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
-    """A fitted embedding of another kind, or with other components, by the kernel and the time of a fitted one.
+def refit(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
+    """Fit an estimator of another class, or with other components, to the kernel and the time of a fitted one.
 
     Parameters
     ----------
@@ -283,13 +277,13 @@ def alike(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
 
 
 def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
-    """Parameters that an estimator's kind alone has, as far as they suit another number of components."""
+    """Parameters that only this class of estimator has, if they suit another number of components."""
     kept = {
         "DiffusionMaps": ("solver",),
         "GaussianProcessEmbedding": ("sketch",),
         "HeatSketch": ("objective", "init", "solver_params"),
     }
-    kind = next(name for name, kind in ESTIMATORS.items() if isinstance(model, kind))  # a subclass has the same ones
+    kind = next(name for name, kind in ESTIMATORS.items() if isinstance(model, kind))  # subclasses too
     found = {name: getattr(model, name) for name in kept[kind]}
     if isinstance(found.get("solver_params"), dict):  # the width belongs to a number of components
         found["solver_params"] = {key: value for key, value in found["solver_params"].items() if key != "width"}
@@ -301,24 +295,24 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
     return found
 
 
-def yardstick(
-    kernel: HeatKernel, power: float, *, searched_up_to: int | None = None
+def distance_measure(
+    kernel: HeatKernel, power: float, *, max_searched: int | None = None
 ) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
-    """How embeddings of a kernel are measured, all alike.
+    """A function that measures how embeddings of a kernel distort its diffusion distances.
 
     Parameters
     ----------
     kernel : HeatKernel
     power : float
-    searched_up_to : int, optional
-        Up to so many points (20,000 by default) the worst pairs are looked for, where not all are measured.
+    max_searched : int, optional
+        Up to this many points (20,000 by default) the worst pairs are searched for, if not all are measured.
 
     Returns
     -------
     measure : callable
         From an embedding (N, k) to log L, central log L and the median relative error of distances.
     measured : str
-        On which pairs, in words.
+        Description of the pairs that are measured.
     """
     n = kernel.shape[0]
     if n <= ALL_PAIRS:
@@ -326,10 +320,10 @@ def yardstick(
         d = diffusion_distances(kernel, power)
         measured = f"all {len(d):,} pairs"
     else:
-        anchors = sample(n, min(_ANCHORS, max(_FEWEST_ANCHORS, _ROW_ENTRIES // n)))
+        anchors = sample(n, min(_ANCHORS, max(_MIN_ANCHORS, _ROW_ENTRIES // n)))
         d = distances_among(kernel, anchors, [power])[0]
         measured = f"all pairs of {len(anchors)} random points"
-    searched = ALL_PAIRS < n <= (_SEARCHED if searched_up_to is None else searched_up_to)
+    searched = ALL_PAIRS < n <= (_MAX_SEARCHED if max_searched is None else max_searched)
     apart = d > COINCIDENT * d.max()
 
     def measure(Y: FloatArray) -> tuple[float, float, float]:

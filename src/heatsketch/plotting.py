@@ -1,4 +1,7 @@
-"""Pictures of a fitted embedding: the points, its scales, its distortion, how sure it is, and the kernel's spectrum."""
+"""Plots of a fitted embedding: points, scales, distortion, confidence intervals and the spectrum of the kernel.
+
+Stands on the estimators, `analysis` and the drawing helpers in `_utils`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._utils.blocks import as_numpy
 from ._utils.colors import read_colors
-from ._utils.drawing import LARGEST, PALETTE, Style, draw_points, new_axes, point_size
+from ._utils.drawing import MAX_POINTS, PALETTE, Palette, draw_points, new_axes, point_size
 from ._utils.typing import FloatArray, IntArray, RandomState
 from .analysis.density import SpectralDensity, spectral_density
 from .analysis.distances import check_level, distances_among
@@ -27,9 +30,9 @@ __all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_scales",
 
 # Entries of kernel rows that are held for distances between some points (256 MB).
 _ROW_ENTRIES = 1 << 25
-# Up to so many pairs are drawn one by one.
-_FEW_PAIRS = 3000
-# Share of the pairs left out at either end of the ratios that are named.
+# The largest number of pairs that are drawn individually.
+_MAX_PAIRS = 3000
+# Share of the pairs left out at either end of the range of ratios that is marked.
 _TAIL = 0.01
 
 
@@ -44,45 +47,45 @@ def plot_embedding(
     cmap: Any = "viridis",
     vmin: float | None = None,
     vmax: float | None = None,
-    palette: Sequence[Any] | Mapping[str, Any] | None = None,
+    palette: Palette = None,
     legend: bool = True,
-    max_points: int = LARGEST,
+    max_points: int = MAX_POINTS,
     ax: Any = None,
 ) -> Any:
     """Draw an embedding in the plane or in space.
 
-    Beyond `max_points` cells of a grid are drawn instead of points: by the logarithm of how many points are in them, by
-    the mean of their numbers, or by the group that most of them belong to, the paler the fewer they are.
+    Beyond `max_points` the plane is drawn as the cells of a grid, coloured by the logarithm of the number of points,
+    the mean of their values, or the most common group (paler where there are fewer points). In space a random sample of
+    `max_points` points is drawn.
 
     Parameters
     ----------
     model_or_Y : fitted estimator with `embedding_`, or array-like of shape (N, k)
     color : array-like of shape (N,), or mapping, optional
-        Numbers, drawn along `cmap`, or names of groups, drawn in the colours of Okabe and Ito. Missing values (None,
-        NaN) are grey. Values belong to the rows in their order, whatever index they have; a mapping goes from the names
-        of samples, such as the nodes of a graph, to values. Beyond seven groups shapes and shades differ too; beyond 21
-        the smaller ones are drawn as one.
+        Numbers, drawn along `cmap`, or labels of groups, drawn in the colours of Okabe and Ito. Missing values (None,
+        NaN) are grey. Values belong to the rows in order, whatever their index; a mapping goes from sample names, such
+        as the nodes of a graph, to values. Beyond seven groups darker and lighter shades are used; beyond 21 the
+        smallest groups are joined.
     dims : sequence of one to three int, optional
-        Columns to draw. By default three of three, otherwise the first two; a single column is drawn against the row
-        number.
+        Columns to draw. By default three if there are three, otherwise the first two; a single column is drawn against
+        the row number.
     categorical : bool, optional
-        Whether colours are names of groups. By default numbers are none, except whole numbers of at most 20 different
-        values.
+        Whether values are labels. By default numbers are not, except integers with at most 20 different values.
     label : str, optional
-        What the colours are; by default the name of a pandas or polars series.
+        Title of the legend or colour bar; by default the name of a pandas or polars series.
     size : float, optional
-        Area of a point in points squared; by default the more points, the smaller.
+        Area of a point in points squared; by default smaller for more points.
     cmap : str or matplotlib Colormap
         For numbers.
     vmin, vmax : float, optional
-        Numbers at the ends of the scale of colours.
-    palette : sequence of colours, or mapping from names of groups, optional
+        Numbers at the ends of the colour scale.
+    palette : sequence of colours, or mapping from group names, optional
     legend : bool
-        Whether to draw the legend or the colour bar.
+        Whether to draw the legend or colour bar.
     max_points : int
-        The most that are drawn one by one.
+        Largest number of points that are drawn individually.
     ax : matplotlib Axes, optional
-        By default that of a new figure.
+        By default a new figure.
 
     Returns
     -------
@@ -99,11 +102,24 @@ def plot_embedding(
     Y = _coordinates(model_or_Y)
     chosen = _check_dims(dims, Y.shape[1])
     check_count(max_points, "max_points")
-    _check_axes(ax, deep=len(chosen) == 3)
-    colors = read_colors(color, len(Y), names=_names(model_or_Y), categorical=categorical, label=label)
-    style = Style(size, cmap, (vmin, vmax), palette, legend, max_points, equal=len(chosen) > 1)
+    if ax is not None and hasattr(ax, "get_zlim") != (len(chosen) == 3):
+        raise ValueError(
+            f"ax and dims={chosen} do not match: three columns need axes with projection='3d', fewer need plain axes."
+        )
+    names = model_or_Y.sample_names_ if isinstance(model_or_Y, HeatEmbedding) else None
     P = Y[:, chosen] if len(chosen) > 1 else np.column_stack([Y[:, chosen[0]], np.arange(len(Y))])
-    ax = draw_points(ax, P, colors, style)
+    ax = draw_points(
+        ax,
+        P,
+        read_colors(color, len(Y), names=names, categorical=categorical, label=label),
+        size=size,
+        cmap=cmap,
+        limits=(vmin, vmax),
+        palette=palette,
+        legend=legend,
+        max_points=max_points,
+        equal=len(chosen) > 1,
+    )
     titles = [f"component {d}" for d in chosen] + ["row"]
     ax.set(**dict(zip(("xlabel", "ylabel", "zlabel")[: P.shape[1]], titles, strict=False)))
     return ax
@@ -115,11 +131,11 @@ def plot_scales(model_or_scales: Any, powers: ArrayLike | None = None, *, axes: 
     Parameters
     ----------
     model_or_scales : fitted embedding, or Scales
-        What `scales` of an embedding returns is drawn without being measured again.
+        The result of an embedding's `scales` is drawn as it is.
     powers : array-like of float, optional
         For a fitted embedding.
     axes : sequence of two matplotlib Axes, optional
-        By default those of a new figure.
+        By default a new figure.
 
     Returns
     -------
@@ -127,7 +143,7 @@ def plot_scales(model_or_scales: Any, powers: ArrayLike | None = None, *, axes: 
     """
     if isinstance(model_or_scales, Scales):
         if powers is not None:
-            raise ValueError("powers were given with scales that are measured already; give the fitted embedding.")
+            raise ValueError("powers were given with measured scales; give the fitted embedding instead.")
         return model_or_scales.plot(axes)
     return _fitted(model_or_scales, "scales").scales(powers).plot(axes)
 
@@ -135,18 +151,16 @@ def plot_scales(model_or_scales: Any, powers: ArrayLike | None = None, *, axes: 
 def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     """Draw the ratio of embedded to diffusion distance against the diffusion distance.
 
-    Diffusion distances are exact, between all pairs of some points. A horizontal line would be an embedding without
-    distortion. The ratios between which all but a fiftieth of the pairs lie are marked: their quotient is the
-    distortion ``distortion().central[0.01]``, but for the sample.
+    Diffusion distances are exact, between all pairs of a sample of points. An embedding without distortion gives a
+    horizontal line. Dashed lines enclose 98% of the pairs: their quotient estimates ``distortion().central[0.01]``.
 
     Parameters
     ----------
     model : fitted embedding
     n_points : int
-        Points, taken at random, between all pairs of which distances are drawn; fewer where there are more than
-        130,000 points, for their rows of the kernel are held.
+        Size of the sample; reduced beyond 130,000 points, to limit memory.
     ax : matplotlib Axes, optional
-        By default that of a new figure.
+        By default a new figure.
 
     Returns
     -------
@@ -162,9 +176,9 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     apart = (d > COINCIDENT * d.max()) & (embedded > 0)
     d, ratio = d[apart], embedded[apart] / d[apart]
     if not len(d):
-        raise ValueError(f"all of {len(points)} points coincide, so there is no ratio to draw.")
+        raise ValueError(f"all {len(points)} sampled points coincide, so there is no ratio to draw.")
     ax = new_axes() if ax is None else ax
-    if len(d) <= _FEW_PAIRS:
+    if len(d) <= _MAX_PAIRS:
         ax.scatter(d, ratio, s=point_size(len(d)), color=PALETTE[0], linewidths=0)
         ax.set(xscale="log", yscale="log")
     else:
@@ -190,8 +204,8 @@ def plot_intervals(
 ) -> Any:
     """Draw distances of the embedding, sorted, with the confidence intervals of the diffusion distances.
 
-    Where the embedding has no law of its own, intervals are those of an independent sketch, and a distance outside of
-    its interval is wrong (see `diffusion_distances` of an embedding); such are marked.
+    Distances outside their interval are marked. They are wrong if the intervals come from an independent reference
+    sketch, as for `HeatSketch` and `DiffusionMaps` (see `diffusion_distances` of an embedding).
 
     Parameters
     ----------
@@ -201,11 +215,11 @@ def plot_intervals(
     interval : float in (0, 1)
         Level of the intervals.
     n_pairs : int
-        How many random pairs, if there are as many.
+        Number of random pairs.
     random_state : int, RandomState, Generator or None
         Draws the pairs.
     ax : matplotlib Axes, optional
-        By default that of a new figure.
+        By default a new figure.
 
     Returns
     -------
@@ -223,9 +237,9 @@ def plot_intervals(
     ax = new_axes() if ax is None else ax
     ax.vlines(at, low, high, color=PALETTE[4], lw=float(np.clip(400.0 / len(order), 1.0, 5.0)), zorder=1)
     sizes = {"s": float(np.clip(2000.0 / len(order), 4.0, 20.0)), "linewidths": 0}
-    # Some intervals are too narrow to be seen.
+    # A marker shows intervals that are too narrow to be seen.
     ax.scatter(at, 0.5 * (low + high), color=PALETTE[4], label=f"{level:.3g} interval", zorder=2, **sizes)
-    wrong = f"embedding, outside of it ({outside.sum()} of {len(order)})"
+    wrong = f"embedding, outside ({outside.sum()} of {len(order)})"
     for those, color, name in ((~outside, PALETTE[0], "embedding"), (outside, PALETTE[1], wrong)):
         if those.any():
             ax.scatter(at[those], distance[those], color=color, label=name, zorder=3, **sizes)
@@ -236,10 +250,10 @@ def plot_intervals(
 
 
 def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any = None) -> Any:
-    """Draw the eigenvalues of the heat kernel in decreasing order, and what is left of them at a diffusion time.
+    """Draw the eigenvalues of the heat kernel in decreasing order, and their powers at a diffusion time.
 
-    The curve is estimated from the spectral density, without an eigensolver: its first few eigenvalues are rough. Those
-    that diffusion maps have computed are drawn as points.
+    The curve is estimated from the spectral density, without an eigensolver, and is rough for the first few
+    eigenvalues. Eigenvalues computed by diffusion maps are drawn as points.
 
     Parameters
     ----------
@@ -247,7 +261,7 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
     power : float, optional
         Diffusion time; by default that of the embedding, or none.
     ax : matplotlib Axes, optional
-        By default that of a new figure.
+        By default a new figure.
 
     Returns
     -------
@@ -264,7 +278,7 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
     order = np.argsort(-np.abs(density.nodes), axis=None, kind="stable")
     sizes = np.abs(density.nodes).ravel()[order]
     weights = density.weights.ravel()[order] / len(density.nodes)
-    number = np.cumsum(weights) - 0.5 * weights + 0.5  # so that the middle of the first eigenvalue is at 1
+    number = np.cumsum(weights) - 0.5 * weights + 0.5  # centres the first eigenvalue at 1
     ax = new_axes() if ax is None else ax
     ax.plot(number, sizes, color=PALETTE[0], label="eigenvalues, estimated")
     if len(exact):
@@ -285,24 +299,20 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
         Y = as_numpy(getattr(model_or_Y, "embedding_", None))
         if Y is None:
             raise TypeError(
-                f"a {type(model_or_Y).__name__} was given, which has no embedding_; give the embedding itself, as its "
-                "transform returns it."
+                f"{type(model_or_Y).__name__} was given, which has no embedding_; give the array that its transform "
+                "returns."
             )
     Y = np.asarray(Y)
     if Y.ndim != 2 or not Y.size or Y.dtype.kind not in "iuf" or not np.isfinite(Y).all():
         raise ValueError(
-            f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; it must be a fitted "
-            "embedding, or finite numbers of shape (N, k)."
+            f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; give a fitted embedding, "
+            "or finite numbers of shape (N, k)."
         )
     return Y
 
 
-def _names(model_or_Y: Any) -> Any:
-    return model_or_Y.sample_names_ if isinstance(model_or_Y, HeatEmbedding) else None
-
-
 def _fitted(model: Any, wanted: str) -> Any:
-    """Refuse what is no fitted embedding."""
+    """Raise an error unless `model` is a fitted embedding."""
     if not isinstance(model, HeatEmbedding):
         raise TypeError(
             f"{type(model).__name__} was given to draw its {wanted}; give a fitted GaussianProcessEmbedding, "
@@ -323,16 +333,8 @@ def _check_dims(dims: Sequence[int] | None, k: int) -> list[int]:
     return chosen
 
 
-def _check_axes(ax: Any, *, deep: bool) -> None:
-    if ax is None or hasattr(ax, "get_zlim") == deep:
-        return
-    if deep:
-        raise ValueError("flat axes were given for three columns; pass axes made with projection='3d', or two dims.")
-    raise ValueError("axes in space were given for fewer than three columns; pass flat axes, or three dims.")
-
-
 def _random_pairs(n: int, size: int, random_state: RandomState) -> IntArray:
-    """Random pairs of n samples, at most as many as there are, shape (m, 2)."""
+    """Random pairs of n samples, shape (m, 2); at most all of them."""
     total = n * (n - 1) // 2
     rng = np.random.default_rng(resolve_seed(random_state))
     if total <= 4 * size:

@@ -1,17 +1,19 @@
-"""Single-cell data: embeddings of AnnData objects, in scanpy's manner.
+"""Embeddings of AnnData objects, with the conventions of scanpy.
 
-scanpy and anndata need not be installed for what is here, and are not imported.
+Neither scanpy nor anndata is imported: any object with ``obsm``, ``obsp``, ``uns`` and ``X`` will do. All handling of
+AnnData objects in memory is here; `io.h5ad` reads files.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from inspect import signature
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_array
 
 from ._utils.tables import explained
@@ -20,16 +22,6 @@ from ._version import __version__
 from .analysis.diagnosis import Finding
 from .analysis.distortion import Distortion
 from .estimators import METHODS
-from .io.anndata import (
-    check_adata,
-    disagree,
-    neighbor_graph,
-    new_representation,
-    probes,
-    representation,
-    source_of,
-    there,
-)
 from .kernel.build import build_heat_kernel
 from .kernel.options import KernelOptions, check_count, check_points
 
@@ -40,6 +32,13 @@ _FOR_CELLS = {"heatsketch": {"objective": "log-stress"}}
 _FEWEST_CELLS = 3
 # Parameters that say how affinities are made of points; a graph of neighbours has affinities.
 _OF_POINTS = ("bandwidth_neighbor", "cutoff", "metric", "metric_params")
+
+# Up to this many genes scanpy works on X itself, and on principal components of more.
+_FEW_GENES = 50
+# What scanpy calls the components of a PCA, and the matrix that makes them.
+_PCA, _LOADINGS = "X_pca", "PCs"
+# Cells of a reference by which it is seen whether it is still what it was, and how well they must agree.
+_PROBES, _AGREEMENT = 256, 1e-3
 
 
 def heat_sketch(
@@ -130,7 +129,7 @@ def heat_sketch(
     >>> sorted(adata.uns["heatsketch"]["diagnosis"])
     []
     """
-    check_adata(adata, writes=not copy)
+    _check_adata(adata, writes=not copy)
     if copy and adata.isbacked:
         raise ValueError("copy=True was given for an AnnData that is backed by a file; use adata.to_memory() instead.")
     check_count(n_components, "n_components")
@@ -138,15 +137,15 @@ def heat_sketch(
         check_count(random_state, "random_state", "a whole number, which can be kept with the cells, or None", least=0)
     if adata.n_obs < _FEWEST_CELLS:
         raise ValueError(f"adata has {adata.n_obs} cells; give at least {_FEWEST_CELLS}, and for a map of use dozens.")
-    source = source_of(adata, use_rep, n_pcs, neighbors_key)
+    source = _source_of(adata, use_rep, n_pcs, neighbors_key)
     _check_options(options, graph=neighbors_key is not None)
     given: dict[str, Any] = {"n_components": n_components, "power": power, "random_state": random_state}
     given |= _FOR_CELLS.get(method, {})
     if neighbors_key is None:
-        X = representation(adata, source)
+        X = _representation(adata, source)
         given |= {"n_neighbors": n_neighbors, "bandwidth": bandwidth}
     else:
-        X = neighbor_graph(adata, neighbors_key)
+        X = _neighbor_graph(adata, neighbors_key)
         given |= {"affinity": "precomputed"}
     given |= options
     model = _estimator(method, given).fit(X)
@@ -183,12 +182,12 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
     adata : AnnData or None
         None unless `copy` is set. It has got ``obsm["X_heatsketch"]``, or ``obsm[key]``.
     """
-    check_adata(adata, writes=not copy)
-    check_adata(adata_ref, "adata_ref", writes=False)
+    _check_adata(adata, writes=not copy)
+    _check_adata(adata_ref, "adata_ref", writes=False)
     basis, name = ("X_heatsketch", "heatsketch") if key is None else (key, key)
     if name not in adata_ref.uns or basis not in adata_ref.obsm:
         raise ValueError(
-            f"adata_ref has no embedding {basis!r}: {there(adata_ref.obsm, 'obsm')}. Embed it first with "
+            f"adata_ref has no embedding {basis!r}: {_there(adata_ref.obsm, 'obsm')}. Embed it first with "
             "heatsketch.scanpy.heat_sketch(adata_ref), or name the embedding with key."
         )
     record = adata_ref.uns[name]
@@ -203,8 +202,8 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
             f"adata_ref has {adata_ref.n_obs} cells, and had {len(Z)} when it was embedded; place new cells by the "
             "whole reference, or embed what is left of it."
         )
-    reference = representation(adata_ref, params)
-    new = new_representation(adata, adata_ref, params, reference)
+    reference = _representation(adata_ref, params)
+    new = _new_representation(adata, adata_ref, params, reference)
     placed = _place(new, reference, record, adata_ref.obsm[basis])
     adata = adata.copy() if copy else adata
     adata.obsm[basis] = placed
@@ -269,8 +268,8 @@ def _place(new: Any, reference: Any, record: Mapping[str, Any], embedding: Any) 
     options = KernelOptions(**{name: _plain(params[name]) for name in asked} | chosen)
     X = check_points(reference, options)
     kernel = build_heat_kernel(X, options, Z.dtype)
-    some = probes(len(Z))
-    if disagree(kernel.at_new_points(X[some], Z), np.asarray(embedding)[some], embedding):
+    some = _probes(len(Z))
+    if _disagree(kernel.at_new_points(X[some], Z), np.asarray(embedding)[some], embedding):
         raise ValueError(
             "the reference is not what was embedded any more: its representation or its embedding has changed since. "
             "Run heat_sketch on it again."
@@ -319,3 +318,162 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return np.asarray(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _check_adata(adata: Any, name: str = "adata", *, writes: bool) -> None:
+    """Refuse what is no AnnData, and views that something shall be written to."""
+    if not all(hasattr(adata, part) for part in ("obsm", "obsp", "uns", "n_obs", "is_view", "isbacked")):
+        raise TypeError(
+            f"{name} was given as {type(adata).__name__}; give an AnnData object. For arrays and frames use "
+            "heatsketch.HeatSketch()."
+        )
+    if writes and adata.is_view:
+        raise ValueError(
+            f"{name} is a view of another AnnData, and what is written to a view does not reach the other. Take a copy "
+            "first, adata = adata[...].copy(), or have one returned (copy=True)."
+        )
+
+
+def _there(mapping: Iterable[str], of: str) -> str:
+    """The keys that there are, in words."""
+    keys = ", ".join(repr(key) for key in mapping)
+    return f"{of} has {keys}" if keys else f"{of} is empty"
+
+
+def _source_of(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
+    """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...}."""
+    if neighbors_key is not None:
+        if use_rep is not None or n_pcs is not None:
+            raise ValueError(
+                f"neighbors_key={neighbors_key!r} was given with use_rep={use_rep!r} and n_pcs={n_pcs!r}; a graph of "
+                "neighbours needs no representation. Give one of the two."
+            )
+        return {"neighbors_key": neighbors_key}
+    if n_pcs is not None:
+        check_count(n_pcs, "n_pcs", "a number of columns, 0 for X, or None", least=0)
+    if use_rep is None:
+        use_rep = "X" if n_pcs == 0 or (adata.n_vars <= _FEW_GENES and n_pcs is None) else _PCA
+    if use_rep == "X":
+        if n_pcs:
+            raise ValueError(
+                f"n_pcs={n_pcs} was given with use_rep='X', whose columns are genes; leave one of the two out."
+            )
+        return {"use_rep": "X"}
+    if use_rep not in adata.obsm:
+        remedy = "Compute it with sc.pp.pca(adata), or " if use_rep == _PCA else "Compute it first, or "
+        raise ValueError(
+            f"adata.obsm has no {use_rep!r} to embed: {_there(adata.obsm, 'obsm')}. {remedy}name another with use_rep; "
+            "use_rep='X' is the data matrix itself."
+        )
+    columns = adata.obsm[use_rep].shape[1]
+    if n_pcs is not None and not 0 < n_pcs <= columns:
+        raise ValueError(f"n_pcs={n_pcs} was given, and {use_rep!r} has {columns} columns; use as many at most.")
+    return {"use_rep": use_rep} | ({} if n_pcs is None else {"n_pcs": n_pcs})
+
+
+def _representation(adata: Any, source: Mapping[str, Any]) -> Any:
+    """The matrix that is embedded, (n_cells, d)."""
+    use_rep = str(source["use_rep"])
+    if use_rep != "X":
+        if use_rep not in adata.obsm:
+            raise ValueError(f"obsm has no {use_rep!r}, which was embedded: {_there(adata.obsm, 'obsm')}.")
+        X = adata.obsm[use_rep]
+        return (X if sparse.issparse(X) else np.asarray(X))[:, : source.get("n_pcs")]
+    if adata.isbacked:
+        raise ValueError(
+            f"X is in the file {adata.filename}; read it with adata.to_memory(), or embed a representation that is in "
+            f"memory: {_there(adata.obsm, 'obsm')}."
+        )
+    if adata.X is None:
+        raise ValueError(f"adata has no X to embed; name a representation with use_rep: {_there(adata.obsm, 'obsm')}.")
+    return adata.X
+
+
+def _neighbor_graph(adata: Any, neighbors_key: str) -> Any:
+    """Connectivities of a graph of neighbours, (n_cells, n_cells)."""
+    if neighbors_key not in adata.uns:
+        graphs = [repr(key) for key, value in adata.uns.items() if key == "neighbors" or _is_graph(value)]
+        raise ValueError(
+            f"adata.uns has no {neighbors_key!r}; graphs of neighbours there are: {', '.join(graphs) or 'none'}. "
+            "Compute one with sc.pp.neighbors(adata), or leave neighbors_key out."
+        )
+    key = str(adata.uns[neighbors_key].get("connectivities_key", "connectivities"))
+    if key not in adata.obsp:
+        raise ValueError(
+            f"adata.obsp has no {key!r}, which uns[{neighbors_key!r}] names: {_there(adata.obsp, 'obsp')}. Run "
+            "sc.pp.neighbors(adata) again."
+        )
+    return adata.obsp[key]
+
+
+def _is_graph(value: Any) -> bool:
+    return isinstance(value, Mapping) and "connectivities_key" in value
+
+
+def _new_representation(adata: Any, adata_ref: Any, source: Mapping[str, Any], reference: Any) -> Any:
+    """The same coordinates for new cells as the reference has, (m, d)."""
+    use_rep = str(source["use_rep"])
+    if use_rep == _PCA:
+        new = _projected(adata, adata_ref, reference)
+    elif use_rep == "X":
+        new = _genes_of(adata, adata_ref)
+    else:
+        if use_rep not in adata.obsm:
+            raise ValueError(
+                f"the reference was embedded from obsm[{use_rep!r}], but the new cells lack it: "
+                f"{_there(adata.obsm, 'obsm')}. Compute it for them with the same model."
+            )
+        new = _representation(adata, source)
+    if new.shape[1] != reference.shape[1]:
+        raise ValueError(
+            f"the new cells have {new.shape[1]} columns in {use_rep!r}, and the reference has {reference.shape[1]}; "
+            "both must come from the same model."
+        )
+    if sparse.issparse(reference):
+        return sparse.csr_array(new)
+    return new.toarray() if sparse.issparse(new) else new
+
+
+def _projected(adata: Any, adata_ref: Any, reference: Any) -> Any:
+    """New cells on the principal components of the reference, about its centre."""
+    if _LOADINGS not in adata_ref.varm:
+        raise ValueError(
+            f"adata_ref.varm has no {_LOADINGS!r}, by which new cells would get its principal components: "
+            f"{_there(adata_ref.varm, 'varm')}. Run sc.pp.pca and heat_sketch on the reference again."
+        )
+    loadings = np.asarray(adata_ref.varm[_LOADINGS])[:, : reference.shape[1]]
+    some = _probes(len(reference))
+    # The centre is the same for every cell: whether there was one, and which, can be seen on a few.
+    offsets = _representation(adata_ref, {"use_rep": "X"})[some] @ loadings - reference[some]
+    centre = np.asarray(offsets).mean(axis=0)
+    if _disagree(offsets, centre, reference):
+        raise ValueError(
+            f"adata_ref.obsm[{_PCA!r}] is not what adata_ref.X gives with varm[{_LOADINGS!r}]: one of them was changed "
+            "since sc.pp.pca, or cells were left out. Run sc.pp.pca and heat_sketch on the reference again."
+        )
+    return np.asarray(_genes_of(adata, adata_ref) @ loadings) - centre
+
+
+def _genes_of(adata: Any, adata_ref: Any) -> Any:
+    """X of the new cells, its genes in the order of the reference."""
+    X = _representation(adata, {"use_rep": "X"})
+    if adata.var_names.equals(adata_ref.var_names):
+        return X
+    where = adata.var_names.get_indexer_for(adata_ref.var_names) if adata.var_names.is_unique else np.empty(0)
+    missing = adata_ref.var_names.difference(adata.var_names)
+    if len(missing) or len(where) != adata_ref.n_vars:
+        what = f"lack {len(missing)} of the {adata_ref.n_vars} genes of the reference" + (
+            f", such as {', '.join(map(repr, missing[:3]))}" if len(missing) else ", or name some of them twice"
+        )
+        raise ValueError(f"the new cells {what}; give them the same genes (var_names), preprocessed in the same way.")
+    return X[:, where]
+
+
+def _probes(n: int) -> Any:
+    """A few cells, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, _PROBES)).astype(int))
+
+
+def _disagree(found: Any, expected: Any, scale: Any) -> bool:
+    """Whether two arrays differ by more than rounding, in the unit of a third."""
+    return not float(np.abs(found - expected).max()) <= _AGREEMENT * float(np.abs(scale).max())

@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import heatsketch as hs
 from heatsketch.analysis.distances import columns_for, error_of
-from heatsketch.analysis.reference_sketch import call_witness
-from heatsketch.analysis.stability import stability_map
+from heatsketch.analysis.neighborhoods import stability_map
+from heatsketch.analysis.reference_sketch import reference_sketch
 
 mpl.use("Agg")
 
@@ -26,12 +26,12 @@ def model(request, torus):
     return request.param.set_params(bandwidth=1.0).fit(torus)
 
 
-class TestWitness:
+class TestReferenceSketch:
     def test_covers_at_its_level(self):
         covered, pairs = [], np.random.default_rng(0).integers(0, 200, (300, 2))
-        for seed in range(20):  # the witness is always the same, the data are not
+        for seed in range(20):  # the sketch is always the same, the data are not
             kernel = hs.heat_kernel(np.random.default_rng(seed).normal(size=(200, 6)), n_neighbors=10)
-            low, high = call_witness(kernel, 1.0).interval(pairs, 0.9)
+            low, high = reference_sketch(kernel, 1.0).interval(pairs, 0.9)
             true = hs.diffusion_distances(kernel, 1.0, pairs)
             covered.append(np.mean((low <= true) & (true <= high)))
         # pairs of one data set share the sketch; over data sets they do not
@@ -39,7 +39,7 @@ class TestWitness:
 
     def test_is_exact_where_few_modes_are_left(self, kernel):
         pairs = [[0, 1], [7, 200], [40, 41]]
-        low, high = call_witness(kernel, 32.0).interval(pairs, 0.95)
+        low, high = reference_sketch(kernel, 32.0).interval(pairs, 0.95)
         true = hs.diffusion_distances(kernel, 32.0, pairs)
         np.testing.assert_allclose(low, true, rtol=1e-6)
         np.testing.assert_allclose(high, true, rtol=1e-6)
@@ -61,14 +61,14 @@ class TestWitness:
     def test_is_called_once_and_not_pickled(self, torus):
         model = DM(2, bandwidth=1.0).fit(torus)
         first = model.diffusion_distances([[0, 1]], interval=0.95)
-        witness = model._witness
+        witness = model._reference
         model.diffusion_distances([[0, 2]], interval=0.95)
-        assert model._witness is witness
+        assert model._reference is witness
         again = pickle.loads(pickle.dumps(model))
-        assert not hasattr(again, "_witness")
+        assert not hasattr(again, "_reference")
         np.testing.assert_array_equal(again.diffusion_distances([[0, 1]], interval=0.95), first)
         model.fit(torus[:200])
-        assert not hasattr(model, "_witness")
+        assert not hasattr(model, "_reference")
 
 
 class TestSupport:

@@ -8,11 +8,9 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import pdist
 
 import heatsketch as hs
-from heatsketch.analysis.distances import _pairs_of_few
-from heatsketch.kernel.operator import as_heat_kernel
 from heatsketch.linalg.diffusion import matrix_power
 
 FORMS = ("rows", "spectrum", "covariance")
@@ -24,49 +22,12 @@ def circle_kernel():
 
 
 class TestExact:
-    @pytest.mark.parametrize("form", FORMS)
-    @pytest.mark.parametrize("power", [0.5, 1, 2.5, 8])
-    def test_three_forms_are_one(self, kernel, form, power):
-        # The definition, from an eigendecomposition of its own: sum over l of lambda^(2t) (w_i v_i - w_j v_j)^2.
-        values, vectors = np.linalg.eigh(kernel.symmetric.toarray())
-        coordinates = vectors * np.maximum(values, 0) ** power
-        if kernel.row_weight is not None:
-            coordinates = kernel.row_weight[:, None] * coordinates
-        expected = pdist(coordinates)
-        found = hs.diffusion_distances(kernel, power, form=form)
-        np.testing.assert_allclose(found, expected, atol=1e-6 * expected.max())
-
-    @pytest.mark.parametrize("form", FORMS)
-    def test_pairs_are_those_of_all_pairs(self, kernel, form):
-        pairs = np.array([[0, 1], [5, 2], [299, 7], [3, 3]])
-        square = squareform(hs.diffusion_distances(kernel, 3, form=form))
-        found = hs.diffusion_distances(kernel, 3, pairs, form=form)
-        np.testing.assert_allclose(found, square[pairs[:, 0], pairs[:, 1]], atol=1e-7)
-
-    def test_many_pairs_in_chunks(self, kernel, monkeypatch):
-        pairs = np.random.default_rng(0).integers(0, 300, (1500, 2))
-        whole = hs.diffusion_distances(kernel, 2, pairs)
-        monkeypatch.setattr("heatsketch.analysis.distances._ROW_ENTRIES", 1000)
-        np.testing.assert_allclose(hs.diffusion_distances(kernel, 2, pairs), whole, atol=1e-12)
-
-    @pytest.mark.parametrize("most", [2, 7, 40, 60, 1000])
-    def test_chunks_touch_few_points(self, most):
-        points = np.random.default_rng(0).permutation(10_000)[:60]
-        pairs = points[np.column_stack(np.triu_indices(60, 1))]
-        groups = list(_pairs_of_few(pairs, most))
-        touched = [len(np.unique(pairs[some])) for some in groups]
-        np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(len(pairs)))
-        assert max(touched) <= most
-        # Square tiles of half as many points on a side would need the rows of `most` points each.
-        tiles = -(-60 // (most // 2))
-        assert sum(touched) <= max(60, most * tiles * (tiles + 1) // 2)
-
-    def test_time_t_of_A_is_the_canonical_metric_of_A_to_the_2t(self, circle_kernel):
+    def test_canonical_metric_of_the_squared_power(self, circle_kernel):
         for t in (0.5, 1, 3):
             expected = hs.canonical_metric(matrix_power(circle_kernel, 2 * t))
             np.testing.assert_allclose(hs.diffusion_distances(circle_kernel, t), expected, atol=1e-7)
 
-    def test_rows_of_A_belong_to_time_one(self, circle_kernel):
+    def test_time_one_compares_rows_of_the_kernel(self, circle_kernel):
         np.testing.assert_allclose(hs.diffusion_distances(circle_kernel, 1), pdist(circle_kernel.toarray()), rtol=1e-6)
 
     def test_markov_kernel_gives_the_distance_of_coifman_and_lafon(self, torus):
@@ -75,7 +36,7 @@ class TestExact:
         rows = np.linalg.matrix_power(P.toarray(), 4) / np.sqrt(stationary)  # L2 with weight 1 / pi
         np.testing.assert_allclose(hs.diffusion_distances(P, 4), pdist(rows), atol=1e-8)
 
-    def test_a_plain_matrix_will_do(self):
+    def test_plain_matrix(self):
         B = np.random.default_rng(0).normal(size=(20, 20))
         A = B @ B.T
         np.testing.assert_allclose(hs.diffusion_distances(A, 2), pdist(A @ A), rtol=1e-9)
@@ -85,16 +46,6 @@ class TestExact:
         d = hs.diffusion_distances(circle_kernel, 400)
         assert 0 < d.max() < 3 * values[1] ** 400
         assert d.min() > 1e-6 * d.max()
-
-    def test_bad_requests(self, circle_kernel):
-        with pytest.raises(ValueError, match="form='angles' is not known"):
-            hs.diffusion_distances(circle_kernel, 1, form="angles")
-        with pytest.raises(ValueError, match="between 0 and 79"):
-            hs.diffusion_distances(circle_kernel, 1, [[0, 80]])
-        with pytest.raises(ValueError, match=r"integers of shape \(m, 2\)"):
-            hs.diffusion_distances(circle_kernel, 1, [[0.5, 1.0]])
-        with pytest.raises(ValueError, match="square and symmetric"):
-            hs.diffusion_distances(np.arange(9.0).reshape(3, 3), 1)
 
 
 @pytest.fixture(scope="module", params=[1, 3, 10])
@@ -130,22 +81,7 @@ class TestLaw:
             assert stats.binomtest(int(count), n, 0.95).pvalue > 1e-3
 
 
-def test_interval_with_an_exact_part():
-    low, high = hs.distance_interval(3.0, 5, exact_part=4.0)
-    inner_low, inner_high = hs.distance_interval(3.0, 5)
-    assert low == pytest.approx(np.hypot(4, inner_low))
-    assert high == pytest.approx(np.hypot(4, inner_high))
-
-
 class TestComponents:
-    @pytest.mark.parametrize("error", [0.05, 0.1, 0.3])
-    def test_is_the_smallest_that_suffices(self, error):
-        def failure(k):
-            return stats.chi2.cdf(k * (1 - error) ** 2, k) + stats.chi2.sf(k * (1 + error) ** 2, k)
-
-        k = hs.components_for(error)
-        assert failure(k) <= 0.05 < failure(k - 1)
-
     def test_holds_simultaneously(self):
         # 30 points in general position (identity kernel): all 435 distances of a sketch within 30% at once.
         k = hs.components_for(0.3, n_samples=30)
@@ -156,15 +92,6 @@ class TestComponents:
     def test_grows_with_samples_and_confidence(self):
         assert hs.components_for(0.1) < hs.components_for(0.1, 100) < hs.components_for(0.1, 10_000)
         assert hs.components_for(0.1) < hs.components_for(0.1, confidence=0.999)
-
-    @pytest.mark.parametrize("error", [0, 1, -0.1, np.nan, "0.1"])
-    def test_bad_errors(self, error):
-        with pytest.raises(ValueError, match="strictly between 0 and 1"):
-            hs.components_for(error)
-
-    def test_bad_samples(self):
-        with pytest.raises(ValueError, match="at least 2"):
-            hs.components_for(0.1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -210,24 +137,12 @@ class TestGlobalDistance:
         result = hs.global_diffusion_distance(pair[0], pair[0], random_state=0)
         assert result.distance == result.low == result.high == 0
 
-    def test_bad_requests(self, pair):
-        with pytest.raises(ValueError, match="60 and 3 items"):
-            hs.global_diffusion_distance(pair[0], np.eye(3))
-        with pytest.raises(ValueError, match="at least 2"):
-            hs.global_diffusion_distance(*pair, n_components=1)
-
-
-def test_as_heat_kernel_keeps_operators():
-    kernel = hs.heat_kernel(hs.datasets.circle(10, random_state=0))
-    assert as_heat_kernel(kernel) is kernel
-    assert as_heat_kernel(kernel.symmetric).symmetric is kernel.symmetric
-
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("power", [0.5, 1.5])
 def test_all_forms_refuse_real_powers_of_indefinite_kernels(form, power):
     A = hs.heat_kernel(nx.cycle_graph(9), affinity="precomputed", diagonal="keep", normalization="symmetric")
-    with pytest.raises(ValueError, match="use a whole power"):
+    with pytest.raises(ValueError, match="whole power"):
         hs.diffusion_distances(A, power, form=form)
 
 
@@ -239,12 +154,3 @@ def test_many_pairs_take_little_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 150e6
-
-
-def test_more_bad_requests():
-    with pytest.raises(ValueError, match="at least 1e-06"):
-        hs.components_for(1e-9)
-    with pytest.raises(ValueError, match="positive integer"):
-        hs.distance_interval(1.0, 0)
-    with pytest.raises(ValueError, match="must be square"):
-        hs.canonical_metric(np.ones((2, 3)))

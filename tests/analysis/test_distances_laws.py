@@ -14,7 +14,6 @@ from scipy.spatial.distance import pdist, squareform
 import heatsketch as hs
 from heatsketch.analysis import distances
 from heatsketch.analysis.distances import (
-    _first_of_few,
     _miss,
     _pairs_of_few,
     check_level,
@@ -37,7 +36,7 @@ FORMS = ("rows", "spectrum", "covariance")
 
 @cache
 def _kernel(normalization="bistochastic"):
-    """Made once: how kernels are made is not what is tested here."""
+    """Cached, since building kernels is not tested here."""
     return hs.heat_kernel(X, bandwidth=2.0, tol=1e-14, normalization=normalization)
 
 
@@ -54,7 +53,7 @@ def _coordinates(kernel, t, *, trivial=True):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("normalization", ["bistochastic", "symmetric", "stochastic"])
 @pytest.mark.parametrize("t", [1, 2.5])
-def test_all_forms_are_the_definition(form, normalization, t, monkeypatch):
+def test_all_forms_match_the_definition(form, normalization, t, monkeypatch):
     monkeypatch.setattr("heatsketch.linalg.diffusion._MOST_DEGREE", 60)
     kernel = _kernel(normalization)
     expected = pdist(_coordinates(kernel, t))
@@ -67,7 +66,7 @@ def test_all_forms_are_the_definition(form, normalization, t, monkeypatch):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_matrix_without_trivial_mode(form):
+def test_matrix_without_trivial_mode(form):
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
     values = np.array([2.0, 0.5, 0.4, 0.3, 0.2, 0.1])
     A = (Q * values) @ Q.T
@@ -76,30 +75,12 @@ def test_a_matrix_without_trivial_mode(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_mode_is_left_out(form):
+def test_all_modes_contribute(form):
     values = np.array([1.0, 0.6, 0.5, 0.4, 0.3, 0.25])
     A, Q = symmetric(values)
     kernel = hs.HeatKernel(DenseOperator(A), trivial=Q[:, 0])
     assert not kernel.trivial_is_constant
     np.testing.assert_allclose(hs.diffusion_distances(kernel, 1, form=form), pdist(Q * values), atol=1e-9)
-
-
-def test_rows_are_the_form_that_is_taken(monkeypatch):
-    kernel = _kernel()
-    monkeypatch.setattr(distances, "_spectral_coordinates", None)
-    monkeypatch.setattr(distances, "canonical_metric", None)
-    assert hs.diffusion_distances(kernel, 2).shape == (N * (N - 1) // 2,)
-    monkeypatch.setattr(distances, "matrix_power", None)  # pairs take no matrix
-    assert hs.diffusion_distances(kernel, 2, PAIRS).shape == (5,)
-
-
-def test_each_form_goes_its_own_way(monkeypatch):
-    kernel = _kernel()
-    with monkeypatch.context() as patch:
-        patch.setattr(distances, "canonical_metric", None)
-        by_spectrum = hs.diffusion_distances(kernel, 2, form="spectrum")
-    monkeypatch.setattr(distances, "_spectral_coordinates", None)
-    np.testing.assert_allclose(hs.diffusion_distances(kernel, 2, form="covariance"), by_spectrum, rtol=1e-6)
 
 
 def test_tiny_distances_keep_their_digits():
@@ -119,7 +100,7 @@ def test_tiny_distances_keep_their_digits():
     assert not embedded_distances(np.zeros((3, 2)), None).any()
 
 
-def test_distances_of_single_precision_are_doubled_before_they_are_taken():
+def test_single_precision_is_converted_to_double():
     Y = X.astype(np.float32)
     for pairs in (None, PAIRS):
         found = embedded_distances(Y, pairs)
@@ -128,12 +109,12 @@ def test_distances_of_single_precision_are_doubled_before_they_are_taken():
 
 
 @pytest.mark.parametrize("power", [0, -1.0, "2", True])
-def test_bad_powers_are_refused_first(power):
+def test_bad_powers(power):
     with pytest.raises(ValueError, match="positive, finite"):
         hs.diffusion_distances(None, power)
 
 
-def test_bad_forms_and_pairs_are_refused():
+def test_bad_forms_and_pairs():
     kernel = _kernel()
     for form in ("Rows", "", "angles"):
         with pytest.raises(ValueError, match="is not known"):
@@ -146,9 +127,9 @@ def test_bad_forms_and_pairs_are_refused():
         hs.diffusion_distances(indefinite, 1.5)
 
 
-class TestFewRowsAtATime:
+class TestChunks:
     @pytest.mark.parametrize(("entries", "most"), [(1, 2), (3 * N - 1, 2), (5 * N, 5), (1 << 25, N)])
-    def test_no_more_than_fit(self, entries, most, monkeypatch):
+    def test_rows_fit_in_memory(self, entries, most, monkeypatch):
         kernel = _kernel()
         pairs = np.random.default_rng(0).integers(0, N, (200, 2))
         expected = squareform(pdist(_coordinates(kernel, 2)))[tuple(pairs.T)]
@@ -159,7 +140,7 @@ class TestFewRowsAtATime:
         assert max(asked) == most
 
     @pytest.mark.parametrize("most", [2, 3, 7, 20])
-    def test_pairs_are_taken_tile_by_tile(self, most):
+    def test_pairs_are_grouped_by_tiles(self, most):
         pairs = np.random.default_rng(most).integers(0, 40, (150, 2)) * 1000
         groups = list(_pairs_of_few(pairs, most))
         np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(150))
@@ -173,16 +154,9 @@ class TestFewRowsAtATime:
             assert len(np.unique(pairs[group])) <= most
             assert len(np.unique(pairs[np.append(group, following[0])])) > most
 
-    def test_the_longest_beginning(self):
-        pairs = np.array([[0, 1], [1, 2], [0, 2], [3, 3], [4, 0], [5, 6]])
-        order = np.arange(6)
-        assert [_first_of_few(pairs, order, most) for most in range(2, 9)] == [1, 3, 4, 5, 5, 6, 6]
-        assert _first_of_few(pairs, order[::-1], 2) == 1
-        assert _first_of_few(np.tile(pairs[:3], (100, 1)), np.arange(300), 3) == 300
-
 
 @pytest.mark.parametrize("normalization", ["stochastic", "symmetric"])
-def test_bands_on_workers_are_measured_column_by_column(normalization, one_thread, monkeypatch):
+def test_dask_kernel_is_measured_by_columns(normalization, one_thread, monkeypatch):
     monkeypatch.setattr("heatsketch.backends.dask.layout.BAND", 10)
     here, there = (
         hs.heat_kernel(points, bandwidth=2.0, normalization=normalization, n_neighbors=None)
@@ -205,12 +179,12 @@ def test_bands_on_workers_are_measured_column_by_column(normalization, one_threa
         np.testing.assert_allclose(pair[1], pair[0], atol=1e-12)
     assert modes[2:] == [normalization == "symmetric"] * 2 + [False] * 2
     for options in ({}, {"pairs": PAIRS, "form": "spectrum"}, {"pairs": PAIRS, "form": "covariance"}):
-        with pytest.raises(ValueError, match="give pairs, and leave form at 'rows'"):
+        with pytest.raises(ValueError, match="pairs"):
             hs.diffusion_distances(there, 2, **options)
 
 
 @pytest.mark.parametrize("normalization", ["bistochastic", "symmetric", "stochastic"])
-def test_among_some_points_at_several_times(normalization):
+def test_among_some_points(normalization):
     kernel = _kernel(normalization)
     points = np.array([4, 0, 17, 9])
     for trivial in (True, False):
@@ -238,22 +212,19 @@ class TestIntervals:
         bounds = distance_interval(np.sqrt(values / k), k, level)
         assert np.mean((bounds[0] < 1) & (bounds[1] > 1)) == pytest.approx(level, abs=0.02)
 
-    def test_defaults(self):
-        np.testing.assert_array_equal(distance_interval(2.0, 5), distance_interval(2.0, 5, 0.95, exact_part=0.0))
-
     def test_squares_of_single_precision_do_not_underflow(self):
         small = np.float32(1e-30)
         np.testing.assert_allclose(distance_interval(small, 3), np.array(distance_interval(1.0, 3)) * 1e-30, rtol=1e-6)
         np.testing.assert_allclose(distance_interval(0.0, 3, exact_part=small), 1e-30, rtol=1e-6)
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
-    def test_what_is_not_finite_is_refused(self, bad):
+    def test_infinite_distances(self, bad):
         with pytest.raises(ValueError, match="NaN or infinity"):
             distance_interval([1.0, bad], 3)
         with pytest.raises(ValueError, match="NaN or infinity"):
             distance_interval([1.0, 2.0], 3, exact_part=[1.0, bad])
 
-    def test_bad_levels_and_sizes_are_refused_by_name(self):
+    def test_bad_levels_and_sizes(self):
         with pytest.raises(ValueError, match=r"^level=1\.5 was given"):
             distance_interval(1.0, 3, 1.5)
         for bad in (0, 2.5, None):
@@ -311,7 +282,7 @@ class TestSizes:
         ("e", "n", "confidence"), [(0.2, None, 0.95), (0.5, 2, 0.9), (0.3, 50, 0.99), (0.9, None, 0.3)]
     )
     @pytest.mark.parametrize("share", [1.0, 0.3])
-    def test_the_fewest_columns_that_suffice(self, e, n, confidence, share):
+    def test_fewest_columns_that_suffice(self, e, n, confidence, share):
         found = columns_for(e, np.array([share]), n, confidence=confidence)
         allowed = (1 - confidence) / (1 if n is None else n * (n - 1) / 2)
         assert isinstance(found, int)
@@ -321,46 +292,29 @@ class TestSizes:
         if share == 1.0:
             assert hs.components_for(e, n, confidence=confidence) == found
 
-    def test_defaults(self):
-        assert hs.components_for(0.3) == hs.components_for(0.3, None, confidence=0.95)
-        assert columns_for(0.3, np.ones(1)) == columns_for(0.3, np.ones(1), None, confidence=0.95)
-        assert error_of(30, np.ones(1)) == error_of(30, np.ones(1), None, confidence=0.95)
-        assert hs.components_for(0.99, confidence=0.01) == 1
-
     @pytest.mark.parametrize("n", [None, 2, 30])
     @pytest.mark.parametrize("confidence", [0.5, 0.95])
-    def test_errors_are_those_for_which_so_many_are_needed(self, n, confidence):
+    def test_error_of_inverts_columns_for(self, n, confidence):
         for k in (20, 101):
             e = error_of(k, np.ones(1), n, confidence=confidence)
             assert columns_for(e, np.ones(1), n, confidence=confidence) <= k
             assert columns_for(e - 3e-6, np.ones(1), n, confidence=confidence) > k
         assert error_of(1, np.ones(1), confidence=0.999) == 1.0  # no error below 1 is reached
 
-    def test_bad_requests_are_refused_by_name(self):
+    def test_bad_requests(self):
         for bad in (0.0, 1.0, 1e-7):
             with pytest.raises(ValueError, match=r"^distance_error="):
                 hs.components_for(bad)
-        assert distances._SMALLEST_ERROR == 1e-6
         with pytest.raises(ValueError, match=r"^confidence=1"):
             hs.components_for(0.1, confidence=1)
         for bad in (1, 0, 2.5):
-            with pytest.raises(ValueError, match=r"^n_samples=.*; it must be a whole number of at least 2\.$"):
+            with pytest.raises(ValueError, match=r"^n_samples="):
                 hs.components_for(0.5, bad)
 
-    def test_the_smallest_error_is_taken(self, monkeypatch):
-        monkeypatch.setattr(distances, "_miss", lambda e, k, shares: 0.0)
-        assert columns_for(1e-6, np.ones(1)) == 1
-
-    def test_no_more_often_than_allowed_will_do(self, monkeypatch):
-        monkeypatch.setattr(distances, "_miss", lambda e, k, shares: 0.25 if k >= 5 and e >= 0.5 else 1.0)
-        assert columns_for(0.5, np.ones(1), confidence=0.75) == 5
-        assert columns_for(0.5, np.ones(1), 2, confidence=0.75) == 5
-        assert error_of(5, np.ones(1), confidence=0.75) == 0.5
-
-    def test_levels_are_numbers_between_0_and_1(self):
+    def test_check_level(self):
         for good in (0.5, np.float32(0.25), 1e-300):
             assert check_level(good, "share") == float(good)
             assert type(check_level(good, "share")) is float
         for bad in (0, 1, -0.5, 2.0, np.nan, "0.5", None, True, [0.5]):
-            with pytest.raises(ValueError, match=r"share=.* was given; it must lie strictly between 0 and 1"):
+            with pytest.raises(ValueError, match="share="):
                 check_level(bad, "share")

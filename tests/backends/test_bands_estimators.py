@@ -97,11 +97,11 @@ class TestDiffusionMaps:
         assert there.embedding_.chunks == ((400, 350, 150), (3,))
         assert there.residuals_.max() < 1e-7
 
-    def test_intervals_of_a_witness(self, maps):
+    def test_intervals_of_a_reference(self, maps):
         there, here = maps
         for found, expected in zip(*(model.diffusion_distances(PAIRS, interval=0.9) for model in maps), strict=True):
             assert_equal(found, expected, SPECTRAL)
-        assert there._witness.features.chunks[0] == there.embedding_.chunks[0]
+        assert there._reference.features.chunks[0] == there.embedding_.chunks[0]
         assert_equal(there.diffusion_distances(PAIRS), here.diffusion_distances(PAIRS), SPECTRAL)
 
     def test_other_powers_and_new_points(self, maps):

@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist
 import heatsketch as hs
 from heatsketch._utils.blocks import all_finite, as_numpy, beside, column_products, column_ranges, matching
 from heatsketch._utils.devices import is_tensor
-from heatsketch.analysis.reference_sketch import call_witness
+from heatsketch.analysis.reference_sketch import reference_sketch
 from heatsketch.estimators.gaussian_process import _joined, _sketched_block
 from heatsketch.linalg.eigen import canonical
 from heatsketch.linalg.lanczos import KrylovSketch
@@ -196,7 +196,7 @@ class TestBlocks:
         monkeypatch.setattr("heatsketch.analysis.reference_sketch._EXACT", 4)
         here, there = (best_split(kernel, 4, POWER, 0) for kernel in kernels)
         np.testing.assert_allclose(there.errors, here.errors, rtol=1e-5)
-        assert isinstance(call_witness(kernels[1], POWER).features, np.ndarray)
+        assert isinstance(reference_sketch(kernels[1], POWER).features, np.ndarray)
 
     def test_the_block_of_a_gaussian_process(self, kernels):
         sketch = make_sketch("gaussian", 0, N)

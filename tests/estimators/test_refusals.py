@@ -16,7 +16,6 @@ from heatsketch.backends.dask.tasks import _explained
 from heatsketch.kernel.operator import HeatKernel
 from heatsketch.kernel.plan import Estimate
 from heatsketch.optimize.features import WideSketch
-from heatsketch.report.packing import ABSENT, in_levels, in_logarithms
 from heatsketch_paper.errors import ReproductionError
 from heatsketch_paper.store import Store
 
@@ -134,10 +133,3 @@ class TestClusters:
             raise error
         with pytest.raises(KeyError), _explained("multiplying"):
             raise KeyError("of the task itself")
-
-
-def test_levels_of_nothing():
-    numbers, low, step = in_levels(np.full(3, np.nan))
-    assert (numbers.tolist(), low, step) == ([ABSENT] * 3, 0.0, 1.0)
-    numbers, low, step = in_logarithms(np.zeros((2, 2)))
-    assert (numbers.tolist(), low, step) == ([[ABSENT] * 2] * 2, 0.0, 1.0)

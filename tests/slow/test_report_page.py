@@ -271,6 +271,6 @@ def test_many_points_are_drawn_in_cells(browser, written):
     page.select_option("#colour", index=1)
     page.select_option("#draw", "cells")
     watched.settle()
-    assert any("commonest" in text for text in watched.data("trace.text ? trace.text.flat().join('') : ''"))
+    assert any("most common" in text for text in watched.data("trace.text ? trace.text.flat().join('') : ''"))
     assert watched.errors == []
     watched.context.close()

@@ -1,4 +1,4 @@
-"""How results show themselves: a line without the numbers in their arrays, and a small table in a notebook."""
+"""How results are displayed: one line that names arrays by their shape, and a small table in notebooks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 __all__ = ["Facts", "Shown", "html_table", "in_short"]
 
-# What a result says of itself: names and values, in words.
+# Names and values of a result, as text.
 Facts: TypeAlias = "Sequence[tuple[str, str]]"
 
 
 class Shown:
-    """A dataclass of results that shows itself: declared with ``repr=False``, it owes `_facts`, or its own table."""
+    """Base of result dataclasses, declared with ``repr=False``: a short repr, and a table of `_facts` in notebooks."""
 
     def _facts(self) -> Facts:
         raise NotImplementedError
@@ -30,7 +30,7 @@ class Shown:
 
 
 def in_short(value: Any) -> str:
-    """A value on one line: of an array its kind and shape, of a number four digits.
+    """A value on one line: the dtype and shape of an array, four digits of a number.
 
     Examples
     --------
@@ -55,39 +55,27 @@ def in_short(value: Any) -> str:
 def html_table(
     rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), title: str = "", marked: Collection[int] = ()
 ) -> str:
-    """A table in HTML, for notebooks; everything in it is text and is escaped.
+    """An HTML table for notebooks; all cells are escaped.
 
     Parameters
     ----------
     rows : iterable of sequences of str
-        The first of each is its heading.
+        The first cell of each row is its heading.
     header : sequence of str
         Names of the columns.
     title : str
     marked : collection of int
-        Numbers of the rows to be set in bold type.
-
-    Returns
-    -------
-    html : str
-
-    Examples
-    --------
-    >>> from heatsketch._utils.display import html_table
-    >>> html_table([("L", "< 2")])
-    '<table class="heatsketch"><tbody><tr><th ...>L</th><td ...>&lt; 2</td></tr></tbody></table>'
+        Rows set in bold type.
     """
-    left = ' style="text-align: left"'
-    bold = ' style="text-align: left; font-weight: bold"'
-    parts = ['<table class="heatsketch">']
-    if title:
-        parts.append(f"<caption{bold}>{escape(title)}</caption>")
-    if header:
-        parts.append("<thead><tr>" + "".join(f"<th{left}>{escape(name)}</th>" for name in header) + "</tr></thead>")
-    parts.append("<tbody>")
-    for number, (first, *others) in enumerate(rows):
-        style = bold if number in marked else left
-        cells = "".join(f"<td{style}>{escape(one)}</td>" for one in others)
-        parts.append(f"<tr><th{left}>{escape(first)}</th>{cells}</tr>")
-    parts.append("</tbody></table>")
-    return "".join(parts)
+
+    def cells(tag: str, texts: Iterable[str], style: str = "") -> str:
+        return "".join(f'<{tag} style="text-align: left{style}">{escape(text)}</{tag}>' for text in texts)
+
+    bold = "; font-weight: bold"
+    caption = cells("caption", [title], bold) if title else ""
+    head = f"<thead><tr>{cells('th', header)}</tr></thead>" if header else ""
+    body = "".join(
+        f"<tr>{cells('th', row[:1])}{cells('td', row[1:], bold if number in marked else '')}</tr>"
+        for number, row in enumerate(rows)
+    )
+    return f'<table class="heatsketch">{caption}{head}<tbody>{body}</tbody></table>'

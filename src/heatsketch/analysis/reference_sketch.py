@@ -1,4 +1,4 @@
-"""A sketch that stands witness: independent of an embedding, and so sure, within known bounds, of its distances."""
+"""Independent reference sketch: confidence intervals of diffusion distances for embeddings without their own law."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..linalg.range_finder import leading_directions
 from ..optimize.features import deflated_sketch
 from .distances import sketch_interval
 
-__all__ = ["Witness", "call_witness"]
+__all__ = ["ReferenceSketch", "reference_sketch"]
 
-# Directions that are taken exactly, and random columns for the remainder.
+# Exact directions, and random columns for the remainder.
 _EXACT, _RANDOM = 32, 96
 _SEED = 0x317E55
 
 
 @dataclass(frozen=True)
-class Witness:
+class ReferenceSketch:
     """Diffusion distances by leading directions and, beyond them, a Gaussian sketch with its chi-square law.
 
     Attributes
@@ -44,12 +44,18 @@ class Witness:
         return sketch_interval(self.features, pairs, level, n_exact=self.n_exact, kernel=self.kernel, power=self.power)
 
 
-def call_witness(kernel: HeatKernel, power: float) -> Witness:
-    """A witness for the diffusion distances of a kernel; always the same, and no embedding's own sketch."""
+def reference_sketch(kernel: HeatKernel, power: float) -> ReferenceSketch:
+    """Sketch the diffusion distances of a kernel with a fixed seed, independently of any embedding.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float
+    """
     others = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EXACT, others), power)
     if kernel.trivial is not None and not kernel.trivial_is_constant:
         Q = beside(kernel.trivial[:, None], Q)
     Q = Q.astype(kernel.dtype)
     features = kernel.restored(as_numpy(deflated_sketch(kernel, Q, _RANDOM, power, _SEED)[1]))
-    return Witness(features, Q.shape[1], kernel, power)
+    return ReferenceSketch(features, Q.shape[1], kernel, power)

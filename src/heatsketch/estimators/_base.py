@@ -30,11 +30,16 @@ from .._utils.typing import FloatArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import QUANTILES, Distortion, distance_errors, kernel_distortion, placed_distortion
+from ..analysis.neighborhoods import (
+    NeighborSupport,
+    StabilityMap,
+    neighbor_support,
+    repeated_embeddings,
+    stability_map,
+)
 from ..analysis.power import POWER_RULES, ChosenPower, tune
-from ..analysis.reference_sketch import Witness, call_witness
+from ..analysis.reference_sketch import ReferenceSketch, reference_sketch
 from ..analysis.scales import Scales, measure_scales
-from ..analysis.stability import StabilityMap, repeated_embeddings, stability_map
-from ..analysis.support import NeighborSupport, neighbor_support
 from ..backends.dask import estimators as on_cluster
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import intrinsic_dimension
@@ -65,7 +70,7 @@ _CONFIDENCE = 0.95
 # Adding half as many components should lower an error by more than this, or it will not be reached.
 _STALLED = 0.97
 # Attributes that can be computed again, or that belong to a running cluster: they are not pickled.
-_NOT_PICKLED = ("_witness", "_frame_index")
+_NOT_PICKLED = ("_reference", "_frame_index")
 
 
 def transactional(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
@@ -170,7 +175,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         M = self._matrix(kernel, power)  # (N, k)
         Z = self._diffused(kernel, M, power)  # S^(t-1) M, (N, k)
         Y = self._placed(kernel, Z, power)  # diag(w) S Z, (N, k)
-        self.__dict__.pop("_witness", None)
+        self.__dict__.pop("_reference", None)
         self._set_kernel(kernel)
         self.power_, self.power_choice_, self.n_components_ = power, chosen, Y.shape[1]
         self._coefficients, self.embedding_ = as_numpy(Z), cast(Y, dtype)
@@ -452,14 +457,14 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return embedded_distances(self._Y, pairs), *self._interval(pairs, level)
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
-        return self._call_witness().interval(pairs, level)
+        return self._reference_sketch().interval(pairs, level)
 
-    def _call_witness(self) -> Witness:
+    def _reference_sketch(self) -> ReferenceSketch:
         """The independent sketch that gives intervals, made once."""
-        if "_witness" not in self.__dict__:
+        if "_reference" not in self.__dict__:
             with shown(self.verbose):
-                self._witness = call_witness(self.kernel_, self.power_)
-        return self._witness
+                self._reference = reference_sketch(self.kernel_, self.power_)
+        return self._reference
 
     @quiet_blas()
     def unsupported_neighbors(self, n_neighbors: int = 15, *, interval: float = 0.95) -> NeighborSupport:
@@ -484,7 +489,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         level = check_level(interval, "interval")
         check_count(n_neighbors, "n_neighbors")
         self._refuse_on_cluster("unsupported_neighbors()")
-        return neighbor_support(self._Y, self._call_witness(), n_neighbors, level)
+        return neighbor_support(self._Y, self._reference_sketch(), n_neighbors, level)
 
     @quiet_blas()
     def stability(

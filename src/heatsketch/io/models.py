@@ -63,7 +63,7 @@ _RECORDS: dict[str, type] = {
     )
 }
 # Attributes that follow from the kernel, or are recomputed.
-_DERIVED = {"kernel_", "_witness", "_frame_index", "bandwidth_", "n_neighbors_", "n_iter_", "scaling_residual_"}
+_DERIVED = {"kernel_", "_reference", "_frame_index", "bandwidth_", "n_neighbors_", "n_iter_", "scaling_residual_"}
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:

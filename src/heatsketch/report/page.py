@@ -1,8 +1,11 @@
-"""From the contents of a report to one HTML file."""
+"""The report as one HTML file: text and tables as HTML, and the data of the pictures for the script of the page."""
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
+import json
 import os
 import platform
 from collections.abc import Iterable
@@ -16,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,14 +30,10 @@ from .._version import __version__
 from ..estimators import ESTIMATORS
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.options import check_count
-from .columns import MISSING, MOST_COLOURS, Column, read_columns, read_names
-from .contents import Contents, Request, Shown, gather
-from .packing import Packer, compressed, in_levels, in_logarithms
-from .pictures import Coordinates
+from .contents import Contents, Picture, gather
+from .points import MAX_COLORS, MISSING, Column, Coordinates, read_columns, read_names
 
 __all__ = ["plotly_script", "render", "write_report"]
-
-MAX_POINTS = 20_000
 
 
 def write_report(
@@ -47,7 +46,7 @@ def write_report(
     call: str | None = None,
     methods: bool = True,
     powers: ArrayLike | None = None,
-    max_points: int = MAX_POINTS,
+    max_points: int = 20_000,
 ) -> Path:
     """Write a fitted embedding as one HTML file that works offline.
 
@@ -58,26 +57,26 @@ def write_report(
     Parameters
     ----------
     model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
-        Where it has other than 2 and 3 components, it is fitted again with so many, to the same kernel, for the
-        pictures.
+        For the pictures it is fitted again to the same kernel with 2 and with 3 components, unless it has as many.
     path : str or path-like
-        The file; it is written completely or not at all.
+        The file; nothing is written if the report fails.
     names : array-like of shape (n_samples,), optional
-        What samples are called; by default as `sample_names_` says: nodes of a graph, the index of a frame, or numbers.
+        Names of the samples; by default `sample_names_`: the nodes of a graph, the index of a frame, or row numbers.
     columns : pandas or polars frame, or dict of arrays of shape (n_samples,), optional
-        What to colour by: numbers, or words. Whole numbers with at most 20 values are groups. None, NaN and infinite
+        Numbers or labels to colour by. Integers with at most 20 different values are labels. None, NaN and infinite
         values are missing. Up to 36 features of the points are offered as well.
     title : str, optional
         By default the name of the estimator.
     call : str, optional
-        The lines that repeat the embedding, where you have better ones than can be told from the parameters.
+        Code or command that repeats the embedding; by default it is derived from the parameters.
     methods : bool
         Whether the other methods are fitted for comparison.
     powers : array-like of float, optional
-        Diffusion times of the slider; by default 1, 2, 4, ... as far as anything is left. That of the embedding is
-        always among them.
+        Diffusion times of the slider; by default 1, 2, 4, ... while anything is left of the kernel. That of the
+        embedding is always included.
     max_points : int
-        Points that are drawn one by one. Of more, a random sample of so many is, and all as the cells of a grid.
+        Largest number of points that are drawn individually. Larger data are drawn as the cells of a grid, with a
+        random sample of this size over them.
 
     Returns
     -------
@@ -94,79 +93,85 @@ def write_report(
     ...     print(page.name, page.stat().st_size < 3e6)
     page.html True
     """
-    _check_model(model)
+    known_kinds: Any = tuple(ESTIMATORS.values())
+    if not isinstance(model, known_kinds):
+        raise TypeError(f"{type(model).__name__} was given as model; give one of {', '.join(ESTIMATORS)}, fitted.")
+    check_is_fitted(model)
     target = check_writable(path)
     n = model.kernel_.shape[0]
     for value, name in ((title, "title"), (call, "call")):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} was given as {type(value).__name__}; give a str, or None.")
     if not isinstance(methods, (bool, np.bool_)):
-        raise TypeError(f"methods={methods!r} was given; give True for all methods side by side, or False.")
-    request = Request(
+        raise TypeError(f"methods={methods!r} was given; give True or False.")
+    known = model.sample_names_ if names is None and model._sample_names is not None else names
+    options: dict[str, Any] = {
+        "names": read_names(known, n),
+        "columns": read_columns(columns, n),
+        "methods": bool(methods),
+        "powers": None if powers is None else model._times(powers),
+        "max_points": check_count(max_points, "max_points", "an integer of at least 2", least=2),
+    }
+    plotly = plotly_script()  # first of all, since plotly may be missing
+    contents = gather(model, **options)
+    page = render(
+        model,
+        contents,
         title=title or f"{type(model).__name__} of {n:,} points",
         call=call or _call(model, target),
-        names=read_names(model.sample_names_ if names is None and model._sample_names is not None else names, n),
-        columns=read_columns(columns, n),
-        methods=bool(methods),
-        powers=None if powers is None else model._times(powers),
-        max_points=check_count(max_points, "max_points", "a whole number of at least 2", least=2),
+        plotly=plotly,
     )
-    script = plotly_script()
-    page = render(model, gather(model, request), script)
     with replacing(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
 
 
-def _check_model(model: Any) -> None:
-    if not isinstance(model, tuple(ESTIMATORS.values())):
-        raise TypeError(f"{type(model).__name__} was given as model; give one of {', '.join(ESTIMATORS)}, fitted.")
-    check_is_fitted(model)
-
-
 @cache
 def plotly_script() -> str:
-    """The script of the plotting library, packed."""
+    """The plotting library, compressed."""
     script: str = optional("plotly.offline", "write a report", "plot").get_plotlyjs()
-    return compressed(script.encode())
+    return _compressed(script)
 
 
-def render(model: Any, contents: Contents, plotly: str) -> str:
+def _compressed(text: str) -> str:
+    """Text compressed by gzip, in base64: nothing in it can be taken for markup."""
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
+
+
+def render(model: Any, contents: Contents, *, title: str, call: str, plotly: str) -> str:
     """The page as text.
 
     Parameters
     ----------
     model : fitted estimator
     contents : Contents
+    title, call : str
     plotly : str
-        The script of the plotting library, packed.
+        The plotting library, compressed.
     """
     assets = files(__package__) / "assets"
-    shell, style, script = ((assets / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
-    return Template(shell).substitute(
-        title=html.escape(contents.request.title),
-        lead=html.escape(_lead(model, contents)),
+    template, style, script = ((assets / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
+    k = contents.n_components
+    lead = (
+        f"{type(model).__name__} of {contents.n_samples:,} points in {k} component{'s' * (k > 1)} at diffusion time "
+        f"{contents.power:g}."
+    )
+    return Template(template).substitute(
+        title=html.escape(title),
+        lead=html.escape(lead),
         style=style,
         notes="".join(f'<p class="notice">{html.escape(note)}</p>' for note in contents.notes),
         findings=_findings(contents),
         comparison=_comparison(contents),
-        pairs=html.escape(_pairs_in_words(contents)),
+        pairs=html.escape(_pairs_summary(contents)),
         facts=_rows(_facts(model, contents)),
         parameters=_rows((name, repr(value)) for name, value in model.get_params(deep=False).items()),
-        call=html.escape(contents.request.call),
+        call=html.escape(call),
         version=__version__,
         date=date.today().isoformat(),
         plotly=plotly,
-        data=_packed(contents),
+        data=_compressed(json.dumps(_data(contents), ensure_ascii=False, allow_nan=False)),
         script=script,
-    )
-
-
-def _lead(model: Any, contents: Contents) -> str:
-    k = contents.n_components
-    return (
-        f"{type(model).__name__} of {contents.n_samples:,} points in {k} component{'s' * (k > 1)} at diffusion time "
-        f"{contents.power:g}."
     )
 
 
@@ -197,17 +202,17 @@ def _comparison(contents: Contents) -> str:
     return (
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         f'<p class="hint">In the plane, at diffusion time {contents.power:g}; measured on '
-        f"{html.escape(contents.comparison.measured)}. Seconds are those of the embedding, the kernel being there.</p>"
+        f"{html.escape(contents.comparison.measured)}. Seconds do not include the kernel.</p>"
     )
 
 
-def _pairs_in_words(contents: Contents) -> str:
+def _pairs_summary(contents: Contents) -> str:
     pairs = contents.pairs
-    outside = (pairs.embedded < pairs.low) | (pairs.embedded > pairs.high)
+    outside = (pairs["embedded"] < pairs["low"]) | (pairs["embedded"] > pairs["high"])
     return (
-        f"{len(pairs.exact):,} pairs of random points: their exact diffusion distance, and how far apart they are in "
-        "the embedding. The band is the 95% interval that the sketch, or an independent one, gives for the diffusion "
-        f"distance; {outside.mean():.0%} of the distances in the embedding lie outside of theirs."
+        f"{len(outside):,} pairs of random points: exact diffusion distance, and distance in the embedding. "
+        "The band is the 95% confidence interval of the diffusion distance, given by the sketch itself or by an "
+        f"independent one; {outside.mean():.0%} of the distances in the embedding lie outside their interval."
     )
 
 
@@ -240,7 +245,7 @@ def _rows(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _call(model: Any, target: Path) -> str:
-    """The lines that repeat an embedding; a seed that was drawn is written out."""
+    """Code that repeats an embedding, with the seed that was drawn."""
     again = clone(model)
     if hasattr(model, "seed_"):
         again.set_params(random_state=model.seed_)
@@ -254,7 +259,7 @@ def _call(model: Any, target: Path) -> str:
 
 
 class _Name:
-    """Stands for an array in the lines that repeat an embedding."""
+    """Prints as the name of an array, in the code that repeats an embedding."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -263,82 +268,73 @@ class _Name:
         return self._name
 
 
-def _packed(contents: Contents) -> str:
-    packer = Packer()
-    pairs, curves = contents.pairs, contents.curves
-    near_low, near_high = in_logarithms(contents.near_low), in_logarithms(contents.near_high)
-    ids = None if contents.request.names is None else [contents.name(row) for row in contents.drawn]
-    manifest = {
+def _data(contents: Contents) -> dict[str, Any]:
+    """The data of the pictures, for JSON."""
+    points = np.uint32 if len(contents.drawn) > 1 << 16 else np.uint16
+    return {
         "n": contents.n_samples,
         "components": contents.n_components,
         "missing": MISSING,
-        "mostColours": MOST_COLOURS,
+        "mostColours": MAX_COLORS,
         "chosen": contents.chosen,
-        "powers": curves.powers.tolist(),
-        "ids": ids,
-        "drawn": packer.add(contents.drawn.astype(np.uint32)),
-        "solid": packer.add(contents.solid.astype(np.uint32)),
-        "columns": [
-            _packed_column(column, span, contents, packer)
-            for column, span in zip(contents.columns, contents.ranges, strict=True)
-        ],
-        "methods": [_packed_method(one, packer) for one in contents.shown],
+        "powers": contents.powers.tolist(),
+        "ids": None if contents.names is None else [contents.name(row) for row in contents.drawn],
+        "drawn": _binary(contents.drawn.astype(np.uint32)),
+        "solid": _binary(contents.solid.astype(np.uint32)),
+        "columns": [_column(column, column.values[contents.drawn]) for column in contents.columns],
+        "methods": [_picture(picture) for picture in contents.pictures],
         "figures": [dict(zip(("log", "central"), row[1:3], strict=True)) for row in contents.comparison.rows()],
         "pairs": {
-            "names": [[contents.name(i), contents.name(j)] for i, j in pairs.points.tolist()],
-            **{name: _numbers(getattr(pairs, name)) for name in ("exact", "embedded", "flat", "low", "high")},
+            "names": [[contents.name(i), contents.name(j)] for i, j in contents.pair_indices.tolist()],
+            **{name: _rounded(values) for name, values in contents.pairs.items()},
         },
-        "curves": {
-            name: _numbers(getattr(curves, name))
-            for name in ("entropy", "effective_dimension", "spectral_dimension", "eigenvalues", "values", "counts")
-        },
+        "curves": {name: _rounded(values) for name, values in contents.curves.items()},
         "near": {
-            "k": contents.neighbours.shape[1],
-            "points": packer.add(contents.neighbours.astype(np.uint32 if len(contents.drawn) > 1 << 16 else np.uint16)),
-            "low": _packed_levels(*near_low, packer),
-            "high": _packed_levels(*near_high, packer),
+            "k": contents.neighbors.shape[1],
+            "points": _binary(contents.neighbors.astype(points)),
+            "low": _scaled(contents.near_low),
+            "high": _scaled(contents.near_high),
         },
     }
-    return packer.packed(manifest)
 
 
-def _packed_column(column: Column, span: tuple[float, float], contents: Contents, packer: Packer) -> dict[str, Any]:
-    there = column.at(contents.drawn)
+def _column(column: Column, values: Any) -> dict[str, Any]:
     if column.labels is not None:
-        codes = np.where(there.values < 0, 65535, there.values).astype(np.uint16)
-        return {"name": column.name, "labels": list(column.labels), "values": packer.add(codes)}
-    packed = _packed_levels(*in_levels(there.values.astype(np.float64)), packer)
-    return {"name": column.name, "labels": None, "range": list(span), **packed}
+        return {"name": column.name, "labels": column.labels, "values": _binary(values.astype(np.int16))}
+    return {"name": column.name, "labels": None, "range": column.range, **_scaled(values)}
 
 
-def _packed_levels(numbers: Any, low: float, step: float, packer: Packer) -> dict[str, Any]:
-    return {"values": packer.add(numbers), "low": low, "step": step}
+def _picture(picture: Picture) -> dict[str, Any]:
+    def frames(coordinates: list[Coordinates]) -> list[dict[str, Any]]:
+        return [{"axes": [_binary(axis) for axis in one.axes], "radius": one.radius} for one in coordinates]
 
-
-def _packed_method(one: Shown, packer: Packer) -> dict[str, Any]:
+    cells = [
+        {"size": len(one.counts), "counts": _binary(one.counts), "colours": [_binary(color) for color in one.colors]}
+        for one in picture.cells or ()
+    ]
     return {
-        "name": one.name,
-        "flat": [_packed_coordinates(Y, packer) for Y in one.flat],
-        "solid": None if one.solid is None else [_packed_coordinates(Y, packer) for Y in one.solid],
-        "cells": None
-        if one.rasters is None
-        else [
-            {
-                "size": len(raster.counts),
-                "counts": packer.add(raster.counts),
-                "colours": [packer.add(colour) for colour in raster.colours],
-            }
-            for raster in one.rasters
-        ],
-        "distortion": _numbers(one.distortion),
+        "name": picture.name,
+        "flat": frames(picture.flat),
+        "solid": None if picture.solid is None else frames(picture.solid),
+        "cells": cells or None,
+        "distortion": _rounded(picture.distortion),
     }
 
 
-def _packed_coordinates(Y: Coordinates, packer: Packer) -> dict[str, Any]:
-    """Each axis by itself."""
-    return {"axes": [packer.add(axis) for axis in np.ascontiguousarray(Y.numbers.T)], "radius": Y.radius}
+def _binary(values: NDArray[Any]) -> dict[str, str]:
+    """An array as a typed array of the browser: its kind, and its bytes in base64."""
+    kind = {"uint8": "Uint8", "uint16": "Uint16", "int16": "Int16", "uint32": "Uint32", "float32": "Float32"}
+    data = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
+    return {"kind": f"{kind[values.dtype.name]}Array", "data": base64.b64encode(data).decode("ascii")}
 
 
-def _numbers(values: FloatArray) -> list[float | None]:
-    """Numbers as JSON has them: neither NaN nor infinity, and not more digits than a plot shows."""
+def _scaled(values: FloatArray) -> dict[str, Any]:
+    """Numbers in single precision relative to a power of two, so that any range fits; missing ones are NaN."""
+    known = values[np.isfinite(values)]
+    scale = float(np.ldexp(0.5, np.frexp(np.abs(known).max())[1])) if known.size else 1.0
+    return {"scale": scale, "values": _binary((values / scale).astype(np.float32))}
+
+
+def _rounded(values: FloatArray) -> list[float | None]:
+    """Numbers for JSON, which has neither NaN nor infinity, with the digits that a plot shows."""
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]

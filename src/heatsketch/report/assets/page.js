@@ -1,54 +1,46 @@
 "use strict";
-// Okabe and Ito's colours, which all can tell apart; each group has a shape of its own besides.
+// The colours of Okabe and Ito, safe for colour-blind readers; groups differ in shape as well.
 const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442"];
 const SHAPES = { flat: ["circle", "square", "diamond", "cross", "x"], solid: ["circle", "square", "diamond", "circle-open", "square-open"] };
-const ABSENT = 65535, STEPS = 32767, NO_VALUE = 255, LEVELS = 254;
+const STEPS = 32767, NO_VALUE = 255, LEVELS = 254;
 const MISSING_COLOUR = "#8a8f98";
 const EYE = { x: 0.95, y: 0.95, z: 0.6 };
 const NEAREST = 8, OVER_CELLS = 1500, SVG_POINTS = 3000;
 const $ = id => document.getElementById(id);
 const state = { view: "flat", method: 0, colour: 0, power: 0, draw: "cells", marked: null, space: "embedded" };
-let report, arrays, Plot;
+let report, Plot;
 
-const bytes = id => Uint8Array.from(atob($(id).textContent), letter => letter.charCodeAt(0));
+const bytes = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+const KINDS = { Uint8Array, Int16Array, Uint16Array, Uint32Array, Float32Array };
+const array = found => found.array ??= new KINDS[found.kind](bytes(found.data).buffer); // decoded when first used
 async function unpacked(id) {
-  const stream = new Blob([bytes(id)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const buffer = await new Response(stream).arrayBuffer();
+  const stream = new Blob([bytes($(id).textContent)]).stream().pipeThrough(new DecompressionStream("gzip"));
   $(id).remove();
-  return buffer;
+  return new Response(stream).text();
 }
 async function load() {
-  const [library, buffer] = await Promise.all([unpacked("plotly"), unpacked("data")]);
+  const [library, data] = await Promise.all([unpacked("plotly"), unpacked("data")]);
   const script = document.createElement("script");
-  script.textContent = new TextDecoder().decode(library);
+  script.textContent = library;
   document.head.append(script);
   Plot = window.Plotly;
-  const length = Number(new DataView(buffer).getBigUint64(0, true));
-  report = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
-  arrays = found => {
-    const kind = { Uint8Array, Uint16Array, Uint32Array }[found.kind];
-    return new kind(buffer, 8 + length + found.at, found.length);
-  };
-  report.drawn = arrays(report.drawn);
-  report.solid = arrays(report.solid);
-  report.columns.forEach(column => { column.values = arrays(column.values); });
-  ["low", "high"].forEach(end => { report.near[end].values = arrays(report.near[end].values); });
-  report.near.points = arrays(report.near.points);
+  report = JSON.parse(data);
+  report.drawn = array(report.drawn);
+  report.solid = array(report.solid);
+  [...report.columns, report.near.low, report.near.high].forEach(one => { one.values = array(one.values); });
+  report.near.points = array(report.near.points);
 }
 
-// ---- words -----------------------------------------------------------------------------------------------------------
-// The plotting library takes some markup in its texts; ids and labels are text and nothing else.
+// ---- text ------------------------------------------------------------------------------------------------------------
+// The plotting library interprets some markup; ids and labels are plain text.
 const plain = text => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/[\r\n\u2028\u2029]+/g, " ");
 const digits = (value, n = 4) => value === null || !isFinite(value) ? "–" : String(Number(value.toPrecision(n)));
 const idOf = point => report.ids ? report.ids[point] : String(report.drawn[point]);
-function numberOf(column, point) {
-  const level = column.values[point];
-  return level === ABSENT ? NaN : column.low + column.step * level;
-}
+const numberOf = (column, point) => column.scale * column.values[point];
 function valueOf(column, point) {
   if (!column.labels) { const value = numberOf(column, point); return isNaN(value) ? report.missing : digits(value, 5); }
   const code = column.values[point];
-  return code === ABSENT ? report.missing : column.labels[code];
+  return code < 0 ? report.missing : column.labels[code];
 }
 function hoverOf(point) {
   const column = report.columns[state.colour];
@@ -72,7 +64,7 @@ function look(more = {}) {
 }
 const axis = more => ({ gridcolor: ink("grid"), linecolor: ink("line"), zerolinecolor: ink("grid"), tickcolor: ink("line"), automargin: true, ...more });
 const blank = (more, extent = 1) => ({ visible: false, range: [-1.06 * extent, 1.06 * extent], zeroline: false, showgrid: false, ...more });
-// Where all points are in cells, the sample may not reach as far as they do.
+// The sample over cells may not extend as far as all points do.
 const extents = units => units.map(values => report.methods[0].cells ? 1 : furthest(values));
 const furthest = values => Math.max(0.02, values.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
 const quiet = { responsive: true, displayModeBar: false };
@@ -82,22 +74,22 @@ const settings = { responsive: true, displaylogo: false, scrollZoom: true, modeB
 const unit = numbers => Float32Array.from(numbers, number => (number - STEPS - 1) / STEPS);
 function frame(method, view, power) {
   const coordinates = report.methods[method][view][power];
-  coordinates.units ||= coordinates.axes.map(found => unit(arrays(found)));
+  coordinates.units ||= coordinates.axes.map(found => unit(array(found)));
   return coordinates;
 }
 function pick(axes, which) { return axes.map(values => Float32Array.from(which, at => values[at])); }
-// Points that are drawn, as numbers among those of the page, and where each stands in the frame.
+// Indices of the points that are drawn.
 function points(view, few) {
   const all = view === "solid" ? Array.from(report.solid) : Array.from(report.drawn, (_, at) => at);
-  const step = Math.ceil(all.length / OVER_CELLS); // rows may be in an order that means something
+  const step = Math.ceil(all.length / OVER_CELLS); // every step-th, since the order of rows may carry meaning
   return few ? all.filter((_, at) => at % step === 0) : all;
 }
 function groups(column, which, view) {
   if (!column) return [{ name: "points", marker: { color: ink("accent"), symbol: "circle" }, at: which.map((_, at) => at) }];
   const at = new Map();
   which.forEach((point, place) => {
-    const code = column.values[point];
-    const key = code === ABSENT ? -1 : column.labels ? Math.min(code, report.mostColours) : 0;
+    const value = column.values[point];
+    const key = column.labels ? Math.min(value, report.mostColours) : isNaN(value) ? -1 : 0;
     if (!at.has(key)) at.set(key, []);
     at.get(key).push(place);
   });
@@ -146,7 +138,7 @@ function marks(axes, which, view) {
 // ---- cells -----------------------------------------------------------------------------------------------------------
 function cells(method, more = {}) {
   const found = report.methods[method].cells[state.power], column = report.columns[state.colour], size = found.size;
-  const counts = arrays(found.counts), colours = column ? arrays(found.colours[state.colour]) : null;
+  const counts = array(found.counts), colours = column ? array(found.colours[state.colour]) : null;
   const z = [], text = [];
   for (let row = 0; row < size; row++) {
     const values = new Array(size), words = new Array(size);
@@ -161,7 +153,7 @@ function cells(method, more = {}) {
         const mean = column.range[0] + (column.range[1] - column.range[0]) * (level - 1) / (LEVELS - 1);
         values[at] = mean; words[at] += `<br>mean ${plain(column.name)}: ${digits(mean, 3)}`;
       } else {
-        values[at] = level - 1; words[at] += `<br>commonest: ${plain(groupName(column, level - 1))}`;
+        values[at] = level - 1; words[at] += `<br>most common: ${plain(groupName(column, level - 1))}`;
       }
     }
     z.push(values); text.push(words);
@@ -186,7 +178,7 @@ const inCells = () => !!report.methods[0].cells && state.view === "flat" && stat
 function drawPicture() {
   const { view, method, power } = state, many = inCells();
   const which = points(view, many), { units } = frame(method, view, power);
-  // In space the frame holds fewer points, in their order; in the plane all of them.
+  // A frame in space holds only the points drawn there.
   const axes = view === "solid" ? units : many ? pick(units, which) : units;
   const over = { showscale: !many, trace: many ? { showlegend: false, marker: { size: 4, color: "rgba(0,0,0,0)", line: { width: 1, color: ink("ink") } }, opacity: 0.35 } : {} };
   const data = [...(many ? [cells(method)] : []), ...cloud(axes, which, view, over), ...marks(...markable(view, units, which, axes), view)];
@@ -211,7 +203,7 @@ function interval(a, b) {
   const { k, points: list, low, high } = report.near;
   for (const [from, to] of [[a, b], [b, a]]) {
     for (let at = from * k; at < (from + 1) * k; at++) {
-      if (list[at] === to) return [low, high].map(end => end.values[at] === ABSENT ? 0 : Math.exp(end.low + end.step * end.values[at]));
+      if (list[at] === to) return [low, high].map(end => end.scale * end.values[at]);
     }
   }
   return null;
@@ -331,7 +323,7 @@ const logRange = values => [-1, Math.log10(Math.max(2, ...values)) + 0.1];
 const drawAll = () => Promise.all([drawPicture(), drawLineup(), drawDistances(), drawCurves()]);
 
 // ---- controls --------------------------------------------------------------------------------------------------------
-function sayPower() {
+function showPower() {
   const words = `${digits(report.powers[state.power])}${state.power === report.chosen ? " (chosen)" : ""}`;
   $("power-value").textContent = words;
   $("power").setAttribute("aria-valuetext", words);
@@ -342,7 +334,7 @@ function setTheme(choice) {
 }
 function option(value, text) { return element("option", text, { value }); }
 let waiting = false;
-function soon() { // one drawing for many movements of the slider
+function soon() { // draw once for many movements of the slider
   if (waiting) return;
   waiting = true;
   requestAnimationFrame(() => { waiting = false; listNeighbours(); drawPicture(); drawLineup(); });
@@ -359,7 +351,7 @@ function wire() {
   $("power").max = report.powers.length - 1;
   $("power").value = state.power = report.chosen;
   $("power").disabled = report.powers.length < 2;
-  sayPower();
+  showPower();
   const solid = () => { document.querySelector("input[value=solid]").disabled = !report.methods[state.method].solid || !hasWebgl; };
   solid();
   if (!hasWebgl) $("status").textContent = "This browser has no WebGL, which pictures in 3-D need.";
@@ -373,7 +365,7 @@ function wire() {
   $("colour").addEventListener("change", event => { state.colour = Number(event.target.value); soon(); });
   $("draw").addEventListener("change", event => { state.draw = event.target.value; soon(); });
   $("space").addEventListener("change", event => { state.space = event.target.value; drawDistances(); });
-  $("power").addEventListener("input", event => { state.power = Number(event.target.value); sayPower(); soon(); });
+  $("power").addEventListener("input", event => { state.power = Number(event.target.value); showPower(); soon(); });
   $("search").addEventListener("submit", event => { event.preventDefault(); search($("search-id").value); });
   $("forget").addEventListener("click", () => { $("search-id").value = ""; mark(null); });
   $("theme").addEventListener("change", event => { setTheme(event.target.value); drawAll(); });

@@ -1,4 +1,4 @@
-"""Where an embedding would have come out otherwise: neighbours that stay, and points that move."""
+"""How far the neighbourhoods of an embedding can be trusted: false neighbours, and stability over repetitions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._utils.blocks import as_numpy
@@ -17,21 +18,106 @@ from ..kernel.affinity import GaussianAffinity
 from ..linalg.metrics import magnitude
 from ..linalg.sketch import resolve_seed
 from ..neighbors.search import nearest_neighbors
+from .reference_sketch import ReferenceSketch
 
-__all__ = ["StabilityMap", "repeated_embeddings", "stability_map"]
+__all__ = ["NeighborSupport", "StabilityMap", "neighbor_support", "repeated_embeddings", "stability_map"]
+
+# A neighbour is false if it is farther away than this multiple of the distance to true neighbours.
+_SLACK = 2.0
+
+
+@dataclass(frozen=True, repr=False)
+class NeighborSupport(Shown):
+    """Neighbours in an embedding, and whether the diffusion distance supports them.
+
+    Attributes
+    ----------
+    indices : ndarray of int, shape (N, k)
+        Each point's nearest neighbours in the embedding, nearest first.
+    supported : ndarray of bool, shape (N, k)
+        False where the two are, at the level of the interval, farther apart than twice the radius that holds k true
+        neighbours of the point.
+    level : float
+    embedding : ndarray of shape (N, n_components)
+    """
+
+    indices: IntArray
+    supported: NDArray[np.bool_]
+    level: float
+    embedding: FloatArray
+
+    @property
+    def share(self) -> FloatArray:
+        """Share of each point's neighbours that are supported, shape (N,)."""
+        share: FloatArray = self.supported.mean(axis=1)
+        return share
+
+    def __str__(self) -> str:
+        bad = self.share < 0.5
+        return (
+            f"{1.0 - self.supported.mean():.1%} of the {self.indices.shape[1]} nearest neighbours in the embedding are "
+            f"not supported by the diffusion distance (intervals at {self.level:g}); for {bad.sum()} of {len(bad)} "
+            "points it is more than half."
+        )
+
+    def _facts(self) -> Facts:
+        bad = self.share < 0.5
+        return [
+            ("neighbours of each point", str(self.indices.shape[1])),
+            ("not supported", f"{1.0 - self.supported.mean():.1%}"),
+            ("points with more than half not supported", f"{bad.sum():,} of {len(bad):,}"),
+            ("level of the intervals", f"{self.level:g}"),
+        ]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the embedding's first two columns, coloured by the share of supported neighbours."""
+        from .._utils.drawing import draw_shares  # noqa: PLC0415
+
+        return draw_shares(ax, self.embedding, self.share, "share of supported neighbours")
+
+
+def neighbor_support(Y: FloatArray, reference: ReferenceSketch, n_neighbors: int, level: float) -> NeighborSupport:
+    """Find false neighbours in an embedding by the intervals of an independent reference sketch.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (N, k)
+    reference : ReferenceSketch
+        Independent of Y, whose own distances are too small between false neighbours.
+    n_neighbors : int
+    level : float
+
+    Returns
+    -------
+    support : NeighborSupport
+    """
+    n = len(Y)
+    k = min(n_neighbors, n - 1)
+    shown = _neighbors(Y / magnitude(Y), k)
+    true = _neighbors(reference.features / magnitude(reference.features), k)
+    # At least k points lie within the largest upper end.
+    radius = reference.interval(_pairs(true), level)[1].reshape(n, k).max(axis=1)
+    low = reference.interval(_pairs(shown), level)[0].reshape(n, k)
+    return NeighborSupport(shown, low <= _SLACK * radius[:, None], level, Y)
+
+
+def _pairs(indices: IntArray) -> IntArray:
+    """Each point with its neighbours, (N k, 2)."""
+    n, k = indices.shape
+    return np.column_stack([np.repeat(np.arange(n), k), indices.ravel()])
 
 
 @dataclass(frozen=True, repr=False)
 class StabilityMap(Shown):
-    """How each point fares in repetitions of an embedding.
+    """How each point changes over repetitions of an embedding.
 
     Attributes
     ----------
     kept : ndarray of shape (N,)
         Share of its nearest neighbours in the embedding that are its nearest neighbours in a repetition, on average.
     moved : ndarray of shape (N,)
-        Distance from its place to that in a repetition laid over the embedding as well as rotation, reflection, shift
-        and scale allow: root mean square, in units of the embedding's root mean square radius.
+        Root mean square distance to its position in the repetitions, aligned by rotation, reflection, shift and scale,
+        in units of the embedding's root mean square radius.
     under : str
         What was changed: "data" or "seed".
     n_repeats, n_neighbors : int
@@ -159,8 +245,8 @@ def stability_map(Y: FloatArray, others: Iterable[FloatArray], under: str, n_nei
     kept, moved, repeats = np.zeros(len(Y)), np.zeros(len(Y)), 0
     for other in others:
         there = _standard(other)
-        kept += _common(near, _neighbors(there, n_neighbors))
-        moved += np.square(here - _laid_over(there, here)).sum(axis=1)
+        kept += _shared_neighbors(near, _neighbors(there, n_neighbors))
+        moved += np.square(here - _aligned(there, here)).sum(axis=1)
         repeats += 1
     return StabilityMap(kept / repeats, np.sqrt(moved / repeats), under, repeats, near.shape[1], Y)
 
@@ -173,20 +259,20 @@ def _standard(Y: FloatArray) -> FloatArray:
 
 
 def _neighbors(Z: FloatArray, n_neighbors: int) -> IntArray:
-    return nearest_neighbors(Z, min(n_neighbors, len(Z) - 1)).indices
+    return nearest_neighbors(np.ascontiguousarray(Z), min(n_neighbors, len(Z) - 1)).indices.astype(np.int64)
 
 
-def _common(a: IntArray, b: IntArray) -> FloatArray:
+def _shared_neighbors(a: IntArray, b: IntArray) -> FloatArray:
     """Share of the entries of each row of `a` that are in the same row of `b`, shape (N,)."""
     n, k = a.shape
-    offset = np.arange(n)[:, None] * n  # makes numbers of different rows different
+    offset = np.arange(n)[:, None] * n  # so that indices of different rows differ
     share: FloatArray = np.isin(a + offset, b + offset).reshape(n, k).mean(axis=1)
     return share
 
 
-def _laid_over(Z: FloatArray, target: FloatArray) -> FloatArray:
-    """Z rotated, reflected and scaled to be as near to the target as can be (orthogonal Procrustes)."""
+def _aligned(Z: FloatArray, target: FloatArray) -> FloatArray:
+    """Z aligned with the target by rotation, reflection and scale (orthogonal Procrustes)."""
     U, sizes, Vt = np.linalg.svd(Z.T @ target, full_matrices=False)
     scale = sizes.sum() / np.square(Z).sum()
-    laid: FloatArray = scale * (Z @ (U @ Vt))
-    return laid
+    aligned: FloatArray = scale * (Z @ (U @ Vt))
+    return aligned
