@@ -26,7 +26,7 @@ from scipy import sparse
 import heatsketch as hs
 from heatsketch.io import read
 from heatsketch_paper.errors import ReproductionError
-from heatsketch_paper.store import Store
+from heatsketch_paper.harness.store import Store
 
 # What a process may take beyond what it begins with, and what one small file may take of it.
 ROOM = 1 << 30

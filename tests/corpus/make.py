@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.io import mmwrite
 
 import heatsketch as hs
-from heatsketch_paper.store import _SESSION_KEYS, Provenance
+from heatsketch_paper.harness.store import _SESSION_KEYS, Provenance
 
 FOLDER = Path(__file__).parent
 X = np.random.default_rng(0).standard_normal((12, 3)).round(3)

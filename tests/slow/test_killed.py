@@ -24,8 +24,8 @@ from heatsketch._utils.memory import available_memory
 from heatsketch.cli import main
 from heatsketch.io.models import load_model
 from heatsketch_paper.catalogue import EXPERIMENTS
-from heatsketch_paper.runner import run
-from heatsketch_paper.store import Store
+from heatsketch_paper.harness.runner import run
+from heatsketch_paper.harness.store import Store
 from processes import command, finish, start, until_begun
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # see test_interrupts

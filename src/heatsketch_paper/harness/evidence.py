@@ -1,8 +1,8 @@
-"""Statistics of claims: what trials say about a statement, and how sure that is."""
+"""Statistics of claims: what trials say about a statement, with which confidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ __all__ = [
     "LEVEL",
     "NOTICEABLE",
     "VISIBLE",
-    "Claim",
     "Samples",
     "Verdict",
     "above",
@@ -59,11 +58,11 @@ class Verdict:
     Attributes
     ----------
     holds : bool or None
-        None if they decide neither way at the level of confidence.
+        None if the trials do not decide at the level of confidence.
     measured : str
-        The figures, in words.
+        The figures.
     by_default : bool
-        Whether a statement of equality holds for want of a difference: tests can refute it, never prove it.
+        Whether the statement is one of equality, which tests can refute but never prove.
     """
 
     holds: bool | None
@@ -76,35 +75,6 @@ class Verdict:
         if self.holds and self.by_default:
             return "consistent"
         return {True: "holds", False: "does not hold", None: "undecided"}[self.holds]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper and the test that decides it.
-
-    Attributes
-    ----------
-    name : str
-    place : str
-        Where the sentence stands.
-    statement : str
-        In our words.
-    test : str
-        Statistic and criterion.
-    tables : tuple of str
-        Experiments whose tables `judge` takes, in this order.
-    judge : callable
-    note : str
-        Errata, silences of the text, and what else a reader should know.
-    """
-
-    name: str
-    place: str
-    statement: str
-    test: str
-    tables: tuple[str, ...]
-    judge: Callable[..., Verdict]
-    note: str = ""
 
 
 def log_L(table: pd.DataFrame, method: str, at: int, axis: str = "k") -> FloatArray:
@@ -207,7 +177,7 @@ def by_trial(table: pd.DataFrame, value: str, **where: Hashable) -> FloatArray:
 
 
 def with_error(values: FloatArray, digits: int = 2) -> str:
-    """A mean and its standard error, in words."""
+    """A mean and its standard error."""
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.inf
     return f"{np.mean(values):+.{digits}f} ± {error:.{digits}f} (s.e.)"
 
@@ -222,7 +192,7 @@ def _one_sided(samples: Samples, bound: float, sign: float) -> Verdict:
     slack = {label: sign * (values - bound) for label, values in samples.items()}
     found = {label: _mean_and_half(values, 2.0 * alpha) for label, values in slack.items()}
     holds: bool | None = None
-    # What is told is the comparison that decides: the one that fails most clearly, or is nearest to failing.
+    # Report the comparison that decides: the one that fails most clearly, or is nearest to failing.
     decisive = min(found, key=lambda label: found[label][0] - found[label][1])
     if _decidable(samples):
         least = min(found, key=lambda label: found[label][0] + found[label][1])
