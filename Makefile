@@ -91,7 +91,7 @@ bench-gpu: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
 
 bench-cluster: .venv/stamp-dev
-	$(BIN)/python -m benchmarks.cluster $(CLUSTER_ARGS)
+	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 # Asks a service on the network what is known; what tests/advisories.toml lists is checked in every run of the tests.
 audit: .venv/stamp-dev
