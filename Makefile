@@ -15,7 +15,7 @@
 #   make bench        some ten minutes; results under out/benchmarks
 #   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
 # And for those who doubt the tests (mutmut is installed):
-#   make mutants      faults put into the core, one at a time; some two hours, results in docs/trust/mutants.json
+#   make mutants      faults put into the core, one at a time; some two hours, results under docs/trust
 # And for those with a GPU:
 #   make bench-gpu    some minutes; results under docs/gpu
 #   make bench-cluster  half an hour; results under docs/cluster
@@ -53,14 +53,12 @@ docs: .venv/stamp-docs
 	rm -rf docs/api/generated docs/sg_execution_times.rst
 	$(BIN)/python -m sphinx -W --keep-going docs out/docs
 
-study: .venv/stamp-study
-	$(BIN)/python -m benchmarks.study $(STUDY_ARGS)
-
+# Studies: `make study ARGS="circle --trials 5"`; the extra of pyproject.toml has the name of the study.
 choices: .venv/stamp-reproduce
-	$(BIN)/python -m benchmarks.choices $(CHOICES_ARGS)
-
+study: .venv/stamp-study
 pipelines: .venv/stamp-pipelines
-	$(BIN)/python -m benchmarks.pipelines $(PIPELINES_ARGS)
+study choices pipelines:
+	$(BIN)/python -m benchmarks.$@ $(ARGS)
 
 # Two processes share the cores; threads of BLAS and OpenMP that wait for work while spinning would take them away.
 PYTEST = OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
@@ -71,11 +69,11 @@ test: lint types
 test-slow: .venv/stamp-dev
 	$(PYTEST) tests/slow
 
-hunt: .venv/stamp-dev
-	$(BIN)/python -m benchmarks.trust --hunt 20
-
-coverage: .venv/stamp-dev
-	$(BIN)/python -m benchmarks.trust --coverage
+# A new run replaces the recorded one.
+hunt coverage: .venv/stamp-dev
+mutants: .venv/stamp-mutants
+hunt coverage mutants:
+	$(BIN)/python -m benchmarks.trust $@ --fresh $(ARGS)
 
 # Old versions warn about each other; only warnings that heatsketch causes are errors. The site is built with new tools.
 test-oldest: BIN = .venv-oldest/bin
@@ -100,10 +98,7 @@ bench-gpu: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
 
 bench-cluster: .venv/stamp-dev
-	$(BIN)/python -m benchmarks.cluster $(CLUSTER_ARGS)
-
-mutants: .venv/stamp-mutants
-	$(BIN)/python -m benchmarks.mutants $(MUTANTS_ARGS)
+	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 # Asks a service on the network what is known; what tests/advisories.toml lists is checked in every run of the tests.
 audit: .venv/stamp-dev

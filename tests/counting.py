@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from heatsketch_paper.experiment import Experiment
+from heatsketch_paper.harness.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -25,3 +25,18 @@ class Counting(Experiment):
         with (Path(self.marks) / f"{index}").open("a") as file:
             file.write("x")
         return [{"k": k, "value": self.points_seed(index).normal() + k} for k in range(2)]
+
+
+def measured(fail=False):
+    """Runs in a fresh process."""
+    yield {"stage": 1}
+    if fail:
+        raise ModuleNotFoundError("no such package", name="peer")
+    yield {"status": "ok"}
+
+
+def endless():
+    """Runs in a fresh process until it is ended."""
+    yield {"stage": 1}
+    while True:
+        pass

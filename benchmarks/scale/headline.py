@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .data import DATA, TITLES
+from ..data import DATA, TITLES
 from .methods import registry
 from .tables import Case, Gathered, number, table
 from .verdicts import HEADLINE, matched, methods_of

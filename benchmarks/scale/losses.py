@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .data import DATA
+from ..data import DATA
 from .methods import registry
 from .tables import Case, Gathered, number, same_case, score
 from .verdicts import HEADLINE, judge, matched, methods_of

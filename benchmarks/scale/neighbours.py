@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import data
+from .. import data
 from .accuracy import NEIGHBORS
 
 __all__ = ["SEARCHES", "Truth", "measured"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..data import DATA, TITLES
 from . import notes
-from .data import DATA, TITLES
 from .losses import losses
 from .methods import registry
 from .products import flop_limit, gemm_exp_limit

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import data
+from .. import data
 from .launch import ROOT, run_job
 from .methods import COMPONENTS, registry
 from .neighbours import SEARCHES

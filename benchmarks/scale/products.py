@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from . import data
+from .. import data
 from .accuracy import NEIGHBORS
 from .failures import as_row
 

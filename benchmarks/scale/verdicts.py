@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import log
 
-from .data import DATA
+from ..data import DATA
 from .methods import registry
 from .products import flop_limit, gemm_exp_limit
 from .tables import Case, Gathered, number, same_case

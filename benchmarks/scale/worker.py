@@ -27,7 +27,7 @@ Emit = Callable[[dict[str, Any]], None]
 
 
 def _embed(job: dict[str, Any], emit: Emit) -> None:
-    from . import data  # noqa: PLC0415
+    from .. import data  # noqa: PLC0415
     from .machine import versions  # noqa: PLC0415
     from .memory import PeakMemory  # noqa: PLC0415
     from .methods import registry  # noqa: PLC0415
@@ -65,7 +65,7 @@ def _embed(job: dict[str, Any], emit: Emit) -> None:
 
 
 def _reference(job: dict[str, Any], emit: Emit) -> None:
-    from . import data  # noqa: PLC0415
+    from .. import data  # noqa: PLC0415
     from .accuracy import build_reference  # noqa: PLC0415
 
     start = time.perf_counter()

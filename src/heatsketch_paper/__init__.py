@@ -20,7 +20,7 @@ _HOMES = {
     "reproduce": ".reproduction",
 }
 
-_EXTRA = {"filelock", "markdown_it", "matplotlib", "pandas"}
+_EXTRA = {"markdown_it", "matplotlib", "pandas"}
 
 __all__ = ["DEFAULT_FORMATS", "EXPERIMENTS", "FIGURES", "Reproduction", "reproduce"]
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from heatsketch.datasets import PAPER
 
-from .charts import DistortionChart
+from .charts import DistortionChart, NearCrossing, PlaneSample, PlaneShape
 from .cost import Cost
-from .experiment import Experiment
+from .harness.experiment import Experiment
 from .laws import DistanceLaw, KarhunenLoeve, Robustness, WorstError
 from .obstacles import Challenge, ExtremePowers, KernelColumns, LocalCoordinates, Refinement, TorusEigenfunctions
-from .plane import NearCrossing, PlaneSample, PlaneShape
 
 __all__ = ["EXPERIMENTS"]
 

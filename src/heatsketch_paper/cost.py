@@ -17,10 +17,10 @@ from heatsketch.linalg.diffusion import diffuse
 from heatsketch.linalg.eigen import eigenpairs
 from heatsketch.linalg.sketch import GaussianSketch
 
-from .experiment import Experiment, Row
+from .harness.experiment import Experiment, Row
 from .methods import formed_kernel
 
-__all__ = ["ORDERS", "Cost", "order_in_words"]
+__all__ = ["ORDERS", "Cost", "power_of"]
 
 # The exponents of section 4.5: step, what grows -> order.
 ORDERS = {
@@ -34,8 +34,8 @@ ORDERS = {
 }
 
 
-def order_in_words(against: str, order: int) -> str:
-    """N², say."""
+def power_of(against: str, order: int) -> str:
+    """N², for example."""
     return against + {1: "", 2: "²", 3: "³"}[order]
 
 

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from .catalogue import EXPERIMENTS
 from .charts import DistortionChart
 from .errors import ReproductionError
-from .experiment import Experiment
+from .harness.experiment import Experiment
 from .methods import BEYOND
 
 __all__ = ["FIGURES", "GROUPS", "Figure", "find_figures", "plan"]

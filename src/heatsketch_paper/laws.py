@@ -18,7 +18,8 @@ from heatsketch.linalg.eigen import eigenpairs
 from heatsketch.linalg.metrics import squared_distances
 from heatsketch.linalg.sketch import GaussianSketch, make_sketch
 
-from .experiment import Experiment, Row, rows_of, sample
+from .harness.experiment import Experiment, Row, rows_of
+from .methods import sample
 
 __all__ = ["DistanceLaw", "KarhunenLoeve", "Robustness", "WorstError", "covering_radii", "entropy_integral"]
 

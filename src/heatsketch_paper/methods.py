@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from heatsketch import datasets
 from heatsketch._utils.typing import FloatArray
 from heatsketch.analysis.distances import diffusion_distances
 from heatsketch.kernel.build import heat_kernel
@@ -39,7 +40,13 @@ from heatsketch.optimize.pairs import AllPairs
 from heatsketch.optimize.solver import Plan, optimize
 from heatsketch.optimize.starts import DEFAULT_STARTS, make_start
 
-__all__ = ["BEYOND", "METHODS", "PAPER_METHODS", "Method", "Scene", "formed_kernel"]
+__all__ = ["BEYOND", "METHODS", "PAPER_METHODS", "Method", "Scene", "formed_kernel", "sample"]
+
+
+def sample(data: str, n: int, random_state: np.random.Generator) -> FloatArray:
+    """Points of one of the paper's data sets, by its name in `heatsketch.datasets`."""
+    points: FloatArray = getattr(datasets, data)(n, random_state=random_state)
+    return points
 
 
 def formed_kernel(X: FloatArray, bandwidth: float, normalization: str) -> HeatKernel:

@@ -18,8 +18,8 @@ from heatsketch.linalg.eigen import eigenpairs
 from heatsketch.linalg.rounding import rounding_level
 from heatsketch.linalg.sketch import GaussianSketch
 
-from .experiment import Experiment, Row, rows_of, sample
-from .methods import METHODS, Scene
+from .harness.experiment import Experiment, Row, rows_of
+from .methods import METHODS, Scene, sample
 
 __all__ = [
     "APART",

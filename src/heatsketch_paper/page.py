@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from .claims.evidence import LEVEL
 from .figures import Figure
+from .harness.evidence import LEVEL
+from .harness.store import Provenance
 from .methods import METHODS
-from .store import Provenance
 
 __all__ = ["Results", "markdown_page", "render_html", "summary"]
 

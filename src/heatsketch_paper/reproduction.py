@@ -14,11 +14,10 @@ from heatsketch._utils.files import write_whole
 from .claims import judge_claims
 from .errors import ReproductionError
 from .figures import FIGURES, find_figures, plan
+from .harness.runner import Progress, available_cores, run
+from .harness.store import Store
 from .page import Results, markdown_page, render_html
-from .pictures import DEFAULT_FORMATS, FORMATS, save
-from .pictures_theory import draw
-from .runner import Progress, available_cores, run
-from .store import Store
+from .pictures import DEFAULT_FORMATS, FORMATS, draw, save
 
 __all__ = ["Reproduction", "reproduce"]
 
@@ -74,7 +73,7 @@ def reproduce(
     beyond : bool
         Whether the charts also carry the methods that this project adds.
     fresh : bool
-        Whether to throw away results of these figures that are there.
+        Whether to remove earlier results of these figures.
     formats : str or sequence of {"svg", "png", "pdf"}
         "png" is always written: the page shows it.
     command : str, optional
@@ -113,21 +112,20 @@ def reproduce(
 
 
 def _present(store: Store, asked_for: Sequence[str], formats: Sequence[str]) -> Reproduction:
-    """Draw, judge and write the page, from the tables alone."""
+    """Draw, judge and write the page, from the tables only."""
     target = store.directory
-    with store.claimed():
-        tables = {name: store.read(name) for name in store.names}
-        shown = [figure for figure in FIGURES.values() if set(figure.experiments) <= set(tables)]
-        pictures = []
-        for figure in shown:
-            written = save(draw(figure, tables), target / "pictures" / figure.name, formats)
-            pictures += written if figure.name in asked_for else []
-        claims = judge_claims(tables)
-        results = Results(tables, {name: store.provenance(name) for name in tables})
-        page = markdown_page(shown, results, claims)
-        write_whole(target / "claims.csv", claims.to_csv(index=False, lineterminator="\n"))
-        write_whole(target / "index.md", page)
-        write_whole(target / "index.html", render_html(page))
+    tables = {name: store.read(name) for name in store.names}
+    shown = [figure for figure in FIGURES.values() if set(figure.experiments) <= set(tables)]
+    pictures = []
+    for figure in shown:
+        written = save(draw(figure, tables), target / "pictures" / figure.name, formats)
+        pictures += written if figure.name in asked_for else []
+    claims = judge_claims(tables)
+    results = Results(tables, {name: store.provenance(name) for name in tables})
+    page = markdown_page(shown, results, claims)
+    write_whole(target / "claims.csv", claims.to_csv(index=False, lineterminator="\n"))
+    write_whole(target / "index.md", page)
+    write_whole(target / "index.html", render_html(page))
     return Reproduction(target, target / "index.html", pictures, claims)
 
 

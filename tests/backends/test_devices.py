@@ -77,7 +77,7 @@ class TestErrors:
 # Libraries that a machine with PyTorch need not have.
 _ABSENT = (
     "pandas typer rich matplotlib plotly networkx igraph pyarrow anndata scanpy faiss pynndescent polars hatch_vcs "
-    "triton markdown_it filelock"
+    "triton markdown_it"
 )
 _BARE = """
 import importlib.metadata, importlib.abc, json, sys

@@ -15,10 +15,10 @@ import heatsketch as hs
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.data import DATA, make, swiss_roll, tree, tuning  # noqa: E402
 from benchmarks.scale import plan as planning  # noqa: E402
 from benchmarks.scale.__main__ import _shown, main  # noqa: E402
 from benchmarks.scale.accuracy import Own, build_reference, evaluate, exact_distances, sample_pairs, score  # noqa: E402
-from benchmarks.scale.data import DATA, make, swiss_roll, tree, tuning  # noqa: E402
 from benchmarks.scale.headline import headline  # noqa: E402
 from benchmarks.scale.launch import run_job  # noqa: E402
 from benchmarks.scale.losses import losses  # noqa: E402

@@ -17,7 +17,7 @@ from heatsketch.kernel.operator import HeatKernel
 from heatsketch.kernel.plan import Estimate
 from heatsketch.optimize.features import WideSketch
 from heatsketch_paper.errors import ReproductionError
-from heatsketch_paper.store import Store
+from heatsketch_paper.harness.store import Store
 
 GP = hs.GaussianProcessEmbedding
 X = hs.datasets.circle(40, random_state=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy import stats
 
 from heatsketch_paper.catalogue import EXPERIMENTS
 from heatsketch_paper.claims import CLAIMS, judge_claims
-from heatsketch_paper.claims.evidence import (
+from heatsketch_paper.harness.evidence import (
     LEVEL,
     above,
     below,
@@ -26,10 +25,6 @@ from heatsketch_paper.claims.evidence import (
     uncorrelated,
     within,
 )
-from heatsketch_paper.figures import FIGURES, find_figures, plan
-from heatsketch_paper.plane import crossings
-from heatsketch_paper.runner import run
-from heatsketch_paper.store import Store
 
 ALL = [claim for claims in CLAIMS.values() for claim in claims]
 COMMITTED = Path(__file__).parents[2] / "docs" / "reproduction"
@@ -161,85 +156,9 @@ def test_slopes_are_exponents():
     np.testing.assert_allclose(slopes(rows, "x", "y"), [-0.5, 2.0])
 
 
-def test_claims_are_told_apart_and_rest_on_tables_that_exist():
+def test_claims_have_unique_names_and_tables_that_exist():
     assert len({claim.name for claim in ALL}) == len(ALL)
     assert {name for claim in ALL for name in claim.tables} <= set(EXPERIMENTS)
-    assert all(claim.place and claim.statement.endswith(".") and claim.test.endswith(".") for claim in ALL)
-
-
-# Decided beyond doubt by a dozen trials: effects of many standard errors.
-DECIDED = {
-    "circle_dm_better": "holds",
-    "circle_two_eigenfunctions": "holds",
-    "circle_more_eigenfunctions": "holds",
-    "space_curves_need_not_cross": "holds",
-    "torus_dm_struggles": "holds",
-    "torus_dm_catches_up": "holds",
-    "klein_gp_better": "holds",
-    "klein_more_extreme": "holds",
-    "outliers_gp_better": "holds",
-    "outliers_dm_better_later": "holds",
-    "outliers_circle_collapses": "holds",
-    "outliers_own_eigenvectors": "holds",
-    "outliers_third_not_enough": "holds",
-    "klein_dm_catches_up": "does not hold",
-    "multiscale_middle_powers": "holds",
-    "multiscale_circle_similar": "holds",
-    "robustness_mean": "consistent",
-    "robustness_variance": "consistent",
-    "robustness_variance_printed": "does not hold",
-    "robustness_zero_diagonal": "holds",
-    "expansion_error": "consistent",
-    "unbiased": "consistent",
-    "unbiased_secants": "consistent",
-    "dudley_bound": "holds",
-    "challenge_not_injective": "holds",
-    "challenge_gp_injective": "holds",
-    "low_powers_white": "holds",
-    "lowest_power_drawn": "does not hold",
-    "high_powers_top": "holds",
-}
-
-# Trials of experiments of which eight would leave some claims open, or of which fewer decide them as well.
-FEW = 8
-TRIALS = dict.fromkeys(("circle", "stretched_torus", "klein_bottle", "circle_with_outliers"), 16) | dict.fromkeys(
-    ("worst_error_circle", "worst_error_torus", "worst_error_klein", "challenge"), 4
-)
-# Experiments whose trials take long: two are run, and must be those that are committed, from where the others come.
-DEAR = ("multiscale_torus", "multiscale_circle", "klein_bottle", "stretched_torus", "worst_error_torus",
-        "worst_error_klein", "robustness", "challenge")  # fmt: skip
-RUN = 2
-
-
-@pytest.fixture(scope="module")
-def few_trials(tmp_path_factory, committed):
-    wanted = {name for claim in ALL if claim.name in DECIDED for name in claim.tables}
-    planned = plan(find_figures(), n_trials=max(TRIALS.values()))
-    experiments = [
-        replace(e, n_trials=RUN if e.name in DEAR else TRIALS.get(e.name, FEW)) for e in planned if e.name in wanted
-    ]
-    store = Store(tmp_path_factory.mktemp("few"))
-    run(experiments, store, jobs=1)
-    tables = {e.name: store.read(e.name) for e in experiments}
-    for name in DEAR:
-        there = committed[name]
-        same = there[there["trial"] < RUN].reset_index(drop=True)
-        of_the_machine = ["seconds", "iterations"]
-        pd.testing.assert_frame_equal(
-            tables[name].drop(columns=of_the_machine, errors="ignore"),
-            same.drop(columns=of_the_machine, errors="ignore"),
-            rtol=1e-6,
-        )
-        tables[name] = there[there["trial"] < TRIALS.get(name, FEW)]
-    return judge_claims(tables).set_index("name")
-
-
-@pytest.mark.parametrize("name", DECIDED)
-def test_claims_that_few_trials_decide(few_trials, name):
-    found = few_trials.loc[name]
-    assert found["verdict"] == DECIDED[name], found["measured"]
-    (tables,) = (claim.tables for claim in ALL if claim.name == name)
-    assert found["trials"] == max(TRIALS.get(table, FEW) for table in tables)
 
 
 def _scaled(column, factor):
@@ -329,45 +248,3 @@ def test_no_claim_is_decided_by_one_trial(committed):
     decided = judge_claims(first)
     decided = set(decided[decided["verdict"] != "undecided"]["name"])
     assert decided <= {"challenge_not_injective", "challenge_gp_injective"}  # which no chance is part of
-
-
-def test_figure_1b_shows_the_first_curve_and_the_first_that_crosses_itself(committed):
-    shapes = committed["circle_shapes"]
-    crossed = shapes[(shapes["method"] == "GPS") & (shapes["crossings"] > 0)]["trial"].min()
-    assert FIGURES["circle_sample"].trials == (0, crossed)
-    sample = committed["circle_sample"]
-    for trial, expected in ((0, 0), (crossed, 1)):
-        points = sample[sample["trial"] == trial]
-        assert crossings(points["angle"].to_numpy(), points[["x", "y"]].to_numpy()) == expected
-
-
-# Mean log L of an independent implementation over 10 trials, to two digits, with the paper's parameters.
-INDEPENDENT = {
-    ("circle", "DMS"): {2: 0.12, 3: 0.09, 4: 0.01, 8: 0.01},
-    ("circle", "GPS"): {2: 3.5, 3: 1.7, 4: 1.0, 5: 0.87, 6: 0.83, 8: 0.75},
-    ("stretched_torus", "DMS"): {2: 6.7, 3: 5.4, 4: 4.9, 6: 4.0, 8: 3.2, 12: 1.9},
-    ("stretched_torus", "DMB"): {2: 7.7, 3: 6.7, 4: 5.9, 6: 4.8, 8: 3.7, 12: 2.4},
-    ("stretched_torus", "GPS"): {2: 7.3, 3: 5.0, 4: 3.8, 6: 2.8, 8: 2.1, 12: 1.6},
-    ("klein_bottle", "DMS"): {3: 6.7, 5: 5.7, 8: 5.2, 12: 4.7, 20: 4.1},
-    ("klein_bottle", "GPS"): {3: 5.1, 5: 3.5, 8: 2.4, 12: 1.8, 20: 1.4},
-    ("circle_with_outliers", "DMS"): {2: 8.6, 3: 4.3, 4: 0.10, 5: 0.08},
-    ("circle_with_outliers", "GPS"): {2: 3.9, 3: 1.8, 4: 1.5, 5: 1.3},
-}
-
-
-@pytest.mark.parametrize(("data", "method"), INDEPENDENT)
-def test_committed_charts_agree_with_an_independent_implementation(data, method):
-    table = pd.read_csv(COMMITTED / "tables" / f"{data}.csv")
-    for k, reference in INDEPENDENT[data, method].items():
-        values = log_L(table, method, k)
-        error = values.std(ddof=1) * np.sqrt(1 / 10 + 1 / len(values))
-        rounding = 0.05 if reference >= 1 else 0.005
-        assert abs(values.mean() - reference) <= 3 * error + rounding
-
-
-def test_committed_claims_follow_from_the_committed_tables(committed):
-    assert set(committed) == set(EXPERIMENTS)
-    judged = judge_claims(committed).astype(str)
-    written = pd.read_csv(COMMITTED / "claims.csv", keep_default_na=False).astype(str)
-    pd.testing.assert_frame_equal(judged, written)
-    assert len(judged) == len(ALL)

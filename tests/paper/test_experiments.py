@@ -14,14 +14,12 @@ import heatsketch as hs
 from heatsketch.datasets import PAPER
 from heatsketch.linalg.sketch import GaussianSketch, RademacherSketch
 from heatsketch_paper.catalogue import EXPERIMENTS
-from heatsketch_paper.charts import distortion_and_rank
+from heatsketch_paper.charts import crossings, distortion_and_rank
 from heatsketch_paper.errors import ReproductionError
-from heatsketch_paper.experiment import rows_of
 from heatsketch_paper.figures import FIGURES, GROUPS, find_figures, plan
 from heatsketch_paper.laws import covering_radii, entropy_integral
 from heatsketch_paper.methods import BEYOND, METHODS, PAPER_METHODS, Scene
 from heatsketch_paper.obstacles import torus_grid
-from heatsketch_paper.plane import crossings
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -243,10 +241,6 @@ def test_torus_grids_are_even():
     assert np.ptp(nearest) < 1e-12
     np.testing.assert_allclose(np.linalg.norm(X[:, :2], axis=1), 1)
     np.testing.assert_allclose(np.linalg.norm(X[:, 2:], axis=1), 3.5)
-
-
-def test_rows_of_repeats_constants():
-    assert rows_of({"a": [1, 2]}, b=3) == [{"b": 3, "a": 1}, {"b": 3, "a": 2}]
 
 
 def test_figures_refer_to_what_there_is():

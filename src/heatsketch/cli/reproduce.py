@@ -16,9 +16,9 @@ from rich.table import Table
 from .console import INTERRUPTED, err, notes, out, plain
 
 if TYPE_CHECKING:
-    from heatsketch_paper.experiment import Experiment
     from heatsketch_paper.figures import Figure
-    from heatsketch_paper.runner import Progress as Step
+    from heatsketch_paper.harness.experiment import Experiment
+    from heatsketch_paper.harness.runner import Progress as Step
 
 __all__ = ["reproduce"]
 

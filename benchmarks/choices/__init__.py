@@ -1,1 +1,0 @@
-"""The study of what is chosen automatically: bandwidth, diffusion time, and the intervals of distances."""

@@ -1,1 +1,0 @@
-"""The study of embeddings inside pipelines: few labels, unseen points and clusters, beside other methods."""

@@ -1,1 +1,0 @@
-"""HeatSketch against the paper's methods and others: ``python -m benchmarks.study``."""

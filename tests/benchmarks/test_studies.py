@@ -1,0 +1,123 @@
+"""Studies on the harness: consistent declarations, toy runs, and claims that false figures refute."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import choices, pipelines, study, trust  # noqa: E402
+from heatsketch_paper.harness.store import Store  # noqa: E402
+from heatsketch_paper.harness.study import write_page  # noqa: E402
+
+STUDIES = {module.STUDY.name: module.STUDY for module in (choices, pipelines, study)}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_declarations_are_consistent(name):
+    declared = STUDIES[name]
+    names = [experiment.name for experiment in declared.experiments]
+    assert len(set(names)) == len(names)
+    assert all(declared.quick(experiment) is not None for experiment in declared.experiments)
+    store = Store(ROOT / "docs" / name)
+    for experiment in declared.experiments:
+        assert store.open(experiment)  # committed results are those of the declaration
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_claims_and_sections_need_no_table(name):
+    assert list(STUDIES[name].claims({})) == []
+
+
+@pytest.mark.filterwarnings("ignore:power='paths'")
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        replace(choices.HELD_OUT["iris"], n_samples=60),
+        replace(choices.COVERAGE["coverage"], n_samples=60, data=("circle",)),
+        replace(study.CHARTS["circle"], n_samples=40, n_components=(2,)),
+        replace(pipelines.PIPELINES["iris"], n_components=(2,), methods=("PCA", "DiffusionMaps, 15 neighbours")),
+    ],
+    ids=lambda experiment: experiment.name,
+)
+def test_experiments_run_at_toy_size(experiment):
+    table = pd.DataFrame(experiment.trial(0))
+    assert len(table) > 1
+    assert np.isfinite(table.select_dtypes("number").to_numpy()).any()
+
+
+@pytest.mark.parametrize("name", ["circle", "S curve", "tree", "square"])
+def test_geodesics_are_metrics_no_shorter_than_straight_lines(name):
+    X, d = choices.GEOMETRY[name](30, np.random.default_rng(0))
+    straight = np.linalg.norm(X[:, None] - X[None], axis=2)
+    assert (d >= straight - 1e-6).all()
+    assert (d[:, :, None] <= d[:, None, :] + d.T[None] + 1e-6).all()
+
+
+def test_pipelines_find_the_better_method():
+    def table(gain):
+        rng, rows = np.random.default_rng(0), []
+        for trial in range(6):
+            for method in (pipelines.RAW, *pipelines.METHODS):
+                base = 0.5 + 0.01 * rng.normal() + (gain if method == pipelines.OURS else 0.0)
+                scores = {f"{c}_{n}{u}": base for c in ("nearest", "logistic") for n in (2, 5) for u in ("", "_unseen")}
+                k = 0 if method == pipelines.RAW else 2
+                rows.append({"trial": trial, "method": method, "k": k, "kmeans": base, "hdbscan": base} | scores)
+        return {pipelines.PIPELINES["iris"].name: pd.DataFrame(rows)}
+
+    for gain, expected in ((0.2, True), (-0.2, False)):
+        found = list(pipelines.STUDY.claims(table(gain)))
+        assert found
+        assert {verdict.holds for _, verdict in found} == {expected}
+
+
+def test_worse_figures_refute_claims():
+    store = Store(ROOT / "docs" / "study")
+    deflation, times = store.read("deflation"), store.read("times_500")
+    worse = deflation.assign(error=deflation["error"].where(deflation["method"] != "auto", 10.0))
+    for found, expected in ((deflation, True), (worse, False)):
+        ((_, verdict),) = study.STUDY.claims({"deflation": found})
+        assert verdict.holds is expected
+    ((_, verdict),) = study.STUDY.claims({"times_500": times.assign(seconds=100.0)})
+    assert verdict.holds is False
+
+
+def test_page_is_written_from_any_of_the_tables(tmp_path):
+    source, target = Store(ROOT / "docs" / "choices"), Store(tmp_path)
+    target.prepare()
+    for suffix in (".csv", ".json"):
+        target.path("coverage", suffix).write_bytes(source.path("coverage", suffix).read_bytes())
+    page = write_page(choices.STUDY, target).read_text(encoding="utf-8")
+    assert "## Intervals" in page
+    assert "## Real data" not in page
+
+
+def test_reports_of_tests_are_counted_by_file():
+    report = ElementTree.fromstring(
+        "<suite><testcase classname='tests.slow.test_a'><properties><property name='cases' value='7'/></properties>"
+        "</testcase><testcase classname='tests.slow.test_a'><failure/></testcase>"
+        "<testcase classname='tests.slow.test_b'><skipped/></testcase></suite>"
+    )
+    output = "tests/slow/test_a.py::test_one:\n  - 12 passing examples, 0 failing\n"
+    first, second = trust.by_file(output, report)
+    assert first == {"file": "test_a", "tests": 2, "failed": 1, "cases": 19, "faults": 0}
+    assert second["tests"] == 0
+    assert trust.counts(report) == {"passed": 1, "failed": 1, "skipped": 1}
+
+
+def test_outcomes_of_mutants_are_read(tmp_path):
+    folder = tmp_path / "mutants" / "src" / "heatsketch" / "linalg"
+    folder.mkdir(parents=True)
+    codes = {"a": 1, "b": 0, "c": -24, "d": None}
+    (folder / "sketch.py.meta").write_text(json.dumps({"exit_code_by_key": codes}))
+    expected = {"module": "sketch", "mutants": 4, "killed": 1, "timed_out": 1, "survived": 1, "not_tested": 1}
+    assert trust.outcomes(tmp_path) == [expected]
