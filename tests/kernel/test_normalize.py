@@ -187,6 +187,13 @@ class TestLimits:
         assert scaling.converged
         assert scaling.n_iter <= 60
 
+    def test_extreme_scaling_is_reached(self):
+        # A triangle without self-loops: the scaling exists, far from where the iteration starts.
+        W = np.array([[0, 1, 1e-4], [1, 0, 1e-2], [1e-4, 1e-2, 0]])
+        scaling = normalize(DenseOperator(W))
+        assert scaling.converged
+        np.testing.assert_allclose((np.outer(scaling.scale, scaling.scale) * W).sum(axis=1), 1.0, atol=1e-8)
+
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_tolerance_is_limited_by_rounding(self, dtype):
         scaling = normalize(DenseOperator(gaussian().astype(dtype)), tol=0.0)
