@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
-from test_threads import blas
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import heatsketch as hs
 from budget import rounds
@@ -41,14 +40,10 @@ def fit(name, seed, n=250):
     return FITS[name](seed).fit_transform(points(seed, n)).tobytes()
 
 
-def threads_here():
-    """Threads of this process, those of libraries too."""
-    return len(list(Path("/proc/self/task").iterdir()))
-
-
-def resident():
-    """Bytes of memory that this process has."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def blas():
+    """Numbers of threads of the BLAS libraries, except those by OpenMP, which have a number in each thread."""
+    found = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    return {info["num_threads"] for info in found if info.get("threading_layer") != "openmp"}
 
 
 def test_fits_in_threads_are_those_of_a_single_one(record_property):
