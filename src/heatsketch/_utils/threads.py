@@ -129,7 +129,7 @@ def _leave() -> None:
 def _set_threads(library: Any, threads: int) -> None:
     """Set the number of threads of a library.
 
-    Since version 3.7 threadpoolctl ignores all threads but the one that set a limit first, and the last to leave may
+    Recent versions of threadpoolctl ignore all threads but the one that set a limit first, and the last to leave may
     be another.
     """
     shared = hasattr(library, "clear_controlling_thread")

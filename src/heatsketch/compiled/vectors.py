@@ -1,8 +1,8 @@
-"""Explicit short vectors in compiled loops, where LLVM's own vectorisation is several times slower.
+"""Explicit short vectors in compiled loops, where plain loops are much slower.
 
-These are products with a block of columns, whose sums must stay in registers (1.5 to 8 times), and the comparison of
-distances with limits (1.6 times in a whole neighbour search). A vector has a fixed number of lanes, which LLVM maps to
-the registers of the processor.
+These are products with a block of columns, whose sums must stay in registers (mostly 1.5 to 8 times slower as plain
+loops), and the comparison of distances with limits (1.6 times in a whole neighbour search). A vector has a fixed number
+of lanes, which LLVM maps to the registers of the processor.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def kmeans(X: FloatArray, n_clusters: int) -> IntArray:
     """Labels of the points by a few steps of Lloyd's iteration on a sample, in float32, shape (N,).
 
     Outliers are a cluster by themselves, so that they do not widen another one. scikit-learn's KMeans on the same
-    sample takes as long, but its sums depend on the number of threads, and importing it delays the first fit.
+    sample takes as long in total, would need a limit on OpenMP's threads, and importing it delays the first fit.
     """
     n = X.shape[0]
     few = np.asarray(X[sample(n, _FEW)], dtype=np.float64)
