@@ -156,6 +156,8 @@ class Store:
         table = pd.read_csv(StringIO(text), **_AS_TEXT)
         if path.exists():
             table = pd.concat([pd.read_csv(path, **_AS_TEXT), table]).fillna("")
+            # A second process may have finished the same trials meanwhile; times may differ, results do not.
+            table = table.drop_duplicates([column for column in table if column != "seconds"])
         table = table.sort_values("trial", key=lambda column: column.astype(int), kind="stable")
         write_whole(path, table.to_csv(index=False, lineterminator="\n"))
         known = self.provenance(name)
