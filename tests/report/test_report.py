@@ -1,4 +1,4 @@
-"""The report: the file holds what the embedding says, treats text as text, and bad arguments raise errors early."""
+"""The report: the file holds what the embedding says, treats text as text, and bad arguments raise errors."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ class TestErrors:
             ({"max_points": 1}, ValueError, "max_points"),
         ],
     )
-    def test_arguments_are_checked_before_any_work(self, model, tmp_path, arguments, error, word):
+    def test_bad_arguments(self, model, tmp_path, arguments, error, word):
         with pytest.raises(error, match=word):
             hs.write_report(model, tmp_path / "page.html", **arguments)
 
