@@ -156,7 +156,7 @@ class TestChecks:
     )
     def test_invalid_affinity(self, W, word):
         with pytest.raises(ValueError, match=word):
-            check_affinity(W)
+            hs.heat_kernel(W, affinity="precomputed")
 
     @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
     def test_asymmetry_of_a_small_entry_beside_a_large_one(self, convert):
