@@ -172,11 +172,12 @@ def same(quick: bool) -> list[Row]:
     n = 4_200 if quick else 5_000
     X = hs.datasets.stretched_torus(n, random_state=0)
     every, near = ({"n_components": 4, "power": 8, "n_neighbors": pairs} for pairs in (None, 20))
+    few = {"width": 64, "n_rounds": 8}
     cases: list[tuple[str, Callable[[], Any]]] = [
         ("GaussianProcessEmbedding", lambda: hs.GaussianProcessEmbedding(**every, random_state=0)),
         ("GaussianProcessEmbedding", lambda: hs.GaussianProcessEmbedding(**near, random_state=0)),
         ("DiffusionMaps", lambda: hs.DiffusionMaps(**near, solver="randomized")),
-        ("HeatSketch", lambda: hs.HeatSketch(**near, width=64, n_rounds=8, random_state=0)),
+        ("HeatSketch", lambda: hs.HeatSketch(**near, solver_params=few, random_state=0)),
     ]
     rows = []
     with _cluster(2):

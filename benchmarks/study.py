@@ -358,7 +358,6 @@ METHODS: dict[str, Callable[[int, int], Any]] = {
     "DM": lambda k, _: hs.DiffusionMaps(k),
     "GP": lambda k, seed: hs.GaussianProcessEmbedding(k, random_state=seed),
     "GP, n_exact auto": lambda k, seed: hs.GaussianProcessEmbedding(k, n_exact="auto", random_state=seed),
-    "GP, best of 8": lambda k, seed: hs.GaussianProcessEmbedding(k, n_init=8, random_state=seed),
     "HS": lambda k, seed: hs.HeatSketch(k, random_state=seed),
     "HS, log-stress": lambda k, seed: hs.HeatSketch(k, objective="log-stress", random_state=seed),
 }

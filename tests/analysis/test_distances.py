@@ -107,7 +107,7 @@ class TestGlobalDistance:
     def test_mean_and_variance(self, pair):
         A, B = pair
         mu = np.linalg.eigvalsh(A.toarray() - B.toarray())
-        k, n = 4, 2000
+        k, n = 4, 800
         found = [hs.global_diffusion_distance(A, B, n_components=k, random_state=s) for s in range(n)]
         squared = np.array([f.distance**2 for f in found])
         variance = 2 / k * (mu**4).sum()

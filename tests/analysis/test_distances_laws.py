@@ -40,12 +40,10 @@ def _kernel(normalization="bistochastic"):
     return hs.heat_kernel(X, bandwidth=2.0, tol=1e-14, normalization=normalization)
 
 
-def _coordinates(kernel, t, *, trivial=True):
+def _coordinates(kernel, t):
     """Rows whose distances are the diffusion distances, by an eigendecomposition of their own."""
     values, vectors = np.linalg.eigh(kernel.symmetric.toarray())
     values = np.where(values > 1e-13, values, 0.0)
-    if not trivial:
-        values[-1] = 0.0
     weight = 1.0 if kernel.row_weight is None else kernel.row_weight[:, None]
     return weight * vectors * values**t
 
@@ -174,10 +172,9 @@ def test_dask_kernel_is_measured_by_columns(normalization, one_thread, monkeypat
     assert max(asked) <= 6
     assert len(asked) == 2
     points = np.array([4, 0, 17])
-    for trivial in (True, False):
-        pair = [distances_among(kernel, points, [1, 3], trivial=trivial) for kernel in (here, there)]
-        np.testing.assert_allclose(pair[1], pair[0], atol=1e-12)
-    assert modes[2:] == [normalization == "symmetric"] * 2 + [False] * 2
+    pair = [distances_among(kernel, points, [1, 3]) for kernel in (here, there)]
+    np.testing.assert_allclose(pair[1], pair[0], atol=1e-12)
+    assert modes[2:] == [normalization == "symmetric"] * 2
     for options in ({}, {"pairs": PAIRS, "form": "spectrum"}, {"pairs": PAIRS, "form": "covariance"}):
         with pytest.raises(ValueError, match="pairs"):
             hs.diffusion_distances(there, 2, **options)
@@ -187,14 +184,8 @@ def test_dask_kernel_is_measured_by_columns(normalization, one_thread, monkeypat
 def test_among_some_points(normalization):
     kernel = _kernel(normalization)
     points = np.array([4, 0, 17, 9])
-    for trivial in (True, False):
-        found = distances_among(kernel, points, [1, 3], trivial=trivial)
-        assert len(found) == 2
-        for block, t in zip(found, (1, 3), strict=True):
-            expected = pdist(_coordinates(kernel, t, trivial=trivial)[points])
-            np.testing.assert_allclose(block, expected, atol=1e-12)
-    default = distances_among(kernel, points, [3])[0]
-    np.testing.assert_array_equal(default, distances_among(kernel, points, [3], trivial=True)[0])
+    for found, t in zip(distances_among(kernel, points, [1, 3]), (1, 3), strict=True):
+        np.testing.assert_allclose(found, pdist(_coordinates(kernel, t)[points]), atol=1e-12)
 
 
 class TestIntervals:

@@ -135,8 +135,7 @@ class TestPower:
         assert model.power_choice_.rule == "paths"
         assert model.power_choice_.power == model.power_ in model.power_choice_.powers
         assert model.kernel_.bandwidth_rule == "paths"
-        said = capsys.readouterr().err
-        assert f"power {model.power_:g} (paths)" in said
+        assert "paths" in capsys.readouterr().err
         assert GP(2).fit(torus).power_choice_ is None
 
     def test_the_numbers_that_were_chosen_repeat_the_embedding(self, torus):
@@ -158,7 +157,9 @@ class TestPower:
             GP(2, power="paths", affinity="precomputed").fit(np.ones((4, 4)))
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    @pytest.mark.parametrize("options", [{}, {"n_neighbors": 12}, {"cutoff": 1e-4}, {"metric": "manhattan"}])
+    @pytest.mark.parametrize(
+        "options", [{}, {"n_neighbors": 12}, {"kernel_params": {"cutoff": 1e-4}}, {"metric": "manhattan"}]
+    )
     def test_every_kind_of_kernel(self, torus, dtype, options):
         model = GP(2, power="auto", random_state=0, **options).fit(torus.astype(dtype))
         assert model.power_ >= 1

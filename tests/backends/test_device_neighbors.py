@@ -11,9 +11,9 @@ from scipy import sparse
 
 import heatsketch as hs
 from heatsketch._utils.devices import Device
-from heatsketch.kernel import costs
 from heatsketch.kernel.bandwidth import local_scales
 from heatsketch.kernel.options import KernelOptions
+from heatsketch.kernel.plan import _search_seconds, predict
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.neighborhoods import Neighborhoods
 from heatsketch.neighbors.search import DeviceIndex, index_kind, make_index, nearest_neighbors
@@ -304,15 +304,15 @@ def test_costs_of_a_search_on_a_device(monkeypatch):
     known = {}
     for place in ("cpu", "torch-cpu", "cuda"):
         options = KernelOptions(n_neighbors=32, device=place)
-        known[place] = costs.predict((100_000, 50), np.float32, options, n_components=4)
+        known[place] = predict((100_000, 50), np.float32, options, n_components=4)
         assert known[place].n_neighbors == 32
     assert known["cuda"].available == 10**12
     assert known["cpu"].memory <= known["torch-cpu"].memory < 2 * known["cpu"].memory
     options = KernelOptions(n_neighbors=32)
-    seconds = [costs._search_seconds((n, d), None, options, gpu) for n, d in ((1000, 50), (2000, 50), (2000, 100))]
+    seconds = [_search_seconds((n, d), None, options, gpu) for n, d in ((1000, 50), (2000, 50), (2000, 100))]
     assert seconds[1] == pytest.approx(4 * seconds[0])
     assert seconds[1] < seconds[2] < 2 * seconds[1]
-    assert costs._search_seconds((1000, 50), None, options, here) > seconds[0]
+    assert _search_seconds((1000, 50), None, options, here) > seconds[0]
 
 
 def test_examples():

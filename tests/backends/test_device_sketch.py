@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 
 import heatsketch as hs
 from heatsketch._utils.blocks import all_finite, as_numpy, beside, column_products, column_ranges, matching
 from heatsketch._utils.devices import is_tensor
 from heatsketch.analysis.reference_sketch import reference_sketch
-from heatsketch.estimators.gaussian_process import _joined, _sketched_block
+from heatsketch.estimators.gaussian_process import _matrix
 from heatsketch.linalg.eigen import canonical
 from heatsketch.linalg.lanczos import KrylovSketch
 from heatsketch.linalg.metrics import magnitude, row_distances
@@ -202,10 +203,7 @@ class TestBlocks:
         sketch = make_sketch("gaussian", 0, N)
         exact = np.linalg.qr(np.random.default_rng(0).normal(size=(N, 3)))[0]
         for directions in (None, exact, exact.astype(np.float32)):
-            here, there = (
-                _joined(directions, _sketched_block(kernel, sketch, directions, 2, 4) / np.sqrt(4))
-                for kernel in kernels
-            )
+            here, there = (_matrix(kernel, sketch, directions, 4) for kernel in kernels)
             assert is_tensor(there)
             np.testing.assert_allclose(as_numpy(there), here, atol=1e-6 if here.shape[1] > 4 else 1e-14)
 
@@ -325,21 +323,28 @@ def test_pairs_are_measured_in_float64_whatever_the_dtype(device):
     np.testing.assert_allclose(pairs.ratios(device.tensor(Z)), np.log(pdist(Z.astype(np.float64))), atol=1e-12)
 
 
+def embedded(model, kernels):
+    """The model, fitted to each of some kernels."""
+    models = [clone(model) for _ in kernels]
+    for one, kernel in zip(models, kernels, strict=True):
+        one._embed(kernel, POWER, None, np.float64)
+    return models
+
+
 class TestEstimators:
     """What estimators make of a kernel on a device: arrays, and those of the CPU or as good."""
 
     @pytest.mark.parametrize("options", [{}, {"n_exact": 2}, {"sketch": "rademacher"}], ids=str)
     def test_gaussian_process(self, kernels, options):
-        model = hs.GaussianProcessEmbedding(6, random_state=0, **options)
-        here, there = (model._embed(kernel, POWER) for kernel in kernels)
+        here, there = embedded(hs.GaussianProcessEmbedding(6, random_state=0, **options), kernels)
         for name in ("embedding_", "_coefficients"):
-            assert isinstance(there[name], np.ndarray)
-            np.testing.assert_allclose(there[name], here[name], atol=1e-6)
+            assert isinstance(getattr(there, name), np.ndarray)
+            np.testing.assert_allclose(getattr(there, name), getattr(here, name), atol=1e-6)
 
     def test_heat_sketch(self, kernels):
         model = hs.HeatSketch(3, solver_params={"width": 12, "n_rounds": 1}, init="spectral", random_state=0)
-        here, there = (model._embed(kernel, POWER) for kernel in kernels)
-        assert isinstance(there["embedding_"], np.ndarray)
-        assert isinstance(there["_M"], np.ndarray)
-        assert there["history_"][0].distortion == pytest.approx(here["history_"][0].distortion, rel=1e-3)
-        assert there["distortion_"].log < 1.05 * here["distortion_"].log
+        here, there = embedded(model, kernels)
+        assert isinstance(there.embedding_, np.ndarray)
+        assert isinstance(there._M, np.ndarray)
+        assert there.history_[0].distortion == pytest.approx(here.history_[0].distortion, rel=1e-3)
+        assert there.distortion_.log < 1.05 * here.distortion_.log

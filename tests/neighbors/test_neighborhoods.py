@@ -154,7 +154,7 @@ def tree_like(n, seed=0):
     [
         {},
         {"bandwidth": "self-tuning"},
-        {"diagonal": "zero", "normalization": "symmetric"},
+        {"kernel_params": {"diagonal": "zero"}, "normalization": "symmetric"},
         {"n_neighbors": 3},
     ],
     ids=str,

@@ -25,8 +25,8 @@ from conftest import NORMALIZATIONS
 
 GP = hs.GaussianProcessEmbedding
 PRECOMPUTED = {"affinity": "precomputed"}
-EXPERT = ({}, {"n_neighbors": 3}, {"cutoff": 1e-6}, {"diagonal": "zero"})
-FEW_STEPS = {"n_rounds": 1, "n_steps": 2}
+EXPERT = ({}, {"n_neighbors": 3}, {"kernel_params": {"cutoff": 1e-6}}, {"kernel_params": {"diagonal": "zero"}})
+ONE_ROUND = {"solver_params": {"n_rounds": 1}}
 POWERS = (1e-3, 0.5, 1, 8, 8.5, 300, 1e4)
 SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
@@ -207,7 +207,7 @@ def random_model(rng):
         "device": "cpu",
     } | pick(rng, EXPERT)
     kind = pick(rng, [GP, hs.DiffusionMaps, hs.HeatSketch])
-    further = {GP: {"n_exact": pick(rng, [0, 1, "auto"])}, hs.HeatSketch: FEW_STEPS}
+    further = {GP: {"n_exact": pick(rng, [0, 1, "auto"])}, hs.HeatSketch: ONE_ROUND}
     return kind(**options, **further.get(kind, {}))
 
 
@@ -271,7 +271,7 @@ def hostile_affinity(rng, spread):
 def test_affinities_of_any_size(spread, rng):
     W = hostile_affinity(rng, spread)
     options = {"normalization": pick(rng, NORMALIZATIONS), "power": pick(rng, POWERS), **PRECOMPUTED}
-    options |= pick(rng, [{}, {"diagonal": "keep"}, {"diagonal": "zero"}])
+    options |= pick(rng, [{}, {"kernel_params": {"diagonal": "keep"}}, {"kernel_params": {"diagonal": "zero"}}])
     model = pick(rng, [GP(2, random_state=0, **options), hs.DiffusionMaps(1, **options)])
     Y = attempt(lambda: model.fit_transform(W))
     if Y is None:

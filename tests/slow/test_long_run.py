@@ -55,7 +55,7 @@ RUNS = [(e, t, name) for e, t in ((0.25, 10_000), (0.02, 10_000.5)) for name in 
 
 @pytest.mark.parametrize(("epsilon", "t", "normalization"), [*RUNS, (0.004, 1_000_000, "bistochastic")])
 def test_second_mode_of_a_circle(epsilon, t, normalization):
-    options = {"power": t, "bandwidth": epsilon, "normalization": normalization, "tol": 1e-14}
+    options = {"power": t, "bandwidth": epsilon, "normalization": normalization, "kernel_params": {"tol": 1e-14}}
     model = hs.GaussianProcessEmbedding(3, random_state=5, **options).fit(CIRCLE)
     expected, top = circle_power(epsilon, t, model.sketch_.matrix(N, 3) / np.sqrt(3))
     assert float(top) > 1e-300
@@ -91,18 +91,12 @@ def test_large_powers_of_eigenvalues(solver):
         assert abs(found / size - 1) <= np.expm1(10_000 * allowed / float(value)) + 1e-12
 
 
-def test_trivial_mode_is_kept_or_dropped():
-    options = {"power": 10_000, "bandwidth": 0.25, "tol": 1e-14, "random_state": 5}
-    with pytest.warns(UserWarning, match="use trivial='auto'"):
-        kept = hs.GaussianProcessEmbedding(3, trivial="keep", **options).fit(CIRCLE)
-    dropped = hs.GaussianProcessEmbedding(3, trivial="drop", **options).fit(CIRCLE)
-    G = kept.sketch_.matrix(N, 3) / np.sqrt(3)
-    # A sum of N numbers, times a constant; one product is made with row sums that are within the residual of 1.
-    bound = (N * EPS + 2 * kept.kernel_.scaling.residual + 1e-15) * np.abs(G).sum(axis=0).max()
-    assert np.abs(kept.embedding_ - G.mean(axis=0)).max() <= bound
-    assert 0 < np.abs(dropped.embedding_).max() < 1e-200
+def test_constant_mode_is_left_out():
+    options = {"power": 10_000, "bandwidth": 0.25, "kernel_params": {"tol": 1e-14}, "random_state": 5}
+    Y = hs.GaussianProcessEmbedding(3, **options).fit(CIRCLE).embedding_
+    assert 0 < np.abs(Y).max() < 1e-200
     # What is left of the constant is rounding of what is there.
-    assert np.abs(dropped.embedding_.mean(axis=0)).max() <= N * EPS * np.abs(dropped.embedding_).max()
+    assert np.abs(Y.mean(axis=0)).max() <= N * EPS * np.abs(Y).max()
 
 
 def _clusters(gap: float) -> tuple[np.ndarray, float]:
@@ -190,7 +184,7 @@ def test_underflowing_embedding_is_rejected(model, decade):
     # The second eigenvalue's power is a normal number down to 1e-308; below, digits go one after the other.
     values = circle_spectrum(0.25)
     p = int(decade / mp.log10(values[1]))
-    options = {"power": p, "bandwidth": 0.25, "tol": 1e-14}
+    options = {"power": p, "bandwidth": 0.25, "kernel_params": {"tol": 1e-14}}
     if decade < -308:
         with pytest.raises(ValueError, match="constant"):
             model(2, **options).fit(CIRCLE)
@@ -228,7 +222,7 @@ def test_small_fractional_power(method):
 def test_large_powers_of_a_kernel_that_did_not_converge(kind, dtype):
     """A graph without a bistochastic scaling: its row sums, and its powers, exceed 1."""
     lattice = [[-1, 1, 2], [2, -1, 1], [2, -2, 0], [1, -2, 0], [2, 1, 1], [0, 1, 0], [-1, -2, 1], [0, 0, -2]]
-    model = kind(1, normalization="bistochastic", n_neighbors=1, diagonal="zero", power=10_000)
+    model = kind(1, normalization="bistochastic", n_neighbors=1, kernel_params={"diagonal": "zero"}, power=10_000)
     with (
         pytest.warns(ConvergenceWarning, match="within"),
         pytest.raises(ValueError, match="range of float"),

@@ -18,7 +18,6 @@ The neighbours of a sparse kernel are not stored; they are searched for again wh
 
 from __future__ import annotations
 
-import inspect
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +37,7 @@ from ..kernel.affinity import GaussianAffinity
 from ..kernel.build import build_affinity
 from ..kernel.normalize import Scaling
 from ..kernel.operator import HeatKernel
-from ..kernel.options import EXPERT, KernelOptions, kernel_options
+from ..kernel.options import KernelOptions, kernel_options
 from ..kernel.precomputed import PrecomputedAffinity
 from ..linalg.sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from ..optimize.solver import Round
@@ -157,8 +156,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
                 f"it has version {document['version']} of the format and was written by heatsketch "
                 f"{document['heatsketch']}; this is heatsketch {__version__}. Install a later version"
             )
-        kind = ESTIMATORS[document["estimator"]]
-        model = kind(**_current(document["parameters"], kind))
+        model = ESTIMATORS[document["estimator"]](**document["parameters"])
         kernel, fitted = _restored_kernel(document["kernel"], kernel_options(model)), document["fitted"]
         _check_fitted(kernel, fitted)
         model._set_kernel(kernel)
@@ -169,14 +167,6 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     except Exception as error:
         raise ValueError(f"{path} cannot be loaded: {error}.") from error
     return model
-
-
-def _current(parameters: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Parameters of a constructor, also from files in which those of `kernel_params` stand beside the others."""
-    known = inspect.signature(kind).parameters
-    current = {name: value for name, value in parameters.items() if name in known}
-    flat = {name: value for name, value in parameters.items() if name in EXPERT}
-    return current | ({"kernel_params": flat} if flat else {})
 
 
 def _as_stored(names: Any) -> list[Any] | None:

@@ -36,8 +36,8 @@ _NEGLIGIBLE = 25.0
 _WORST, _DRAWN = 2000, 4000
 _MEASURED = 100_000  # random pairs by which a mean square is measured
 _OPENING = 2 / 7
-# Corrections that L-BFGS remembers, and a distortion that is none.
-_MEMORY = 10
+# Steps of L-BFGS in each round, corrections that it remembers, and a distortion that is none.
+_STEPS, _MEMORY = 15, 10
 _NONE = 1e-9
 # The largest log dilation whose square is a number, with room for the steps of a round.
 _LARGEST_LOG = 300.0
@@ -100,24 +100,16 @@ class Plan:
     Attributes
     ----------
     objective : type of Objective
-    n_rounds, n_steps : int
-        Rounds, and steps of L-BFGS in each.
-    patience : int or None
-        Rounds without improvement, after the opening, at which it ends.
+    n_rounds : int
     regularization : float
         Weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean dilation: how much larger
         M is than the embedding that it makes. Where it is much larger, large terms cancel on the points that are seen,
         and not on others.
-    callback : callable or None
-        Called with each `Round`; returning true ends the optimisation.
     """
 
     objective: type[Objective]
     n_rounds: int = 14
-    n_steps: int = 15
-    patience: int | None = None
     regularization: float = 0.1
-    callback: Callable[[Round], Any] | None = None
 
 
 def optimize(
@@ -151,7 +143,7 @@ def optimize(
     opening = max(1, round(_OPENING * plan.n_rounds))
     total = opening * (len(starts) - 1) + plan.n_rounds
     with quiet_blas(), task("optimising the sketch") as advance:  # one thread: the same steps with any number
-        clock = _Clock(plan.callback, lambda done: advance(done, total))
+        clock = _Clock(lambda done: advance(done, total))
         draws = np.random.default_rng(seed).spawn(len(starts))
         weights = np.ones(features.shape[1]) if weights is None else weights
         searches = [
@@ -160,10 +152,8 @@ def optimize(
         ]
         for search in searches:
             search.open(opening, clock)
-            if clock.stopped:
-                break
         best = min(searches, key=lambda search: search.best[0])
-        best.finish(plan.n_rounds - opening, clock)
+        best.run(plan.n_rounds - opening, clock)
         W = _oriented(features, best.best[1], source.sample(_DRAWN, np.random.default_rng(seed)))
     return Found(W, best.name, clock.history)
 
@@ -182,18 +172,15 @@ def _oriented(features: Any, W: FloatArray, pairs: Pairs) -> FloatArray:
 
 
 class _Clock:
-    """Keeps the history and tells those who watch."""
+    """Keeps the history and reports progress."""
 
-    def __init__(self, callback: Callable[[Round], Any] | None, advance: Callable[[int], None]) -> None:
+    def __init__(self, advance: Callable[[int], None]) -> None:
         self.history: list[Round] = []
-        self.stopped = False
-        self._callback, self._advance, self._start = callback, advance, perf_counter()
+        self._advance, self._start = advance, perf_counter()
 
     def record(self, start: str, number: int, distortion: float, n_pairs: int) -> None:
         self.history.append(Round(start, number, distortion, n_pairs, perf_counter() - self._start))
         self._advance(sum(1 for done in self.history if done.number))
-        if self._callback is not None and self._callback(self.history[-1]):
-            self.stopped = True
 
 
 class _Search:
@@ -212,23 +199,18 @@ class _Search:
         self._features, self._source, self._weights, self._plan, self._rng = features, source, weights, plan, rng
         self.name, self._W = start.name, np.array(start.W, dtype=np.float64)
         self._in_play = source.sample(_DRAWN, rng)
-        self._sharpness, self._penalty, self._rounds, self._since = 0.0, 0.0, -1, 0
+        self._sharpness, self._penalty, self._rounds = 0.0, 0.0, -1
         self.best: tuple[float, FloatArray] = (np.inf, self._W)
 
     def open(self, n_rounds: int, clock: _Clock) -> None:
         """Measure the start and do the opening rounds."""
         self._look(clock)
-        self._run(n_rounds, clock, np.inf)
+        self.run(n_rounds, clock)
 
-    def finish(self, n_rounds: int, clock: _Clock) -> None:
-        """Do the other rounds, while there is patience."""
-        self._since = 0
-        self._run(n_rounds, clock, np.inf if self._plan.patience is None else self._plan.patience)
-
-    def _run(self, n_rounds: int, clock: _Clock, patience: float) -> None:
+    def run(self, n_rounds: int, clock: _Clock) -> None:
+        """Do so many rounds, or fewer where nothing is left to improve."""
         for _ in range(n_rounds):
-            done = self.best[0] <= _NONE or not np.isfinite(self._W).all()
-            if done or clock.stopped or self._since >= patience:
+            if self.best[0] <= _NONE or not np.isfinite(self._W).all():
                 return
             self._descend()
             self._look(clock)
@@ -241,9 +223,8 @@ class _Search:
         pairs, ratios = self._judged(Y)
         distortion = objective.measure(as_numpy(ratios))
         ends = float(ratios.min()), float(ratios.max())
-        self._since += 1
         if distortion < self.best[0]:
-            self.best, self._since = (distortion, self._W.copy()), 0
+            self.best = distortion, self._W.copy()
         self._penalty = self._plan.regularization * distortion
         way = min(1.0, self._rounds / max(1, self._plan.n_rounds - 1))
         self._sharpness = _SHARPNESS[0] ** (1.0 - way) * _SHARPNESS[1] ** way / max(distortion, _NONE)
@@ -276,7 +257,7 @@ class _Search:
     def _descend(self) -> None:
         """Take a few steps of L-BFGS on the pairs in play."""
         function = _Descent(self._features, self._in_play, self._smooth, self._penalty, self._weights)
-        options = {"maxiter": self._plan.n_steps, "maxcor": _MEMORY}
+        options = {"maxiter": _STEPS, "maxcor": _MEMORY}
         found = minimize(function, self._W.ravel(), jac=True, method="L-BFGS-B", options=options)
         self._W = found.x.reshape(self._W.shape)
 
