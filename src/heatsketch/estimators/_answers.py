@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils.blocks import as_numpy, gathered
 from .._utils.progress import shown, track
+from .._utils.registry import distributed_backend
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from ..analysis.diagnosis import Diagnosis, diagnose
@@ -41,13 +41,13 @@ class Answers:
 
     @property
     def _Y(self) -> FloatArray:
-        """The embedding as an array, wherever it lies; a Dask array where the kernel is on a cluster."""
-        Y: FloatArray = self.embedding_ if self.kernel_.in_bands else as_numpy(gathered(self.embedding_))
+        """The embedding as a NumPy array; a distributed one where the kernel is on a cluster."""
+        Y: FloatArray = self.kernel_.collect(self.embedding_)
         return Y
 
-    def _refuse_bands(self, question: str) -> None:
+    def _refuse_on_cluster(self, question: str) -> None:
         """Refuse what takes a search among all points in one place."""
-        if self.kernel_.in_bands:
+        if not self.kernel_.in_memory:
             raise ValueError(
                 f"{question} was asked of an embedding on a cluster; it compares all {self.kernel_.shape[0]} points in "
                 "one place. Fit to a part of the data in memory, and ask that."
@@ -134,7 +134,7 @@ class Answers:
         check_is_fitted(self)
         level = check_level(interval, "interval")
         check_count(n_neighbors, "n_neighbors")
-        self._refuse_bands("unsupported_neighbors()")
+        self._refuse_on_cluster("unsupported_neighbors()")
         return neighbor_support(self._Y, self._call_witness(), n_neighbors, level)
 
     @quiet_blas()
@@ -172,7 +172,7 @@ class Answers:
         check_level(share, "share")
         if under not in ("data", "seed"):
             raise ValueError(f"under={under!r} is not known; use 'data' or 'seed'.")
-        self._refuse_bands("stability()")
+        self._refuse_on_cluster("stability()")
         seeds = np.random.default_rng(resolve_seed(random_state)).integers(2**31, size=n_repeats)
         again = self._on_a_part if under == "data" else self._drawn_again
         others = (again(np.random.default_rng(seed), share) for seed in seeds)
@@ -184,7 +184,7 @@ class Answers:
         if not hasattr(self, "random_state") or not isinstance(getattr(self, "sketch", "named"), str):
             raise ValueError(f"this {type(self).__name__} has no random numbers to draw again; use under='data'.")
         other = self._repeated(random_state=int(rng.integers(2**31)))
-        embedding: FloatArray = as_numpy(other._embed(self.kernel_, self.power_)["embedding_"])
+        embedding: FloatArray = other._embed(self.kernel_, self.power_)["embedding_"]
         return embedding
 
     def _on_a_part(self, rng: np.random.Generator, share: float) -> FloatArray:
@@ -280,8 +280,10 @@ class Answers:
         """
         check_is_fitted(self)
         if X is not None:
-            self._refuse_bands("the distortion of new points")
-            return self._distortion_of(gathered(X), quantiles, random_state)
+            self._refuse_on_cluster("the distortion of new points")
+            elsewhere = distributed_backend(X)
+            X = X if elsewhere is None else elsewhere.gathered(X)
+            return self._distortion_of(X, quantiles, random_state)
         return kernel_distortion(
             self._Y,
             self.kernel_,

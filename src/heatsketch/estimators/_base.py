@@ -15,24 +15,22 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils.blocks import all_finite, as_numpy, cast, column_ranges, like
-from .._utils.devices import device_for, find_device, on_device
+from .._utils.array import array_namespace, to_numpy
 from .._utils.memory import available_memory, size_in_words
 from .._utils.progress import say, shown
+from .._utils.registry import as_given, computing, device_for, distributed_backend, find_device
 from .._utils.tables import explained
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from ..analysis.distances import check_level
 from ..analysis.distortion import distance_errors
 from ..analysis.power import POWER_RULES, ChosenPower, tuned_kernel
-from ..backends.dask.inputs import is_collection
 from ..kernel.build import build_heat_kernel
 from ..kernel.costs import predict
 from ..kernel.operator import HeatKernel
 from ..kernel.options import KernelOptions, check_count, check_out, from_user, n_rows, sample_names, tidy
 from ..linalg.diffusion import check_power
 from ._answers import Answers
-from ._bands import Bands, handed_back, refuse_out
 from ._names import Names
 from ._summary import Summary
 from ._transaction import wholly
@@ -46,7 +44,7 @@ _COPIES = 6
 
 
 class HeatEmbedding(
-    Names, Summary, Answers, Bands, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+    Names, Summary, Answers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
     """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their kernel rows.
 
@@ -89,8 +87,9 @@ class HeatEmbedding(
         -------
         self
         """
-        if is_collection(X):
-            return self._fit_bands(X)
+        elsewhere = distributed_backend(X)
+        if elsewhere is not None:
+            return elsewhere.fit(self, X)  # type: ignore[no-any-return]
         options = replace(self._kernel_options(), device=device_for(X, self.device))
         self._check_common()
         self._check_parameters()
@@ -100,9 +99,9 @@ class HeatEmbedding(
         width, computed_in = self._columns(X.shape[0]), self._computed_in(X.dtype)
         held = {"sparse_points": issparse(X), "entries": getattr(X, "nnz", None)}
         plan = predict(X.shape, computed_in, options, n_components=width, **held)
-        with shown(self.verbose), plan.within_memory(), on_device(), quiet_blas():
+        with shown(self.verbose), plan.within_memory(), computing(), quiet_blas():
             self._fit_kernel(X, options)
-        self.embedding_ = like(self.embedding_, given)
+        self.embedding_ = as_given(self.embedding_, given)
         self._sample_names = names
         return self
 
@@ -126,8 +125,8 @@ class HeatEmbedding(
         self._set_kernel(kernel)
         self.power_, self.power_choice_ = power, chosen
         for name, value in fitted.items():
-            setattr(self, name, value if name == "embedding_" else as_numpy(value))
-        self.embedding_ = cast(self.embedding_, dtype)
+            setattr(self, name, value)
+        self.embedding_ = kernel.hand_out(self.embedding_).astype(dtype, copy=False)
 
     @wholly
     def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> FloatArray:
@@ -149,13 +148,15 @@ class HeatEmbedding(
             After ``set_output(transform="pandas")`` a frame, indexed by the nodes of a graph or as `X` is.
         """
         if out is not None:
-            refuse_out(out if is_collection(X) else None)
+            elsewhere = distributed_backend(X)
+            if elsewhere is not None:
+                elsewhere.refuse_out(out)
             self._check_common()
             self._check_parameters()
             check_out(out, n_rows(X), self._n_embedded(n_rows(X)))
         self.fit(X, y)
         if out is not None:
-            out[:] = as_numpy(self.embedding_)
+            out[:] = to_numpy(self.embedding_)
             self.embedding_ = out
         return self._handed_out(self.embedding_)
 
@@ -179,18 +180,19 @@ class HeatEmbedding(
         Y : ndarray of shape (m, n_components)
         """
         check_is_fitted(self)
-        if is_collection(X):
-            return self._transform_bands(X, out)
+        elsewhere = distributed_backend(X)
+        if elsewhere is not None:
+            return elsewhere.transform(self, X, out)
         given, X = X, self._validate(X, reset=False)
         if out is None:
             out = np.empty((X.shape[0], self.n_components_), dtype=self._Y.dtype)
         else:
             check_out(out, X.shape[0], self.n_components_)
         with shown(self.verbose), quiet_blas():
-            placed = like(self.kernel_.at_new_points(X, self._coefficients, out), given)
+            placed = as_given(self.kernel_.at_new_points(X, self._coefficients, out), given)
         return self._handed_out(placed)
 
-    @on_device()
+    @computing()
     @quiet_blas()
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
@@ -206,10 +208,10 @@ class HeatEmbedding(
         check_is_fitted(self)
         times = self._times(powers)
         blocks = self._at_powers(times.tolist())
-        scales = [self.kernel_.restored(as_numpy(Y)).astype(self._Y.dtype, copy=False) for Y in blocks]
-        for t, Y in zip(times, scales, strict=True):
+        for t, Y in zip(times, blocks, strict=True):
             self._refuse_collapse(Y, t)
-        stacked: FloatArray = handed_back(np.stack(scales), self.embedding_)
+        scales = [self.kernel_.hand_out(Y).astype(self._Y.dtype, copy=False) for Y in blocks]
+        stacked: FloatArray = as_given(np.stack(scales), self.embedding_)
         return stacked
 
     def _times(self, powers: ArrayLike) -> FloatArray:
@@ -257,7 +259,7 @@ class HeatEmbedding(
                     f"[{type(self).__name__}] {self.n_components_} components: distances within "
                     f"{self.distance_error_:.3g} of themselves"
                 )
-        self.embedding_ = handed_back(self.embedding_, given)
+        self.embedding_ = as_given(self.kernel_.hand_out(self.embedding_), given)
         return self
 
     def _add_until(self, wanted: float) -> float:
@@ -284,7 +286,7 @@ class HeatEmbedding(
 
     def _require_memory(self, more: int) -> None:
         """Refuse components that memory will not hold, before any is made; what workers have is not known here."""
-        if self.kernel_.in_bands:
+        if not self.kernel_.in_memory:
             return
         size = _COPIES * self.embedding_.shape[0] * (self.n_components_ + more) * self.kernel_.dtype.itemsize
         if size > available_memory():
@@ -327,16 +329,18 @@ class HeatEmbedding(
     def _at_powers(self, powers: list[float]) -> list[FloatArray]: ...
 
     def _place(self, kernel: HeatKernel, Z: Any, power: float) -> FloatArray:
-        """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``, from wherever they lie."""
-        Y: FloatArray = kernel.restored(as_numpy(kernel.place(Z)))
+        """The embedding ``diag(w) S Z`` that belongs to coefficients ``Z = S^(t-1) M``."""
+        Y: FloatArray = kernel.collect(kernel.place(Z))
         self._refuse_collapse(Y, power)
         return Y
 
     def _refuse_collapse(self, Y: Any, power: float) -> None:
-        # Below the smallest normal number digits go.
-        if not all_finite(Y) or (ranges := column_ranges(Y)).max(initial=0.0) < np.finfo(ranges.dtype).tiny:
+        xp = array_namespace(Y)
+        ranges = to_numpy(xp.max(Y, axis=0) - xp.min(Y, axis=0))
+        # Numbers below the smallest normal one lose digits.
+        if not xp.all(xp.isfinite(Y)) or ranges.max(initial=0.0) < np.finfo(ranges.dtype).tiny:
             raise ValueError(
-                f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
+                f"at power={power} nothing but the constant is left of the heat kernel in {ranges.dtype}: all points "
                 "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
                 "power or bandwidth, or float64; or a precomputed affinity has equal rows."
             )

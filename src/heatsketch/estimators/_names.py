@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils.blocks import as_numpy, gathered, is_banded
+from .._utils.array import to_numpy
 from .._utils.extras import optional
+from .._utils.registry import distributed_backend
 from .._utils.typing import FloatArray
-from ..backends.dask.inputs import is_collection
 from ..kernel.graphs import is_graph, node_names
 
 
@@ -26,7 +26,8 @@ class Names:
 
     embedding_: FloatArray
     get_feature_names_out: Callable[[], NDArray[Any]]
-    _as_frame: Callable[..., Any]
+    # The index of the frame that was fitted to, where that lies on a cluster.
+    _frame_index: Any = None
     # A list, a pandas index, or None for samples without names; models of earlier versions have none.
     _sample_names: Any = None
 
@@ -58,7 +59,7 @@ class Names:
 
     def _handed_out(self, Y: Any) -> FloatArray:
         """An embedding as it is; a tensor as an array where scikit-learn is to make a frame of it."""
-        handed: FloatArray = Y if _get_output_config("transform", self)["dense"] == "default" else as_numpy(Y)
+        handed: FloatArray = Y if _get_output_config("transform", self)["dense"] == "default" else to_numpy(Y)
         return handed
 
     def to_dict(self) -> dict[Hashable, FloatArray]:
@@ -85,7 +86,7 @@ class Names:
                 f"{times} samples are called {name!r}, and a dictionary would keep one of them; use to_frame(), or "
                 "make the names unique."
             )
-        return dict(zip(names, as_numpy(gathered(self.embedding_)).copy(), strict=True))
+        return dict(zip(names, to_numpy(self.embedding_).copy(), strict=True))
 
     def to_frame(self) -> Any:
         """The embedding as a pandas frame.
@@ -96,11 +97,12 @@ class Names:
             Its index holds the names of the samples, its columns are called as `get_feature_names_out` says.
         """
         check_is_fitted(self)
-        if is_banded(self.embedding_):
-            return self._as_frame(self.embedding_)
+        elsewhere = distributed_backend(self.embedding_)
+        if elsewhere is not None:
+            return elsewhere.as_frame(self, self.embedding_)
         pandas = optional("pandas", "make a frame")
         index = _as_index(pandas, self._sample_names)
-        return pandas.DataFrame(as_numpy(self.embedding_), index=index, columns=self.get_feature_names_out(), copy=True)
+        return pandas.DataFrame(to_numpy(self.embedding_), index=index, columns=self.get_feature_names_out(), copy=True)
 
 
 def _as_index(pandas: Any, names: Any) -> Any:
@@ -116,12 +118,13 @@ def _with_nodes(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def named(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_collection(X):  # scikit-learn would gather it
+        elsewhere = distributed_backend(X)
+        if elsewhere is not None:  # scikit-learn would gather it
             out = unwrap(method)(self, X, *args, **kwargs)
             kind = _get_output_config("transform", self)["dense"]
             if kind not in ("default", "pandas"):
                 raise ValueError(f"set_output(transform={kind!r}) was asked for with a Dask array; use 'pandas'.")
-            return out if kind == "default" else self._as_frame(out, X)
+            return out if kind == "default" else elsewhere.as_frame(self, out, X)
         out = method(self, X, *args, **kwargs)
         pandas = sys.modules.get("pandas")
         if pandas is not None and isinstance(out, pandas.DataFrame) and is_graph(X):

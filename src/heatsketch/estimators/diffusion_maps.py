@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._utils.blocks import settled
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
 from ..linalg.diffusion import require_range
@@ -179,19 +178,19 @@ class DiffusionMaps(HeatEmbedding):
         return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
 
     def _fitted(self, kernel: HeatKernel, pairs: Eigenpairs, power: float) -> dict[str, Any]:
-        Z = settled(pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype))
+        Z = pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype)
         return {
             "embedding_": self._place(kernel, Z, power),
             "_coefficients": Z,
             "eigenvalues_": pairs.values,
-            "eigenvectors_": kernel.restored(pairs.vectors),
+            "eigenvectors_": kernel.hand_out(pairs.vectors),
             "residuals_": pairs.residuals,
             "n_components_": len(pairs.values),
         }
 
     @property
     def _pairs(self) -> Eigenpairs:
-        return Eigenpairs(self.eigenvalues_, settled(self.kernel_.arranged(self.eigenvectors_)), self.residuals_)
+        return Eigenpairs(self.eigenvalues_, self.kernel_.collect(self.eigenvectors_), self.residuals_)
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel = self.kernel_

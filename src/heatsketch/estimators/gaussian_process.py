@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.blocks import as_numpy, beside, column_ranges, gathered, matching, settled
+from .._utils.array import array_namespace, asarray_like, to_numpy
 from .._utils.typing import FloatArray, RandomState
 from ..analysis.distances import columns_for, components_for, embedded_distances, error_of, sketch_interval
 from ..analysis.distortion import distortion_measure
@@ -288,7 +288,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     def _draw(self, kernel: HeatKernel, exact: FloatArray | None, k: int, power: float, seed: int) -> dict[str, Any]:
         n, r = kernel.shape[0], 0 if exact is None else exact.shape[1]
-        sketch = make_sketch(self.sketch if kernel.in_bands else gathered(self.sketch), seed, n)
+        named = isinstance(self.sketch, str)
+        sketch = make_sketch(self.sketch if named else kernel.collect(self.sketch), seed, n)
         M = _sketched_block(kernel, sketch, exact, 0, k - r) / np.sqrt(k - r)
         keep = self.trivial == "keep" or (self.trivial == "auto" and not kernel.trivial_is_constant)
         Z = coefficients(kernel, _joined(exact, M), power, trivial=keep)
@@ -296,7 +297,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         if keep and kernel.trivial_is_constant:
             _warn_drowned(Y)
         return {
-            "_coefficients": as_numpy(Z),
+            "_coefficients": kernel.collect(Z),
             "embedding_": Y,
             "_exact": exact,
             "_keeps_trivial": keep,
@@ -316,7 +317,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         kernel, m = self.kernel_, self._n_sketched
         M = _sketched_block(kernel, self.sketch_, self._exact, 0, m) / np.sqrt(m)
         blocks = diffuse(kernel, _joined(self._exact, M), powers, trivial=self._keeps_trivial)
-        return [as_numpy(kernel.weigh_rows(block)) for block in blocks]
+        return [kernel.weigh_rows(block) for block in blocks]
 
     def _most_components(self) -> int:
         return max(self.n_components_, _MOST_MEASURED)
@@ -325,12 +326,13 @@ class GaussianProcessEmbedding(HeatEmbedding):
         # More columns of the same sketch: the result is that of a fit with so many from the start.
         kernel, m, r = self.kernel_, self._n_sketched, self.n_exact_
         M = _sketched_block(kernel, self.sketch_, self._exact, m, n) / np.sqrt(m + n)
-        new = as_numpy(coefficients(kernel, M, self.power_, trivial=self._keeps_trivial))
+        new = kernel.collect(coefficients(kernel, M, self.power_, trivial=self._keeps_trivial))
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
         new_rows = self._place(kernel, new, self.power_).astype(self.embedding_.dtype, copy=False)
-        self._coefficients = settled(beside(self._coefficients * shrink.astype(new.dtype), new))
-        self.embedding_ = settled(beside(self.embedding_ * shrink.astype(new_rows.dtype), new_rows))
+        concat = array_namespace(new).concat
+        self._coefficients = concat([self._coefficients * shrink.astype(new.dtype), new], axis=1)
+        self.embedding_ = concat([self.embedding_ * shrink.astype(new_rows.dtype), new_rows], axis=1)
         self.n_components_ += n
 
     def _add_until(self, wanted: float) -> float:
@@ -375,23 +377,25 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return self._keeps_trivial or self.kernel_.trivial_is_constant
 
 
-def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None, first: int, count: int) -> Any:
-    """Columns of the sketch, without their part in the exact directions, (N, count), on the kernel's device."""
+def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: Any, first: int, count: int) -> Any:
+    """Columns of the sketch, without their part in the exact directions, (N, count), where the kernel computes."""
     M = kernel.sketched(sketch, count, first_column=first)
     if exact is None:
         return M
-    Q = exact if kernel.device is None else matching(exact, M)
+    Q = asarray_like(exact, M, np.float64)
     return M - Q @ (Q.T @ M)
 
 
-def _joined(exact: FloatArray | None, M: Any) -> Any:
+def _joined(exact: Any, M: Any) -> Any:
     """The exact directions, if any, followed by the sketch."""
-    return M if exact is None else beside(exact, M)
+    return M if exact is None else array_namespace(M).concat([asarray_like(exact, M, np.float64), M], axis=1)
 
 
-def _warn_drowned(Y: FloatArray) -> None:
-    """Say so if a constant that was kept leaves few digits to the differences between points."""
-    if column_ranges(Y).max() < _DROWNED * float(np.finfo(Y.dtype).eps) * magnitude(Y):
+def _warn_drowned(Y: Any) -> None:
+    """Warn if a constant that was kept leaves few digits to the differences between points."""
+    xp = array_namespace(Y)
+    ranges = to_numpy(xp.max(Y, axis=0) - xp.min(Y, axis=0))
+    if ranges.max() < _DROWNED * float(np.finfo(ranges.dtype).eps) * magnitude(Y):
         warnings.warn(
             "the trivial mode, a constant, is kept and so much larger than the differences between points that few of "
             "their digits are left; use trivial='auto', which changes no distance.",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.blocks import as_numpy, gathered, is_banded, rows_of
-from .._utils.devices import on_device
+from .._utils.array import to_numpy
+from .._utils.registry import computing
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS, kernel_distortion
@@ -290,12 +290,12 @@ class HeatSketch(HeatEmbedding):
 
     def _given(self, kernel: HeatKernel) -> FloatArray:
         """The embedding to start from, at the points that are seen."""
-        init: Any = self.init if is_banded(self.init) else np.asarray(self.init)
+        init = kernel.collect(self.init)
         n, numbers = kernel.shape[0], _seen(kernel)
         matches = len(init) == n
-        given: FloatArray = gathered(init) if numbers is None or not matches else rows_of(init, numbers)
-        given = np.asarray(given, dtype=np.float64)
-        if not matches or not np.isfinite(given).all():
+        given = init if numbers is None or not matches else init[numbers]
+        given = np.asarray(given, dtype=np.float64) if matches else None
+        if given is None or not np.isfinite(given).all():
             raise ValueError(
                 f"init was given as an array of {len(init)} rows for {n} samples; it must have a row of "
                 "finite numbers for each sample."
@@ -308,13 +308,13 @@ class HeatSketch(HeatEmbedding):
         names = names or DEFAULT_STARTS
         return [make_start(name, wide, k, seed, names[:at].count(name)) for at, name in enumerate(names)]
 
-    @on_device()
+    @computing()
     def _widen(self, kernel: HeatKernel, k: int, power: float, seed: int) -> WideSketch:
         wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), seed)
         self._refuse_collapse(wide.features, power)
         return wide
 
-    @on_device()
+    @computing()
     def _optimise(
         self, kernel: HeatKernel, sketches: tuple[WideSketch, WideSketch], starts: list[Start], power: float, seed: int
     ) -> dict[str, Any]:
@@ -334,8 +334,8 @@ class HeatSketch(HeatEmbedding):
         Z = coefficients(kernel, M, power, trivial=keep)
         Y = self._place(kernel, Z, power)
         return {
-            "_M": as_numpy(M),
-            "_coefficients": as_numpy(Z),
+            "_M": kernel.collect(M),
+            "_coefficients": kernel.collect(Z),
             "_keeps_trivial": keep,
             "embedding_": Y,
             "n_components_": M.shape[1],
@@ -348,7 +348,7 @@ class HeatSketch(HeatEmbedding):
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         blocks = diffuse(self.kernel_, self._M, powers, trivial=self._keeps_trivial)
-        return [as_numpy(self.kernel_.weigh_rows(block)) for block in blocks]
+        return [self.kernel_.weigh_rows(block) for block in blocks]
 
     def _most_components(self) -> int:
         return max(self.n_components_, min(_MOST_COMPONENTS, self.kernel_.shape[0] - 1))
@@ -360,7 +360,7 @@ class HeatSketch(HeatEmbedding):
         kernel, k, dtype, seed = self.kernel_, self.n_components_ + n, self.embedding_.dtype, self.seed_
         wide = self._widen(kernel, k, self.power_, seed)
         seen, numbers = _at_seen(kernel, wide), _seen(kernel)
-        Y = self.embedding_ if numbers is None else rows_of(self.embedding_, numbers)
+        Y = self.embedding_ if numbers is None else to_numpy(self.embedding_[numbers])
         present = nearest_start(seen, Y.astype(np.float64)).W
         beside = make_start("random", wide, n, seed, repeat=k).W  # columns that no other start has
         beside *= np.linalg.norm(present) / np.linalg.norm(beside)
@@ -373,18 +373,18 @@ class HeatSketch(HeatEmbedding):
 
 def _seen(kernel: HeatKernel) -> IntArray | None:
     """Samples among which pairs are looked for; None for all."""
-    return sample(kernel.shape[0], _SEEN) if kernel.in_bands else None
+    return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
 
 
 def _at_seen(kernel: HeatKernel, wide: WideSketch) -> WideSketch:
     """The wide sketch with the features of these samples."""
     numbers = _seen(kernel)
-    return wide if numbers is None else wide.at(kernel, numbers)
+    return wide if numbers is None else wide.at(numbers)
 
 
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSource:
     """All pairs with their exact distances while that is soon done; else those that a search in the sketch finds."""
     n = kernel.shape[0]
-    if n > ALL_PAIRS or kernel.in_bands:
+    if n > ALL_PAIRS or not kernel.in_memory:
         return FoundPairs(wide.features)
-    return AllPairs(diffusion_distances(kernel, power) / wide.unit, n, kernel.device)
+    return AllPairs(diffusion_distances(kernel, power) / wide.unit, n, wide.features)

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from .._utils.chunks import CHUNK_ENTRIES
-from .._utils.devices import Device, device_for
 from .._utils.memory import available_memory
+from .._utils.registry import Device, device_for
 from .._utils.threads import n_threads, workers
 from .._utils.typing import FloatArray
 from ..linalg.sketch import sample
@@ -213,7 +213,7 @@ def _held_memory(
         "tree": 24.0 * min(n * listed, CHUNK_ENTRIES // 4),
         "clusters": n * listed * 16.0,
         "blocks": min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * temporary,
-        "device": float(_tile_bytes(device)) if here and device else 0.0,
+        "device": float(device.tile_bytes) if here and device else 0.0,
     }[kind]
     entries = n * (1 + _UNION * choice.n_neighbors)
     graph = entries * (12.0 + item) + n * listed
@@ -228,17 +228,11 @@ def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_componen
         return 0
     if choice.n_neighbors is not None:
         graph = n * (1 + _UNION * choice.n_neighbors) * (4.0 + item)
-        return int(blocks + max(graph, _tile_bytes(choice.device) + 2.0 * n * d * item))
+        return int(blocks + max(graph, choice.device.tile_bytes + 2.0 * n * d * item))
     if not choice.tiled:
         return int(blocks + float(n) * n * item)
     # Points in float64 twice, while they are put in order, and both factors in halves and eighths of them.
     return int(blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n)
-
-
-def _tile_bytes(device: Device) -> int:
-    from ..backends.torch.nearest import tile_bytes  # noqa: PLC0415
-
-    return tile_bytes(device)
 
 
 def _with_cutoff(X: Any, options: KernelOptions, known: Estimate, n_components: int, power: float) -> Estimate:

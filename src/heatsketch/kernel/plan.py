@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from .._utils.devices import Device, find_device, has_cuda
 from .._utils.memory import available_memory, size_in_words
+from .._utils.registry import Device, find_device, has_gpu
 from .options import KernelOptions
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "choose",
     "choose_device",
     "fused_seconds",
+    "kept_neighbors",
     "tiled_seconds",
     "worth_every_pair",
 ]
@@ -98,7 +101,7 @@ def choose_device(shape: tuple[int, ...], options: KernelOptions, *, entries: in
         return None
     else:
         seconds = _PRODUCTS * tiled_seconds(n, d, _COLUMNS)
-    worthwhile = seconds / _CORES > _WORTHWHILE and has_cuda()
+    worthwhile = seconds / _CORES > _WORTHWHILE and has_gpu()
     return find_device("cuda") if worthwhile else None
 
 
@@ -135,6 +138,12 @@ def choose(  # noqa: PLR0911 - a line for each case
     if fits:
         return Choice(None, False, f"every pair, held ({size_in_words(size)})")
     raise _too_large(n, options, size, memory)
+
+
+@singledispatch
+def kept_neighbors(X: Any, options: KernelOptions) -> int | None:
+    """How many neighbours of each of the points will be kept, None for every pair; backends register their arrays."""
+    return choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors
 
 
 def _choose_there(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.blocks import as_numpy
+from .._utils.array import to_numpy
 from .._utils.progress import shown, track
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
@@ -205,7 +205,7 @@ def _gather(model: Any, request: Request) -> Contents:
     figures: list[MeasuredEmbedding] = []
     at = int(np.flatnonzero(powers == power)[0])
     kinds = [type(model), *(kind for kind in ESTIMATORS.values() if request.methods and kind is not type(model))]
-    own_plane = as_numpy(model.embedding_)
+    own_plane = to_numpy(model.embedding_)
     for placed in track(_placed(model, kinds, powers), "embedding for the pictures", len(kinds)):
         rasters = None
         if len(drawn) < n:
