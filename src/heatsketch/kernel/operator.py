@@ -171,7 +171,8 @@ class HeatKernel(HeatOperator):
         self._require_data()
         assert self.affinity is not None
         if self.affinity.is_training_input(X):
-            return self.place(np.eye(self.shape[0], dtype=self.dtype))
+            every: FloatArray = self.place(np.eye(self.shape[0], dtype=self.dtype))
+            return every
         left, rows = self._scaled_rows(X, 0)
         dense = rows.toarray() if sparse.issparse(rows) else rows
         return self._weighted((left[:, None] * dense).T).T

@@ -67,7 +67,7 @@ class Eigenpairs:
     vectors: Any
     residuals: FloatArray
 
-    def coordinates(self, power: float, rounding: float, *, weight: int = 0) -> FloatArray:
+    def coordinates(self, power: float, rounding: float, *, weight: int = 0) -> Any:
         """``lambda^power v``, with 0 for values that are zero up to `rounding`, shape (N, k).
 
         What is lost by that, of ``lambda^(power + weight)``, is said where it could matter.
@@ -274,7 +274,7 @@ def _arpack(
     S, n = kernel.symmetric, kernel.shape[0]
     known = known.astype(S.dtype)
 
-    def banished(v: FloatArray) -> FloatArray:
+    def banished(v: FloatArray) -> Any:
         return S @ v.ravel() - _BANISH * (known @ (known.T @ v.ravel()))
 
     # A new start for each attempt: the last one's part in what is missing may be spent.

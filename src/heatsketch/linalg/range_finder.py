@@ -9,7 +9,6 @@ import numpy as np
 from .._utils.array import array_namespace, asarray_like, from_order, to_numpy
 from .._utils.progress import track
 from .._utils.registry import computing
-from .._utils.typing import FloatArray
 from .eigen import canonical, eigenpairs, soon_diagonalised
 from .operators import HeatOperator
 from .sketch import RademacherSketch
@@ -68,7 +67,7 @@ def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
     return kernel.collect(canonical(ritz[leading], vectors, kernel))
 
 
-def _largest(kernel: HeatOperator, r: int) -> FloatArray:
+def _largest(kernel: HeatOperator, r: int) -> Any:
     """Eigenvectors of the r eigenvalues that are largest in size."""
     if kernel.definite:
         return eigenpairs(kernel, r).vectors

@@ -104,7 +104,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     first = len(known)
     most = n if kernel.trivial is None else n - 1
     width = min(width, most + first)
-    if most + first <= width and n <= DENSE_LIMIT and soon_diagonalised(kernel):
+    if most + first <= width and soon_diagonalised(kernel):
         pairs = eigenpairs(kernel, most, solver="dense")
         scaled = pairs.coordinates(power, rounding)
         size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)

@@ -67,7 +67,8 @@ class DistributedArray:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the entries."""
-        return np.dtype(self._values.dtype)
+        dtype: np.dtype[Any] = np.dtype(self._values.dtype)
+        return dtype
 
     @property
     def device(self) -> Layout:
@@ -216,9 +217,10 @@ class _Transposed:
         self.T = block
 
     def __matmul__(self, other: DistributedArray) -> FloatArray:
-        return _small(lambda V, W: V.T @ W, self.T, other)
+        product: FloatArray = _small(lambda V, W: V.T @ W, self.T, other)
+        return product
 
-    def __rmatmul__(self, other: FloatArray) -> DistributedArray:
+    def __rmatmul__(self, other: FloatArray) -> Any:
         return self.T @ other.T
 
 

@@ -45,7 +45,7 @@ class BandedHeatKernel(HeatKernel):
         return self.hand_out(epsilon) if np.ndim(epsilon) else epsilon
 
     @cached_property
-    def trivial_is_constant(self) -> bool:  # type: ignore[override]
+    def trivial_is_constant(self) -> bool:
         """Whether the trivial mode takes the same value in every row."""
         return super().trivial_is_constant
 

@@ -36,6 +36,7 @@ class BandedOperator(Operator):
                 f"{type(V).__name__} was given to a kernel whose rows lie on a cluster; give a Dask array with "
                 f"{self.shape[0]} rows, which dask.array.from_array makes of an array."
             )
+        self._check_rows(V, (1, 2))
         return V.laid_out(self.layout).astype(self.dtype if dtype is None else np.dtype(dtype))
 
     def ones(self) -> DistributedArray:
