@@ -260,7 +260,7 @@ def test_many_points_in_few_dimensions_are_left_to_a_tree(device, monkeypatch):
     A = hs.heat_kernel(X, **options)
     assert A.affinity.neighborhoods.index.method == "tree"
     np.testing.assert_allclose(A.toarray(), expected.toarray(), atol=1e-6)
-    np.testing.assert_allclose(A.matmat(X), expected.matmat(X), atol=1e-5)
+    np.testing.assert_allclose(A @ X, expected @ X, atol=1e-5)
     found = local_scales(X, X, metric=Metric(), n_neighbors=7, device=device)
     np.testing.assert_allclose(found, scales, rtol=1e-14)
 

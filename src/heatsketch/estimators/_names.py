@@ -59,7 +59,8 @@ class Names:
 
     def _handed_out(self, Y: Any) -> FloatArray:
         """An embedding as it is; a tensor as an array where scikit-learn is to make a frame of it."""
-        handed: FloatArray = Y if _get_output_config("transform", self)["dense"] == "default" else to_numpy(Y)
+        as_it_is = _get_output_config("transform", self)["dense"] == "default" or distributed_backend(Y) is not None
+        handed: FloatArray = Y if as_it_is else to_numpy(Y)
         return handed
 
     def to_dict(self) -> dict[Hashable, FloatArray]:

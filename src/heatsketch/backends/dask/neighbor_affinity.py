@@ -226,7 +226,7 @@ class BandedNeighborAffinity(BandedAffinity):
     def _multiply_once(self, V: Any) -> Any:
         """``K V``, remembered for the next of the new points."""
         if getattr(self, "_latest", (None, None))[0] != V.name:
-            self._latest = V.name, self._operator.multiply(V)
+            self._latest = V.name, self._operator.multiply(V.astype(self.dtype))
         return self._latest[1]
 
     def _multiplied(self, rows: Parts, V: Any, table: IntArray, sizes: tuple[int, ...]) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,10 @@ class Device:
 
     @cached_property
     def torch(self) -> Any:
-        """The library."""
-        return _torch()
+        """The library; what tensors do is registered with it."""
+        torch = _torch()
+        import_module(f"{__package__}.points")
+        return torch
 
     @property
     def is_cuda(self) -> bool:

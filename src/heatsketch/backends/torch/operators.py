@@ -16,7 +16,6 @@ from ...kernel.options import PRECISIONS
 from ...linalg.metrics import central_point
 from ...linalg.operators import Operator, SparseOperator
 from ...linalg.sketch import Sketch
-from . import points as _points  # noqa: F401 - registers distances of tensors
 from .device import Device, computing
 from .sketches import draw
 
