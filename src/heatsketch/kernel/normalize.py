@@ -227,7 +227,7 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
 def _require_range(dtype: np.dtype[Any], *factors: Any) -> None:
     """Refuse a scaling with factors that are no numbers of the kernel's dtype, or too large to multiply by."""
     largest = [_largest(factor) for factor in factors]
-    if not all(size <= np.finfo(dtype).max / _ROOM for size in largest):  # nor is NaN
+    if not all(size <= float(np.finfo(dtype).max) / _ROOM for size in largest):  # nor is NaN
         raise ValueError(
             f"the affinity cannot be scaled within the range of {dtype}: its entries, or the sums of its rows, are "
             "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."
