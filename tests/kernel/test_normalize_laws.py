@@ -324,44 +324,16 @@ class TestAnderson:
         xs, steps = rng.normal(size=(2, 9, 20))
         solver = Anderson()
         for x, step in zip(xs, steps, strict=True):
-            solver.remember(x, step)
+            following, several = solver.extrapolate(x, step)
         dx, df = np.diff(xs, axis=0)[-5:], np.diff(steps, axis=0)[-5:]
-        gram, right = solver.inner_products()
-        assert gram.shape == (5, 5)
-        np.testing.assert_allclose(np.sort(np.linalg.eigvalsh(gram)), np.linalg.eigvalsh(df @ df.T), rtol=1e-10)
         gamma = np.linalg.lstsq(df.T, steps[-1], rcond=None)[0]
-        expected = xs[-1] + steps[-1] - gamma @ (dx + df)
-        np.testing.assert_allclose(solver.combined(combination(gram, right)), expected, rtol=1e-8)
+        assert several
+        np.testing.assert_allclose(following, xs[-1] + steps[-1] - gamma @ (dx + df), rtol=1e-8)
         np.testing.assert_array_equal(solver.plain(), xs[-1] + steps[-1])
-        # All is forgotten: the next steps are taken as they come.
+        # All is forgotten: the next step is taken as it comes.
         following, several = solver.extrapolate(xs[0], steps[0])
         assert not several
         np.testing.assert_array_equal(following, xs[0] + steps[0])
-        solver.remember(xs[1], steps[1])
-        assert solver.inner_products()[0].shape == (1, 1)
-
-    def test_without_steps_there_is_nothing_to_combine(self):
-        solver = Anderson()
-        solver.remember(np.ones(3), np.ones(3))
-        gram, right = solver.inner_products()
-        assert gram.shape == (0, 0)
-        assert right.shape == (0,)
-
-    def test_a_copy_goes_its_own_way(self):
-        rng = np.random.default_rng(0)
-        xs, steps = rng.normal(size=(2, 4, 6))
-        solver = Anderson()
-        assert solver.copy().extrapolate(xs[0], steps[0])[1] is False
-        for x, step in zip(xs[:2], steps[:2], strict=True):
-            solver.remember(x, step)
-        other = solver.copy()
-        for place in (2, 3):
-            other.remember(xs[place], steps[place])
-        gram, right = solver.inner_products()
-        df = (steps[1] - steps[0])[None]
-        np.testing.assert_allclose(gram, df @ df.T)
-        np.testing.assert_allclose(right, df @ steps[1])
-        assert other.inner_products()[0].shape == (3, 3)
 
     def test_combinations_are_least_squares_even_where_steps_repeat(self):
         df = np.random.default_rng(0).normal(size=(3, 8))
@@ -385,7 +357,7 @@ def test_balancing_reports_its_products():
 
 
 @pytest.mark.parametrize("name", ["stochastic", "bistochastic-weighted"])
-def test_bands_on_workers_give_the_same(name, one_thread, monkeypatch):
+def test_dask_arrays_give_the_same(name, one_thread, monkeypatch):
     da = one_thread
     monkeypatch.setattr("heatsketch.backends.dask.layout.BAND", 20)
     X = np.random.default_rng(0).normal(size=(45, 2))
@@ -396,6 +368,5 @@ def test_bands_on_workers_give_the_same(name, one_thread, monkeypatch):
         if a is None:
             assert b is None
         else:
-            np.testing.assert_allclose(np.asarray(b), a, rtol=1e-9, atol=1e-11, err_msg=field.name)
-        if isinstance(b, da.Array):  # computed, not planned: a task for each band, which holds it
-            assert len(dict(b.__dask_graph__())) == b.npartitions
+            b = b[np.arange(len(X))] if np.ndim(a) else b
+            np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-11, err_msg=field.name)
