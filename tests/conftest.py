@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
-from heatsketch._utils.devices import find_device, has_cuda
+from heatsketch._utils.registry import find_device, has_gpu
 from heatsketch.datasets import PAPER
 
 PAPER_SETS = ("circle", "stretched_torus", "klein_bottle", "circle_with_outliers")
@@ -67,7 +67,7 @@ def toy():
 def device(request):
     """PyTorch on the CPU, and on a GPU where there is one."""
     pytest.importorskip("torch")
-    if request.param == "cuda" and not has_cuda():
+    if request.param == "cuda" and not has_gpu():
         pytest.skip("there is no GPU")
     return find_device(request.param)
 

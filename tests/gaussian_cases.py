@@ -322,7 +322,7 @@ def main() -> None:
     """Measure everything, interpreted."""
     import torch  # noqa: PLC0415
 
-    from heatsketch._utils.devices import find_device  # noqa: PLC0415
+    from heatsketch._utils.registry import find_device  # noqa: PLC0415
 
     torch.set_num_threads(1)
     device = find_device("torch-cpu")

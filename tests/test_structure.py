@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,8 +35,6 @@ LAYERS = [
     "scanpy",
     "cli",
 ]
-# Still to be turned around: the backends are called by what they should register with.
-EXCEPTIONS = {"linalg": {"kernel"}}
 OPTIONAL = {"torch", "triton", "dask", "distributed", "matplotlib", "plotly", "networkx", "igraph", "anndata", "scanpy"}
 
 
@@ -55,9 +54,16 @@ def imported_layers(path: Path) -> set[str]:
 def test_dependencies_point_down(layer):
     place = ROOT / layer
     files = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
-    above = set(LAYERS[LAYERS.index(layer) + 1 :]) - {"backends"} - EXCEPTIONS.get(layer, set())
+    above = set(LAYERS[LAYERS.index(layer) + 1 :])
     wrong = {str(path.relative_to(ROOT)): sorted(up) for path in files if (up := imported_layers(path) & above)}
     assert not wrong
+
+
+@pytest.mark.parametrize(("library", "home"), [("torch", "torch"), ("triton", "torch"), ("dask", "dask")])
+def test_backend_libraries_are_imported_in_their_backend(library, home):
+    elsewhere = [path for path in ROOT.rglob("*.py") if ROOT / "backends" / home not in path.parents]
+    named = rf"^\s*(import|from) {library}\b|optional\(\"{library}\b|modules\.get\(\"{library}\b"
+    assert not [str(path.relative_to(ROOT)) for path in elsewhere if re.search(named, path.read_text(), re.MULTILINE)]
 
 
 def test_every_package_has_its_place():

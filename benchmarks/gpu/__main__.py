@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _measure(options: argparse.Namespace, path: Path) -> None:
     """Section after section, written as soon as it is there."""
-    from heatsketch._utils.devices import find_device  # noqa: PLC0415
+    from heatsketch._utils.registry import find_device  # noqa: PLC0415
 
     from .machine import describe  # noqa: PLC0415
 
@@ -84,7 +84,7 @@ def _maker(options: argparse.Namespace, section: str) -> Callable[[Callable[[Row
     """What makes the bench of a section, given where its rows go."""
 
     def make(write: Callable[[Row], None]) -> Any:
-        from heatsketch._utils.devices import find_device  # noqa: PLC0415
+        from heatsketch._utils.registry import find_device  # noqa: PLC0415
 
         from .bench import FULL, QUICK, Bench  # noqa: PLC0415
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from heatsketch._utils.devices import Device
+from heatsketch.backends.torch.device import Device
 
 __all__ = ["FULL", "QUICK", "ROOT", "Bench", "Plan", "bandwidth_of", "in_words", "timing"]
 

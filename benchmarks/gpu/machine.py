@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from heatsketch._utils.devices import Device
+from heatsketch.backends.torch.device import Device
 
 from ..scale.machine import described
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ._utils.blocks import as_numpy
+from ._utils.array import to_numpy
 from ._utils.display import html_table
 from ._utils.extras import optional
 from ._utils.progress import shown, track
@@ -225,7 +225,8 @@ def compare_embeddings(
                 start = time.perf_counter()
                 other = refit(model, ESTIMATORS[name], k)
                 seconds = time.perf_counter() - start
-            found.append(MeasuredEmbedding(name, other, *measure(as_numpy(other.embedding_)), seconds))
+            embedding = other.kernel_.collect(other.embedding_)
+            found.append(MeasuredEmbedding(name, other, *measure(embedding), seconds))
     return EmbeddingComparison(tuple(found), model.kernel_.shape[0], k, model.power_, measured)
 
 
@@ -269,7 +270,7 @@ def refit(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
     if type(model) is method:
         parameters = _own_parameters(model, n_components) | parameters
     other = method(n_components, power=model.power_, **shared | seeded | parameters)
-    other._embed(model.kernel_, model.power_, model.power_choice_, as_numpy(model.embedding_).dtype)
+    other._embed(model.kernel_, model.power_, model.power_choice_, to_numpy(model.embedding_[:1]).dtype)
     for name in ("n_features_in_", "feature_names_in_", "_sample_names"):
         if hasattr(model, name):
             setattr(other, name, getattr(model, name))

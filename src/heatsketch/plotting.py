@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ._utils.blocks import as_numpy
+from ._utils.array import to_numpy
 from ._utils.colors import read_colors
 from ._utils.drawing import MAX_POINTS, PALETTE, Palette, draw_points, new_axes, point_size
 from ._utils.typing import FloatArray, IntArray, RandomState
@@ -168,7 +168,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     """
     model = _fitted(model, "distortion")
     check_count(n_points, "n_points", "an integer of at least 2", least=2)
-    Y = as_numpy(model.embedding_)
+    Y = to_numpy(model.embedding_)
     points = sample(len(Y), min(n_points, max(32, _ROW_ENTRIES // len(Y))))
     d = distances_among(model.kernel_, points, [model.power_])[0]
     i, j = np.triu_indices(len(points), 1)
@@ -296,13 +296,13 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
     Y = model_or_Y
     if isinstance(model_or_Y, BaseEstimator):
         check_is_fitted(model_or_Y)
-        Y = as_numpy(getattr(model_or_Y, "embedding_", None))
+        Y = getattr(model_or_Y, "embedding_", None)
         if Y is None:
             raise TypeError(
                 f"{type(model_or_Y).__name__} was given, which has no embedding_; give the array that its transform "
                 "returns."
             )
-    Y = np.asarray(Y)
+    Y = np.asarray(to_numpy(Y))
     if Y.ndim != 2 or not Y.size or Y.dtype.kind not in "iuf" or not np.isfinite(Y).all():
         raise ValueError(
             f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; give a fitted embedding, "

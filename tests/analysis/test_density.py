@@ -7,12 +7,11 @@ import pytest
 
 import heatsketch as hs
 from heatsketch.analysis.density import density_of
-from heatsketch.linalg.eigen import deflated
 from heatsketch.linalg.lanczos import KrylovSketch, horizon
 
 
 def exact_entropy(kernel: hs.HeatKernel, power: float) -> float:
-    sizes = np.abs(np.linalg.eigvalsh(deflated(kernel).toarray()))
+    sizes = np.abs(np.linalg.eigvalsh(kernel.deflated.toarray()))
     shares = sizes ** (2 * power)
     shares = shares[shares > 0] / shares.sum()
     return float(-(shares * np.log(shares)).sum())
@@ -24,7 +23,7 @@ class TestKrylov:
         rows = np.array([5, 0, 123, 250])
         sketch = KrylovSketch(kernel, rows, 4, 32)
         assert horizon(32) > power
-        values, vectors = np.linalg.eigh(deflated(kernel).toarray())
+        values, vectors = np.linalg.eigh(kernel.deflated.toarray())
         start = np.column_stack([KrylovSketch(kernel, np.arange(300), 4, 1)._kept[0]]) * sketch._norms
         exact = vectors @ (np.abs(values)[:, None] ** power * (vectors.T @ start))
         exact = kernel.weigh_rows(exact)[rows] / np.sqrt(4)
@@ -33,7 +32,7 @@ class TestKrylov:
 
     def test_quadrature_is_exact_for_polynomials(self, kernel):
         sketch = KrylovSketch(kernel, np.arange(300), 3, 5)
-        S, start = deflated(kernel).toarray(), sketch._kept[0] * sketch._norms
+        S, start = kernel.deflated.toarray(), sketch._kept[0] * sketch._norms
         nodes, weights = sketch.quadrature()
         for degree in range(10):  # up to 2 s - 1
             exact = np.einsum("ij,ij->j", start, np.linalg.matrix_power(S, degree) @ start)
@@ -51,7 +50,7 @@ class TestKrylov:
         assert kernel.symmetric.order is not None
         rows = np.array([17, 3, 19_999])
         start = KrylovSketch(kernel, np.arange(20_000), 2, 1)._kept[0]
-        exact = deflated(kernel) @ start
+        exact = kernel.deflated @ start
         sketch = KrylovSketch(kernel, rows, 2, 24)
         found = sketch.features(1.0) * sketch.largest * np.sqrt(2) / sketch._norms
         # |S| in place of S, which has small negative eigenvalues
@@ -79,7 +78,7 @@ class TestDensity:
     def test_traces_are_unbiased(self, kernel):
         density = hs.spectral_density(kernel, n_columns=256)
         assert float(density.trace(4.0)) == pytest.approx((density.weights * density.nodes**4).sum(axis=1).mean())
-        exact = np.sum(np.abs(np.linalg.eigvalsh(deflated(kernel).toarray())) ** 4)
+        exact = np.sum(np.abs(np.linalg.eigvalsh(kernel.deflated.toarray())) ** 4)
         found = (density.weights * np.abs(density.nodes) ** 4).sum(axis=1)
         assert found.mean() == pytest.approx(exact, abs=4 * found.std() / np.sqrt(256))
 

@@ -8,12 +8,13 @@ import pytest
 from scipy import sparse
 
 import heatsketch as hs
-from heatsketch.backends.dask import layout
-from heatsketch.backends.dask.heat import neighbors_on_cluster
-from heatsketch.backends.dask.inputs import is_collection
+from heatsketch._utils.registry import distributed_backend
 from heatsketch.kernel.options import KernelOptions
+from heatsketch.kernel.plan import kept_neighbors
 
 da = pytest.importorskip("dask.array")
+layout = pytest.importorskip("heatsketch.backends.dask.layout")
+DistributedArray = pytest.importorskip("heatsketch.backends.dask.array").DistributedArray
 dd = pytest.importorskip("dask.dataframe")
 
 N = 400
@@ -85,8 +86,8 @@ class TestChunks:
 
     def test_blocks_in_chunks_of_columns_are_multiplied_whole(self, there, here):
         V = np.random.default_rng(0).normal(size=(N, 4))
-        found = there.kernel_.symmetric @ da.from_array(V, chunks=(90, 2))
-        np.testing.assert_allclose(found.compute(), here.kernel_.symmetric @ V, rtol=0, atol=1e-12)
+        found = there.kernel_ @ da.from_array(V, chunks=(90, 2))
+        np.testing.assert_allclose(found.compute(), here.kernel_ @ V, rtol=0, atol=1e-12)
 
 
 class TestFrames:
@@ -208,8 +209,9 @@ class TestRefusals:
 def test_what_is_chosen_does_not_depend_on_the_workers():
     for metric in ("euclidean", "cosine", "sqeuclidean"):
         options = KernelOptions(metric=metric)
-        assert neighbors_on_cluster((10_000, 3), options) is None
-        assert neighbors_on_cluster((10_001, 3), options) == 32
+        few, many = (DistributedArray.from_dask(da.zeros((n, 3), chunks=(5000, -1))) for n in (10_000, 10_001))
+        assert kept_neighbors(few, options) is None
+        assert kept_neighbors(many, options) == 32
 
 
 @pytest.mark.parametrize("bandwidth", [0.5, "self-tuning"])
@@ -228,9 +230,9 @@ def test_only_collections_of_dask_are_some(points):
         def __dask_graph__(self):
             return None
 
-    assert not is_collection(Lazy())
-    assert not is_collection(points)
-    assert is_collection(da.from_array(points))
+    assert distributed_backend(Lazy()) is None
+    assert distributed_backend(points) is None
+    assert distributed_backend(da.from_array(points)) is not None
 
 
 def test_bands_follow_from_the_number_of_rows(monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 import gaussian_cases as cases
 import heatsketch as hs
 from gaussian_cases import Case, columns, error, operator, points, product
-from heatsketch._utils.devices import find_device, has_cuda
+from heatsketch._utils.registry import find_device, has_gpu
 from heatsketch.backends.torch.operators import fused_kernels
 
 torch = pytest.importorskip("torch")
@@ -48,7 +48,7 @@ def interpreted():
 def measured(request):
     """What a function or a case gives, by its name."""
     if request.param == "cuda":
-        if not has_cuda():
+        if not has_gpu():
             pytest.skip("there is no GPU")
         device = find_device("cuda")
         if not fused_kernels(device):
@@ -124,7 +124,7 @@ class TestFused:
 
 @pytest.fixture(scope="module")
 def gpu():
-    if not has_cuda() or not fused_kernels(find_device("cuda")):
+    if not has_gpu() or not fused_kernels(find_device("cuda")):
         pytest.skip("there is no GPU that Triton compiles for")
     return find_device("cuda")
 

@@ -10,13 +10,13 @@ import pytest
 from scipy import sparse
 
 import heatsketch as hs
-from heatsketch._utils.devices import Device
+from heatsketch.backends.torch.device import Device
 from heatsketch.kernel.bandwidth import local_scales
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import _search_seconds, predict
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.neighborhoods import Neighborhoods
-from heatsketch.neighbors.search import DeviceIndex, index_kind, make_index, nearest_neighbors
+from heatsketch.neighbors.search import index_kind, make_index, nearest_neighbors
 
 torch = pytest.importorskip("torch")
 from heatsketch.backends.torch import nearest as module  # noqa: E402
@@ -210,7 +210,7 @@ def test_products_are_in_full_precision_and_settings_stay(allowed):
 def test_the_index(device):
     X = RNG.normal(size=(400, 12)).astype(np.float32)
     index = make_index(X, Metric(), device)
-    assert isinstance(index, DeviceIndex)
+    assert isinstance(index, module.DeviceIndex)
     assert (index.method, index.recall) == ("device", 1.0)
     seen = []
     ids, squared = index.neighbors(6, lambda done, total: seen.append((done, total)))
@@ -260,7 +260,7 @@ def test_many_points_in_few_dimensions_are_left_to_a_tree(device, monkeypatch):
     A = hs.heat_kernel(X, **options)
     assert A.affinity.neighborhoods.index.method == "tree"
     np.testing.assert_allclose(A.toarray(), expected.toarray(), atol=1e-6)
-    np.testing.assert_allclose(A.matmat(X), expected.matmat(X), atol=1e-5)
+    np.testing.assert_allclose(A @ X, expected @ X, atol=1e-5)
     found = local_scales(X, X, metric=Metric(), n_neighbors=7, device=device)
     np.testing.assert_allclose(found, scales, rtol=1e-14)
 

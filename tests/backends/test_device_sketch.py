@@ -8,14 +8,13 @@ from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
 import heatsketch as hs
-from heatsketch._utils.blocks import all_finite, as_numpy, beside, column_products, column_ranges, matching
-from heatsketch._utils.devices import is_tensor
+from heatsketch._utils.array import to_numpy
 from heatsketch.analysis.reference_sketch import reference_sketch
 from heatsketch.estimators.gaussian_process import _matrix
 from heatsketch.linalg.eigen import canonical
 from heatsketch.linalg.lanczos import KrylovSketch
-from heatsketch.linalg.metrics import magnitude, row_distances
-from heatsketch.linalg.operators import Operator
+from heatsketch.linalg.metrics import column_distances, magnitude, row_distances
+from heatsketch.linalg.operators import DenseOperator
 from heatsketch.linalg.range_finder import leading_directions
 from heatsketch.linalg.sketch import SKETCHES, ArraySketch, make_sketch, philox
 from heatsketch.optimize.deflation import best_split
@@ -27,6 +26,7 @@ from heatsketch.optimize.starts import make_start, nearest_start
 
 torch = pytest.importorskip("torch")
 words = pytest.importorskip("heatsketch.backends.torch.words")
+draw = pytest.importorskip("heatsketch.backends.torch.sketches").draw
 
 POWER = 4.0
 N = 700
@@ -35,8 +35,7 @@ N = 700
 @pytest.fixture(autouse=True)
 def many(monkeypatch):
     """As many as 600 points are too many to diagonalise a kernel, or to hold all pairs."""
-    dense = ("linalg.eigen.DENSE_LIMIT", "optimize.features.DENSE_LIMIT")
-    for place in (*dense, "analysis.distortion.ALL_PAIRS", "estimators.heat_sketch.ALL_PAIRS"):
+    for place in ("linalg.eigen.DENSE_LIMIT", "analysis.distortion.ALL_PAIRS", "estimators.heat_sketch.ALL_PAIRS"):
         monkeypatch.setattr(f"heatsketch.{place}", 600)
 
 
@@ -57,7 +56,7 @@ class TestWords:
         counter = np.random.default_rng(0).integers(0, 2**32, (4, 500))
         for seed in (0, 5, 2**64 - 1):
             here = words.philox(tuple(device.tensor(c) for c in counter), seed)
-            np.testing.assert_array_equal(np.array([as_numpy(w) for w in here]), np.array(philox(tuple(counter), seed)))
+            np.testing.assert_array_equal(np.array([to_numpy(w) for w in here]), np.array(philox(tuple(counter), seed)))
 
 
 @pytest.mark.parametrize("name", SKETCHES)
@@ -65,17 +64,17 @@ class TestSketches:
     def test_entries_are_those_of_the_cpu(self, name, device):
         sketch = make_sketch(name, seed=2**63 + 9, n_rows=300)
         for first in (0, 3, 125):
-            M = sketch.matrix(300, 10, first_column=first, device=device)
+            M = draw(sketch, (300, 10), first, device)
             assert M.dtype == torch.float64
             assert str(M.device) == device.name
             # Logarithm and cosine are rounded by one library or another.
-            np.testing.assert_allclose(as_numpy(M), sketch.matrix(300, 10, first_column=first), rtol=1e-14)
+            np.testing.assert_allclose(to_numpy(M), sketch.matrix(300, 10, first_column=first), rtol=1e-14)
 
     def test_chunks_and_dtype(self, name, device, monkeypatch):
         sketch = make_sketch(name, seed=1, n_rows=50)
-        whole = sketch.matrix(50, 6, device=device)
-        monkeypatch.setattr("heatsketch.linalg.sketch._ENTRIES_PER_LAUNCH", 90)
-        single = sketch.matrix(50, 6, device=device, dtype=np.float32)
+        whole = draw(sketch, (50, 6), 0, device)
+        monkeypatch.setattr("heatsketch.backends.torch.sketches._ENTRIES_PER_LAUNCH", 90)
+        single = draw(sketch, (50, 6), 0, device, np.float32)
         assert single.dtype == torch.float32
         assert torch.equal(single, whole.float())
         np.testing.assert_array_equal(sketch.matrix(50, 6, dtype=np.float32), sketch.matrix(50, 6).astype(np.float32))
@@ -87,9 +86,9 @@ def test_rows_of_hashed_signs_beyond_32_bits(device):
     rows, columns = np.array([5, 2**32 + 5, 2**37 - 1, 2**36 + 12345]), np.arange(2**24 - 200, 2**24)
     coefficients = tuple(int(c) for c in sketch.coefficients)
     found = words.hashed_signs(device.tensor(rows), columns, coefficients)
-    np.testing.assert_array_equal(as_numpy(found), sketch.block(rows, columns))
+    np.testing.assert_array_equal(to_numpy(found), sketch.block(rows, columns))
     gaussian = words.gaussian(device.tensor(rows), columns, 0, 3)
-    np.testing.assert_allclose(as_numpy(gaussian), make_sketch("gaussian", 3, 1).block(rows, columns), rtol=1e-14)
+    np.testing.assert_allclose(to_numpy(gaussian), make_sketch("gaussian", 3, 1).block(rows, columns), rtol=1e-14)
 
 
 def test_products_modulo_the_mersenne_prime_never_overflow(device):
@@ -97,57 +96,32 @@ def test_products_modulo_the_mersenne_prime_never_overflow(device):
     numbers = [0, 1, 2**31 - 1, 2**31, 2**60, p - 1, p, 2**61 - 2**31, 0x123456789ABCDEF]
     a, b = (device.tensor(np.array(part)) for part in zip(*((x, y) for x in numbers for y in numbers), strict=True))
     expected = [x * y % p for x in numbers for y in numbers]
-    assert as_numpy(words._multiply61(a, b)).tolist() == expected
+    assert to_numpy(words._multiply61(a, b)).tolist() == expected
 
 
 def test_a_given_array_is_moved(device):
     array = np.random.default_rng(0).normal(size=(20, 4))
-    M = ArraySketch(0, array=array).matrix(20, 3, first_column=1, device=device)
-    np.testing.assert_array_equal(as_numpy(M), array[:, 1:])
+    M = draw(ArraySketch(0, array=array), (20, 3), 1, device)
+    np.testing.assert_array_equal(to_numpy(M), array[:, 1:])
 
 
-def test_helpers_do_the_same_to_tensors_and_arrays(device):
+def test_points_are_compared_alike(device):
     rng = np.random.default_rng(0)
-    V, W = rng.normal(size=(2, 30, 4))
-    v, w = device.tensor(V), device.tensor(W)
-    np.testing.assert_allclose(column_products(v, w), column_products(V, W), rtol=1e-12)
-    np.testing.assert_array_equal(column_ranges(v), column_ranges(V))
-    np.testing.assert_array_equal(as_numpy(beside(V, w)), beside(v, W))
-    assert matching(V, w.float()).dtype == torch.float32
+    V = rng.normal(size=(30, 4))
+    v = device.tensor(V)
     assert magnitude(v) == magnitude(V)
     assert magnitude(0 * v) == magnitude(v[:0]) == 1.0
-    assert all_finite(v)
-    assert not all_finite(v / 0)
     i, j = rng.integers(0, 30, (2, 50))
-    expected = row_distances(V, i, j)
-    np.testing.assert_allclose(row_distances(v, i, j), expected, rtol=1e-14)
-    assert is_tensor(row_distances(v, device.tensor(i), device.tensor(j)))
+    np.testing.assert_allclose(row_distances(v, i, j), row_distances(V, i, j), rtol=1e-14)
+    assert torch.is_tensor(row_distances(v, device.tensor(i), device.tensor(j)))
+    i, j = rng.integers(0, 4, (2, 50))
+    np.testing.assert_allclose(column_distances(v, i, j), column_distances(V, i, j), rtol=1e-14)
     Z = np.vstack([V, V[3:9]])[rng.permutation(36)]
-    np.testing.assert_array_equal(as_numpy(distinct_points(device.tensor(Z))), distinct_points(Z))
-    np.testing.assert_array_equal(as_numpy(distinct_points(0 * v)), [0])
+    np.testing.assert_array_equal(to_numpy(distinct_points(device.tensor(Z))), distinct_points(Z))
+    assert len(distinct_points(Z)) == 30
+    np.testing.assert_array_equal(to_numpy(distinct_points(0 * v)), [0])
     for here, there in zip(neighbor_pairs(v, 3), neighbor_pairs(V, 3), strict=True):
-        np.testing.assert_array_equal(as_numpy(here), there)
-
-
-class TensorOperator(Operator):
-    """A matrix on a device, which multiplies tensors and arrays."""
-
-    def __init__(self, matrix, device):
-        self.shape, self.dtype, self.on = matrix.shape, matrix.dtype, device
-        self._K = device.tensor(matrix)
-
-    def asblock(self, V):
-        return self.on.tensor(V, self.dtype)
-
-    def matmat(self, V):
-        product = self._K @ self.asblock(V)
-        return product if is_tensor(V) else as_numpy(product)
-
-
-class TensorKernel(hs.HeatKernel):
-    @property
-    def device(self):
-        return self.symmetric.on
+        np.testing.assert_array_equal(to_numpy(here), there)
 
 
 @pytest.fixture(scope="module")
@@ -159,26 +133,25 @@ def matrix():
 
 @pytest.fixture(scope="module")
 def kernels(matrix, device):
-    return hs.HeatKernel(hs.operators.DenseOperator(matrix)), TensorKernel(TensorOperator(matrix, device))
+    return hs.HeatKernel(DenseOperator(matrix)), hs.HeatKernel(device.dense_operator(matrix))
 
 
 class TestBlocks:
-    def test_a_kernel_knows_its_device(self, kernels, device):
-        assert kernels[0].device is None
-        assert kernels[1].device == device
-
     def test_leading_directions(self, kernels):
         here, there = (leading_directions(kernel, 3, POWER) for kernel in kernels)
         np.testing.assert_allclose(there, here, atol=1e-7)
 
-    def test_canonical_bases(self, device):
-        vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(40, 3)))[0]
+    def test_canonical_bases(self, kernels, device):
+        vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(N, 3)))[0]
         values = np.array([0.9, 0.5, 0.5])
-        expected = canonical(values, vectors, 1e-16)
-        np.testing.assert_allclose(as_numpy(canonical(values, device.tensor(vectors), 1e-16)), expected, atol=1e-13)
-        single = canonical(values, device.tensor(vectors, np.float32), 1e-7)
+        expected = canonical(values, vectors, kernels[0])
+        assert np.abs(expected.T @ expected - np.eye(3)).max() < 1e-13
+        np.testing.assert_allclose(
+            to_numpy(canonical(values, device.tensor(vectors), kernels[1])), expected, atol=1e-13
+        )
+        single = canonical(values, device.tensor(vectors, np.float32), kernels[1])
         assert single.dtype == torch.float32
-        np.testing.assert_allclose(as_numpy(single), expected, atol=1e-5)
+        np.testing.assert_allclose(to_numpy(single), expected, atol=1e-5)
 
     def test_krylov(self, kernels):
         here, there = (KrylovSketch(kernel, np.arange(0, N, 7), 2, 6) for kernel in kernels)
@@ -189,8 +162,8 @@ class TestBlocks:
         Q = np.linalg.qr(np.random.default_rng(0).normal(size=(N, 3)))[0]
         here, there = (deflated_sketch(kernel, Q, 70, POWER, 5) for kernel in kernels)
         for ours, theirs in zip(there, here, strict=True):
-            assert is_tensor(ours)
-            np.testing.assert_allclose(as_numpy(ours), theirs, atol=1e-12)
+            assert torch.is_tensor(ours)
+            np.testing.assert_allclose(to_numpy(ours), theirs, atol=1e-12)
 
     def test_what_is_kept_is_an_array(self, kernels, monkeypatch):
         monkeypatch.setattr("heatsketch.optimize.deflation._FURTHER", 4)  # few directions are soon found
@@ -204,12 +177,12 @@ class TestBlocks:
         exact = np.linalg.qr(np.random.default_rng(0).normal(size=(N, 3)))[0]
         for directions in (None, exact, exact.astype(np.float32)):
             here, there = (_matrix(kernel, sketch, directions, 4) for kernel in kernels)
-            assert is_tensor(there)
-            np.testing.assert_allclose(as_numpy(there), here, atol=1e-6 if here.shape[1] > 4 else 1e-14)
+            assert torch.is_tensor(there)
+            np.testing.assert_allclose(to_numpy(there), here, atol=1e-6 if here.shape[1] > 4 else 1e-14)
 
     def test_wide_sketch(self, kernels):
         here, there = (wide_sketch(kernel, POWER, 24, 0) for kernel in kernels)
-        assert is_tensor(there.features)
+        assert torch.is_tensor(there.features)
         np.testing.assert_allclose(there.weights, here.weights, rtol=1e-6)
         i, j = np.random.default_rng(0).integers(0, N, (2, 100))
         expected = row_distances(here.features, i, j)
@@ -217,7 +190,7 @@ class TestBlocks:
         W = np.random.default_rng(0).normal(size=(24, 2))
         combined = there.combined(W, np.float32)
         assert combined.dtype == torch.float32
-        np.testing.assert_allclose(as_numpy(combined), here.combined(W, np.float32), atol=1e-4)
+        np.testing.assert_allclose(to_numpy(combined), here.combined(W, np.float32), atol=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -259,12 +232,12 @@ class TestOptimisation:
         F, d = wide[0].features, wide[1].copy()
         d[[3, 500]] *= 1.0 - coincident
         Y, rng = F @ np.random.default_rng(0).normal(size=(F.shape[1], 2)), None
-        here, there = AllPairs(d, 300), AllPairs(d, 300, device)
+        here, there = AllPairs(d, 300), AllPairs(d, 300, device.tensor(F))
         (pairs, ratios), (on_device, measured) = here.candidates(Y, rng), there.candidates(device.tensor(Y), rng)
         assert len(pairs) == len(d) - 2 * coincident
-        np.testing.assert_allclose(as_numpy(measured), ratios, atol=1e-11)
-        self.assert_same(on_device.as_arrays(), pairs)
-        worst = [_extremes(*found) for found in ((on_device, measured), (pairs, ratios))]
+        np.testing.assert_allclose(to_numpy(measured), ratios, atol=1e-11)
+        self.assert_same(on_device.to_numpy(), pairs)
+        worst = [_extremes(found, ratios) for found in (on_device, pairs)]
         assert len(worst[0]) == 4000
         assert isinstance(worst[0].i, np.ndarray)
         self.assert_same(*(some.joined(some, 300) for some in worst))  # in the order of their indices
@@ -281,9 +254,9 @@ class TestOptimisation:
         here, there = FoundPairs(F), FoundPairs(device.tensor(F))
         pairs, ratios = here.candidates(Y, np.random.default_rng(2))
         on_device, measured = there.candidates(device.tensor(Y), np.random.default_rng(2))
-        assert is_tensor(measured)
-        self.assert_same(on_device.as_arrays(), pairs)
-        np.testing.assert_allclose(as_numpy(measured), ratios, atol=1e-9)
+        assert torch.is_tensor(measured)
+        self.assert_same(on_device.to_numpy(), pairs)
+        np.testing.assert_allclose(to_numpy(measured), ratios, atol=1e-9)
         self.assert_same(*(source.sample(40, np.random.default_rng(1)) for source in (there, here)))
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -298,8 +271,8 @@ class TestOptimisation:
     def test_as_good_as_on_the_cpu(self, small, device, objective, found):
         """The first measurements agree; later ones may part, and end as low."""
         histories = []
-        for wide, on in ((small[0], None), (moved(small[0], device), device)):
-            source = FoundPairs(wide.features) if found else AllPairs(small[1], 100, on)
+        for wide in (small[0], moved(small[0], device)):
+            source = FoundPairs(wide.features) if found else AllPairs(small[1], 100, wide.features)
             starts = [make_start(name, wide, 3, 0) for name in ("spectral", "random")]
             result = optimize(wide.features, source, starts, Plan(objective, n_rounds=4), 0, weights=wide.weights)
             assert isinstance(result.W, np.ndarray)

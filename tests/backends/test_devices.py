@@ -12,7 +12,9 @@ from scipy import sparse
 
 import heatsketch as hs
 from conftest import run_code
-from heatsketch._utils.devices import Device, has_cuda, on_device
+from heatsketch._utils.registry import computing, has_gpu
+from heatsketch.backends.torch.device import Device
+from heatsketch.kernel.costs import predict
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import predict
 
@@ -54,7 +56,7 @@ class TestErrors:
         for make in (lambda: GP(2, device="cuda").fit(X), lambda: hs.heat_kernel(X, device="cuda:0")):
             with pytest.raises(ValueError, match=r"finds no GPU here; use device='cpu' or 'auto', or install a build"):
                 make()
-        assert not has_cuda()
+        assert not has_gpu()
         assert GP(2, device="auto").fit(X).kernel_.device is None
 
     @pytest.mark.usefixtures("no_pytorch")
@@ -64,7 +66,7 @@ class TestErrors:
                 GP(2, device=place).fit(X)
             with pytest.raises(ModuleNotFoundError, match=r"torch is needed to compute on a GPU"):
                 hs.heat_kernel(X, device=place)
-        assert not has_cuda()
+        assert not has_gpu()
         assert GP(2, device="auto").fit(X).kernel_.device is None
 
     @pytest.mark.usefixtures("no_pytorch")
@@ -115,7 +117,7 @@ print(json.dumps(found))
 
 def test_a_machine_with_little_but_pytorch():
     """From the source tree, not installed, without what tables, pictures, graphs and the command line need."""
-    devices = ["cpu", "torch-cpu", *(["cuda"] if has_cuda() else [])]
+    devices = ["cpu", "torch-cpu", *(["cuda"] if has_gpu() else [])]
     run = run_code(_BARE, _ABSENT, json.dumps(devices))
     found = json.loads(run.stdout)
     assert found.pop("version") == "0+unknown"
@@ -170,7 +172,7 @@ class TestPrecision:
 
     def test_a_lack_of_memory_is_put_into_words(self):
         words = r"the memory of the device does not hold .*tried to allocate.*n_neighbors=32"
-        with pytest.raises(MemoryError, match=words), on_device():
+        with pytest.raises(MemoryError, match=words), computing():
             raise torch.OutOfMemoryError("CUDA out of memory: tried to allocate 3 GiB\nmore")
 
 
@@ -204,8 +206,8 @@ def test_a_pytorch_that_does_not_load_is_none(monkeypatch):
     def broken():
         raise OSError("libcudart.so: cannot open shared object file")
 
-    monkeypatch.setattr("heatsketch._utils.devices._torch", broken)
-    assert not has_cuda()
+    monkeypatch.setattr("heatsketch.backends.torch.device._torch", broken)
+    assert not has_gpu()
 
 
 def test_hubs_of_a_graph_on_a_device_are_found():

@@ -17,7 +17,7 @@ from benchmarks.gpu import sections  # noqa: E402
 from benchmarks.gpu.bench import QUICK, Bench  # noqa: E402
 from benchmarks.gpu.page import page  # noqa: E402
 
-from heatsketch._utils.devices import Device  # noqa: E402
+from heatsketch.backends.torch.device import Device  # noqa: E402
 
 ABSENT = "pykeops is not installed"
 

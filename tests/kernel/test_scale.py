@@ -13,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise_distances
 
 import heatsketch as hs
-from heatsketch._utils.devices import Device
 from heatsketch._utils.memmap import is_mapped
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import choose

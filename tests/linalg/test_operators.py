@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import heatsketch as hs
-from heatsketch._utils.devices import find_device, has_cuda
-from heatsketch.backends.torch.operators import DeviceGaussianOperator, placed
+from heatsketch._utils.registry import find_device, has_gpu
 from heatsketch.linalg.operators import (
     DeflatedOperator,
     DenseOperator,
@@ -87,19 +88,19 @@ OPERATORS = {
 def _there(device, *, ordered=False):
     """A sparse matrix on a device, in an order of its own or not."""
     if ordered:
-        return placed(SparseOperator(_sparse()[ORDER][:, ORDER], order=ORDER), device)
-    return placed(SparseOperator(_sparse()), device)
+        return device.sparse_operator(_sparse()[ORDER][:, ORDER], ORDER)
+    return device.sparse_operator(_sparse())
 
 
 # The same on a device.
 SCALES = np.linspace(0.5, 2.0, N)
 LOCAL = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2) / np.sqrt(np.outer(SCALES, SCALES)))
 DEVICE_OPERATORS = {
-    "dense": (lambda device: placed(DenseOperator(_symmetric()), device), _symmetric()),
-    "dense float32": (lambda device: placed(DenseOperator(_symmetric(np.float32)), device), _symmetric(np.float32)),
+    "dense": (lambda device: device.dense_operator(_symmetric()), _symmetric()),
+    "dense float32": (lambda device: device.dense_operator(_symmetric(np.float32)), _symmetric(np.float32)),
     "sparse": (_there, _sparse().toarray()),
     "sparse float32": (
-        lambda device: placed(SparseOperator(_sparse().astype(np.float32)), device),
+        lambda device: device.sparse_operator(_sparse().astype(np.float32)),
         _sparse().toarray().astype(np.float32),
     ),
     "sparse in an order": (lambda device: _there(device, ordered=True), _sparse().toarray()),
@@ -113,23 +114,23 @@ DEVICE_OPERATORS = {
     ),
     "scaled": (
         lambda device: ScaledOperator(
-            placed(DenseOperator(_symmetric()), device), np.arange(1.0, N + 1), np.arange(2.0, N + 2)
+            device.dense_operator(_symmetric()), np.arange(1.0, N + 1), np.arange(2.0, N + 2)
         ),
         np.diag(np.arange(1.0, N + 1)) @ _symmetric() @ np.diag(np.arange(2.0, N + 2)),
     ),
     "deflated": (
-        lambda device: DeflatedOperator(placed(DenseOperator(_symmetric()), device), _unit()),
+        lambda device: DeflatedOperator(device.dense_operator(_symmetric()), _unit()),
         PROJECTOR @ _symmetric() @ PROJECTOR,
     ),
     "folded": (
-        lambda device: FoldedOperator(placed(DenseOperator(_symmetric()[:5, :5]), device), np.arange(N) % 5),
+        lambda device: FoldedOperator(device.dense_operator(_symmetric()[:5, :5]), np.arange(N) % 5),
         _symmetric()[np.ix_(np.arange(N) % 5, np.arange(N) % 5)],
     ),
-    "Gaussian": (lambda device: DeviceGaussianOperator(X, 1.0, device, dtype=np.float64), GAUSSIAN),
-    "Gaussian float32": (lambda device: DeviceGaussianOperator(X, 1.0, device), GAUSSIAN.astype(np.float32)),
-    "Gaussian, local scales": (lambda device: DeviceGaussianOperator(X, SCALES, device, dtype=np.float64), LOCAL),
+    "Gaussian": (lambda device: device.gaussian_operator(X, 1.0, dtype=np.float64), GAUSSIAN),
+    "Gaussian float32": (lambda device: device.gaussian_operator(X, 1.0), GAUSSIAN.astype(np.float32)),
+    "Gaussian, local scales": (lambda device: device.gaussian_operator(X, SCALES, dtype=np.float64), LOCAL),
     "Gaussian, zero diagonal": (
-        lambda device: DeviceGaussianOperator(X, 1.0, device, zero_diagonal=True, dtype=np.float64),
+        lambda device: device.gaussian_operator(X, 1.0, zero_diagonal=True, dtype=np.float64),
         GAUSSIAN - np.eye(N),
     ),
     "heat kernel": (
@@ -141,6 +142,50 @@ DEVICE_OPERATORS = {
 }
 
 
+class Gathered:
+    """An operator on a cluster as one that takes and gives NumPy arrays, so that the same tests run on it."""
+
+    order = None
+
+    def __init__(self, operator, array):
+        self.operator, self._array = operator, array
+        self.shape, self.dtype = operator.shape, operator.dtype
+
+    def reordered(self):
+        return self
+
+    def __matmul__(self, V):
+        product = self.operator @ self.operator.asblock(self._array(V))
+        return np.array(product[np.arange(len(product))])
+
+    def toarray(self):
+        with pytest.raises(MemoryError, match="not formed"):
+            self.operator.toarray()
+        return self @ np.eye(N)
+
+    def __repr__(self):
+        return repr(self.operator)
+
+
+@cache
+def _on_dask(name):
+    da = pytest.importorskip("dask.array")
+    points = da.from_array(X, chunks=(15, -1))
+    options = {"bandwidth": 1.0, "normalization": "stochastic", "alpha": 0.0, "n_neighbors": None}
+    if name == "neighbours":
+        options["n_neighbors"] = 5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("heatsketch.backends.dask.layout.BAND", 10)
+        there, here = (hs.heat_kernel(given, **options) for given in (points, X))
+    operators = [kernel if name == "heat kernel" else kernel.affinity.operator for kernel in (there, here)]
+    if name == "deflated":
+        operators = [there.deflated, here.deflated]
+    return Gathered(operators[0], lambda V: da.from_array(V, chunks=(12,) * V.ndim)), operators[1].toarray()
+
+
+DASK_OPERATORS = ("every pair", "neighbours", "deflated", "heat kernel")
+
+
 def _user_name(device):
     return device.name if device.is_cuda else "torch-cpu"
 
@@ -150,7 +195,7 @@ def _made(name, place):
         make, matrix = OPERATORS[name]
         return make(), matrix
     pytest.importorskip("torch")
-    if place == "cuda" and not has_cuda():
+    if place == "cuda" and not has_gpu():
         pytest.skip("there is no GPU")
     make, matrix = DEVICE_OPERATORS[name]
     return make(find_device(place)), matrix
@@ -158,11 +203,13 @@ def _made(name, place):
 
 @pytest.fixture(
     params=[(name, None) for name in OPERATORS]
-    + [(name, place) for place in ("torch-cpu", "cuda") for name in DEVICE_OPERATORS],
+    + [(name, place) for place in ("torch-cpu", "cuda") for name in DEVICE_OPERATORS]
+    + [(name, "Dask") for name in DASK_OPERATORS],
     ids=lambda param: param[0] if param[1] is None else f"{param[0]} on {param[1]}",
 )
 def operator(request):
-    return _made(*request.param)
+    name, place = request.param
+    return _on_dask(name) if place == "Dask" else _made(name, place)
 
 
 def _tolerance(operator):
@@ -270,11 +317,6 @@ def test_tensors_in_and_out(name, device, columns):
     inside, order = op.reordered(), np.arange(N) if op.order is None else op.order
     found = inside @ there[device.tensor(order)]
     np.testing.assert_allclose(found.cpu().numpy(), expected[order], atol=_tolerance(op) * np.abs(expected).max())
-
-
-def test_what_is_not_held_cannot_be_placed(device):
-    with pytest.raises(TypeError, match="TiledGaussianOperator was given; what can be placed on a device is held"):
-        placed(TiledGaussianOperator(X, 1.0), device)
 
 
 def test_wrong_size_is_refused(operator):

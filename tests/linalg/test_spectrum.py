@@ -235,7 +235,7 @@ def test_leading_directions_of_large_data_are_nearly_optimal(dtype, monkeypatch)
     Q = leading_directions(kernel, 6, 16.0).astype(np.float64)
     np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-5)
     assert np.abs(Q.T @ kernel.trivial).max() < 1e-5
-    values, vectors = np.linalg.eigh(spectrum.deflated(kernel).toarray().astype(np.float64))
+    values, vectors = np.linalg.eigh(kernel.deflated.toarray().astype(np.float64))
     powers = np.sort(np.abs(values) ** 16)[::-1]
     least = np.sqrt(np.square(powers[6:]).sum())  # the residual of six eigenvectors (Eckart and Young)
     diffused = (vectors * np.abs(values) ** 16) @ (vectors.T @ Q)

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from .blocks import as_numpy
-from .devices import is_tensor
+from .registry import backend_of
 
-__all__ = ["checked", "explained", "refuse_no_table", "table"]
+__all__ = ["checked", "complex_error", "explained", "refuse_no_table", "table"]
 
 _REMEDY = (
     "X must hold numbers, as many in every row: encode categories (for example with "
@@ -33,8 +32,9 @@ def table(X: Any) -> Any:
         If entries are missing, complex, dates or words, or do not fit in a float.
     """
     refuse_no_table(X)
-    if is_tensor(X):
-        return _from_tensor(X)
+    backend = backend_of(X)
+    if backend is not None:
+        return backend.table(X)
     if np.ma.is_masked(X):
         raise ValueError(
             f"{np.count_nonzero(X.mask)} entries of X are masked, so that their values mean nothing; fill them, for "
@@ -52,7 +52,7 @@ def table(X: Any) -> Any:
     if kind in "mM":
         raise ValueError(f"X has dtype {X.dtype}; turn dates into numbers in a unit of your choice first.")
     if kind == "c":
-        raise _complex(f"X has dtype {X.dtype}")
+        raise complex_error(f"X has dtype {X.dtype}")
     return X
 
 
@@ -110,23 +110,11 @@ def _unreadable(error: Exception) -> ValueError:
     return ValueError(f"{str(error).rstrip('.')}. {_REMEDY}")
 
 
-def _complex(what: str) -> ValueError:
+def complex_error(what: str) -> ValueError:
+    """The error of complex data."""
     return ValueError(
         f"Complex data not supported: {what}; give real and imaginary parts as columns of their own, or one of them."
     )
-
-
-def _from_tensor(X: Any) -> Any:
-    """A tensor as an array that holds what it holds."""
-    if X.layout != sys.modules["torch"].strided:
-        raise ValueError(
-            f"X is a tensor of layout {X.layout}; give a dense one, or a sparse matrix of SciPy, which "
-            "scipy.sparse.csr_array makes of its parts."
-        )
-    if X.is_complex():
-        raise _complex(f"X is a tensor of {X.dtype}")
-    X = X.detach().resolve_neg()
-    return as_numpy(X.float() if X.dtype == sys.modules["torch"].bfloat16 else X)
 
 
 def _from_pandas(X: Any, pandas: Any) -> Any:
@@ -139,7 +127,7 @@ def _from_pandas(X: Any, pandas: Any) -> Any:
         raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     unreal = [name for name, kind in X.dtypes.items() if getattr(kind, "kind", "f") == "c"]
     if unreal:
-        raise _complex(f"columns {unreal} of X are complex")
+        raise complex_error(f"columns {unreal} of X are complex")
     dense = {
         name: kind.subtype
         for name, kind in X.dtypes.items()

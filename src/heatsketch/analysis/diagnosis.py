@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from .._utils.blocks import column_products, double, fetched, flat_nonzero, settled
+from .._utils.array import array_namespace, astype, to_numpy
 from .._utils.display import html_table
 from .._utils.typing import FloatArray
-from ..backends.torch.operators import DeviceSparseOperator
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import SlopeProfile, slope_profile
 from ..kernel.operator import HeatKernel
-from ..linalg.eigen import deflated
 from ..linalg.lanczos import KrylovSketch
 from ..linalg.operators import SparseOperator
 from ..linalg.range_finder import leading_directions
@@ -110,17 +109,19 @@ class Subject:
         return density_of(KrylovSketch(self.kernel, np.arange(1), _COLUMNS, _STEPS))
 
     @cached_property
-    def directions(self) -> FloatArray:
+    def directions(self) -> Any:
         """Leading directions, (N, r)."""
         n = self.kernel.shape[0]
         r = min(max(self.n_components + 2, 8), _MOST_DIRECTIONS, n - 1)
-        return settled(leading_directions(self.kernel, r, self.power).astype(np.float64))  # type: ignore[no-any-return]
+        return astype(leading_directions(self.kernel, r, self.power), np.float64)
 
     @cached_property
     def eigenvalues(self) -> FloatArray:
         """Of the leading directions, (r,)."""
         Q = self.directions
-        return column_products(Q, double(deflated(self.kernel) @ Q))
+        products = Q * astype(self.kernel.deflated @ Q, np.float64)
+        values: FloatArray = to_numpy(array_namespace(Q).sum(products, axis=0))
+        return values
 
     @cached_property
     def profile(self) -> SlopeProfile | None:
@@ -142,8 +143,7 @@ class Subject:
     def graph(self) -> SparseOperator | None:
         """The affinity as a sparse matrix, where it is held as one."""
         operator = None if self.kernel.affinity is None else self.kernel.affinity.operator
-        if isinstance(operator, DeviceSparseOperator):
-            return operator.here
+        operator = getattr(operator, "here", operator)  # a copy in memory of one on a device
         return operator if isinstance(operator, SparseOperator) else None
 
     @property
@@ -240,14 +240,16 @@ def _hub(subject: Subject) -> Finding | None:
 def _outlier(subject: Subject) -> Finding | None:
     # Only directions that are left at this time matter.
     left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
-    leverage = subject.kernel.restored(np.square(subject.directions[:, left]).sum(axis=1))
-    owners = flat_nonzero(leverage > _OWNED)
+    directions = subject.directions[:, np.flatnonzero(left)]
+    xp = array_namespace(directions)
+    leverage = xp.sum(directions * directions, axis=1)
+    owners = to_numpy(xp.nonzero(leverage > _OWNED)[0])
     if not len(owners) or len(owners) >= subject.kernel.shape[0] // 4:
         return None
     named = ", ".join(map(str, owners[:5])) + (", ..." if len(owners) > 5 else "")
     return Finding(
         "outlier",
-        float(fetched(leverage.max())),
+        float(xp.max(leverage)),
         f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
         "themselves.",
         f"Leave them out, or: {_wider(subject).lower()}. Sketches suffer less than eigenvectors.",

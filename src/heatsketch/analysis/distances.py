@@ -10,17 +10,16 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import chi2
 
-from .._utils.blocks import as_numpy
+from .._utils.array import to_numpy
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
-from ..backends.dask.columns import column_distances
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count, is_number
 from ..linalg.diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite, require_range
 from ..linalg.eigen import eigenpairs
-from ..linalg.metrics import magnitude, row_distances, squared_distances
+from ..linalg.metrics import column_distances, magnitude, squared_distances
 from ..linalg.rounding import rounding_level
-from .processes import canonical_metric, check_pairs, row_block, rows_of_pairs
+from .processes import canonical_metric, check_pairs, rows_of_pairs
 
 __all__ = [
     "check_level",
@@ -89,7 +88,7 @@ def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None, *,
     require_definite(kernel, [power])
     if pairs is not None:
         pairs = check_pairs(pairs, n)
-    if kernel.in_bands and (pairs is None or form != "rows"):
+    if not kernel.in_memory and (pairs is None or form != "rows"):
         raise ValueError(
             f"diffusion distances of {'all' if pairs is None else 'some'} pairs of {n} points on a cluster were asked "
             f"for with form={form!r}, which takes a matrix of all pairs; give pairs, and leave form at 'rows'."
@@ -119,18 +118,12 @@ def _condensed(points: FloatArray) -> FloatArray:
 
 def _pair_distances(kernel: Any, power: float, pairs: Any) -> FloatArray:
     out = np.empty(len(pairs))
-    most = _MOST_COLUMNS if kernel.in_bands else max(2, _ROW_ENTRIES // kernel.shape[0])
+    most = max(2, _ROW_ENTRIES // kernel.shape[0]) if kernel.in_memory else _MOST_COLUMNS
     for some in _pairs_of_few(pairs, most):
         indices, where = np.unique(pairs[some], return_inverse=True)
-        i, j = where.reshape(-1, 2).T
-        if kernel.in_bands:
-            units = kernel.units(indices, weighted=True)
-            columns = diffuse(kernel, units, [power], trivial=not kernel.trivial_is_constant)[0]
-            out[some] = column_distances(columns, i, j)
-            continue
-        rows = row_block(kernel, power, indices)
-        scale = magnitude(rows)
-        out[some] = scale * row_distances(rows / scale, i, j)
+        units = kernel.units(indices, weighted=True)
+        columns = diffuse(kernel, units, [power], trivial=not kernel.trivial_is_constant)[0]
+        out[some] = column_distances(columns, *where.reshape(-1, 2).T)
     return out
 
 
@@ -186,9 +179,7 @@ def distances_among(kernel: HeatKernel, points: IntArray, powers: Sequence[float
     """
     units = kernel.units(points, weighted=True)
     blocks = diffuse(kernel, units, powers, trivial=not kernel.trivial_is_constant)
-    if kernel.in_bands:
-        return [column_distances(block, *np.triu_indices(len(points), 1)) for block in blocks]
-    return [embedded_distances(as_numpy(block).T, None) for block in blocks]
+    return [column_distances(block, *np.triu_indices(len(points), 1)) for block in blocks]
 
 
 def distance_interval(
@@ -233,22 +224,19 @@ def distance_interval(
     return low, high
 
 
-def embedded_distances(Y: FloatArray, pairs: ArrayLike | None) -> FloatArray:
-    """Distances between rows of `Y`: condensed for all pairs, or for the given ones; of a Dask array for given ones."""
-    distances: FloatArray
-    Y, pairs = rows_of_pairs(Y, pairs)
-    scale = magnitude(Y)
-    Y = Y.astype(np.float64) / scale
-    if pairs is None:
-        distances = scale * pdist(Y)
-    else:
-        chosen: IntArray = check_pairs(pairs, len(Y))
-        distances = scale * np.linalg.norm(Y[chosen[:, 0]] - Y[chosen[:, 1]], axis=1)
+def embedded_distances(Y: Any, pairs: ArrayLike | None) -> FloatArray:
+    """Distances between rows of `Y`: condensed for all pairs, or for the given ones."""
+    points = to_numpy(Y).astype(np.float64) if pairs is None else rows_of_pairs(Y, pairs)
+    scale = magnitude(points)
+    points /= scale
+    distances: FloatArray = scale * (
+        pdist(points) if pairs is None else np.linalg.norm(points[:, 0] - points[:, 1], axis=1)
+    )
     return distances
 
 
 def sketch_interval(
-    Y: FloatArray, pairs: ArrayLike | None, level: float, *, n_exact: int, kernel: HeatKernel, power: float
+    Y: Any, pairs: ArrayLike | None, level: float, *, n_exact: int, kernel: HeatKernel, power: float
 ) -> tuple[FloatArray, FloatArray]:
     """`distance_interval` for rows of ``Y = S^t M``: exact directions first, then a Gaussian sketch of the remainder.
 
@@ -256,7 +244,7 @@ def sketch_interval(
 
     Parameters
     ----------
-    Y : ndarray of shape (N, k), or a Dask array if pairs are given
+    Y : array of shape (N, k); a distributed one only if pairs are given
     pairs : array-like of int, shape (m, 2), or None for all
     level : float
     n_exact : int
@@ -268,7 +256,6 @@ def sketch_interval(
     -------
     low, high : ndarrays of shape (m,)
     """
-    Y, pairs = rows_of_pairs(Y, pairs)
     sketched = embedded_distances(Y[:, n_exact:], pairs)
     if not n_exact:
         return distance_interval(sketched, Y.shape[1], level)
@@ -278,17 +265,20 @@ def sketch_interval(
     return np.maximum(low - slack, 0.0), high + slack
 
 
-def _rounding(Y: FloatArray, pairs: ArrayLike | None, kernel: HeatKernel, power: float) -> FloatArray:
+def _rounding(Y: Any, pairs: ArrayLike | None, kernel: HeatKernel, power: float) -> FloatArray:
     """Bound for the rounding of distances between rows of ``Y = S^t M``, of the shape of the distances.
 
     A product rounds in units of the rows it makes, t products t times; polynomials and the scaling of the kernel have
     tolerances of their own. Where a distance is exact but for these, an interval must not be narrower.
     """
-    norms = np.linalg.norm(Y.astype(np.float64), axis=1)
-    i, j = np.triu_indices(len(Y), 1) if pairs is None else check_pairs(pairs, len(Y)).T
+    if pairs is None:
+        norms = np.linalg.norm(to_numpy(Y).astype(np.float64), axis=1)
+        larger = np.maximum(*(norms[ends] for ends in np.triu_indices(len(norms), 1)))
+    else:
+        larger = np.linalg.norm(rows_of_pairs(Y, pairs), axis=2).max(axis=1, initial=0.0)
     unit = float(np.finfo(kernel.dtype).eps) * max(power, 1.0) + RELATIVE_ERROR[kernel.dtype]
-    unit += 0.0 if kernel.scaling is None else kernel.scaling.residual
-    bound: FloatArray = _ROUNDINGS * unit * np.maximum(norms[i], norms[j])
+    unit += kernel.residual or 0.0
+    bound: FloatArray = _ROUNDINGS * unit * larger
     return bound
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 
-from .._utils.blocks import as_numpy, double, gathered, like, rows_of
+from .._utils.array import asarray_like, astype, to_numpy
 from .._utils.display import Facts, Shown
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray, RandomState
@@ -207,7 +207,7 @@ def kernel_distortion(
 
     Parameters
     ----------
-    Y : array-like or Dask array of shape (N, k)
+    Y : array-like of shape (N, k), or what the fit of data on a cluster gave
     kernel : HeatKernel
     power : float
         Diffusion time of the distance.
@@ -224,22 +224,22 @@ def kernel_distortion(
     -------
     distortion : Distortion
     """
-    Y = double(Y if kernel.in_bands else gathered(Y))
+    Y = astype(kernel.collect(Y), np.float64)
     Y = Y / magnitude(Y)  # L does not depend on the scale
-    if exhaustive and kernel.in_bands:
+    if exhaustive and not kernel.in_memory:
         raise ValueError(
             f"exhaustive=True was given for {len(Y)} points on a cluster, whose pairs are too many; leave it at None, "
             "or measure the embedding of a part of the data in memory."
         )
-    if exhaustive if exhaustive is not None else len(Y) <= ALL_PAIRS and not kernel.in_bands:
+    if exhaustive if exhaustive is not None else len(Y) <= ALL_PAIRS and kernel.in_memory:
         return measure_distortion(Y, diffusion_distances(kernel, power), quantiles=quantiles)
     seed = resolve_seed(random_state)
     sampled = _random_pairs(len(Y), seed)
     mined = _mined_pairs(Y, kernel, power, seed)
     pairs = np.vstack([sampled, mined])
     d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, mined)])
-    rows, ends = rows_of_pairs(Y, pairs)
-    embedded = np.linalg.norm(rows[ends[:, 0]] - rows[ends[:, 1]], axis=1)
+    ends = rows_of_pairs(Y, pairs)
+    embedded = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)
 
     def pair_at(position: int) -> tuple[int, int]:
         return int(pairs[position, 0]), int(pairs[position, 1])
@@ -271,14 +271,14 @@ def unseen_distortion(
     -------
     distortion : Distortion
     """
-    if kernel.in_bands:
+    if not kernel.in_memory:
         raise ValueError(
             "the distortion of new points was asked for on a cluster; it takes their kernel rows, which are as long as "
             "the data. Measure that of the training points (X=None), or of a model that was fitted to a part of the "
             "data in memory."
         )
     columns = kernel.asblock(kernel.rows_at_new_points(X).T)
-    diffused = as_numpy(coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant))
+    diffused = to_numpy(coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant))
     rows = diffused.T.astype(np.float64)
     scale = magnitude(rows)
     i, j = np.triu_indices(len(rows), 1)
@@ -312,7 +312,7 @@ def distance_errors(kernel: HeatKernel, power: float) -> Callable[[FloatArray], 
     apart = d > COINCIDENT * d.max()
 
     def errors(Y: FloatArray) -> FloatArray:
-        found: FloatArray = np.abs(embedded_distances(rows_of(Y, anchors), None)[apart] / d[apart] - 1.0)
+        found: FloatArray = np.abs(embedded_distances(to_numpy(Y[anchors]), None)[apart] / d[apart] - 1.0)
         return found
 
     return errors
@@ -328,18 +328,18 @@ def _random_pairs(n: int, seed: int) -> IntArray:
 def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> IntArray:
     """Pairs that look most contracted and most expanded, judged by a wide sketch, shape (m, 2)."""
     # Another seed than the caller's, which may be that of the embedding: its own columns would find nothing.
-    G = kernel.sketched(GaussianSketch(seed ^ _OTHER_SEED), _WIDTH) / np.sqrt(_WIDTH)
+    G = kernel.sketched(GaussianSketch(seed ^ _OTHER_SEED), _WIDTH) / float(np.sqrt(_WIDTH))
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
     numbers: Any = slice(None)
-    if kernel.in_bands:
+    if not kernel.in_memory:
         numbers = sample(len(Y), _MINED_FROM)
-        Y, wide = rows_of(Y, numbers), rows_of(wide, kernel.positions(numbers))
+        Y, wide = to_numpy(Y[numbers]), to_numpy(wide[numbers])
     wide = wide / magnitude(wide)
-    distinct = as_numpy(distinct_points(wide))
+    distinct = to_numpy(distinct_points(wide))
     found = []
-    Y = like(Y, wide)
+    Y = asarray_like(Y, wide)
     for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
-        pairs = distinct[np.column_stack([as_numpy(ends) for ends in neighbor_pairs(here[distinct])])]
+        pairs = distinct[np.column_stack([to_numpy(ends) for ends in neighbor_pairs(here[distinct])])]
         near, far = (row_distances(Z, *pairs.T) for Z in (here, there))
         order = np.argsort(near / np.maximum(far, np.finfo(np.float64).tiny), kind="stable")
         found.append(pairs[order[:_MINED_PAIRS]])

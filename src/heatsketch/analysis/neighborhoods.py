@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .._utils.blocks import as_numpy
+from .._utils.array import to_numpy
 from .._utils.display import Facts, Shown
 from .._utils.progress import track
 from .._utils.typing import FloatArray, IntArray
@@ -189,7 +189,7 @@ def _with_other_seed(model: Any, rng: np.random.Generator) -> FloatArray:
         raise ValueError(f"this {type(model).__name__} has no random numbers to draw again; use under='data'.")
     other = _unfitted(model, random_state=int(rng.integers(2**31)))
     other._embed(model.kernel_, model.power_, None, model.kernel_.dtype)
-    embedding: FloatArray = as_numpy(other.embedding_)
+    embedding: FloatArray = to_numpy(other.embedding_)
     return embedding
 
 

@@ -19,19 +19,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.blocks import is_banded
 from .._utils.display import Facts, Shown
 from .._utils.typing import FloatArray
-from ..backends.dask.heat import neighbors_on_cluster
 from ..kernel.bandwidth import bandwidth_by_rule
 from ..kernel.build import build_heat_kernel
 from ..kernel.operator import HeatKernel
 from ..kernel.options import KernelOptions, check_distances
-from ..kernel.plan import choose
-from ..linalg.eigen import deflated
+from ..kernel.plan import kept_neighbors
 from ..linalg.lanczos import KrylovSketch, horizon
 from ..neighbors.paths import Paths, among, shortest_paths
 from .density import SpectralDensity, density_of
@@ -158,8 +154,7 @@ def tune(X: Any, options: KernelOptions, power: float | str) -> Tuning:
 
     Parameters
     ----------
-    X : ndarray, csr_array or Dask array
-        Checked input.
+    X : array or csr_array
     options : KernelOptions
     power : float or {"auto", "paths", "entropy"}
 
@@ -226,7 +221,7 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
 
     Parameters
     ----------
-    X : ndarray, csr_array or Dask array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    X : array or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
     options : KernelOptions
     paths : Paths
 
@@ -235,11 +230,7 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
     epsilon : float
     chosen : ChosenPower
     """
-    if is_banded(X):
-        n_neighbors = neighbors_on_cluster(X.shape, options)
-    else:
-        n_neighbors = choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors
-    if n_neighbors is not None or options.cutoff is not None or options.bandwidth_neighbor is not None:
+    if kept_neighbors(X, options) is not None or options.cutoff is not None or options.bandwidth_neighbor is not None:
         return None
     metric = options.measure
     few = paths.first(_SAMPLE)
@@ -270,7 +261,7 @@ def _on_sample(Z: Any, options: KernelOptions, paths: Paths) -> ChosenPower | No
             kernel = build_heat_kernel(Z, options)
     except ValueError:  # such a kernel cannot be made of these points (outliers, say), so it is not chosen
         return None
-    values, vectors = np.linalg.eigh(deflated(kernel).toarray().astype(np.float64))
+    values, vectors = np.linalg.eigh(kernel.deflated.toarray().astype(np.float64))
     sizes = np.abs(values) / np.abs(values).max()
     scores: list[float] = []
     for t in TIMES[TIMES <= _LONGEST_ON_SAMPLE]:

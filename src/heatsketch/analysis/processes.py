@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
-from .._utils.blocks import as_numpy, is_banded, like, rows_of
+from .._utils.array import to_numpy
 from .._utils.chunks import chunks
-from .._utils.devices import is_tensor
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray, RandomState
-from ..kernel.operator import HeatKernel, as_heat_kernel
+from ..kernel.operator import as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import check_power, diffuse
 from ..linalg.eigen import eigenpairs
@@ -29,7 +28,6 @@ __all__ = [
     "check_pairs",
     "gaussian_process",
     "kernel_rows",
-    "row_block",
     "rows_of_pairs",
     "secant_products",
 ]
@@ -67,40 +65,28 @@ def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
     -------
     rows : ndarray of shape (m, N)
     """
-    return np.asarray(as_numpy(row_block(as_heat_kernel(A), power, np.asarray(indices))), dtype=np.float64)
-
-
-def row_block(kernel: HeatKernel, power: float, indices: IntArray) -> Any:
-    """`kernel_rows` where the kernel computes: an array of float64, or a tensor on the kernel's device."""
-    if kernel.in_bands:
+    kernel, indices = as_heat_kernel(A), np.asarray(indices)
+    if not kernel.in_memory:
         raise ValueError(
             f"rows of the kernel of {kernel.shape[0]} points on a cluster were asked for, which are as long as the "
             "data; ask for diffusion_distances of pairs, or make the kernel of a part of the data in memory."
         )
-    unit = kernel.units(indices, weighted=False)
-    rows: Any = diffuse(kernel, unit, [power], trivial=not kernel.trivial_is_constant)[0].T
-    if kernel.row_weight is not None:
-        rows = like(kernel.row_weight[indices, None], rows) * rows
-    return rows.contiguous() if is_tensor(rows) else np.ascontiguousarray(rows, dtype=np.float64)
+    columns = diffuse(kernel, kernel.units(indices), [power], trivial=not kernel.trivial_is_constant)[0]
+    rows = np.ascontiguousarray(to_numpy(columns).T, dtype=np.float64)
+    return rows if kernel.row_weight is None else kernel.row_weight[indices, None] * rows
 
 
-def rows_of_pairs(Y: Any, pairs: ArrayLike | None) -> tuple[Any, Any]:
-    """The rows of a Dask array that pairs ask for, gathered, and the pairs of these; an array and pairs as they are.
+def rows_of_pairs(Y: Any, pairs: ArrayLike) -> FloatArray:
+    """The rows of both ends of each pair, as a NumPy array of float64, shape (m, 2, k).
 
     Parameters
     ----------
-    Y : ndarray or Dask array of shape (N, k)
-    pairs : array-like of int, shape (m, 2), or None for all
+    Y : array of shape (N, k)
+    pairs : array-like of int, shape (m, 2)
     """
-    if not is_banded(Y):
-        return Y, pairs
-    if pairs is None:
-        raise ValueError(
-            f"distances between all pairs of {len(Y)} points on a cluster were asked for, which are too many; give "
-            "pairs, an array of indices of shape (m, 2)."
-        )
-    numbers, where = np.unique(check_pairs(pairs, len(Y)), return_inverse=True)
-    return rows_of(Y, numbers), where.reshape(-1, 2)
+    chosen = check_pairs(pairs, len(Y))
+    rows: FloatArray = to_numpy(Y[chosen.reshape(-1)]).astype(np.float64)
+    return rows.reshape(len(chosen), 2, Y.shape[1])
 
 
 @quiet_blas()
@@ -201,7 +187,7 @@ def gaussian_process(
     sketch = GaussianSketch(resolve_seed(random_state))
     if method == "sketch":
         blocks = diffuse(kernel, kernel.sketched(sketch, n_draws), [power])
-        drawn: FloatArray = kernel.restored(as_numpy(kernel.weigh_rows(blocks[0])))
+        drawn: FloatArray = kernel.hand_out(kernel.weigh_rows(blocks[0]))
         return drawn
     if method != "karhunen-loeve":
         raise ValueError(f"method={method!r} is not known; use 'sketch' or 'karhunen-loeve'.")

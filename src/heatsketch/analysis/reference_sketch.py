@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from .._utils.blocks import as_numpy, beside
+from .._utils.array import array_namespace, astype
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
 from ..linalg.range_finder import leading_directions
@@ -26,7 +26,7 @@ class ReferenceSketch:
 
     Attributes
     ----------
-    features : ndarray or Dask array of shape (N, r + m), in the order of the samples
+    features : array of shape (N, r + m)
         Distances between rows are unbiased in their squares.
     n_exact : int
         r, the columns along which distances are exact.
@@ -55,7 +55,7 @@ def reference_sketch(kernel: HeatKernel, power: float) -> ReferenceSketch:
     others = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EXACT, others), power)
     if kernel.trivial is not None and not kernel.trivial_is_constant:
-        Q = beside(kernel.trivial[:, None], Q)
-    Q = Q.astype(kernel.dtype)
-    features = kernel.restored(as_numpy(deflated_sketch(kernel, Q, _RANDOM, power, _SEED)[1]))
+        Q = array_namespace(Q).concat([kernel.trivial[:, None], Q], axis=1)
+    Q = astype(Q, kernel.dtype)
+    features = kernel.collect(deflated_sketch(kernel, Q, _RANDOM, power, _SEED)[1])
     return ReferenceSketch(features, Q.shape[1], kernel, power)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.blocks import as_numpy, rows_of
+from .._utils.array import to_numpy
 from .._utils.display import Shown, html_table
 from .._utils.typing import FloatArray
 from ..kernel.affinity import GaussianAffinity
@@ -152,7 +152,7 @@ def measure_scales(
         entropy=density.entropy(powers),
         effective_dimension=density.effective_dimension(powers),
         spectral_dimension=density.spectral_dimension(powers),
-        distortion=_distortions(kernel, powers, as_numpy(embed(powers))),
+        distortion=_distortions(kernel, powers, embed(powers)),
         paths=None if paths is None else np.array([paths.distortion(krylov.features(t)) for t in powers]),
         chosen=power,
     )
@@ -165,11 +165,11 @@ def default_powers(largest: float, power: float, dtype: Any) -> FloatArray:
     return np.unique(np.append(powers[left], power))
 
 
-def _distortions(kernel: HeatKernel, powers: FloatArray, embeddings: FloatArray) -> FloatArray:
+def _distortions(kernel: HeatKernel, powers: FloatArray, embeddings: Any) -> FloatArray:
     """Central log L against exact diffusion distances between a sample of the points, at each time."""
     n = kernel.shape[0]
     anchors = sample(n, min(_ANCHORS, max(16, _ROW_ENTRIES // (n * len(powers)))))
     true = distances_among(kernel, anchors, powers.tolist())
-    rows = (rows_of(Y, anchors) for Y in embeddings)
+    rows = (to_numpy(kernel.collect(Y)[anchors]) for Y in embeddings)
     measured = (measure_distortion(Y, d, quantiles=(_TAIL,)) for Y, d in zip(rows, true, strict=True))
     return np.log([found.central[_TAIL] for found in measured])

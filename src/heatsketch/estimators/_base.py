@@ -19,11 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils.blocks import all_finite, as_numpy, cast, column_ranges, gathered, is_banded, like
-from .._utils.devices import device_for, find_device, on_device
+from .._utils.array import array_namespace, to_numpy
 from .._utils.display import Facts, html_table
 from .._utils.extras import optional
 from .._utils.progress import say, shown
+from .._utils.registry import as_given, computing, device_for, distributed_backend, find_device
 from .._utils.tables import explained
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
@@ -40,7 +40,6 @@ from ..analysis.neighborhoods import (
 from ..analysis.power import POWER_RULES, ChosenPower, tune
 from ..analysis.reference_sketch import ReferenceSketch, reference_sketch
 from ..analysis.scales import Scales, measure_scales
-from ..backends.dask import estimators as on_cluster
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import intrinsic_dimension
 from ..kernel.build import build_affinity, normalized
@@ -147,16 +146,17 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self
         """
         options = self._check_options(X)
-        if on_cluster.is_collection(X):
-            on_cluster.fit(self, X, options)
+        elsewhere = distributed_backend(X)
+        if elsewhere is not None:
+            elsewhere.fit(self, X, options)
             return self
         points = self._check_data(X, reset=True)
         columns, dtype = self._n_columns(points.shape[0]), self._computed_in(points.dtype)
         held = {"sparse_points": issparse(points), "entries": getattr(points, "nnz", None)}
         plan = predict(points.shape, dtype, options, n_components=columns, **held)
-        with shown(self.verbose), plan.within_memory(), on_device(), quiet_blas():
+        with shown(self.verbose), plan.within_memory(), computing(), quiet_blas():
             self._fit_points(points, options)
-        self.embedding_ = like(self.embedding_, X)
+        self.embedding_ = as_given(self.embedding_, X)
         self._sample_names = sample_names(X)
         return self
 
@@ -178,7 +178,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self.__dict__.pop("_reference", None)
         self._set_kernel(kernel)
         self.power_, self.power_choice_, self.n_components_ = power, chosen, Y.shape[1]
-        self._coefficients, self.embedding_ = as_numpy(Z), cast(Y, dtype)
+        self._coefficients = kernel.collect(Z)
+        self.embedding_ = kernel.hand_out(Y).astype(dtype, copy=False)
 
     @abstractmethod
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
@@ -193,8 +194,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return coefficients(kernel, M, power, trivial=not kernel.trivial_is_constant)
 
     def _placed(self, kernel: HeatKernel, Z: Any, power: float) -> FloatArray:
-        """The embedding ``diag(w) S Z``, in the order of the samples."""
-        Y: FloatArray = kernel.restored(as_numpy(kernel.place(Z)))
+        """The embedding ``diag(w) S Z``."""
+        Y: FloatArray = kernel.collect(kernel.place(Z))
         refuse_collapse(Y, power)
         return Y
 
@@ -226,12 +227,14 @@ class HeatEmbedding(  # type: ignore[call-arg]
             After ``set_output(transform="pandas")`` a frame, indexed by the nodes of a graph or as `X` is.
         """
         if out is not None:
-            on_cluster.refuse_out(out if on_cluster.is_collection(X) else None)
+            elsewhere = distributed_backend(X)
+            if elsewhere is not None:
+                elsewhere.refuse_out(out)
             self._check_options(X)
             check_out(out, n_rows(X), self._n_embedded())
         self.fit(X, y)
         if out is not None:
-            out[:] = as_numpy(self.embedding_)
+            out[:] = to_numpy(self.embedding_)
             self.embedding_ = out
         return self._output(self.embedding_, X)
 
@@ -314,18 +317,19 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Y : ndarray of shape (m, n_components)
         """
         check_is_fitted(self)
-        if on_cluster.is_collection(X):
-            return self._output(on_cluster.transform(self, X, out), X)
+        elsewhere = distributed_backend(X)
+        if elsewhere is not None:
+            return self._output(elsewhere.transform(self, X, out), X)
         points = self._check_data(X, reset=False)
         if out is None:
             out = np.empty((points.shape[0], self.n_components_), dtype=self._Y.dtype)
         else:
             check_out(out, points.shape[0], self.n_components_)
         with shown(self.verbose), quiet_blas():
-            placed = like(self.kernel_.at_new_points(points, self._coefficients, out), X)
+            placed = as_given(self.kernel_.at_new_points(points, self._coefficients, out), X)
         return self._output(placed, X)
 
-    @on_device()
+    @computing()
     @quiet_blas()
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
@@ -341,15 +345,15 @@ class HeatEmbedding(  # type: ignore[call-arg]
         check_is_fitted(self)
         times = _times(powers)
         blocks = self._at_powers(times.tolist())
-        scales = [self.kernel_.restored(as_numpy(Y)).astype(self._Y.dtype, copy=False) for Y in blocks]
-        for t, Y in zip(times, scales, strict=True):
+        for t, Y in zip(times, blocks, strict=True):
             refuse_collapse(Y, t)
-        stacked: FloatArray = on_cluster.handed_back(np.stack(scales), self.embedding_)
+        scales = [self.kernel_.hand_out(Y).astype(self._Y.dtype, copy=False) for Y in blocks]
+        stacked: FloatArray = as_given(np.stack(scales), self.embedding_)
         return stacked
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         blocks = diffuse(self.kernel_, self._matrix_again(), powers, trivial=not self.kernel_.trivial_is_constant)
-        return [as_numpy(self.kernel_.weigh_rows(block)) for block in blocks]
+        return [self.kernel_.weigh_rows(block) for block in blocks]
 
     @transactional
     def add_components(self, n: int | None = None, *, distance_error: float | None = None) -> Self:
@@ -387,7 +391,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
                     f"[{type(self).__name__}] {self.n_components_} components: distances within "
                     f"{self.distance_error_:.3g} of themselves"
                 )
-        self.embedding_ = on_cluster.handed_back(self.embedding_, given)
+        self.embedding_ = as_given(self.kernel_.hand_out(self.embedding_), given)
         return self
 
     @abstractmethod
@@ -424,8 +428,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @property
     def _Y(self) -> FloatArray:
-        """The embedding as an array, wherever it lies; a Dask array where the kernel is on a cluster."""
-        Y: FloatArray = self.embedding_ if self.kernel_.in_bands else as_numpy(gathered(self.embedding_))
+        """The embedding as a NumPy array; a distributed one where the kernel is on a cluster."""
+        Y: FloatArray = self.kernel_.collect(self.embedding_)
         return Y
 
     @quiet_blas()
@@ -597,7 +601,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
         if X is None:
             return kernel_distortion(self._Y, kernel, power, exhaustive=exhaustive, **drawn)
         self._refuse_on_cluster("the distortion of new points")
-        return placed_distortion(self._check_data(gathered(X), reset=False), kernel, power, self._coefficients, **drawn)
+        elsewhere = distributed_backend(X)
+        points = self._check_data(X if elsewhere is None else elsewhere.gathered(X), reset=False)
+        return placed_distortion(points, kernel, power, self._coefficients, **drawn)
 
     @property
     @quiet_blas()
@@ -611,7 +617,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     def _refuse_on_cluster(self, question: str) -> None:
         """Raise an error for what takes a search among all points in one place."""
-        if self.kernel_.in_bands:
+        if not self.kernel_.in_memory:
             raise ValueError(
                 f"{question} was asked of an embedding on a cluster; it compares all {self.kernel_.shape[0]} points in "
                 "one place. Fit to a part of the data in memory, and ask that."
@@ -657,7 +663,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 f"{times} samples are called {name!r}, and a dictionary would keep one of them; use to_frame(), or "
                 "make the names unique."
             )
-        return dict(zip(names, as_numpy(gathered(self.embedding_)).copy(), strict=True))
+        return dict(zip(names, to_numpy(self.embedding_).copy(), strict=True))
 
     def to_frame(self) -> Any:
         """The embedding as a pandas frame.
@@ -668,22 +674,24 @@ class HeatEmbedding(  # type: ignore[call-arg]
             Its index holds the names of the samples, its columns those of `get_feature_names_out`.
         """
         check_is_fitted(self)
-        if is_banded(self.embedding_):
-            return on_cluster.as_frame(self, self.embedding_, self._frame_index)
+        elsewhere = distributed_backend(self.embedding_)
+        if elsewhere is not None:
+            return elsewhere.as_frame(self, self.embedding_, self._frame_index)
         pandas = optional("pandas", "make a frame")
         index = _as_index(pandas, self._sample_names)
-        return pandas.DataFrame(as_numpy(self.embedding_), index=index, columns=self.get_feature_names_out(), copy=True)
+        return pandas.DataFrame(to_numpy(self.embedding_), index=index, columns=self.get_feature_names_out(), copy=True)
 
     def _output(self, Y: Any, X: Any) -> Any:
         """An embedding of X as ``set_output`` asks for it."""
         kind = _get_output_config("transform", self)["dense"]
         if kind == "default":
             return Y
-        if is_banded(Y):
+        elsewhere = distributed_backend(Y)
+        if elsewhere is not None:
             if kind != "pandas":
                 raise ValueError(f"set_output(transform={kind!r}) was given with a Dask array; use 'pandas'.")
-            return on_cluster.as_frame(self, Y, getattr(X, "index", None))
-        frame = _wrap_data_with_container("transform", as_numpy(Y), X, self)
+            return elsewhere.as_frame(self, Y, getattr(X, "index", None))
+        frame = _wrap_data_with_container("transform", to_numpy(Y), X, self)
         pandas = sys.modules.get("pandas")
         if pandas is not None and isinstance(frame, pandas.DataFrame) and is_graph(X):
             frame.index = _as_index(pandas, node_names(X))
@@ -761,9 +769,11 @@ def _times(powers: ArrayLike) -> FloatArray:
 
 def refuse_collapse(Y: Any, power: float) -> None:
     """Raise an error where all points coincide; below the smallest normal number digits are lost."""
-    if not all_finite(Y) or (ranges := column_ranges(Y)).max(initial=0.0) < np.finfo(ranges.dtype).tiny:
+    xp = array_namespace(Y)
+    ranges = to_numpy(xp.max(Y, axis=0) - xp.min(Y, axis=0))
+    if not xp.all(xp.isfinite(Y)) or ranges.max(initial=0.0) < np.finfo(ranges.dtype).tiny:
         raise ValueError(
-            f"at power={power} nothing but the constant is left of the heat kernel in {Y.dtype}: all points "
+            f"at power={power} nothing but the constant is left of the heat kernel in {ranges.dtype}: all points "
             "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
             "power or bandwidth, or float64; or a precomputed affinity has equal rows."
         )

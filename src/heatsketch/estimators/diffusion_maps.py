@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._utils.blocks import as_numpy, settled
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, kernel_options
@@ -158,32 +157,32 @@ class DiffusionMaps(HeatEmbedding):
         self._refuse_auto_components()
         check_choice(self.solver, "solver", SOLVERS)
 
-    def _matrix(self, kernel: HeatKernel, power: float) -> FloatArray:
+    def _matrix(self, kernel: HeatKernel, power: float) -> Any:
         require_range(kernel, [power])
         return self._keep(kernel, self._eigenpairs(kernel, int(self.n_components)))
 
-    def _matrix_again(self) -> FloatArray:
+    def _matrix_again(self) -> Any:
         return self._pairs.vectors
 
     def _eigenpairs(self, kernel: HeatKernel, k: int, after: Eigenpairs | None = None) -> Eigenpairs:
         options = kernel_options(self)
         return eigenpairs(kernel, k, solver=self.solver, tol=options.tol, max_iter=options.max_iter, after=after)
 
-    def _keep(self, kernel: HeatKernel, pairs: Eigenpairs) -> FloatArray:
+    def _keep(self, kernel: HeatKernel, pairs: Eigenpairs) -> Any:
         """Set the attributes of eigenpairs; return the eigenvectors."""
-        self.eigenvalues_, self.residuals_ = as_numpy(pairs.values), as_numpy(pairs.residuals)
-        self.eigenvectors_ = as_numpy(kernel.restored(pairs.vectors))
+        self.eigenvalues_, self.residuals_ = pairs.values, pairs.residuals
+        self.eigenvectors_ = kernel.hand_out(pairs.vectors)
         return pairs.vectors
 
     def _diffused(self, kernel: HeatKernel, M: FloatArray, power: float) -> FloatArray:
         # Powers of the kernel are powers of the eigenvalues: no products are needed.
         pairs = Eigenpairs(self.eigenvalues_, M, self.residuals_)
-        Z: FloatArray = settled(pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype))
+        Z: FloatArray = pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype)
         return Z
 
     @property
     def _pairs(self) -> Eigenpairs:
-        return Eigenpairs(self.eigenvalues_, settled(self.kernel_.arranged(self.eigenvectors_)), self.residuals_)
+        return Eigenpairs(self.eigenvalues_, self.kernel_.collect(self.eigenvectors_), self.residuals_)
 
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel, pairs = self.kernel_, self._pairs

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.blocks import as_numpy, beside, gathered, matching, settled
+from .._utils.array import array_namespace, asarray_like
 from .._utils.typing import FloatArray, RandomState
 from ..analysis.distances import columns_for, components_for, embedded_distances, error_of, sketch_interval
 from ..kernel.operator import HeatKernel
@@ -231,13 +231,13 @@ class GaussianProcessEmbedding(HeatEmbedding):
         k, self.seed_ = self._n_embedded(), resolve_seed(self.random_state)
         exact = self._directions(kernel, k, power)
         r = exact.shape[1]
-        self._exact, self.n_exact_ = (as_numpy(exact) if r else None), r
+        self._exact, self.n_exact_ = (exact if r else None), r
         self.sketch_ = make_sketch(
-            self.sketch if kernel.in_bands else gathered(self.sketch), self.seed_, kernel.shape[0]
+            self.sketch if isinstance(self.sketch, str) else kernel.collect(self.sketch), self.seed_, kernel.shape[0]
         )
         return _matrix(kernel, self.sketch_, exact if r else None, k - r)
 
-    def _directions(self, kernel: HeatKernel, k: int, power: float) -> FloatArray:
+    def _directions(self, kernel: HeatKernel, k: int, power: float) -> Any:
         """Directions that are not sketched, (N, r)."""
         if self.n_exact == "auto":
             return best_split(kernel, k, power, self.seed_).directions
@@ -258,12 +258,13 @@ class GaussianProcessEmbedding(HeatEmbedding):
         # More columns of the same sketch: the result is that of a fit with so many from the start.
         kernel, m, r = self.kernel_, self._n_sketched, self.n_exact_
         M = _sketched_block(kernel, self.sketch_, self._exact, m, n) / np.sqrt(m + n)
-        new = as_numpy(self._diffused(kernel, M, self.power_))
+        new = kernel.collect(self._diffused(kernel, M, self.power_))
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
         new_rows = self._placed(kernel, new, self.power_).astype(self.embedding_.dtype, copy=False)
-        self._coefficients = settled(beside(self._coefficients * shrink.astype(new.dtype), new))
-        self.embedding_ = settled(beside(self.embedding_ * shrink.astype(new_rows.dtype), new_rows))
+        concat = array_namespace(new).concat
+        self._coefficients = concat([self._coefficients * shrink.astype(new.dtype), new], axis=1)
+        self.embedding_ = concat([self.embedding_ * shrink.astype(new_rows.dtype), new_rows], axis=1)
         self.n_components_ += n
 
     def _add_until(self, wanted: float) -> float:
@@ -303,16 +304,16 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return sketch_interval(self._Y, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_)
 
 
-def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None, first: int, count: int) -> Any:
-    """Columns of the sketch, without their part in the exact directions, (N, count), on the kernel's device."""
+def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: Any, first: int, count: int) -> Any:
+    """Columns of the sketch, without their part in the exact directions, (N, count), where the kernel computes."""
     M = kernel.sketched(sketch, count, first_column=first)
     if exact is None:
         return M
-    Q = exact if kernel.device is None else matching(exact, M)
+    Q = asarray_like(exact, M, np.float64)
     return M - Q @ (Q.T @ M)
 
 
 def _matrix(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None, m: int) -> Any:
     """The exact directions, if any, followed by m columns of the sketch divided by sqrt(m)."""
     M = _sketched_block(kernel, sketch, exact, 0, m) / np.sqrt(m)
-    return M if exact is None else beside(exact, M)
+    return M if exact is None else array_namespace(M).concat([asarray_like(exact, M, np.float64), M], axis=1)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.blocks import as_numpy, gathered, is_banded, rows_of
-from .._utils.devices import on_device
+from .._utils.array import to_numpy
+from .._utils.registry import computing
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS, kernel_distortion
@@ -261,18 +261,18 @@ class HeatSketch(HeatEmbedding):
         return self._M
 
     def _embed(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> None:
-        with on_device():
+        with computing():
             super()._embed(kernel, power, chosen, dtype)
-            self.distortion_ = kernel_distortion(self.embedding_, kernel, power)
+            self.distortion_ = kernel_distortion(self._Y, kernel, power)
 
     def _given(self, kernel: HeatKernel) -> FloatArray:
         """The embedding to start from, at the points that are seen."""
-        init: Any = self.init if is_banded(self.init) else np.asarray(self.init)
+        init = kernel.collect(self.init)
         n, numbers = kernel.shape[0], _seen(kernel)
         matches = len(init) == n
-        given: FloatArray = gathered(init) if numbers is None or not matches else rows_of(init, numbers)
-        given = np.asarray(given, dtype=np.float64)
-        if not matches or not np.isfinite(given).all():
+        given = init if numbers is None or not matches else init[numbers]
+        given = np.asarray(given, dtype=np.float64) if matches else None
+        if given is None or not np.isfinite(given).all():
             raise ValueError(
                 f"init was given as an array of {len(init)} rows for {n} samples; it must have a row of "
                 "finite numbers for each sample."
@@ -301,14 +301,14 @@ class HeatSketch(HeatEmbedding):
         objective = OBJECTIVES[self.objective]
         found = optimize(seen.features, source, starts, Plan(objective, **plan), self.seed_, weights=wide.weights)
         M = wide.combined(found.W, kernel.dtype)
-        self._M, self.width_ = as_numpy(M), wide.M.shape[1]
+        self._M, self.width_ = kernel.collect(M), wide.M.shape[1]
         self.init_, self.history_ = found.start, found.history
         return M
 
     def _most_components(self) -> int:
         return max(self.n_components_, min(_MOST_COMPONENTS, self.kernel_.shape[0] - 1))
 
-    @on_device()
+    @computing()
     def _add(self, n: int) -> None:
         # All components are optimised anew, from the present embedding with random columns beside it and from the
         # starts that `init` names, so the present ones change.
@@ -316,7 +316,7 @@ class HeatSketch(HeatEmbedding):
         kernel, power, k, dtype = self.kernel_, self.power_, self.n_components_ + n, self.embedding_.dtype
         wide = self._widen(kernel, k, power)
         seen, numbers = _at_seen(kernel, wide), _seen(kernel)
-        Y = self.embedding_ if numbers is None else rows_of(self.embedding_, numbers)
+        Y = self.embedding_ if numbers is None else to_numpy(self.embedding_[numbers])
         present = nearest_start(seen, Y.astype(np.float64)).W
         beside = make_start("random", wide, n, self.seed_, repeat=k).W  # columns that no other start has
         beside *= np.linalg.norm(present) / np.linalg.norm(beside)
@@ -324,24 +324,24 @@ class HeatSketch(HeatEmbedding):
         Z = self._diffused(kernel, self._optimised(kernel, (wide, seen), starts, power), power)
         Y = self._placed(kernel, Z, power)
         self.distortion_ = kernel_distortion(Y, kernel, power)
-        self._coefficients, self.n_components_ = as_numpy(Z), k
+        self._coefficients, self.n_components_ = kernel.collect(Z), k
         self.embedding_ = Y.astype(dtype, copy=False)
 
 
 def _seen(kernel: HeatKernel) -> IntArray | None:
     """Samples among which pairs are looked for; None for all."""
-    return sample(kernel.shape[0], _SEEN) if kernel.in_bands else None
+    return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
 
 
 def _at_seen(kernel: HeatKernel, wide: WideSketch) -> WideSketch:
     """The wide sketch with the features of these samples."""
     numbers = _seen(kernel)
-    return wide if numbers is None else wide.at(kernel, numbers)
+    return wide if numbers is None else wide.at(numbers)
 
 
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSource:
     """All pairs with their exact distances while that is soon done; else those that a search in the sketch finds."""
     n = kernel.shape[0]
-    if n > ALL_PAIRS or kernel.in_bands:
+    if n > ALL_PAIRS or not kernel.in_memory:
         return FoundPairs(wide.features)
-    return AllPairs(diffusion_distances(kernel, power) / wide.unit, n, kernel.device)
+    return AllPairs(diffusion_distances(kernel, power) / wide.unit, n, wide.features)

@@ -27,8 +27,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils.blocks import as_numpy, gathered
-from .._utils.devices import find_device
+from .._utils.array import to_numpy
+from .._utils.registry import backend_of, find_device
 from .._version import __version__
 from ..analysis.distortion import Distortion
 from ..analysis.power import ChosenPower
@@ -98,12 +98,12 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     if name is None:
         raise ValueError(f"cannot save a {type(model).__name__}; give a fitted {', '.join(ESTIMATORS)}.")
     check_is_fitted(model)
-    if model.kernel_.in_bands:
+    if not model.kernel_.in_memory:
         raise ValueError(
             f"this {name} was fitted to a Dask array, and a model file holds all data; store its embedding_ instead "
             "(embedding_.to_zarr(...)), or fit to a part of the data in memory and save that."
         )
-    parameters = {key: gathered(value) for key, value in model.get_params(deep=False).items()}
+    parameters = {key: _in_memory(value) for key, value in model.get_params(deep=False).items()}
     if callable(model.metric):
         raise ValueError(
             f"metric={model.metric!r} is a function, which a model file cannot hold; name a metric of scikit-learn, "
@@ -119,13 +119,16 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "parameters": parameters,
         "kernel": _kernel_entries(model.kernel_),
         "fitted": {
-            key: as_numpy(gathered(value))
-            for key, value in vars(model).items()
-            if key not in parameters.keys() | _DERIVED
+            key: _in_memory(value) for key, value in vars(model).items() if key not in parameters.keys() | _DERIVED
         },
     }
     document["fitted"]["_sample_names"] = _as_stored(model._sample_names)
     write_document(Path(path), document, _RECORDS)
+
+
+def _in_memory(value: Any) -> Any:
+    """An array of a backend as one of NumPy; anything else as it is."""
+    return value if backend_of(value) is None else to_numpy(value)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:

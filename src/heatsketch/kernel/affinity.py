@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._utils.blocks import is_banded, rows_of
 from .._utils.chunks import CHUNK_ENTRIES, chunks
-from .._utils.devices import Device
+from .._utils.registry import Device
 from .._utils.threads import each, shares
 from .._utils.typing import FloatArray, IntArray
-from ..backends.torch.operators import DeviceGaussianOperator, placed
 from ..linalg.metrics import Metric, gaussian_affinity, squared_distances
 from ..linalg.operators import (
     DenseOperator,
@@ -23,14 +21,11 @@ from ..linalg.operators import (
     SparseOperator,
     TiledGaussianOperator,
 )
-from ..linalg.sketch import sample
 from ..neighbors.neighborhoods import SMALL, Neighborhoods, distinct
-from .bandwidth import SELF_TUNING_NEIGHBOR, kth_neighbor, local_scales
+from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales
 
 __all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "zero_rounding"]
 
-# Points whose scales are looked at on a cluster.
-_SOME = 1000
 # A kernel is filled in so many times smaller pieces than others, because several threads do so at once.
 FILLS = 4
 # Multiplications that take as long as an exponential function.
@@ -58,6 +53,8 @@ class Affinity(ABC):
     description: str
     # Where products are computed; None for NumPy on the CPU.
     device: Device | None = None
+    # Whether `row_products` multiplies rows of new points without forming them.
+    multiplies_rows: bool = False
 
     @property
     @abstractmethod
@@ -75,9 +72,18 @@ class Affinity(ABC):
             The kernel is ``exp(log_scale) * rows``: a point far from all others keeps a row that does not underflow.
         """
 
-    def _placed(self, operator: Operator) -> Operator:
+    def row_products(self, X: Any, V: Any) -> tuple[FloatArray, FloatArray]:
+        """``rows(X)[0] @ V`` and the same logarithms of the rows' scale."""
+        rows, log_scale = self.rows(X)
+        return rows @ V, log_scale
+
+    def _placed(self, operator: DenseOperator | SparseOperator) -> Operator:
         """A matrix that is held, on the device if there is one."""
-        return operator if self.device is None else placed(operator, self.device)
+        if self.device is None:
+            return operator
+        if isinstance(operator, DenseOperator):
+            return self.device.dense_operator(operator.array)  # type: ignore[no-any-return]
+        return self.device.sparse_operator(operator.held, operator.order)  # type: ignore[no-any-return]
 
     def is_training_input(self, X: Any) -> bool:  # noqa: ARG002
         """Whether `X` is known to be the training input itself, row for row."""
@@ -112,7 +118,7 @@ class GaussianAffinity(Affinity):
     device : Device, optional
         Where to compute; by default with NumPy on the CPU.
     precision : str
-        Of the exponents on a device (:class:`heatsketch.linalg.operators.DeviceGaussianOperator`).
+        Of the exponents on a device.
     """
 
     n_neighbors: int | None = None
@@ -130,7 +136,8 @@ class GaussianAffinity(Affinity):
         device: Device | None = None,
         precision: str = "auto",
     ) -> None:
-        self.X, self.epsilon, self.metric = X, epsilon, metric or Metric()
+        self.X, self.metric = X, metric or Metric()
+        self.epsilon: Any = epsilon
         self.scale_neighbor, self.tiled, self.device, self.precision = scale_neighbor, tiled, device, precision
         self.zero_diagonal, self.dtype = zero_diagonal, np.dtype(dtype)
         self.n_samples = self.row_entries = X.shape[0]
@@ -141,10 +148,12 @@ class GaussianAffinity(Affinity):
 
     @property
     def typical_epsilon(self) -> float:
-        """The bandwidth, or the median of the squared local scales (of some points, on a cluster)."""
-        if is_banded(self.epsilon):
-            return float(np.median(rows_of(self.epsilon, sample(self.n_samples, _SOME))))
+        """The bandwidth, or the median of the squared local scales."""
         return float(np.median(np.asarray(self.epsilon)))
+
+    def bandwidth_by_rule(self, rule: str) -> float:
+        """The bandwidth that a rule gives for the points."""
+        return float(bandwidth_by_rule(self.X, rule, self.metric)[0])
 
     def __getstate__(self) -> dict[str, Any]:
         # The matrix can be remade from X, so it is not pickled.
@@ -174,7 +183,7 @@ class GaussianAffinity(Affinity):
         if self.device is None:
             tiles = TiledGaussianOperator(X, epsilon, **options)
         else:
-            tiles = DeviceGaussianOperator(X, epsilon, self.device, precision=self.precision, **options)
+            tiles = self.device.gaussian_operator(X, epsilon, precision=self.precision, **options)
         return tiles if same is None else FoldedOperator(tiles, same[1])
 
     def _squared(self, X: Any) -> FloatArray:
@@ -205,17 +214,18 @@ class GaussianAffinity(Affinity):
         return self._kernel(self._squared(X), shift=True)
 
     @property
-    def multiplies_rows(self) -> bool:
+    def multiplies_rows(self) -> bool:  # type: ignore[override]
         """Whether a device multiplies rows of new points without forming them; not where points were folded."""
-        return self.device is not None and self.tiled and isinstance(self.operator, DeviceGaussianOperator)
+        return self.device is not None and self.tiled and hasattr(self.operator, "rows")
 
     def row_products(self, X: FloatArray, V: Any) -> tuple[FloatArray, FloatArray]:
         """``rows(X)[0] @ V`` and the same logarithms of the rows' scale, on the device."""
-        assert isinstance(self.operator, DeviceGaussianOperator)
+        if not self.multiplies_rows:
+            return super().row_products(X, V)
         epsilon: Any = self.epsilon
         if np.ndim(epsilon):
             epsilon = local_scales(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor, device=self.device)
-        return self.operator.rows(X, epsilon, V)
+        return self.operator.rows(X, epsilon, V)  # type: ignore[attr-defined, no-any-return]
 
 
 def _require_scales(local: FloatArray) -> None:

@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._utils.blocks import is_remote, rows_of
 from .._utils.chunks import chunks
-from .._utils.devices import Device
+from .._utils.registry import Device
 from .._utils.tables import checked, table
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
@@ -191,11 +190,11 @@ def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, device: De
 def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
     """Squared distances from a sample of the points to all points or a larger sample, with at least one positive."""
     n = X.shape[0]
-    rows, columns = rows_of(X, sample(n, SAMPLE)), sample(n, _COLUMNS)
+    rows, columns = X[sample(n, SAMPLE)], sample(n, _COLUMNS)
     if metric.precomputed:
         D2 = squared_distances(rows[:, columns], None, metric)
     else:
-        D2 = squared_distances(rows, X if n <= _COLUMNS and not is_remote(X) else rows_of(X, columns), metric)
+        D2 = squared_distances(rows, X[columns], metric)
     if not D2.any():
         raise no_distance(n)
     return D2

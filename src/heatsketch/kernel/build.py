@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._utils.blocks import double, gathered, is_banded, settled
-from .._utils.devices import device_for
+from .._utils.array import array_namespace, astype
+from .._utils.registry import device_for, distributed_backend
 from .._utils.threads import quiet_blas
-from ..backends.dask.affinity import bandwidth_in_bands
-from ..backends.dask.heat import build_banded_affinity
-from ..backends.dask.inputs import is_collection, kernel_points
-from ..backends.dask.kernel import BandedHeatKernel
 from ..neighbors.neighborhoods import Neighborhoods
 from .affinity import Affinity, GaussianAffinity, NeighborAffinity
 from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
-from .normalize import normalize
+from .normalize import Scaling, normalize
 from .operator import HeatKernel
 from .options import KernelOptions, check_distances, check_points
 from .plan import choose, choose_device
@@ -124,8 +121,9 @@ def heat_kernel(
         device=device_for(X, device),
         precision=precision,
     )
-    checked = kernel_points if is_collection(X) else check_points
-    return build_heat_kernel(checked(X, options), options)
+    backend = distributed_backend(X)
+    points = check_points(X, options) if backend is None else backend.check_points(X, options)
+    return build_heat_kernel(points, options)
 
 
 def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
@@ -138,12 +136,13 @@ def normalized(affinity: Affinity, options: KernelOptions, bandwidth_rule: str |
     """The heat kernel ``diag(s) K diag(s)`` of an affinity K, with s by ``options.normalization``."""
     if isinstance(affinity, GaussianAffinity):
         _check_digits(affinity)
-    degrees = settled(double(affinity.operator @ affinity.operator.ones()))
-    low, high = gathered(degrees.min(), degrees.max())
+    degrees = astype(affinity.operator @ affinity.operator.ones(), np.float64)
+    xp = array_namespace(degrees)
+    low, high = float(xp.min(degrees)), float(xp.max(degrees))
     if isinstance(affinity, GaussianAffinity):
         _check_reach(affinity, low, high)
     if 0 < low < _SMALLEST_DEGREE[affinity.dtype] * high:
-        row = affinity.operator.number_of(int(gathered(degrees.argmin())))
+        row = int(xp.argmin(degrees))
         raise ValueError(
             f"the affinities of row {row} add up to {low:.1e}, those of others to "
             f"{high:.1e}, more than scaling can bridge in {affinity.dtype}. Use float64, a larger bandwidth, or "
@@ -157,14 +156,21 @@ def normalized(affinity: Affinity, options: KernelOptions, bandwidth_rule: str |
         max_iter=options.max_iter,
         degrees=degrees,
     )
-    made = BandedHeatKernel if is_banded(degrees) else HeatKernel
-    return made.from_affinity(affinity, scaling, bandwidth_rule)
+    return compose_kernel(affinity, scaling, bandwidth_rule)
 
 
+@singledispatch
+def compose_kernel(affinity: Affinity, scaling: Scaling, rule: str | None) -> HeatKernel:
+    """The heat kernel of an affinity and its scaling; backends register their own affinities."""
+    return HeatKernel.from_affinity(affinity, scaling, rule)
+
+
+@singledispatch
 def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[Affinity, str | None]:
-    """The affinity of input that has been checked, and the rule by which its bandwidth was chosen, if it has one."""
-    if is_banded(X):
-        return build_banded_affinity(X, options, X.dtype if dtype is None else dtype)
+    """The affinity of input that has been checked, and the rule by which its bandwidth was chosen, if it has one.
+
+    Backends register their own arrays.
+    """
     if options.affinity == "precomputed":
         device = choose_device(X.shape, options, entries=getattr(X, "nnz", None))
         return PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype, device=device), None
@@ -207,7 +213,7 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
 def _check_digits(kernel: GaussianAffinity) -> None:
     """Refuse a bandwidth so small that squared distances of its size are no normal numbers, and have lost digits."""
     epsilon: Any = kernel.epsilon
-    least = float(gathered(epsilon.min()) if np.ndim(epsilon) else epsilon)
+    least = float(array_namespace(epsilon).min(epsilon) if np.ndim(epsilon) else epsilon)
     if least < np.finfo(np.float64).tiny:
         raise ValueError(
             f"bandwidth={least:.3g} is below {np.finfo(np.float64).tiny:.3g}, where squared distances lose their "
@@ -226,10 +232,7 @@ def _check_reach(kernel: GaussianAffinity, low: float, high: float) -> None:
         trouble, verb = "so large that all affinities are equal", "smaller"
     else:
         return
-    if is_banded(kernel.X):
-        remedy = bandwidth_in_bands(kernel.X, "neighbor", kernel.metric)
-    else:
-        remedy, _ = bandwidth_by_rule(kernel.X, "auto", kernel.metric)
+    remedy = kernel.bandwidth_by_rule("neighbor")
     raise ValueError(
         f"bandwidth={kernel.typical_epsilon:.3g} is {trouble}; use a {verb} one (the rule "
         f"bandwidth='auto' gives {remedy:.3g} here)."

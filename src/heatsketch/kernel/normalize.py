@@ -33,10 +33,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.blocks import double, each_band, gathered, is_banded, settled
+from .._utils.array import array_namespace, astype, from_order
 from .._utils.progress import task
 from .._utils.typing import FloatArray, IntArray
-from ..backends.dask.acceleration import BandedAnderson
 from ..linalg.anderson import Anderson
 from ..linalg.operators import Operator
 
@@ -76,11 +75,11 @@ class Scaling:
 
     Attributes
     ----------
-    scale : ndarray of shape (N,)
+    scale : array of shape (N,)
         ``s``: the symmetric heat kernel is ``S = diag(s) K diag(s)``.
-    trivial : ndarray of shape (N,)
+    trivial : array of shape (N,)
         Unit vector u with S u = u.
-    row_weight : ndarray of shape (N,), or None
+    row_weight : array of shape (N,), or None
         Rows of embeddings are multiplied by it: 1/u where functions are to be read off as right eigenvectors of
         a Markov matrix, None (that is, 1) otherwise.
     n_iter : int
@@ -106,27 +105,10 @@ class Scaling:
 
     def in_place_of(self, order: IntArray) -> Scaling:
         """The scaling of the points themselves, from that of the points in an order."""
-
-        def back(values: FloatArray) -> FloatArray:
-            out = np.empty_like(values)
-            out[order] = values
-            return out
-
-        return replace(
-            self,
-            scale=back(self.scale),
-            trivial=back(self.trivial),
-            row_weight=None if self.row_weight is None else back(self.row_weight),
-            left=back(self.left),
-            reference=back(self.reference),
-        )
-
-    def settled(self) -> Scaling:
-        """The same, with what lies on workers computed there."""
-        arrays = {name: value for name, value in vars(self).items() if is_banded(value)}
-        if not arrays:
-            return self
-        return replace(self, **dict(zip(arrays, settled(*arrays.values()), strict=True)))
+        arrays = ("scale", "trivial", "row_weight", "left", "reference")
+        given: dict[str, Any] = {name: getattr(self, name) for name in arrays}
+        given |= {name: from_order(values, order) for name, values in given.items() if values is not None}
+        return replace(self, **given)
 
     def extend(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray) -> FloatArray:
         """Left factor of the kernel rows of new points, row weight included, shape (m,).
@@ -159,11 +141,12 @@ def symmetric(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scal
     """Algorithm 1 of the paper."""
     alpha = options.alpha
     q = degrees**-alpha
-    v = q * double(K @ q)  # row sums of K~
-    s = q / np.sqrt(v)
+    v = q * astype(K @ q, np.float64)  # row sums of K~
+    xp = array_namespace(v)
+    s = q / xp.sqrt(v)
     return Scaling(
         scale=s,
-        trivial=np.sqrt(v / v.sum()),
+        trivial=xp.sqrt(v / float(xp.sum(v))),
         row_weight=None,
         n_iter=2,
         residual=0.0,
@@ -180,7 +163,9 @@ def stochastic(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Sca
     """The Markov matrix that is similar to Algorithm 1: the same S, rows divided by u."""
     same = symmetric(K, degrees, options)
     u = same.trivial
-    constant = float(gathered(same.reference.sum() / (u @ same.scale)))  # sqrt(sum v), since u s = q / sqrt(sum v)
+    constant = float(array_namespace(u).sum(same.reference)) / float(
+        u @ same.scale
+    )  # sqrt(sum v), since u s = q / sqrt(sum v)
     return replace(
         same,
         row_weight=1.0 / u,
@@ -202,8 +187,9 @@ def bistochastic_weighted(K: Operator, degrees: FloatArray, options: ScalingOpti
     """Bistochastic with respect to the weights q^-alpha (Marshall and Coifman)."""
     w = degrees**-options.alpha
     found = _balanced(K, degrees, w, options)
-    constant = float(gathered(np.sqrt(w.sum())))
-    u = np.sqrt(w) / constant
+    xp = array_namespace(w)
+    constant = float(np.sqrt(float(xp.sum(w))))
+    u = xp.sqrt(w) / constant
     return replace(found, trivial=u, row_weight=1.0 / u, left=constant * found.left, constant=constant)
 
 
@@ -211,8 +197,9 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
     """``s (K (s w)) = 1``; the trivial vector and the row weight are left to the caller."""
     tol = max(options.tol, _TOLERANCE_ULPS * float(np.finfo(K.dtype).eps))
     s, row_sums, n_iter = sinkhorn(K, w, start=(w * degrees) ** -0.5, tol=tol, max_iter=options.max_iter)
-    residual = float(gathered(np.abs(row_sums - 1.0).max()))
-    _require_range(K.dtype, row_sums, s * np.sqrt(w), s / row_sums)
+    xp = array_namespace(s)
+    residual = float(xp.max(xp.abs(row_sums - 1.0)))
+    _require_range(K.dtype, row_sums, s * xp.sqrt(w), s / row_sums)
     if residual > tol:
         warnings.warn(
             f"the bistochastic scaling reached row sums within {residual:.1e} of 1 after {n_iter + 1} products, not "
@@ -223,8 +210,8 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
             stacklevel=2,
         )
     return Scaling(
-        scale=s * np.sqrt(w),
-        trivial=np.sqrt(w),
+        scale=s * xp.sqrt(w),
+        trivial=xp.sqrt(w),
         row_weight=None,
         n_iter=n_iter + 1,  # with the product that gave the degrees
         residual=residual,
@@ -237,10 +224,10 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
     )
 
 
-def _require_range(dtype: np.dtype[Any], *factors: FloatArray) -> None:
+def _require_range(dtype: np.dtype[Any], *factors: Any) -> None:
     """Refuse a scaling with factors that are no numbers of the kernel's dtype, or too large to multiply by."""
-    largest = [gathered(np.abs(factor).max()) for factor in factors]
-    if not all(size <= np.finfo(dtype).max / _ROOM for size in largest):  # nor is NaN
+    largest = [_largest(factor) for factor in factors]
+    if not all(size <= float(np.finfo(dtype).max) / _ROOM for size in largest):  # nor is NaN
         raise ValueError(
             f"the affinity cannot be scaled within the range of {dtype}: its entries, or the sums of its rows, are "
             "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."
@@ -275,25 +262,25 @@ def sinkhorn(
         Products with K.
     """
     with task("balancing the kernel") as advance:
-        return _sinkhorn(K, weights, np.log(start), tol=tol, max_iter=max_iter, advance=advance)
+        return _sinkhorn(K, weights, array_namespace(start).log(start), tol=tol, max_iter=max_iter, advance=advance)
 
 
 def _sinkhorn(
     K: Operator, weights: FloatArray, x: FloatArray, *, tol: float, max_iter: int, advance: Callable[[int, int], None]
 ) -> tuple[FloatArray, FloatArray, int]:
-    x = settled(x)
+    xp = array_namespace(x)
     best, best_sums, best_residual = x, np.inf * K.ones(), np.inf
-    latest: Any = BandedAnderson() if is_banded(x) else Anderson()
+    latest = Anderson()
     extrapolated, last_residual = False, np.inf
     n_iter = 0
-    size = max(each_band(_largest, x))
+    size = _largest(x)
     while n_iter < max_iter and size < _LARGEST_LOG:
         n_iter += 1
         advance(n_iter, 0)
-        s = np.exp(x)
+        s = xp.exp(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            row_sums = s * double(K @ (s * weights))
-        residual = max(each_band(_residual, row_sums))
+            row_sums = s * astype(K @ (s * weights), np.float64)
+        residual = _residual(row_sums)
         usable = residual < np.inf  # else the numbers' range was left
         if residual < best_residual:
             best, best_sums, best_residual = x, row_sums, residual
@@ -302,26 +289,27 @@ def _sinkhorn(
         if extrapolated and not residual <= 2.0 * last_residual:
             # The extrapolation went astray: take the plain step instead, and forget what misled it.
             x, extrapolated = latest.plain(), False
-            size = max(each_band(_largest, x))
+            size = _largest(x)
             continue
         if not usable:
             break
-        x, extrapolated = latest.extrapolate(x, -0.5 * np.log(row_sums))
-        size, last_residual = max(each_band(_largest, x)), residual
+        x, extrapolated = latest.extrapolate(x, -0.5 * xp.log(row_sums))
+        size, last_residual = _largest(x), residual
         if extrapolated and size >= _LARGEST_LOG:
             x, extrapolated = latest.plain(), False
-            size = max(each_band(_largest, x))
-    return np.exp(best), best_sums, n_iter
+            size = _largest(x)
+    return xp.exp(best), best_sums, n_iter
 
 
-def _residual(row_sums: FloatArray) -> float:
-    """How far row sums are from 1; infinity where one is no positive number."""
-    usable = np.isfinite(row_sums).all() and (row_sums > 0).all()
-    return float(np.max(np.abs(row_sums - 1.0))) if usable else np.inf
+def _residual(row_sums: Any) -> float:
+    """How far row sums are from 1; infinity where one is not a positive number."""
+    xp = array_namespace(row_sums)
+    return float(xp.max(xp.where(row_sums > 0, xp.abs(row_sums - 1.0), np.inf)))
 
 
-def _largest(x: FloatArray) -> float:
-    return float(np.abs(x).max())
+def _largest(x: Any) -> float:
+    xp = array_namespace(x)
+    return float(xp.max(xp.abs(x)))
 
 
 # Normalisations by name; one that is added here can be used in every estimator.
@@ -372,10 +360,11 @@ def normalize(
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"normalization={normalization!r} is not known; use one of {tuple(NORMALIZATIONS)}.")
     if degrees is None:
-        degrees = double(K @ K.ones())
-    if gathered((~(degrees > 0)).any()):
-        count, first = gathered((~(degrees > 0)).sum(), (degrees > 0).argmin())
-        first = K.number_of(int(first))
+        degrees = astype(K @ K.ones(), np.float64)
+    xp = array_namespace(degrees)
+    if not xp.all(degrees > 0):
+        empty = xp.nonzero(~(degrees > 0))[0]
+        count, first = len(empty), int(empty[0])
         raise ValueError(
             f"{count} rows of the affinity are zero (the first is row {first}), so they cannot be scaled; "
             "remove those samples, use float64 or a larger bandwidth, or leave diagonal='auto' so that they keep "
@@ -386,6 +375,5 @@ def normalize(
         found = NORMALIZATIONS[normalization](K, degrees, options)
     else:
         found = NORMALIZATIONS[normalization](K.reordered(), degrees[K.order], options).in_place_of(K.order)
-    found = found.settled()
     _require_range(K.dtype, found.scale, found.left)
     return found

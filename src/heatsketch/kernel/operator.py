@@ -6,28 +6,25 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from .._utils.blocks import as_numpy, like
+from .._utils.array import to_numpy
 from .._utils.chunks import chunks
-from .._utils.devices import Device, is_tensor, on_device
 from .._utils.progress import track
+from .._utils.registry import Device, computing
 from .._utils.tables import explained, table
-from .._utils.typing import FloatArray, IntArray
-from ..linalg.operators import DenseOperator, Operator, ScaledOperator, SparseOperator
-from ..linalg.sketch import Sketch
+from .._utils.typing import FloatArray
+from ..linalg.operators import DenseOperator, HeatOperator, Operator, ScaledOperator, SparseOperator
 from .affinity import Affinity, GaussianAffinity
-from .bandwidth import bandwidth_by_rule
 from .graphs import is_graph
 from .normalize import Scaling
 
 __all__ = ["HeatKernel", "as_heat_kernel", "refuse_alone"]
 
 
-class HeatKernel(Operator):
+class HeatKernel(HeatOperator):
     """The heat kernel A of a data set: an operator that also knows its trivial mode and its rows at new points.
 
     ``A = diag(w) S diag(1/w)`` with S symmetric; ``w = 1`` for the normalisations of the paper, and A is a Markov
@@ -47,9 +44,6 @@ class HeatKernel(Operator):
         Where the kernel comes from; None for a kernel that was given as a matrix.
     """
 
-    # Whether rows lie in bands on the workers of Dask: blocks are Dask arrays then, and the matrix is never formed.
-    in_bands = False
-
     def __init__(
         self,
         symmetric: Operator | None = None,
@@ -68,6 +62,7 @@ class HeatKernel(Operator):
             self.shape, self.dtype = (affinity.n_samples, affinity.n_samples), affinity.dtype
         elif symmetric is not None:
             self.shape, self.dtype = symmetric.shape, symmetric.dtype
+            self.in_memory = symmetric.in_memory
         else:
             raise ValueError(
                 "a heat kernel needs an operator, or an affinity and its scaling; use heat_kernel(X, ...)."
@@ -85,8 +80,13 @@ class HeatKernel(Operator):
             bandwidth_rule=bandwidth_rule,
         )
 
+    @property
+    def residual(self) -> float | None:  # type: ignore[override]
+        """Largest deviation of row sums from 1; None for a kernel that was given as a matrix."""
+        return None if self.scaling is None else self.scaling.residual
+
     @cached_property
-    def symmetric(self) -> Operator:
+    def symmetric(self) -> Operator:  # type: ignore[override]
         """S; composed on first use, so that a kernel loaded from a file forms its matrix only if that is needed."""
         if self._given is not None:
             return self._given
@@ -101,35 +101,15 @@ class HeatKernel(Operator):
         held = "" if self.affinity is None else f", {self.affinity.description}"
         return f"HeatKernel(shape={self.shape}, dtype={self.dtype}{held})"
 
-    def asblock(self, V: ArrayLike) -> FloatArray:
-        """`V` as the kernel's operator wants it."""
-        return self.symmetric.asblock(V)
-
-    @property
-    def rounding(self) -> float:
-        """Relative error that a product may have."""
-        return self.symmetric.rounding
-
     @property
     def bandwidth(self) -> float | FloatArray | None:
         """Epsilon, or each point's squared local scale; None where the affinity was given."""
         return self.affinity.epsilon if isinstance(self.affinity, GaussianAffinity) else None
 
     @property
-    def trivial_is_constant(self) -> bool:
-        """Whether the trivial mode takes the same value in every row, and so is absent from all distances."""
-        if self.trivial is None:
-            return False
-        return self.row_weight is not None or bool(np.ptp(self.trivial) <= 1e-12 * np.abs(self.trivial).max())
-
-    @property
     def device(self) -> Device | None:
         """Where products are computed; None for NumPy on the CPU."""
         return getattr(self._given, "device", None) if self.affinity is None else self.affinity.device
-
-    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = None) -> Any:
-        """Columns of a sketch at the points of this kernel, (N, n_columns), where the kernel computes."""
-        return sketch.matrix(self.shape[0], n_columns, first_column=first_column, device=self.device, dtype=dtype)
 
     @property
     def points(self) -> Any:
@@ -140,58 +120,14 @@ class HeatKernel(Operator):
     def neighbor_bandwidth(self) -> float | None:
         """The bandwidth that the rule "neighbor" gives for the points; None where the affinity was given."""
         affinity = self.affinity
-        if not isinstance(affinity, GaussianAffinity):
-            return None
-        return float(bandwidth_by_rule(affinity.X, "neighbor", affinity.metric)[0])
+        return affinity.bandwidth_by_rule("neighbor") if isinstance(affinity, GaussianAffinity) else None
 
-    def units(self, numbers: IntArray, *, weighted: bool) -> Any:
-        """Unit columns at the given samples, (N, m), where the kernel computes; times their row weights on request."""
-        unit = np.zeros((self.shape[0], len(numbers)), dtype=self.dtype)
-        weight = self.row_weight if weighted else None
-        unit[numbers, np.arange(len(numbers))] = 1.0 if weight is None else weight[numbers]
-        return self.asblock(unit)
-
-    def positions(self, numbers: IntArray) -> IntArray:
-        """Where the given samples are among the rows of this kernel; they may lie in another order on a cluster."""
-        return numbers
-
-    def arranged(self, V: Any) -> Any:
-        """A block in the order of the samples as one in that of this kernel's rows, which is the same but there."""
-        return V
-
-    def restored(self, V: Any) -> Any:
-        """A block in the order of this kernel's rows as one in that of the samples."""
-        return V
-
-    def weigh_rows(self, Y: FloatArray) -> FloatArray:
-        """``diag(w) Y`` in the kernel's dtype."""
-        if self.row_weight is None:
-            return Y
-        return (self.asblock(self.row_weight) if is_tensor(Y) else self.row_weight.astype(Y.dtype))[:, None] * Y
-
-    def matmat(self, V: FloatArray) -> FloatArray:
-        """A V."""
-        if self.row_weight is None:
-            return self.symmetric.matmat(V)
-        block, w = self.asblock(V), self.asblock(self.row_weight)[:, None]
-        product: FloatArray = like(w * self.symmetric.matmat(block / w), V)
-        return product
-
-    def toarray(self) -> FloatArray:
-        """A as an array of shape (N, N)."""
-        A = self.symmetric.toarray()
-        if self.row_weight is not None:
-            w = self.row_weight.astype(self.dtype)
-            A *= w[:, None]
-            A /= w[None, :]
-        return A
-
-    def place(self, Z: FloatArray) -> FloatArray:
+    def place(self, Z: Any) -> Any:
         """``diag(w) S Z`` for the training points, computed as `at_new_points` does, (N, k) -> (N, k)."""
         if self.affinity is None or self.scaling is None:
-            return self.weigh_rows(self.symmetric.matmat(Z))
+            return self.weigh_rows(self.symmetric @ Z)
         scaling = self.scaling
-        return ScaledOperator(self.affinity.operator, scaling.left, scaling.scale).matmat(Z)
+        return ScaledOperator(self.affinity.operator, scaling.left, scaling.scale) @ Z
 
     def at_new_points(self, X: Any, Z: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """``a(x) Z`` for new points: each point's own row of ``diag(w) S``, times coefficients.
@@ -209,17 +145,17 @@ class HeatKernel(Operator):
         """
         self._require_data()
         assert self.affinity is not None
-        Z, m = as_numpy(Z), X.shape[0]
+        Z, m = to_numpy(Z), X.shape[0]
         out = np.empty((m, Z.shape[1]), dtype=Z.dtype) if out is None else out
         if self.affinity.is_training_input(X):
             out[:] = self.place(Z)
             return out
         weighted = self._weighted(Z)
-        fused = isinstance(self.affinity, GaussianAffinity) and self.affinity.multiplies_rows
+        fused = self.affinity.multiplies_rows
         batches = list(chunks(m, self.affinity.row_entries if not fused else X.shape[1] + Z.shape[1]))
         if fused:  # what all batches are multiplied with goes to the device once
             assert self.scaling is not None
-            with on_device():
+            with computing():
                 weighted = self.asblock(np.column_stack([np.ones(len(Z)), self.scaling.reference, weighted]))
         for batch in track(batches, "placing new points", len(batches)):
             if fused:
@@ -235,7 +171,8 @@ class HeatKernel(Operator):
         self._require_data()
         assert self.affinity is not None
         if self.affinity.is_training_input(X):
-            return self.place(np.eye(self.shape[0], dtype=self.dtype))
+            every: FloatArray = self.place(np.eye(self.shape[0], dtype=self.dtype))
+            return every
         left, rows = self._scaled_rows(X, 0)
         dense = rows.toarray() if sparse.issparse(rows) else rows
         return self._weighted((left[:, None] * dense).T).T
@@ -263,7 +200,7 @@ class HeatKernel(Operator):
 
         The first two columns, (N, 2 + k), are ones and the reference of the scaling.
         """
-        assert isinstance(self.affinity, GaussianAffinity)
+        assert self.affinity is not None
         assert self.scaling is not None
         products, log_scale = self.affinity.row_products(X, columns)
         degrees, sums = products[:, :2].astype(np.float64).T

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._utils.devices import DEVICES
+from .._utils.registry import DEVICES, distributed_backend
 from .._utils.tables import checked, refuse_no_table, table
 from .._utils.typing import FloatArray
-from ..backends.torch.operators import PRECISIONS
 from ..linalg.metrics import Metric
 from .affinity import APART, ROUNDING
 from .bandwidth import BANDWIDTH_RULES
@@ -40,6 +39,8 @@ __all__ = [
     "tidy",
 ]
 
+# How a GPU forms the exponents of a float32 kernel.
+PRECISIONS = ("auto", "halves", "mixed", "split", "float32")
 # Distances of so many units in the last place of the largest are zero, as those that are one minus a cosine can be.
 _LAST_PLACES = 4.0
 
@@ -179,10 +180,10 @@ def check_points(X: Any, options: KernelOptions) -> Any:
 
 def from_user(X: Any, options: KernelOptions) -> Any:
     """Bring input into a form that scikit-learn validates: graphs as matrices, others as tables of numbers."""
-    if hasattr(X, "__dask_graph__") and type(X).__module__.startswith("dask"):
+    if distributed_backend(X) is not None:
         raise TypeError(
-            f"{type(X).__name__} of Dask was given where data in memory are needed; give X.compute(), or its shape. "
-            "Estimators and heat_kernel take it as it is."
+            f"a {type(X).__name__} of {type(X).__module__.partition('.')[0].capitalize()} was given where data in "
+            "memory are needed; give X.compute(), or its shape. Estimators and heat_kernel take it as it is."
         )
     if is_graph(X):
         if options.affinity != "precomputed":

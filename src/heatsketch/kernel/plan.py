@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, singledispatch
 from numbers import Integral
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from .._utils.chunks import CHUNK_ENTRIES
-from .._utils.devices import Device, device_for, find_device, has_cuda
 from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
+from .._utils.registry import Device, device_for, find_device, has_gpu
 from .._utils.threads import n_threads, workers
 from .._utils.typing import FloatArray
 from ..linalg.sketch import sample
@@ -39,6 +39,7 @@ __all__ = [
     "choose_device",
     "compared_share",
     "estimate",
+    "kept_neighbors",
     "predict",
     "require_columns",
     "worth_every_pair",
@@ -157,7 +158,7 @@ def choose_device(shape: tuple[int, ...], options: KernelOptions, *, entries: in
         return None
     else:
         seconds = _PRODUCTS * _tiled_seconds(n, d, _COLUMNS)
-    worthwhile = seconds / _CORES > _WORTHWHILE and has_cuda()
+    worthwhile = seconds / _CORES > _WORTHWHILE and has_gpu()
     return find_device("cuda") if worthwhile else None
 
 
@@ -251,6 +252,12 @@ def _duration(seconds: float) -> str:
         if seconds >= 1.5 * unit:
             return f"{seconds / unit:.3g} {name}"
     return f"{seconds:.1f} s"
+
+
+@singledispatch
+def kept_neighbors(X: Any, options: KernelOptions) -> int | None:
+    """How many neighbours of each of the points will be kept, None for every pair; backends register their arrays."""
+    return choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors
 
 
 def estimate(
@@ -380,7 +387,7 @@ def _tighter(here: Estimate, device: Device | None, there: int) -> Estimate:
 def require_columns(kernel: Any, n_columns: int) -> None:
     """Raise an error if memory does not hold an embedding with that many columns; that of workers is not known."""
     size = _BLOCKS * kernel.shape[0] * n_columns * kernel.dtype.itemsize
-    if not kernel.in_bands and size > available_memory():
+    if kernel.in_memory and size > available_memory():
         raise MemoryError(
             f"{n_columns} components take about {size_in_words(size)}, and {size_in_words(available_memory())} are "
             "available; ask for a larger distance_error, or take leading directions exactly (n_exact='auto')."
@@ -414,7 +421,7 @@ def _held_memory(
         "tree": 24.0 * min(n * listed, CHUNK_ENTRIES // 4),
         "clusters": n * listed * 16.0,
         "blocks": min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * temporary,
-        "device": float(_tile_bytes(device)) if here and device else 0.0,
+        "device": float(device.tile_bytes) if here and device else 0.0,
     }[kind]
     entries = n * (1 + _UNION * choice.n_neighbors)
     graph = entries * (12.0 + item) + n * listed
@@ -429,17 +436,11 @@ def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_componen
         return 0
     if choice.n_neighbors is not None:
         graph = n * (1 + _UNION * choice.n_neighbors) * (4.0 + item)
-        return int(blocks + max(graph, _tile_bytes(choice.device) + 2.0 * n * d * item))
+        return int(blocks + max(graph, choice.device.tile_bytes + 2.0 * n * d * item))
     if not choice.tiled:
         return int(blocks + float(n) * n * item)
     # Points in float64 twice, while they are put in order, and both factors in halves and eighths of them.
     return int(blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n)
-
-
-def _tile_bytes(device: Device) -> int:
-    from ..backends.torch.nearest import tile_bytes  # noqa: PLC0415
-
-    return tile_bytes(device)
 
 
 def _with_cutoff(X: Any, options: KernelOptions, known: Estimate, n_components: int, power: float) -> Estimate:

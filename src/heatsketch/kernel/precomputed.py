@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._utils.devices import Device
+from .._utils.registry import Device
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.operators import DenseOperator, Operator, SparseOperator
 from .affinity import Affinity

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.array import array_namespace, asarray_like, to_numpy
 from .._utils.typing import FloatArray
 
 __all__ = ["Anderson", "combination"]
@@ -20,66 +21,32 @@ _DEPTH = 5
 
 
 class Anderson:
-    """Extrapolation of an iteration ``x <- x + step`` from its latest steps [1]_."""
+    """Extrapolation of an iteration ``x <- x + step`` from its latest steps [1]_, for vectors of any kind of array."""
 
     def __init__(self) -> None:
         # Differences of successive x and steps, the latest in the place of the oldest.
-        self._dx: Any = None
-        self._df: Any = None
-        self._last: tuple[FloatArray, FloatArray] | None = None
+        self._dx: list[Any] = []
+        self._df: list[Any] = []
+        self._last: tuple[Any, Any] | None = None
         self._count = 0
 
-    def copy(self) -> Anderson:
-        """The same, to go on from."""
-        other = Anderson()
-        other.__dict__ |= self.__dict__
-        if self._dx is not None:
-            other._dx, other._df = self._dx.copy(), self._df.copy()
-        return other
-
-    def plain(self) -> FloatArray:
+    def plain(self) -> Any:
         """The latest x and its own step; all that is known is forgotten."""
         assert self._last is not None
-        (x, step), self._last, self._count = self._last, None, 0
+        (x, step), self._last, self._count, self._dx, self._df = self._last, None, 0, [], []
         return x + step
 
-    def extrapolate(self, x: FloatArray, step: FloatArray) -> tuple[FloatArray, bool]:
+    def extrapolate(self, x: Any, step: Any) -> tuple[Any, bool]:
         """The next x: by the combination of the latest steps that is smallest, and whether there were several."""
-        self.remember(x, step)
-        if not self._count:
-            return x + step, False
-        return self.combined(combination(*self.inner_products())), True
-
-    def remember(self, x: FloatArray, step: FloatArray) -> None:
-        """Take in the latest x and step."""
         last, self._last = self._last, (x, step)
         if last is None:
-            return
-        if self._dx is None:
-            self._dx, self._df = np.empty((_DEPTH, len(x))), np.empty((_DEPTH, len(x)))
-        place = self._count % _DEPTH
-        np.subtract(x, last[0], out=self._dx[place])
-        np.subtract(step, last[1], out=self._df[place])
-        self._count += 1
-
-    def _known(self) -> tuple[FloatArray, FloatArray]:
-        known = min(self._count, _DEPTH)
-        return self._dx[:known], self._df[:known]
-
-    def inner_products(self) -> tuple[FloatArray, FloatArray]:
-        """Of the differences of steps with each other, (m, m), and with the latest step, (m,)."""
-        assert self._last is not None
-        if not self._count:
-            return np.empty((0, 0)), np.empty(0)
-        _, df = self._known()
-        return df @ df.T, df @ self._last[1]
-
-    def combined(self, gamma: FloatArray) -> FloatArray:
-        """The next x by a combination of the latest steps, (m,)."""
-        assert self._last is not None
-        (x, step), (dx, df) = self._last, self._known()
-        following: FloatArray = x + step - gamma @ dx - gamma @ df
-        return following
+            return x + step, False
+        place, self._count = slice(self._count % _DEPTH, self._count % _DEPTH + 1), self._count + 1
+        self._dx[place], self._df[place] = [x - last[0]], [step - last[1]]
+        xp = array_namespace(x)
+        dx, df = xp.stack(self._dx), xp.stack(self._df)  # [m, N]
+        gamma = asarray_like(combination(to_numpy(df @ df.T), to_numpy(df @ step)), x)
+        return x + step - gamma @ dx - gamma @ df, True
 
 
 def combination(gram: FloatArray, right: FloatArray) -> FloatArray:

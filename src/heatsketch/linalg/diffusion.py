@@ -10,14 +10,13 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.fft import dct
 
-from .._utils.blocks import as_numpy, cast, in_order, like, settled, weighted
-from .._utils.devices import on_device
+from .._utils.array import asarray_like, astype, from_order, to_numpy
 from .._utils.progress import track
+from .._utils.registry import computing
 from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray
-from ..kernel.operator import HeatKernel
-from .eigen import chebyshev_step, deflated
-from .operators import Operator
+from .eigen import chebyshev_step
+from .operators import HeatOperator, Operator
 from .ritz import extreme_ritz
 from .rounding import ROUNDING_ULPS, noise_level, refuse_negative, warn_inexact, warn_lost
 
@@ -53,14 +52,14 @@ _DEFINITE = 1e-6
 
 
 def diffuse(
-    kernel: HeatKernel,
-    M: FloatArray,
+    kernel: HeatOperator,
+    M: Any,
     powers: Sequence[float],
     *,
     trivial: bool = True,
     method: str = "auto",
     rtol: float | None = None,
-) -> list[FloatArray]:
+) -> list[Any]:
     """``S^t M`` for each t, all from one pass over the kernel.
 
     The trivial mode is split off and handled exactly, so that its eigenvalue 1 does not drown the others at
@@ -68,9 +67,9 @@ def diffuse(
 
     Parameters
     ----------
-    kernel : HeatKernel
+    kernel : HeatOperator
         Its symmetric form S is used; row weights are left to the caller.
-    M : ndarray of shape (N, k)
+    M : array of shape (N, k)
     powers : sequence of float > 0
     trivial : bool
         Whether the result contains the trivial mode ``u u^T M``.
@@ -84,17 +83,17 @@ def diffuse(
 
     Returns
     -------
-    blocks : list of ndarray of shape (N, k)
+    blocks : list of arrays of shape (N, k), of the kind of M
     """
     for t in powers:
         check_power(t)
-    with on_device(), quiet_blas():
+    with computing(), quiet_blas():
         return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, weight=0)
 
 
 def coefficients(
-    kernel: HeatKernel,
-    M: FloatArray,
+    kernel: HeatOperator,
+    M: Any,
     power: float,
     *,
     trivial: bool = True,
@@ -108,16 +107,16 @@ def coefficients(
     """
     check_power(power)
     exponents = [power - 1.0]
-    with on_device(), quiet_blas():
+    with computing(), quiet_blas():
         return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, weight=1)[0]
 
 
 @quiet_blas()
-def matrix_power(kernel: HeatKernel, power: float, *, trivial: bool = True) -> FloatArray:
+def matrix_power(kernel: HeatOperator, power: float, *, trivial: bool = True) -> FloatArray:
     """``S^t`` as an array of shape (N, N), in float64."""
     check_power(power)
     require_range(kernel, [power])
-    S: FloatArray = deflated(kernel).toarray().astype(np.float64)
+    S: FloatArray = kernel.deflated.toarray().astype(np.float64)
     if float(power).is_integer():
         S = _whole_power(S, int(power))
     else:
@@ -148,8 +147,8 @@ def check_power(power: float) -> None:
 
 
 def _apply_powers(
-    kernel: HeatKernel,
-    M: FloatArray,
+    kernel: HeatOperator,
+    M: Any,
     exponents: Sequence[float],
     *,
     trivial: bool,
@@ -161,11 +160,11 @@ def _apply_powers(
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
     require_range(kernel, exponents)
-    given, M = M, settled(kernel.symmetric.asblock(M))
+    given, M = M, kernel.symmetric.asblock(M)
     rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
     exponents = [float(e) for e in exponents]  # NumPy's numbers would make float64 of blocks in float32
     mode = _trivial_part(kernel, M)
-    rest = M if mode is None else settled(M - mode)
+    rest = M if mode is None else M - mode
     whole = _whole(exponents)
     if method == "auto" and whole:
         most = max(exponents)
@@ -174,17 +173,17 @@ def _apply_powers(
     if method == "steps":
         if not whole:
             raise ValueError(f"method='steps' takes whole powers; {list(exponents)} were given. Use 'auto'.")
-        blocks = _in_order(lambda S, V: _steps(S, V, [int(e) for e in exponents]), deflated(kernel), rest)
+        blocks = _in_order(lambda S, V: _steps(S, V, [int(e) for e in exponents]), kernel.deflated, rest)
     else:
         blocks = _real_powers(kernel, rest, exponents, method=method, rtol=rtol, weight=weight)
     if mode is not None:
         # Rounding may bring the trivial mode back, and S^(t-1) with t < 1 enlarges it: only what is meant may be there.
         blocks = [block - _trivial_part(kernel, block) for block in blocks]
         blocks = [block + mode for block in blocks] if trivial else blocks
-    return [settled(like(block, given)) for block in blocks]
+    return [asarray_like(block, given) for block in blocks]
 
 
-def _trivial_part(kernel: HeatKernel, V: FloatArray) -> Any:
+def _trivial_part(kernel: HeatOperator, V: Any) -> Any:
     """``u u^T V``, or None where no trivial mode is known."""
     if kernel.trivial is None:
         return None
@@ -196,15 +195,15 @@ def _whole(exponents: Sequence[float]) -> bool:
     return all(float(e).is_integer() and e >= 0 for e in exponents)
 
 
-def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Operator, V: FloatArray) -> list[FloatArray]:
+def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Operator, V: Any) -> list[FloatArray]:
     """What `work` makes of S and V, done in the order of rows that S would rather have."""
     order = S.order
     if order is None:
         return work(S, V)
-    return [in_order(block, order) for block in work(S.reordered(), V[order])]
+    return [from_order(block, order) for block in work(S.reordered(), V[order])]
 
 
-def _steps(S: Operator, V: FloatArray, exponents: list[int]) -> list[FloatArray]:
+def _steps(S: Operator, V: Any, exponents: list[int]) -> list[FloatArray]:
     """S^p V for whole p: one product after another."""
     found = {}
     most = max(exponents)
@@ -216,10 +215,10 @@ def _steps(S: Operator, V: FloatArray, exponents: list[int]) -> list[FloatArray]
 
 
 def _real_powers(
-    kernel: HeatKernel, V: FloatArray, exponents: Sequence[float], *, method: str, rtol: float, weight: int
+    kernel: HeatOperator, V: Any, exponents: Sequence[float], *, method: str, rtol: float, weight: int
 ) -> list[FloatArray]:
     """Real powers of the deflated kernel, by a polynomial or by diagonalising."""
-    S = deflated(kernel)
+    S = kernel.deflated
     interval, size = _spectral_interval(kernel, exponents, rtol)
     noise = noise_level(kernel)
     if size <= noise:
@@ -245,20 +244,20 @@ def _real_powers(
 
 
 def _spectral_interval(
-    kernel: HeatKernel, exponents: Sequence[float], rtol: float
+    kernel: HeatOperator, exponents: Sequence[float], rtol: float
 ) -> tuple[tuple[float, float], float]:
     """An interval that holds the spectrum of the deflated kernel, and the size of the largest eigenvalue found."""
     most = max(*exponents, 0.0)
     # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
     margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
     # Steps that the polynomial takes tell the ends of the spectrum to about as much as it needs.
-    ritz = extreme_ritz(deflated(kernel), 0.1 * margin, most_steps=_degree(most, rtol))
+    ritz = extreme_ritz(kernel.deflated, 0.1 * margin, most_steps=_degree(most, rtol))
     room = max(margin * ritz.size, _ROUNDINGS * noise_level(kernel))
     # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
     low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
-    if kernel.trivial is not None and kernel.scaling is not None:
+    if kernel.trivial is not None and kernel.residual is not None:
         # The kernel is similar to a Markov matrix, whose eigenvalues are within 1 but for rounding.
-        bound = 1.0 + kernel.scaling.residual + 10.0 * kernel.rounding + room
+        bound = 1.0 + kernel.residual + 10.0 * kernel.rounding + room
         low, high = max(low, -bound), min(high, bound)
     if kernel.definite or not _whole(exponents):
         require_definite(kernel, exponents)
@@ -272,21 +271,21 @@ def _growth(ratio: float, exponent: float) -> float:
     return float(np.exp(logarithm)) if logarithm < _LARGEST_LOG else np.inf
 
 
-def require_definite(kernel: HeatKernel, powers: Sequence[float]) -> None:
+def require_definite(kernel: HeatOperator, powers: Sequence[float]) -> None:
     """Refuse powers that are not whole where the kernel is found to have negative eigenvalues."""
     if kernel.definite or _whole(powers):
         return
     # A Ritz value lies within the spectrum: where it is negative, so is an eigenvalue.
-    ritz = extreme_ritz(deflated(kernel), _DEFINITE, both=True)
+    ritz = extreme_ritz(kernel.deflated, _DEFINITE, both=True)
     refuse_negative(ritz.low, rounding=max(_DEFINITE * ritz.size, noise_level(kernel)))
 
 
-def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
+def require_range(kernel: HeatOperator, powers: Sequence[float]) -> None:
     """Refuse powers beyond the range of numbers: what was given, or scaled in vain, need not be of norm 1."""
     if max(powers) <= 1.0:
         return
     largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0]) / max(powers)
-    if kernel.scaling is not None and np.log1p(kernel.scaling.residual) <= largest:
+    if kernel.residual is not None and np.log1p(kernel.residual) <= largest:
         return
     size = extreme_ritz(kernel.symmetric, 0.5).size  # soon found, and within a factor of two
     if size == 0.0 or np.log(2.0 * size) <= largest:
@@ -294,7 +293,7 @@ def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
     size = extreme_ritz(kernel.symmetric, 1e-3).size
     if np.log(size) > largest:
         remedy = "divide the matrix by its largest, or build a heat kernel from data with heat_kernel(X, ...)."
-        if kernel.scaling is not None:
+        if kernel.residual is not None:
             remedy = "the scaling did not converge; use a smaller power, more neighbours or normalization='symmetric'."
         raise ValueError(
             f"power={max(powers)} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
@@ -303,16 +302,15 @@ def require_range(kernel: HeatKernel, powers: Sequence[float]) -> None:
 
 
 def _by_eigenvectors(
-    S: Operator, V: FloatArray, exponents: Sequence[float], weight: int, noise: float = 0.0
+    S: Operator, V: Any, exponents: Sequence[float], weight: int, noise: float = 0.0
 ) -> list[FloatArray]:
     """Powers by diagonalising; what lies below rounding is left out, and said if it could matter."""
     epsilon = float(np.finfo(S.dtype).eps)
     values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, noise, whole=_whole(exponents))
     warn_lost((values == 0).sum() > 1, ROUNDING_ULPS * epsilon, min(exponents) + weight)
-    given, V = V, as_numpy(V)
-    projected = vectors.T @ V
-    blocks = [(vectors @ (_power(values, e)[:, None] * projected)).astype(V.dtype) for e in exponents]
-    return [like(block, given) for block in blocks]
+    projected = vectors.T @ to_numpy(V)
+    blocks = [vectors @ (_power(values, e)[:, None] * projected) for e in exponents]
+    return [asarray_like(block, V, S.dtype) for block in blocks]
 
 
 def _power(values: FloatArray, exponent: float) -> FloatArray:
@@ -382,18 +380,17 @@ def _interpolate(values: FloatArray) -> FloatArray:
     return c
 
 
-def _evaluate_series(
-    S: Operator, V: FloatArray, interval: tuple[float, float], series: list[FloatArray]
-) -> list[FloatArray]:
+def _evaluate_series(S: Operator, V: Any, interval: tuple[float, float], series: list[FloatArray]) -> list[Any]:
     """Sums of c_n T_n(L) V with L = S mapped from [low, high] to [-1, 1], by the three-term recurrence."""
     low, high = interval
     half, centre = (high - low) / 2.0, (high + low) / 2.0
-    previous: FloatArray = V
-    current: FloatArray = settled((S.matmat(V) - centre * V) / half)
-    totals = [weighted(c[0], previous) + weighted(c[1], current) for c in series]
+    previous, current = V, (S.matmat(V) - centre * V) / half
+    # Totals in float64: hundreds of terms that nearly cancel are added up.
+    wide = astype(previous, np.float64), astype(current, np.float64)
+    totals = [float(c[0]) * wide[0] + float(c[1]) * wide[1] for c in series]
     for n in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):
-        previous, current = current, settled(chebyshev_step(S, previous, current, centre, half))
+        previous, current = current, chebyshev_step(S, previous, current, centre, half)
+        term = astype(current, np.float64)
         for i, c in enumerate(series):
-            totals[i] += weighted(c[n], current)
-            totals[i] = settled(totals[i])
-    return [cast(total, S.dtype) for total in totals]
+            totals[i] += float(c[n]) * term
+    return [astype(total, S.dtype) for total in totals]

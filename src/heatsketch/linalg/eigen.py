@@ -8,28 +8,16 @@ from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
-from scipy.linalg import block_diag, eigh
+from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.blocks import (
-    as_numpy,
-    beside,
-    doubled,
-    fetched,
-    gathered,
-    in_order,
-    is_banded,
-    like,
-    orthonormal,
-    settled,
-)
-from .._utils.devices import device_of, on_device
+from .._utils.array import array_namespace, asarray_like, astype, from_order, to_numpy
 from .._utils.progress import track
+from .._utils.registry import computing
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
-from ..kernel.operator import HeatKernel
-from .operators import DeflatedOperator, Operator
+from .operators import HeatOperator, Operator
 from .rounding import refuse_negative, rounding_level, warn_lost
 from .sketch import GaussianSketch
 
@@ -38,7 +26,6 @@ __all__ = [
     "SOLVERS",
     "Eigenpairs",
     "chebyshev_step",
-    "deflated",
     "eigenpairs",
     "soon_diagonalised",
 ]
@@ -70,17 +57,17 @@ class Eigenpairs:
     ----------
     values : ndarray of shape (k,)
         In decreasing order.
-    vectors : ndarray of shape (N, k)
+    vectors : array of shape (N, k)
         Orthonormal columns. The sign, and the basis of a repeated eigenvalue's space, depend on the space alone.
     residuals : ndarray of shape (k,)
         ``|S v - lambda v|``, measured: each value is within its residual of an eigenvalue.
     """
 
     values: FloatArray
-    vectors: FloatArray
+    vectors: Any
     residuals: FloatArray
 
-    def coordinates(self, power: float, rounding: float, *, weight: int = 0) -> FloatArray:
+    def coordinates(self, power: float, rounding: float, *, weight: int = 0) -> Any:
         """``lambda^power v``, with 0 for values that are zero up to `rounding`, shape (N, k).
 
         What is lost by that, of ``lambda^(power + weight)``, is said where it could matter.
@@ -96,26 +83,21 @@ class Eigenpairs:
         """These pairs followed by others."""
         return Eigenpairs(
             np.append(self.values, others.values),
-            settled(beside(self.vectors, others.vectors)),
+            array_namespace(self.vectors).concat([self.vectors, others.vectors], axis=1),
             np.append(self.residuals, others.residuals),
         )
 
 
-def soon_diagonalised(kernel: HeatKernel, n_pairs: int = 1) -> bool:
-    """Whether to diagonalise the whole matrix for so many pairs: that of few points, never one on a cluster."""
+def soon_diagonalised(kernel: HeatOperator, n_pairs: int = 1) -> bool:
+    """Whether to diagonalise the whole matrix to find that many pairs: for few points, and never on a cluster."""
     n = kernel.shape[0]
-    return not kernel.in_bands and (n <= DENSE_LIMIT or 5 * n_pairs > n)
+    return kernel.in_memory and (n <= DENSE_LIMIT or 5 * n_pairs > n)
 
 
-def deflated(kernel: HeatKernel) -> Operator:
-    """S without its trivial mode, where one is known."""
-    return kernel.symmetric if kernel.trivial is None else DeflatedOperator(kernel.symmetric, kernel.trivial)
-
-
-@on_device()
+@computing()
 @quiet_blas()
 def eigenpairs(
-    kernel: HeatKernel,
+    kernel: HeatOperator,
     n_pairs: int,
     *,
     solver: str = "auto",
@@ -127,7 +109,7 @@ def eigenpairs(
 
     Parameters
     ----------
-    kernel : HeatKernel
+    kernel : HeatOperator
     n_pairs : int
         At most N - 1 where the trivial mode is known, N otherwise.
     solver : {"auto", "dense", "lanczos", "randomized"}
@@ -154,7 +136,7 @@ def eigenpairs(
     n = kernel.shape[0]
     known = np.empty((n, 0)) if kernel.trivial is None else kernel.trivial[:, None]
     if after is not None:
-        known = settled(beside(known, after.vectors))
+        known = array_namespace(known).concat([known, after.vectors], axis=1)
     most = n - known.shape[1]
     if not 1 <= n_pairs <= most:
         raise ValueError(
@@ -165,7 +147,7 @@ def eigenpairs(
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
     if solver == "auto":
         solver = "dense" if soon_diagonalised(kernel, n_pairs) else "randomized"
-    if kernel.in_bands and solver != "randomized":
+    if not kernel.in_memory and solver != "randomized":
         raise ValueError(
             f"solver={solver!r} was given for data on a cluster, where the kernel is only multiplied by blocks; use "
             "solver='randomized' or 'auto', or fit to data in memory."
@@ -188,7 +170,7 @@ def eigenpairs(
     ):
         wanted = min(2 * wanted, limit)
         values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
-    vectors = settled(canonical(values, vectors, epsilon, kernel)[:, :n_pairs])
+    vectors = canonical(values, vectors, kernel)[:, :n_pairs]
     values = values[:n_pairs]
     residuals = _residuals(kernel, values, vectors)
     if (residuals > accuracy).any():
@@ -201,9 +183,10 @@ def eigenpairs(
     return Eigenpairs(values, vectors, residuals)
 
 
-def _residuals(kernel: HeatKernel, values: FloatArray, vectors: FloatArray) -> FloatArray:
+def _residuals(kernel: HeatOperator, values: FloatArray, vectors: FloatArray) -> FloatArray:
     """``|S v - lambda v|`` of each pair, shape (k,)."""
-    norms: FloatArray = gathered(np.linalg.norm((kernel.symmetric @ vectors) - values * vectors, axis=0))
+    norm = array_namespace(vectors).linalg.vector_norm
+    norms: FloatArray = to_numpy(norm((kernel.symmetric @ vectors) - values * vectors, axis=0))
     return norms
 
 
@@ -212,26 +195,32 @@ def _alike(a: float, b: float, epsilon: float) -> bool:
     return abs(a - b) <= max(_REPEATED, 100.0 * epsilon) * max(abs(a), abs(b)) + 10.0 * epsilon
 
 
-def canonical(values: FloatArray, vectors: Any, epsilon: float, kernel: HeatKernel | None = None) -> Any:
-    """The same eigenspaces in bases that depend on nothing but the spaces.
+def canonical(values: FloatArray, vectors: Any, kernel: HeatOperator) -> Any:
+    """The same eigenspaces of a kernel in bases that depend on nothing but the spaces.
 
     Solvers return any basis of a repeated eigenvalue's space, and another one with other threads. Here it is the one
     that orthonormalises the projections of fixed random vectors in turn; for a simple eigenvalue that fixes the sign.
-    Where vectors lie in bands, those of the kernel's layout, the kernel must be given.
+
+    Parameters
+    ----------
+    values : ndarray of shape (k,)
+        In decreasing order.
+    vectors : array of shape (N, k)
+    kernel : HeatOperator
+        Its rounding tells which eigenvalues are one.
     """
-    spaces = _spaces(values, epsilon)
-    if is_banded(vectors):
-        assert kernel is not None
-        widest = max(space.stop - space.start for space in spaces)
-        seen = gathered(vectors.T @ kernel.sketched(_START, widest, first_column=1))  # [k, widest]
-        return settled(vectors @ block_diag(*(_turn(seen[some, : some.stop - some.start]) for some in spaces)))
-    device = device_of(vectors)
-    vectors = vectors.copy() if device is None else vectors.clone()
-    for some in spaces:
-        space = vectors[:, some] if device is None else vectors[:, some].double()
-        size = some.stop - some.start
-        turn = _turn(as_numpy(space.T @ _START.matrix(len(vectors), size, first_column=1, device=device)))
-        vectors[:, some] = space @ like(turn, space)
+    spaces = _spaces(values, kernel.rounding)
+    widest = max(space.stop - space.start for space in spaces)
+    fixed = asarray_like(kernel.sketched(_START, widest, first_column=1), vectors)
+    seen = to_numpy(astype(vectors, np.float64).T @ fixed)  # [k, widest]
+    turns = [_turn(seen[some, : some.stop - some.start]) for some in spaces]
+    signs = np.concatenate([np.ones(len(turn)) if len(turn) > 1 else turn[0] for turn in turns])
+    xp = array_namespace(vectors)
+    vectors = vectors * xp.astype(asarray_like(signs, vectors), vectors.dtype)
+    for some, turn in zip(spaces, turns, strict=True):
+        if len(turn) > 1:
+            turned = astype(vectors[:, some], np.float64) @ asarray_like(turn, vectors)
+            vectors[:, some] = xp.astype(turned, vectors.dtype)
     return vectors
 
 
@@ -248,7 +237,9 @@ def _turn(seen: FloatArray) -> FloatArray:
     return turn
 
 
-def _dense(kernel: HeatKernel, k: int, known: FloatArray, _tol: float, _max_iter: int) -> tuple[FloatArray, FloatArray]:
+def _dense(
+    kernel: HeatOperator, k: int, known: FloatArray, _tol: float, _max_iter: int
+) -> tuple[FloatArray, FloatArray]:
     n = kernel.shape[0]
     S = kernel.symmetric.toarray().astype(np.float64) - _BANISH * (known @ known.T)
     values, vectors = eigh(S, subset_by_index=(n - k, n - 1), check_finite=False)
@@ -260,7 +251,9 @@ def _dense(kernel: HeatKernel, k: int, known: FloatArray, _tol: float, _max_iter
     return values[::-1], vectors[:, ::-1]
 
 
-def _lanczos(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray]:
+def _lanczos(
+    kernel: HeatOperator, k: int, known: FloatArray, tol: float, max_iter: int
+) -> tuple[FloatArray, FloatArray]:
     values, vectors = _arpack(kernel, k, known, tol, max_iter)
     # A Krylov space holds one vector of each eigenspace; others enter by rounding only, and some may not. Whatever is
     # left in the complement and larger than what was found takes its place.
@@ -275,14 +268,14 @@ def _lanczos(kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter
 
 
 def _arpack(
-    kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int, *, attempt: int = 0
+    kernel: HeatOperator, k: int, known: FloatArray, tol: float, max_iter: int, *, attempt: int = 0
 ) -> tuple[FloatArray, FloatArray]:
     """Largest k eigenpairs of S outside the span of `known`, by implicitly restarted Lanczos."""
     S, n = kernel.symmetric, kernel.shape[0]
     known = known.astype(S.dtype)
 
-    def banished(v: FloatArray) -> FloatArray:
-        return S.matvec(v) - _BANISH * (known @ (known.T @ v.ravel()))
+    def banished(v: FloatArray) -> Any:
+        return S @ v.ravel() - _BANISH * (known @ (known.T @ v.ravel()))
 
     # A new start for each attempt: the last one's part in what is missing may be spent.
     start = _START.matrix(n, 1, first_column=attempt)[:, 0].astype(S.dtype)
@@ -306,32 +299,33 @@ def _arpack(
 
 
 def _subspace(
-    kernel: HeatKernel, k: int, known: FloatArray, tol: float, max_iter: int
+    kernel: HeatOperator, k: int, known: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray]:
     """Chebyshev-filtered subspace iteration (Zhou and Saad, 2007) from a Gaussian start."""
-    S, n, device = kernel.symmetric, kernel.shape[0], kernel.device
-    order = S.order if S.order is not None else slice(None)
-    S, known = S.reordered(), known[order]
-    known = known if device is None else device.tensor(known)
+    n, order, S = kernel.shape[0], kernel.symmetric.order, kernel.symmetric.reordered()
     width = min(n - known.shape[1], k + _OVERSAMPLING)
+    start = kernel.sketched(_START, width)
+    known = asarray_like(known if order is None else known[order], start)
+    start = start if order is None else start[order]
+    linalg = array_namespace(start).linalg
 
-    def outside(V: FloatArray) -> FloatArray:
-        V = doubled(V)
+    def outside(V: Any) -> Any:
+        V = astype(V, np.float64)
         return V - known @ (known.T @ V)
 
     lower = 0.0 if kernel.definite else -1.0
     wanted = max(tol, 10.0 * kernel.rounding)
-    Q = outside(S @ kernel.sketched(_START, width)[order])
+    Q = outside(S @ start)
     products = 0
     for _ in track(count(), "finding eigenvectors", 0):
         # Twice: where the block has lost rank, the first fills up from rounding, with parts of what is known already.
-        Q = settled(orthonormal(outside(orthonormal(Q))))
-        SQ = settled(doubled(S @ Q))
-        ritz, W = np.linalg.eigh(fetched(Q.T @ SQ))
-        Q, SQ = settled(*(block @ like(W, block) for block in (Q, SQ)))
-        worst = gathered(np.linalg.norm(as_numpy(SQ - like(ritz, Q) * Q), axis=0))[-k:].max()
+        Q = linalg.qr(outside(linalg.qr(Q)[0]))[0]
+        SQ = astype(S @ Q, np.float64)
+        ritz, W = np.linalg.eigh(to_numpy(Q.T @ SQ))
+        Q, SQ = (block @ asarray_like(W, block) for block in (Q, SQ))
+        worst = to_numpy(linalg.vector_norm(SQ - asarray_like(ritz, Q) * Q, axis=0))[-k:].max()
         if worst <= wanted or products >= max_iter:
-            vectors = in_order(as_numpy(Q)[:, ::-1][:, :k], kernel.symmetric.order)
+            vectors = from_order(kernel.collect(Q)[:, ::-1][:, :k], order)
             return ritz[::-1][:k].astype(np.float64), vectors
         Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
         Q = outside(Q)
@@ -339,7 +333,7 @@ def _subspace(
     raise AssertionError("the iteration ends by itself")
 
 
-def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: float) -> tuple[FloatArray, int]:
+def _filter(S: Operator, V: Any, damped: tuple[float, float], largest: float) -> tuple[Any, int]:
     """T_m of S mapped from the damped interval to [-1, 1], which is small there and large above, and its degree m.
 
     The degree is such that the largest eigenvalue is enlarged as far as leaves the others visible.
@@ -350,14 +344,13 @@ def _filter(S: Operator, V: FloatArray, damped: tuple[float, float], largest: fl
     # Rounding brings back what is known already, up to the eigenvalue 1, which grows most: it must not drown the rest.
     most = np.arccosh(_MOST_GROWTH / S.rounding) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
     degree = max(1, min(degree, int(most)))
-    previous: FloatArray = V
-    current: FloatArray = settled(((S @ V) - centre * V) / half)
+    previous, current = V, ((S @ V) - centre * V) / half
     for _ in range(degree - 1):
-        previous, current = current, settled(chebyshev_step(S, previous, current, centre, half))
+        previous, current = current, chebyshev_step(S, previous, current, centre, half)
     return current, degree
 
 
-def chebyshev_step(S: Operator, previous: FloatArray, current: FloatArray, centre: float, half: float) -> FloatArray:
+def chebyshev_step(S: Operator, previous: Any, current: Any, centre: float, half: float) -> Any:
     """``2 (S - centre) / half current - previous``: the next of Chebyshev's polynomials, in few passes over memory."""
     out = S @ current
     out *= 2.0 / half

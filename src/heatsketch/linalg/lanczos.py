@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.blocks import as_numpy, column_norms, column_products, gathered, matching, rows_of, settled
-from .._utils.devices import is_tensor
+from .._utils.array import array_namespace, asarray_like, astype, to_numpy
 from .._utils.progress import track
 from .._utils.typing import FloatArray, IntArray
-from ..kernel.operator import HeatKernel
-from .eigen import deflated
+from .operators import HeatOperator
 from .sketch import RademacherSketch
 
 __all__ = ["KrylovSketch", "horizon"]
@@ -38,7 +36,7 @@ class KrylovSketch:
 
     Parameters
     ----------
-    kernel : HeatKernel
+    kernel : HeatOperator
     rows : ndarray of int, shape (m,)
         Rows at which powers are wanted.
     n_columns : int
@@ -51,22 +49,18 @@ class KrylovSketch:
        Appl., 2017.
     """
 
-    def __init__(self, kernel: HeatKernel, rows: IntArray, n_columns: int, n_steps: int) -> None:
-        S = deflated(kernel)
-        rows = kernel.positions(rows)
+    def __init__(self, kernel: HeatOperator, rows: IntArray, n_columns: int, n_steps: int) -> None:
+        S = kernel.deflated
         self._S = S.reordered()
         self._rows = rows if S.order is None else np.argsort(S.order)[rows]
         G = kernel.sketched(RademacherSketch(_SEED), n_columns)
         if kernel.trivial is not None:
-            u = matching(kernel.trivial, G)
+            u = asarray_like(kernel.trivial, G)
             G -= u[:, None] * (u @ G)[None, :]
-        self._weight = (
-            np.ones((len(rows), 1)) if kernel.row_weight is None else rows_of(kernel.row_weight, rows)[:, None]
-        )
-        G = settled(G)
+        self._weight = np.ones((len(rows), 1)) if kernel.row_weight is None else kernel.row_weight[rows][:, None]
         self._norms = _sizes(G)  # [q]
         start = G if S.order is None else G[S.order]
-        self._v = settled(self._S.asblock(start / matching(np.maximum(self._norms, np.finfo(float).tiny), G)))
+        self._v = self._S.asblock(start / asarray_like(np.maximum(self._norms, np.finfo(float).tiny), G))
         self._previous = self._v  # not looked at in the first step
         self._diagonal: list[FloatArray] = []
         self._off: list[FloatArray] = []
@@ -83,20 +77,19 @@ class KrylovSketch:
         wanted = min(n_steps, self._v.shape[0])
         for _ in track(range(self.n_steps, wanted), "looking at the kernel's scales", max(0, wanted - self.n_steps)):
             v = self._v
-            self._kept.append(as_numpy(rows_of(v, self._rows)).astype(np.float64))
+            self._kept.append(to_numpy(v[self._rows]).astype(np.float64))
             w = self._S.matmat(v)
             if self._off:
-                w -= matching(self._off[-1], w) * self._previous
-            along = column_products(v, w)
-            w -= matching(along, w) * v
-            w = settled(w)
+                w -= asarray_like(self._off[-1], w, self._S.dtype) * self._previous
+            along = _column_sums(astype(v, np.float64) * astype(w, np.float64))
+            w -= asarray_like(along, w, self._S.dtype) * v
             size = _sizes(w)
             self._diagonal.append(along)
             first = self._off[0] if self._off else size
             size = np.where(size > _EXHAUSTED * (first + np.abs(self._diagonal[0])), size, 0.0)
             self._off.append(size)
             inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-            self._previous, self._v = v, settled(w * matching(inverse, w))
+            self._previous, self._v = v, w * asarray_like(inverse, w, self._S.dtype)
         if not self.n_steps:
             return
         self._nodes, self._vectors = self._eigensystem()
@@ -133,7 +126,10 @@ class KrylovSketch:
 
 def _sizes(V: Any) -> FloatArray:
     """Norm of each column of a block, in float64, shape (k,)."""
-    if is_tensor(V):
-        return column_norms(V.double())
-    sizes: FloatArray = gathered(np.linalg.norm(V.astype(np.float64, copy=False), axis=0))
-    return sizes
+    V = astype(V, np.float64)
+    return np.sqrt(_column_sums(V * V))
+
+
+def _column_sums(V: Any) -> FloatArray:
+    sums: FloatArray = to_numpy(array_namespace(V).sum(V, axis=0))
+    return sums

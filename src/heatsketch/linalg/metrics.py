@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.extmath import row_norms
 
-from .._utils.blocks import gathered, is_banded
+from .._utils.array import array_namespace
 from .._utils.chunks import chunks
-from .._utils.devices import is_tensor
 from .._utils.threads import each, product, shares
 from .._utils.typing import FloatArray, IntArray
 
@@ -25,6 +25,7 @@ __all__ = [
     "CENTRE_ROWS",
     "Metric",
     "central_point",
+    "column_distances",
     "gaussian_affinity",
     "magnitude",
     "no_distance",
@@ -211,12 +212,10 @@ def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[Int
 
 def magnitude(Z: Any) -> float:
     """Largest absolute entry, or 1 if there is none: points divided by it have squares that do not underflow."""
-    if is_tensor(Z):
-        return (max(0.0, float(Z.max()), -float(Z.min())) if Z.numel() else 0.0) or 1.0
-    if is_banded(Z):
-        high, low = gathered(Z.max(), Z.min())
-        return max(float(high), -float(low)) or 1.0
-    return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0))) or 1.0
+    if not all(Z.shape):
+        return 1.0
+    xp = array_namespace(Z)
+    return max(float(xp.max(Z)), -float(xp.min(Z))) or 1.0
 
 
 def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float, dtype: Any) -> FloatArray:
@@ -234,22 +233,19 @@ def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float, dtype: Any) -
     return K
 
 
+@singledispatch
 def row_distances(Z: Any, i: Any, j: Any) -> Any:
-    """Distances between rows of Z, for given pairs, in float64.
+    """Distances between rows of Z, for given pairs, in float64; backends register their own arrays.
 
     Parameters
     ----------
-    Z : ndarray or tensor of shape (N, d)
-    i, j : ndarrays of int, shape (m,); or tensors, if Z is one
+    Z : array of shape (N, d)
+    i, j : arrays of int, shape (m,); of NumPy, or of the kind of Z
 
     Returns
     -------
-    distances : ndarray or tensor of shape (m,), as `i` is
+    distances : array of shape (m,), of the kind of `i`
     """
-    if is_tensor(Z):
-        from ..backends.torch.points import row_distances as on_device  # noqa: PLC0415
-
-        return on_device(Z, i, j)
     from ..compiled.pairs import distances  # noqa: PLC0415
 
     out = np.empty(len(i))
@@ -259,3 +255,23 @@ def row_distances(Z: Any, i: Any, j: Any) -> Any:
         blas=False,
     )
     return out
+
+
+@singledispatch
+def column_distances(V: Any, i: IntArray, j: IntArray) -> FloatArray:
+    """Distances between columns of a block, for given pairs, in float64; backends register their own arrays.
+
+    Parameters
+    ----------
+    V : array of shape (N, k)
+    i, j : ndarrays of int, shape (m,)
+        Columns.
+
+    Returns
+    -------
+    distances : ndarray of shape (m,)
+    """
+    rows = np.ascontiguousarray(V.T, dtype=np.float64)
+    scale = magnitude(rows)
+    distances: FloatArray = scale * row_distances(rows / scale, i, j)
+    return distances

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from .._utils.blocks import as_numpy, fetched, in_order, matching, orthonormal, settled
-from .._utils.devices import on_device
+from .._utils.array import array_namespace, asarray_like, from_order, to_numpy
 from .._utils.progress import track
-from .._utils.typing import FloatArray
-from ..kernel.operator import HeatKernel
-from .eigen import canonical, deflated, eigenpairs, soon_diagonalised
+from .._utils.registry import computing
+from .eigen import canonical, eigenpairs, soon_diagonalised
+from .operators import HeatOperator
 from .sketch import RademacherSketch
 
 __all__ = ["leading_directions"]
@@ -24,8 +25,8 @@ _MOST_CONDITION = 1e4
 _SEED = 0x5EED  # of the columns: fixed, so that results repeat
 
 
-@on_device()
-def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
+@computing()
+def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
     """Orthonormal directions that carry most of ``S^power`` outside its trivial mode, shape (N, r).
 
     Up to 2000 points they are the eigenvectors whose eigenvalues are largest in size. For more they are found by a
@@ -35,7 +36,7 @@ def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
 
     Parameters
     ----------
-    kernel : HeatKernel
+    kernel : HeatOperator
     r : int
     power : float
         Diffusion time.
@@ -47,26 +48,26 @@ def leading_directions(kernel: HeatKernel, r: int, power: float) -> FloatArray:
     width = _WIDER * r + _ADDED
     if soon_diagonalised(kernel, width):
         return _largest(kernel, r).astype(kernel.dtype)
-    S = deflated(kernel)
+    S = kernel.deflated
     order = S.order
     S = S.reordered()
     signs = kernel.sketched(RademacherSketch(_SEED), width, dtype=kernel.dtype)
     Q = S.asblock(signs if order is None else signs[order])
+    qr = array_namespace(Q).linalg.qr
     products = int(np.clip(np.ceil(power), *_RANGE_PRODUCTS))
     for done in track(range(products), "finding leading directions", products):
-        Q = settled(S.matmat(Q))
+        Q = S.matmat(Q)
         # Where the spectrum decays fast, what is small would drown in the rounding of what is large.
-        if done % _CHECKED == 0 and np.linalg.cond(fetched(Q.T @ Q)) > _MOST_CONDITION:
-            Q = settled(orthonormal(Q))
-    Q = settled(orthonormal(Q))
-    ritz, W = np.linalg.eigh(fetched(Q.T @ S.matmat(Q)))
+        if done % _CHECKED == 0 and np.linalg.cond(to_numpy(Q.T @ Q)) > _MOST_CONDITION:
+            Q = qr(Q)[0]
+    Q = qr(Q)[0]
+    ritz, W = np.linalg.eigh(to_numpy(Q.T @ S.matmat(Q)))
     leading = np.argsort(-np.abs(ritz), kind="stable")[:r]
-    vectors = in_order(Q @ matching(W[:, leading], Q), order)
-    directions: FloatArray = as_numpy(canonical(ritz[leading], vectors, kernel.rounding, kernel))
-    return directions
+    vectors = from_order(Q @ asarray_like(W[:, leading], Q, kernel.dtype), order)
+    return kernel.collect(canonical(ritz[leading], vectors, kernel))
 
 
-def _largest(kernel: HeatKernel, r: int) -> FloatArray:
+def _largest(kernel: HeatOperator, r: int) -> Any:
     """Eigenvectors of the r eigenvalues that are largest in size."""
     if kernel.definite:
         return eigenpairs(kernel, r).vectors

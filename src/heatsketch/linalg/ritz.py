@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from .._utils.blocks import double, gathered, settled
-from .._utils.typing import FloatArray
+from .._utils.array import array_namespace, astype
 from .operators import Operator
 from .sketch import GaussianSketch
 
@@ -53,19 +52,19 @@ def extreme_ritz(S: Operator, accuracy: float, *, both: bool = False, most_steps
         Products after which the best is taken; at least 200, or as many as S has rows.
     """
     n = S.shape[0]
-    start: FloatArray = S.sketched(_START, 1)[:, 0]
-    v = settled(start / np.linalg.norm(start))
+    start = S.sketched(_START, 1)[:, 0]
+    norm = array_namespace(start).linalg.vector_norm
+    v = start / float(norm(start))
     previous = 0.0 * v
     diagonal: list[float] = []
     off: list[float] = []
     most = most_steps if most_steps > _LANCZOS_STEPS else min(n, _LANCZOS_STEPS)
     look = 1
     while True:
-        w = double(S @ v) - (off[-1] if off else 0.0) * previous
-        diagonal.append(float(gathered(v @ w)))
+        w = astype(S @ v, np.float64) - (off[-1] if off else 0.0) * previous
+        diagonal.append(float(v @ w))
         w -= diagonal[-1] * v
-        w = settled(w)
-        off.append(float(gathered(np.linalg.norm(w))))
+        off.append(float(norm(w)))
         steps = len(off)
         if steps >= look or steps >= most or off[-1] == 0.0:
             found = _ends(diagonal, off)
@@ -73,7 +72,7 @@ def extreme_ritz(S: Operator, accuracy: float, *, both: bool = False, most_steps
             if exhausted or found.worst(both=both) <= accuracy * found.size:
                 return found
             look = steps + 1 if steps < _LANCZOS_STEPS else int(_SELDOM * steps)
-        previous, v = v, settled(w / off[-1])
+        previous, v = v, w / off[-1]
 
 
 def _ends(diagonal: list[float], off: list[float]) -> ExtremeRitz:

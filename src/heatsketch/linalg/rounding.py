@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..kernel.operator import HeatKernel
+from .operators import HeatOperator
 
 __all__ = ["ROUNDING_ULPS", "noise_level", "refuse_negative", "rounding_level", "warn_inexact", "warn_lost"]
 
@@ -47,11 +47,11 @@ def warn_lost(any_zero: bool, rounding: float, power: float) -> None:
         warn_inexact(rounding**power, _LOST)
 
 
-def rounding_level(kernel: HeatKernel) -> float:
+def rounding_level(kernel: HeatOperator) -> float:
     """Size below which an eigenvalue of the kernel is rounding."""
     return max(ROUNDING_ULPS * float(np.finfo(kernel.dtype).eps), _ROUNDINGS * kernel.rounding)
 
 
-def noise_level(kernel: HeatKernel) -> float:
+def noise_level(kernel: HeatOperator) -> float:
     """Size of eigenvalues that rounding makes up: a kernel with a trivial mode has norm 1, whatever is left without."""
     return 0.0 if kernel.trivial is None else ROUNDING_ULPS * kernel.rounding

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._utils.blocks import empty, gathered, is_banded
+from .._utils.array import array_namespace, as_array
 from .._utils.chunks import chunks
-from .._utils.devices import Device
 from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray, RandomState
 from .philox import MASK32, Words, first_by_key, philox, sample
@@ -35,6 +34,7 @@ __all__ = [
     "HashedRademacherSketch",
     "RademacherSketch",
     "Sketch",
+    "UnitSketch",
     "first_by_key",
     "make_sketch",
     "philox",
@@ -44,12 +44,9 @@ __all__ = [
 
 _MERSENNE61 = np.uint64(2**61 - 1)
 # Streams keep uses of one seed apart: they are the last word of the Philox counter.
-_GAUSSIAN, _RADEMACHER, _HASH, _COLUMNS = range(4)
+GAUSSIAN, RADEMACHER, _HASH, _COLUMNS = range(4)
 # Entries made at a time, so that the temporaries of ten Philox rounds stay in cache.
 _ENTRIES_PER_CHUNK = 1 << 16
-# On a device: as many as keep it busy. With temporaries, below 100 bytes for each, that is less than half a GB. A row
-# makes whole groups of columns, so that it costs as many entries as some columns more.
-_ENTRIES_PER_LAUNCH, _FURTHER_COLUMNS = 1 << 22, 8
 
 
 def resolve_seed(random_state: RandomState) -> int:
@@ -112,49 +109,30 @@ class Sketch(ABC):
         each(fill, chunks(len(i), len(j), _ENTRIES_PER_CHUNK))
         return out
 
-    def matrix(
-        self, n_rows: int, n_columns: int, *, first_column: int = 0, device: Device | None = None, dtype: Any = None
-    ) -> Any:
+    def matrix(self, n_rows: int, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> FloatArray:
         """Columns ``first_column, ..., first_column + n_columns - 1`` of the first `n_rows` rows.
 
         Parameters
         ----------
         n_rows, n_columns, first_column : int
-        device : Device, optional
-            Where to make them; by default they are made by NumPy.
-        dtype : dtype of NumPy, optional
-            In which they are returned, float64 by default; they are computed in float64.
+        dtype : dtype of NumPy
+            In which they are returned; they are computed in float64.
 
         Returns
         -------
-        M : ndarray of shape (n_rows, n_columns), or a tensor of PyTorch that lies on the device
-            Words are the same everywhere; normals agree up to the rounding of logarithm and cosine.
+        M : ndarray of shape (n_rows, n_columns)
         """
-        columns, dtype = np.arange(first_column, first_column + n_columns), np.dtype(dtype)  # float64 for None
-        if device is None:
-            return self.block(np.arange(n_rows), columns).astype(dtype, copy=False)
-        out = empty((n_rows, n_columns), dtype, device)
-        for rows in chunks(n_rows, n_columns + _FURTHER_COLUMNS, _ENTRIES_PER_LAUNCH):
-            out[rows] = self._tensor(rows, columns, device)
-        return out
+        columns = np.arange(first_column, first_column + n_columns)
+        return self.block(np.arange(n_rows), columns).astype(dtype, copy=False)
 
     @abstractmethod
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray: ...
-
-    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
-        """Entries of consecutive rows on a device, in float64: made on the CPU, unless a law can do better."""
-        return device.tensor(self.block(np.arange(rows.start, rows.stop), columns))
 
 
 def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
     """Four Philox words for each row and each group of columns, shape (rows, groups, 4)."""
     i = rows[:, None].astype(np.uint64)
     return np.stack(philox((i & MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
-
-
-def _numbers(rows: slice, device: Device) -> Any:
-    """Numbers of consecutive rows as a tensor."""
-    return device.torch.arange(rows.start, rows.stop, device=device.name)
 
 
 @dataclass(frozen=True)
@@ -169,18 +147,13 @@ class GaussianSketch(Sketch):
 
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
         groups, where = np.unique(columns // 4, return_inverse=True)
-        words = _words(rows, groups, _GAUSSIAN, self.seed)
+        words = _words(rows, groups, GAUSSIAN, self.seed)
         uniform = (words + 0.5) * 2.0**-32  # in (0, 1): the logarithm below is finite
         radius = np.sqrt(-2.0 * np.log(uniform[..., 0::2]))  # [rows, groups, 2]
         angle = 2.0 * np.pi * uniform[..., 1::2]
         normals = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
         normals = normals.reshape(len(rows), len(groups), 4)
         return np.ascontiguousarray(normals[:, where, columns % 4])
-
-    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
-        from ..backends.torch.words import gaussian  # noqa: PLC0415
-
-        return gaussian(_numbers(rows, device), columns, _GAUSSIAN, self.seed)
 
 
 @dataclass(frozen=True)
@@ -194,15 +167,10 @@ class RademacherSketch(Sketch):
 
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
         groups, where = np.unique(columns // 128, return_inverse=True)
-        words = _words(rows, groups, _RADEMACHER, self.seed)
+        words = _words(rows, groups, RADEMACHER, self.seed)
         word, bit = (columns % 128) // 32, (columns % 32).astype(np.uint64)
         bits = (words[:, where, word] >> bit) & np.uint64(1)  # [rows, columns]
         return 2.0 * bits - 1.0
-
-    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
-        from ..backends.torch.words import signs  # noqa: PLC0415
-
-        return signs(_numbers(rows, device), columns, _RADEMACHER, self.seed)
 
 
 @dataclass(frozen=True)
@@ -231,11 +199,6 @@ class HashedRademacherSketch(Sketch):
             value = _reduce61(_multiply61(value, x) + c)
         signs: FloatArray = 1.0 - 2.0 * (value & np.uint64(1))
         return signs
-
-    def _tensor(self, rows: slice, columns: IntArray, device: Device) -> Any:
-        from ..backends.torch.words import hashed_signs  # noqa: PLC0415
-
-        return hashed_signs(_numbers(rows, device), columns, tuple(int(c) for c in self.coefficients))
 
 
 def _reduce61(x: Words) -> Words:
@@ -301,10 +264,26 @@ class ColumnSketch(Sketch):
 
 
 @dataclass(frozen=True, eq=False)
-class ArraySketch(Sketch):
-    """A given matrix used as ``M`` before the division by sqrt(k)."""
+class UnitSketch(Sketch):
+    """Given multiples of unit vectors: column c has ``values[c]`` in row ``points[c]``, and zeros elsewhere."""
 
-    array: FloatArray = field(kw_only=True)
+    points: IntArray = field(kw_only=True)
+    values: FloatArray = field(kw_only=True)
+
+    @classmethod
+    def at(cls, points: IntArray, values: FloatArray | None = None) -> UnitSketch:
+        """Unit vectors at the given points, times values."""
+        return cls(0, points=points, values=np.ones(len(points)) if values is None else values)
+
+    def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        return np.where(rows[:, None] == self.points[columns][None, :], self.values[columns][None, :], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySketch(Sketch):
+    """A given matrix used as ``M`` before the division by sqrt(k); an array of any kind with a row for each point."""
+
+    array: Any = field(kw_only=True)
 
     def require(self, n_columns: int) -> None:
         """Refuse more columns than were given."""
@@ -330,7 +309,7 @@ SKETCHES: dict[str, type[Sketch]] = {
 
 
 def make_sketch(sketch: str | ArrayLike, seed: int, n_rows: int) -> Sketch:
-    """Sketch by name, or around an array, or a Dask array for a kernel on a cluster, of shape (n_rows, k).
+    """Sketch by name, or around an array of shape (n_rows, k).
 
     Examples
     --------
@@ -348,12 +327,13 @@ def make_sketch(sketch: str | ArrayLike, seed: int, n_rows: int) -> Sketch:
                 "(n_samples, n_components)."
             )
         return SKETCHES[sketch].make(seed, n_rows)
-    array: Any = sketch if is_banded(sketch) else np.asarray(sketch)
+    array = as_array(sketch)
     if array.ndim != 2 or array.shape[0] != n_rows or array.dtype.kind not in "biuf":
         raise ValueError(
             f"sketch was given as an array of shape {array.shape} and dtype {array.dtype}; it must be real "
             f"with shape ({n_rows}, n_components), one row for each sample."
         )
-    if not gathered(np.isfinite(array).all()):
+    xp = array_namespace(array)
+    if not xp.all(xp.isfinite(array)):
         raise ValueError("sketch was given as an array with NaN or infinite entries; they must be finite.")
     return ArraySketch(seed, array=array)

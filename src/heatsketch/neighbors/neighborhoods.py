@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from .._utils.chunks import chunks
-from .._utils.devices import Device
 from .._utils.memmap import arranged
 from .._utils.progress import task
+from .._utils.registry import Device
 from .._utils.threads import each, shares
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import Metric, no_distance, squared_distances

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from .._utils.blocks import rows_of
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import Metric, row_distances, squared_distances
 from ..linalg.sketch import sample
@@ -82,7 +81,7 @@ def shortest_paths(X: Any, metric: Metric) -> Paths | None:
 
     Parameters
     ----------
-    X : ndarray, csr_array or Dask array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+    X : array or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
     metric : Metric
 
     Returns
@@ -119,7 +118,7 @@ def shortest_paths(X: Any, metric: Metric) -> Paths | None:
 
 def among(X: Any, rows: IntArray, metric: Metric) -> Any:
     """The sample: its points, or the distances between them."""
-    return X[rows][:, rows] if metric.precomputed else rows_of(X, rows)
+    return X[rows][:, rows] if metric.precomputed else X[rows]
 
 
 def _linked(graph: sparse.csr_array, Z: Any, metric: Metric) -> sparse.csr_array:

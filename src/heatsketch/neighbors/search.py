@@ -9,15 +9,14 @@ Every index numbers the points in its order (`order`), in which neighbours have 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from .._utils.blocks import as_numpy
+from .._utils.array import to_numpy
 from .._utils.chunks import chunks
-from .._utils.devices import Device
+from .._utils.registry import Device
 from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import Metric, refuse_overflow, squared_distances
@@ -25,7 +24,6 @@ from .clusters import ClusterIndex, Progress
 
 __all__ = [
     "BlockedIndex",
-    "DeviceIndex",
     "NeighborIndex",
     "Neighbors",
     "TreeIndex",
@@ -184,49 +182,6 @@ class BlockedIndex:
         return ids, squared
 
 
-class DeviceIndex:
-    """Exact search by computing all distances on a device, for the Euclidean distance.
-
-    Points keep their order: on a device locality matters little.
-
-    Parameters
-    ----------
-    X : ndarray of float32 or float64, shape (N, d)
-    device : Device
-    """
-
-    method = "device"
-
-    def __init__(self, X: FloatArray, device: Device) -> None:
-        refuse_overflow(X)
-        self._X, self._device = X, device
-        self.recall: float | None = 1.0
-        self.order: IntArray = np.arange(X.shape[0])
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The copy on the device is made again where it is needed.
-        return {name: value for name, value in self.__dict__.items() if name != "_there"}
-
-    @cached_property
-    def _there(self) -> Any:
-        """The points on the device."""
-        return self._device.tensor(self._X)
-
-    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
-        """The k nearest other points of each point."""
-        from ..backends.torch.nearest import nearest  # noqa: PLC0415
-
-        return nearest(self._device, self._there, self._there, k, itself=True, progress=progress)
-
-    def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
-        """The k points that are nearest to each query."""
-        from ..backends.torch.nearest import nearest  # noqa: PLC0415
-
-        Q = np.asarray(Q)
-        refuse_overflow(Q)
-        return nearest(self._device, Q, self._there, k)
-
-
 def index_kind(
     shape: tuple[int, ...],
     metric: Metric,
@@ -274,9 +229,9 @@ def make_index(
     """An index of the points, of the given or the fastest kind for the number of queries (all points by default)."""
     kind = kind or index_kind(X.shape, metric, sparse.issparse(X), device, queries)
     if device is not None and kind == "device":
-        return DeviceIndex(X, device)
+        return device.neighbor_index(X)  # type: ignore[no-any-return]
     if kind == "tree":
-        return TreeIndex(as_numpy(X), _MINKOWSKI[str(metric.name)])
+        return TreeIndex(to_numpy(X), _MINKOWSKI[str(metric.name)])
     if kind == "clusters":
         return ClusterIndex(X)
     return BlockedIndex(X, metric)

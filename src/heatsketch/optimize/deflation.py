@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .._utils.blocks import as_numpy, rows_of, settled
+from .._utils.array import to_numpy
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
 from ..linalg.metrics import magnitude, row_distances
@@ -29,13 +30,13 @@ class Split:
 
     Attributes
     ----------
-    directions : ndarray of shape (N, r)
+    directions : array of shape (N, r)
         Orthonormal; r may be 0.
     errors : ndarray of shape (most + 1,)
         Predicted relative standard deviation of squared distances, root mean square over pairs, for r = 0, 1, ...
     """
 
-    directions: FloatArray
+    directions: Any
     errors: FloatArray
 
 
@@ -70,7 +71,7 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
     # Only rows of these pairs are looked at, so that no more than they leave a device.
     seen, where = np.unique([ends[i != j] for ends in (i, j)], return_inverse=True)
     i, j = where.reshape(2, -1)
-    F = as_numpy(rows_of(wide, kernel.positions(seen))).astype(np.float64)
+    F = to_numpy(wide[seen]).astype(np.float64)
     F /= magnitude(wide)
     beyond = np.square(row_distances(np.ascontiguousarray(F[:, measured:]), i, j))
     along = np.square(F[i, :measured] - F[j, :measured])  # [pairs, measured]
@@ -83,4 +84,4 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
     errors: FloatArray = np.sqrt(2.0 / (k - np.arange(most + 1.0)) * np.mean(np.square(share), axis=0))
     r = int(np.argmin(errors))
     r = r if errors[r] < (1.0 - _WORTHWHILE) * errors[0] else 0
-    return Split(settled(Q[:, :r]), errors)
+    return Split(Q[:, :r], errors)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.blocks import Columns, all_finite, as_numpy, beside, cast, empty, gathered, matching, rows_of, settled
-from .._utils.devices import device_of, is_tensor, on_device
+from .._utils.array import array_namespace, asarray_like, astype, to_numpy
+from .._utils.registry import computing
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel
 from ..linalg.diffusion import diffuse
@@ -40,8 +40,8 @@ class WideSketch:
 
     Attributes
     ----------
-    M : ndarray of shape (N, m), a tensor on the kernel's device, or a Dask array in its bands
-    features : ndarray or tensor of shape (N, m), likewise
+    M : array of shape (N, m), of the kind that the kernel multiplies
+    features : array of shape (N, m), likewise
         F over `unit`, which is 1 unless F is so small or large that squares of its entries would not be numbers.
     unit : float
     weights : ndarray of shape (m,)
@@ -60,24 +60,20 @@ class WideSketch:
     exact: bool
 
     def combined(self, W: FloatArray, dtype: Any) -> Any:
-        """``M W``, (N, k), in a dtype of NumPy, and where M lies."""
-        if is_tensor(self.M):
-            from ..backends.torch.points import combined  # noqa: PLC0415
-
-            M = combined(self.M, W, dtype)
-        else:
-            with np.errstate(over="ignore"):
-                M = settled((self.M @ W).astype(dtype))
-        if not all_finite(M):  # at large powers of a kernel that could not be scaled
+        """``M W``, (N, k), computed in float64 and given in a dtype of NumPy, of the kind of M."""
+        with np.errstate(over="ignore"):
+            M = astype(astype(self.M, np.float64) @ asarray_like(W, self.M), dtype)
+        xp = array_namespace(M)
+        if not xp.all(xp.isfinite(M)):  # at large powers of a kernel that could not be scaled
             raise ValueError(
                 f"the sketch that was found leaves the range of {np.dtype(dtype)}; use a smaller power, or float64 for "
-                "X, and heed what was said of the kernel's scaling."
+                "X, and see the ConvergenceWarning of the kernel's scaling."
             )
         return M
 
-    def at(self, kernel: HeatKernel, numbers: IntArray) -> WideSketch:
-        """The same with the features of some samples alone, as an array."""
-        return replace(self, features=rows_of(self.features, kernel.positions(numbers)))
+    def at(self, samples: IntArray) -> WideSketch:
+        """The same with the features of some samples alone, as a NumPy array."""
+        return replace(self, features=to_numpy(self.features[samples]))
 
 
 def default_width(n_samples: int) -> int:
@@ -108,7 +104,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     first = len(known)
     most = n if kernel.trivial is None else n - 1
     width = min(width, most + first)
-    if most + first <= width and n <= DENSE_LIMIT and soon_diagonalised(kernel):
+    if most + first <= width and soon_diagonalised(kernel):
         pairs = eigenpairs(kernel, most, solver="dense")
         scaled = pairs.coordinates(power, rounding)
         size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)
@@ -116,28 +112,28 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
         unseen = float(np.finfo(np.float64).eps) if known else 0.0
         kept = np.flatnonzero(size > max(_NEGLIGIBLE * size.max(initial=0.0), unseen))
         kept = kept[np.argsort(-size[kept], kind="stable")]
-        M = beside(*known, pairs.vectors[:, kept])
-        features, unit = _in_range(kernel.weigh_rows(beside(*known, scaled[:, kept])))
-        if kernel.device is not None:
-            M, features = kernel.device.tensor(M), kernel.device.tensor(features)
+        M = np.column_stack([*known, pairs.vectors[:, kept]])
+        features, unit = _in_range(kernel.weigh_rows(np.column_stack([*known, scaled[:, kept]])))
+        M, features = (kernel.asblock(block, np.float64) for block in (M, features))
         return WideSketch(M, features, unit, np.ones(M.shape[1]), first, exact=True)
     directions = leading_directions(kernel, max(1, min(width // 2, most)), power)
-    Q = settled(cast(beside(*known, directions), kernel.dtype))
+    Q = astype(array_namespace(directions).concat([*known, directions], axis=1), kernel.dtype)
     M, features = deflated_sketch(kernel, Q, max(1, width - Q.shape[1]), power, seed ^ _STREAM)
     features, unit = _in_range(features)
     weights = np.ones(M.shape[1])
-    weights[Q.shape[1] :] = _squared_norms(M[:, Q.shape[1] :])
+    xp, random = array_namespace(M), M[:, Q.shape[1] :]
+    weights[Q.shape[1] :] = to_numpy(xp.sum(random * random, axis=0, dtype=xp.float64))
     return WideSketch(M, features, unit, weights, first, exact=False)
 
 
-@on_device()
-def deflated_sketch(kernel: HeatKernel, Q: FloatArray, n_random: int, power: float, seed: int) -> tuple[Any, Any]:
+@computing()
+def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: float, seed: int) -> tuple[Any, Any]:
     """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) S^t M``: exact along Q, unbiased in squared distances.
 
     Parameters
     ----------
     kernel : HeatKernel
-    Q : ndarray of shape (N, r)
+    Q : array of shape (N, r)
         Orthonormal directions, of the kernel's dtype.
     n_random : int
         Columns of the Gaussian matrix G.
@@ -147,31 +143,22 @@ def deflated_sketch(kernel: HeatKernel, Q: FloatArray, n_random: int, power: flo
 
     Returns
     -------
-    M, features : ndarrays of shape (N, r + n_random), tensors on the kernel's device, or Dask arrays in its bands
+    M, features : arrays of shape (N, r + n_random), of the kind that the kernel multiplies
     """
-    n, r = Q.shape
-    G, dtype, shape = GaussianSketch(seed), kernel.dtype, (n, r + n_random)
-    made, features = (Columns(None if kernel.in_bands else empty(shape, dtype, kernel.device)) for _ in range(2))
+    (n, r), dtype, G = Q.shape, kernel.dtype, GaussianSketch(seed)
     Q = kernel.asblock(Q)
-    made.add(Q)
-    for start in range(0, n_random, _SLICE):  # in slices: what is needed beside them stays small
+    xp = array_namespace(Q)
+    M, features = (xp.empty((n, r + n_random), dtype=Q.dtype, device=Q.device) for _ in range(2))
+    M[:, :r] = Q
+    for start in range(0, n_random, _SLICE):  # in slices: temporaries stay small
         block = kernel.sketched(G, min(_SLICE, n_random - start), first_column=start, dtype=dtype)
         rest = block - Q @ (Q.T @ block)
-        made.add(rest / matching(np.sqrt(n_random), rest))
-    M = made.joined()
-    for start in range(0, M.shape[1], _SLICE):
-        some = M[:, start : start + _SLICE]
-        blocks = diffuse(kernel, some, [power], trivial=not kernel.trivial_is_constant)
-        features.add(kernel.weigh_rows(blocks[0]))
-    return M, features.joined()
-
-
-def _squared_norms(M: Any) -> FloatArray:
-    """Squared norm of each column of M, (N, m) -> (m,), in float64."""
-    device = device_of(M)
-    if device is None:
-        return np.asarray(gathered(np.square(M).sum(axis=0, dtype=np.float64)))
-    return np.asarray(as_numpy(M.square().sum(0, dtype=device.torch.float64)))
+        M[:, r + start : r + start + rest.shape[1]] = rest / float(np.sqrt(n_random))
+    for start in range(0, r + n_random, _SLICE):
+        some = slice(start, min(start + _SLICE, r + n_random))
+        blocks = diffuse(kernel, M[:, some], [power], trivial=not kernel.trivial_is_constant)
+        features[:, some] = kernel.weigh_rows(blocks[0])
+    return M, features
 
 
 def _in_range(features: Any) -> tuple[Any, float]:
@@ -179,4 +166,4 @@ def _in_range(features: Any) -> tuple[Any, float]:
     size = magnitude(features)
     if _SAFE[0] < size < _SAFE[1]:
         return features, 1.0
-    return settled(features / matching(size, features)), float(size)
+    return features / float(size), float(size)

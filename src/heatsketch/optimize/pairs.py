@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
-from .._utils.blocks import as_numpy, matching
+from .._utils.array import array_namespace, asarray_like, astype, to_numpy
 from .._utils.chunks import chunks
-from .._utils.devices import Device, device_of, is_tensor
+from .._utils.registry import device_of
 from .._utils.typing import FloatArray
 from ..linalg.metrics import row_distances, squared_distances
 from ..linalg.sketch import GaussianSketch
@@ -33,13 +32,13 @@ _PROJECTED, _DIGITS = 3, 9
 class Pairs:
     """Pairs of points with the logarithms of their diffusion distances.
 
-    Where there is a device, the millions of pairs that are looked at in each round are tensors on it; the thousands
-    that are chosen from them, or drawn, are arrays everywhere.
+    The millions of pairs that are looked at in each round are arrays of the kind of the embedding, where it is
+    computed; the thousands that are chosen from them, or drawn, are NumPy arrays.
 
     Attributes
     ----------
-    i, j : ndarrays or tensors of int, shape (m,)
-    log_d : ndarray or tensor of shape (m,)
+    i, j : arrays of int, shape (m,)
+    log_d : array of shape (m,)
     """
 
     i: Any
@@ -50,16 +49,16 @@ class Pairs:
         return len(self.i)
 
     def ratios(self, Y: Any) -> Any:
-        """``log(|y_i - y_j| / d_ij)``, shape (m,), an array or a tensor as the pairs are; Y likewise, or a tensor."""
+        """``log(|y_i - y_j| / d_ij)``, shape (m,), of the kind of the pairs, for an embedding Y, (N, k)."""
         return _log(row_distances(Y, self.i, self.j)) - self.log_d
 
     def take(self, where: Any) -> Pairs:
-        """Some of the pairs."""
+        """Some of the pairs; `where` holds numbers, or tells for each pair whether it is taken."""
         return Pairs(self.i[where], self.j[where], self.log_d[where])
 
-    def as_arrays(self) -> Pairs:
-        """The same pairs in arrays, from wherever they lie."""
-        return Pairs(as_numpy(self.i), as_numpy(self.j), as_numpy(self.log_d))
+    def to_numpy(self) -> Pairs:
+        """The same pairs in NumPy arrays."""
+        return Pairs(*map(to_numpy, (self.i, self.j, self.log_d)))
 
     def joined(self, others: Pairs, n: int) -> Pairs:
         """These and other pairs of n points, each once, in the order of their indices."""
@@ -69,10 +68,9 @@ class Pairs:
 
 
 def concatenated(*several: Pairs) -> Pairs:
-    """Pairs one after another, all in arrays or all on one device."""
-    device = device_of(several[0].i)
-    join = np.concatenate if device is None else device.torch.cat
-    return Pairs(*(join([getattr(pairs, name) for pairs in several]) for name in ("i", "j", "log_d")))
+    """Pairs one after another, all of one kind of array."""
+    concat = array_namespace(several[0].i).concat
+    return Pairs(*(concat([getattr(pairs, name) for pairs in several]) for name in ("i", "j", "log_d")))
 
 
 class PairSource(ABC):
@@ -82,10 +80,7 @@ class PairSource(ABC):
 
     @abstractmethod
     def candidates(self, Y: Any, rng: np.random.Generator) -> tuple[Pairs, Any]:
-        """Pairs among which those that Y, (N, k), distorts most are looked for, and their log dilations.
-
-        They are tensors where the source lies on a device; so is Y then.
-        """
+        """Pairs among which those that Y, (N, k), distorts most are looked for, and their log dilations."""
 
     @abstractmethod
     def sample(self, size: int, rng: np.random.Generator) -> Pairs:
@@ -100,23 +95,21 @@ class AllPairs(PairSource):
     distances : ndarray of shape (N (N - 1) / 2,)
         Condensed.
     n_samples : int
-    device : Device, optional
-        Where embeddings will be measured.
+    like : array, optional
+        Of the kind of the embeddings that will be measured.
     """
 
-    def __init__(self, distances: FloatArray, n_samples: int, device: Device | None = None) -> None:
+    def __init__(self, distances: FloatArray, n_samples: int, like: Any = None) -> None:
         self.n_samples = n_samples
         i, j = np.triu_indices(n_samples, 1)
         apart = distances > COINCIDENT * distances.max()
-        self._apart: Any = slice(None) if apart.all() else apart
-        self._pairs = self._judged = Pairs(i[apart], j[apart], np.log(distances[apart]))
-        if device is not None:
-            self._judged = Pairs(*(device.tensor(part) for part in (i[apart], j[apart], self._pairs.log_d)))
-            self._apart = self._apart if apart.all() else device.tensor(apart)
+        parts = i[apart], j[apart], np.log(distances[apart])
+        self._pairs = Pairs(*parts)
+        self._judged = self._pairs if like is None else Pairs(*(asarray_like(part, like) for part in parts))
 
     def candidates(self, Y: Any, rng: np.random.Generator) -> tuple[Pairs, Any]:  # noqa: ARG002
         """All of them."""
-        return self._judged, _log(_all_distances(Y)[self._apart]) - self._judged.log_d
+        return self._judged, self._judged.ratios(Y)
 
     def sample(self, size: int, rng: np.random.Generator) -> Pairs:
         """At most `size` pairs at random."""
@@ -132,14 +125,14 @@ class FoundPairs(PairSource):
 
     Parameters
     ----------
-    features : ndarray of shape (N, m), or a tensor on the device where embeddings will be measured
+    features : array of shape (N, m), of the kind of the embeddings that will be measured
         Distances between its rows are the diffusion distances.
     """
 
     def __init__(self, features: Any) -> None:
         self.n_samples = len(features)
-        self._features, device = features, device_of(features)
-        mean, norm = features.mean(axis=0), (np if device is None else device.torch).linalg.norm
+        self._features, xp = features, array_namespace(features)
+        mean, norm = xp.mean(features, axis=0), xp.linalg.vector_norm
         radius = max(float(norm(features[s] - mean, axis=1).max()) for s in chunks(*features.shape))
         self._least = COINCIDENT * 2.0 * radius  # the largest distance is between one and two radii
         self._distinct = distinct_points(features)
@@ -167,12 +160,9 @@ class FoundPairs(PairSource):
     def _batch(self, rng: np.random.Generator) -> Pairs:
         points = np.sort(rng.choice(self.n_samples, min(_BATCH, self.n_samples), replace=False))
         i, j = np.triu_indices(len(points), 1)
-        device = device_of(self._features)
-        if device is None:
-            F = self._features[points].astype(np.float64)
-            return self._apart(points[i], points[j], np.sqrt(squared_distances(F))[i, j])
-        i, j = device.tensor(points[i]), device.tensor(points[j])
-        return self._apart(i, j, _all_distances(self._features[points]))
+        F = to_numpy(self._features[points]).astype(np.float64)
+        found = points[i], points[j], np.sqrt(squared_distances(F))[i, j]
+        return self._apart(*(asarray_like(part, self._features) for part in found))
 
     def sample(self, size: int, rng: np.random.Generator) -> Pairs:
         """At most `size` pairs at random."""
@@ -181,45 +171,33 @@ class FoundPairs(PairSource):
 
 
 def distinct_points(Z: Any) -> Any:
-    """One point of those that coincide in Z, (N, d): neighbours at no distance would crowd out the others.
+    """Numbers of points of Z, (N, d), one of those that coincide: neighbours at no distance would crowd out the others.
 
-    Their numbers are an array, or a tensor if Z is one.
+    They are an array of the kind of Z.
     """
-    seen = Z @ matching(GaussianSketch(0).matrix(Z.shape[1], _PROJECTED), Z)
-    if is_tensor(seen):
-        from ..backends.torch.points import distinct_rows  # noqa: PLC0415
-
-        return distinct_rows((seen / (seen.abs().max() or 1.0)).round(decimals=_DIGITS))
-    rounded = np.round(seen / (np.abs(seen).max() or 1.0), _DIGITS)
-    return np.sort(np.unique(rounded, axis=0, return_index=True)[1])
+    xp = array_namespace(Z)
+    seen = Z @ xp.astype(asarray_like(GaussianSketch(0).matrix(Z.shape[1], _PROJECTED), Z), Z.dtype)
+    whole = xp.round(astype(seen, np.float64) * (10.0**_DIGITS / (float(xp.max(xp.abs(seen))) or 1.0)))
+    # Stable sorts by one column after the other put equal rows side by side, the first of them first.
+    order = xp.argsort(whole[:, 0], stable=True)
+    for column in range(1, _PROJECTED):
+        order = order[xp.argsort(whole[order, column], stable=True)]
+    whole = whole[order]
+    new = xp.any(whole[1:] != whole[:-1], axis=1)
+    return xp.sort(xp.concat([order[:1], order[1:][new]]))
 
 
 def neighbor_pairs(Z: Any, k: int = NEIGHBORS) -> tuple[Any, Any]:
-    """Each point of Z, (N, d), with its k nearest others, every pair once: two index arrays, tensors if Z is one."""
+    """Each point of Z, (N, d), with its k nearest others, every pair once: two index arrays of the kind of Z."""
     n = len(Z)
-    k = min(k, n - 1)
-    device = device_of(Z)
-    where: dict[str, Any] = {} if device is None else {"device": device}
-    found = nearest_neighbors(Z, k, **where).indices
-    if device is None:
-        i, j = np.repeat(np.arange(n), k), found.astype(np.int64).ravel()
-        keys = np.unique(np.minimum(i, j) * n + np.maximum(i, j))
-    else:
-        torch, i, j = device.torch, device.tensor(np.arange(n)[:, None]), device.tensor(found, np.int64)
-        keys = torch.unique(torch.minimum(i, j) * n + torch.maximum(i, j))
+    found = nearest_neighbors(Z, min(k, n - 1), device=device_of(Z)).indices
+    i, j = asarray_like(np.arange(n)[:, None], Z), asarray_like(found, Z, np.int64)
+    xp = array_namespace(i)
+    keys = xp.unique_values(xp.minimum(i, j) * n + xp.maximum(i, j))
     return keys // n, keys % n
-
-
-def _all_distances(Y: Any) -> Any:
-    """Distances of all pairs of rows, condensed, in float64."""
-    if is_tensor(Y):
-        from ..backends.torch.points import condensed_distances  # noqa: PLC0415
-
-        return condensed_distances(Y)
-    return pdist(Y)
 
 
 def _log(d: Any) -> Any:
     """Logarithm of distances, finite where points coincide."""
-    least = float(np.finfo(np.float64).tiny)
-    return d.clamp(min=least).log() if is_tensor(d) else np.log(np.maximum(d, least))
+    xp = array_namespace(d)
+    return xp.log(xp.clip(d, min=float(np.finfo(np.float64).tiny)))

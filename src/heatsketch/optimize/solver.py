@@ -12,21 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 
-from .._utils.blocks import as_numpy, matching
-from .._utils.devices import device_of, is_tensor
+from .._utils.array import array_namespace, asarray_like, to_numpy
 from .._utils.progress import task
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from .objectives import Objective
 from .pairs import Pairs, PairSource
 
-__all__ = ["Found", "Plan", "Round", "Start", "optimize"]
+__all__ = ["Found", "Plan", "Play", "Round", "Start", "optimize", "play"]
 
 # Sharpness in units of one over the distortion reached, in the first and last round. Pairs whose weight is smaller than
 # e^-25 of the largest are out of play.
@@ -125,10 +125,10 @@ def optimize(
 
     Parameters
     ----------
-    features : ndarray of shape (N, m), or a tensor on a device
-        Embeddings are made and measured where it lies; what is random, and the steps, are NumPy's.
+    features : array of shape (N, m)
+        Embeddings are made and measured where it is; what is random, and the steps, are NumPy's.
     source : PairSource
-        Of the same points, on the same device.
+        Of the same points and kind of array.
     starts : sequence of Start
     plan : Plan
     seed : int
@@ -160,7 +160,7 @@ def optimize(
 
 def _oriented(features: Any, W: FloatArray, pairs: Pairs) -> FloatArray:
     """W turned to the principal axes of its embedding and scaled so that the median pair has its distance."""
-    Y = as_numpy(features @ matching(W, features))
+    Y = to_numpy(_embedded(features, W))
     scale = np.exp(-np.median(pairs.ratios(Y)))
     centred = Y - Y.mean(axis=0)
     axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))[1][:, ::-1]
@@ -169,6 +169,11 @@ def _oriented(features: Any, W: FloatArray, pairs: Pairs) -> FloatArray:
     largest = turned[np.abs(turned).argmax(axis=0), np.arange(len(axes))]
     oriented: FloatArray = scale * (W @ (axes * np.where(largest < 0, -1.0, 1.0)))
     return oriented
+
+
+def _embedded(features: Any, W: FloatArray) -> Any:
+    """``F W`` in the dtype of the features."""
+    return features @ array_namespace(features).astype(asarray_like(W, features), features.dtype)
 
 
 class _Clock:
@@ -219,9 +224,10 @@ class _Search:
         """Measure the embedding, keep it if it is the best, and choose the pairs of the next round."""
         self._rounds += 1
         objective = self._plan.objective
-        Y = self._features @ matching(self._W, self._features)
+        Y = _embedded(self._features, self._W)
         pairs, ratios = self._judged(Y)
-        distortion = objective.measure(as_numpy(ratios))
+        ratios = to_numpy(ratios)
+        distortion = objective.measure(ratios)
         ends = float(ratios.min()), float(ratios.max())
         if distortion < self.best[0]:
             self.best = distortion, self._W.copy()
@@ -262,20 +268,15 @@ class _Search:
         self._W = found.x.reshape(self._W.shape)
 
 
-def _extremes(pairs: Pairs, ratios: Any) -> Pairs:
-    """The pairs that are contracted and expanded most, in arrays."""
+def _extremes(pairs: Pairs, ratios: FloatArray) -> Pairs:
+    """The pairs that are contracted and expanded most, in NumPy arrays."""
     if len(ratios) <= 2 * _WORST:
-        return pairs.as_arrays()
-    device = device_of(ratios)
-    if device is not None:
-        ends = [ratios.topk(_WORST, largest=largest).indices for largest in (False, True)]
-        return pairs.take(device.torch.cat(ends)).as_arrays()
-    contracted = np.argpartition(ratios, _WORST)[:_WORST]
-    expanded = np.argpartition(-ratios, _WORST)[:_WORST]
-    return pairs.take(np.concatenate([contracted, expanded]))
+        return pairs.to_numpy()
+    ends = [np.argpartition(signed, _WORST)[:_WORST] for signed in (ratios, -ratios)]
+    return pairs.take(asarray_like(np.concatenate(ends), pairs.i)).to_numpy()
 
 
-class _Play(Protocol):
+class Play(Protocol):
     """Log dilations of the pairs in play as functions of W, with the features in float64."""
 
     def ratios(self, W: FloatArray) -> FloatArray:
@@ -312,28 +313,17 @@ class _PlayOnCPU:
         return gradient
 
 
-class _PlayOnDevice:
-    """The differences of the pairs' features are embedded: no force must be scattered, and sums have one order."""
-
-    def __init__(self, features: Any, pairs: Pairs) -> None:
-        from ..backends.torch.points import PairDifferences  # noqa: PLC0415
-
-        self._differences, self._log_d = PairDifferences(features, pairs.i, pairs.j), pairs.log_d
-
-    def ratios(self, W: FloatArray) -> FloatArray:
-        self._squares = self._differences.squares(W)
-        ratios: FloatArray = 0.5 * np.log(self._squares) - self._log_d
-        return ratios
-
-    def gradient(self, slope: FloatArray) -> FloatArray:
-        return self._differences.gradient(slope / self._squares)
+@singledispatch
+def play(features: Any, pairs: Pairs) -> Play:
+    """The pairs in play, given in NumPy arrays; backends register their own features."""
+    return _PlayOnCPU(features, pairs)
 
 
 class _Descent:
     """The smooth objective over the pairs in play and its gradient, as functions of W, flat."""
 
     def __init__(self, features: Any, pairs: Pairs, smooth: Smooth, penalty: float, weights: FloatArray) -> None:
-        self._play: _Play = (_PlayOnDevice if is_tensor(features) else _PlayOnCPU)(features, pairs)
+        self._play = play(features, pairs)
         self._smooth, self._penalty, self._weights = smooth, penalty, weights[:, None]
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:

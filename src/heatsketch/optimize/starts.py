@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.array import array_namespace, asarray_like, astype, to_numpy
 from .._utils.chunks import chunks
-from .._utils.devices import is_tensor
 from .._utils.typing import FloatArray
 from ..linalg.sketch import GaussianSketch
 from .features import WideSketch
@@ -71,14 +71,10 @@ def nearest_start(wide: WideSketch, Y: FloatArray) -> Start:
 
 def _normal_equations(F: Any, target: FloatArray) -> tuple[FloatArray, FloatArray]:
     """``C^T C`` and ``C^T T`` in float64 with C the centred rows of F, (N, m), and T the target, (N, k)."""
-    if is_tensor(F):
-        from ..backends.torch.points import normal_equations  # noqa: PLC0415
-
-        return normal_equations(F, target)
-    m, mean = F.shape[1], F.mean(axis=0, dtype=np.float64)
-    gram, right = np.zeros((m, m)), np.zeros((m, target.shape[1]))
+    xp, m, target = array_namespace(F), F.shape[1], asarray_like(target, F)
+    mean = xp.sum(F, axis=0, dtype=xp.float64) / len(F)
+    gram = right = 0.0
     for rows in chunks(len(F), m):
-        some = F[rows] - mean
-        gram += some.T @ some
-        right += some.T @ target[rows]
-    return gram, right
+        some = astype(F[rows], np.float64) - mean
+        gram, right = gram + some.T @ some, right + some.T @ target[rows]
+    return to_numpy(gram), to_numpy(right)

@@ -21,7 +21,6 @@ from ..compare import TAIL, EmbeddingComparison, MeasuredEmbedding, distance_mea
 from ..estimators import ESTIMATORS, GaussianProcessEmbedding, HeatSketch
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
-from ..linalg.eigen import deflated
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import sample
 from ..neighbors.search import nearest_neighbors
@@ -287,7 +286,7 @@ def _curves(kernel: HeatKernel, power: float, density: SpectralDensity, powers: 
     values = np.geomspace(1e-3, 1.0, 61)[:-1]
     n_modes = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EIGENVALUES, n_modes), power).astype(np.float64)
-    ritz = np.einsum("ij,ij->j", Q, np.asarray(deflated(kernel) @ kernel.asblock(Q), dtype=np.float64))
+    ritz = np.einsum("ij,ij->j", Q, np.asarray(kernel.deflated @ Q, dtype=np.float64))
     return {
         "entropy": density.entropy(powers),
         "effective_dimension": density.effective_dimension(powers),

@@ -1,1 +1,5 @@
-"""Data in bands of rows on the workers of Dask: the same mathematics where one machine is not enough."""
+"""Dask: data in chunks of rows on the workers of a cluster, or on threads, where one machine is not enough."""
+
+from .backend import backend
+
+__all__ = ["backend"]

@@ -8,32 +8,54 @@ from typing import Any
 
 import numpy as np
 
-from ..._utils.blocks import rows_of
 from ..._utils.extras import optional
 from ..._utils.typing import FloatArray
 from ...kernel.affinity import GaussianAffinity
 from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from ...linalg.metrics import Metric, no_distance
 from ...linalg.sketch import sample
+from .array import DistributedArray
 from .columns import add_up
 from .gaussian import BandedGaussianOperator, GaussianBands
-from .layout import Layout, Samples, divided
+from .layout import Layout, divided
 from .pairs import joined_sums, kth_of_lists, merged_nearest, nearest_of_pair, row_sums
 from .tasks import Plan, gathered, settled
 
-__all__ = ["BandedGaussianAffinity", "bandwidth_in_bands", "local_scales_in_bands"]
+__all__ = ["BandedAffinity", "BandedGaussianAffinity", "bandwidth_in_bands", "local_scales_in_bands"]
 
+# Points whose local scales tell the typical one.
+_SOME = 1000
 # New points of a task.
 _QUERIES = 65_536
 
 
-class BandedGaussianAffinity(GaussianAffinity):
-    """``exp(-d(x, y)^2 / epsilon)`` for all pairs of points in bands.
+class BandedAffinity(GaussianAffinity):
+    """An affinity of points on a cluster: `X` and local scales are distributed arrays, and rows are only multiplied."""
+
+    layout: Layout
+
+    @property
+    def typical_epsilon(self) -> float:
+        """The bandwidth, or the median of the squared local scales of some points."""
+        epsilon: Any = self.epsilon
+        return float(np.median(epsilon[sample(self.n_samples, _SOME)]) if np.ndim(epsilon) else epsilon)
+
+    def bandwidth_by_rule(self, rule: str) -> float:
+        """The bandwidth that a rule gives for the points."""
+        return float(bandwidth_in_bands(self.X, rule, self.metric))
+
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:  # noqa: ARG002
+        """No rows against all points are formed on a cluster."""
+        raise TypeError("kernel rows at new points are not formed on a cluster; multiply them with row_products.")
+
+
+class BandedGaussianAffinity(BandedAffinity):
+    """``exp(-d(x, y)^2 / epsilon)`` for all pairs of points on a cluster.
 
     Parameters
     ----------
-    X : Dask array of shape (N, d), in bands
-    epsilon : float, or Dask array of shape (N,) in bands
+    X : DistributedArray of shape (N, d)
+    epsilon : float, or DistributedArray of shape (N,)
     layout : Layout
     device : str
         Where workers compute.
@@ -65,17 +87,15 @@ class BandedGaussianAffinity(GaussianAffinity):
             precision=precision,
         )
         self.layout = layout
-        self._bands = GaussianBands(X, epsilon, self.metric, zero_diagonal, self.dtype, device, precision, layout)
-        self.description = f"every pair, formed on the fly in {len(layout.sizes)} bands"
+        scales = epsilon.computed().values if np.ndim(epsilon) else epsilon
+        points = X.computed().values
+        self._bands = GaussianBands(points, scales, self.metric, zero_diagonal, self.dtype, device, precision, layout)
+        self.description = f"every pair, formed on the fly in {len(layout.sizes)} chunks of rows"
 
     @cached_property
     def operator(self) -> BandedGaussianOperator:
         """``K``."""
         return BandedGaussianOperator(self._bands)
-
-    def rows(self, X: Any) -> tuple[Any, FloatArray]:  # noqa: ARG002
-        """No rows against all points are formed on a cluster."""
-        raise TypeError("kernel rows at new points are not formed on a cluster; multiply them with row_products.")
 
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
         """Rows of the kernel at new points times columns, planned.
@@ -97,7 +117,7 @@ class BandedGaussianAffinity(GaussianAffinity):
         plan = Plan(X, V, held)
         local = None
         if self._bands.local:
-            local = local_scales_in_bands(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor)
+            local = local_scales_in_bands(X, self._bands.X, metric=self.metric, n_neighbors=self.scale_neighbor)
             plan = Plan(X, V, held, local)
         scales: list[Any] = [None] * len(X.chunks[0]) if local is None else plan.keys(local)
         for q, queries in enumerate(plan.keys(X)):
@@ -144,22 +164,22 @@ def bandwidth_in_bands(X: Any, rule: str, metric: Metric, n_neighbors: int | Non
 
     Parameters
     ----------
-    X : Dask array of shape (N, d), in bands, or Samples
+    X : DistributedArray of shape (N, d)
     rule : {"median", "neighbor", "slope", "self-tuning"}
     metric : Metric
     n_neighbors : int, optional
     """
     if rule in ("median", "slope"):
         return bandwidth_by_rule(X, rule, metric)[0]
-    points = X.X if isinstance(X, Samples) else X
+    points = X.computed().values
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         local = settled(local_scales_in_bands(points, points, metric=metric, n_neighbors=k), name="measuring scales")
         if not bool(gathered((local > 0).all())):  # only where all points coincide
             raise no_distance(X.shape[0])
-        return local
+        return DistributedArray(local, X.layout)
     dask = optional("dask.array", "compute on a cluster", "dask")
-    some = dask.from_array(rows_of(X, sample(X.shape[0], SAMPLE)), chunks=(-1, -1))
+    some = dask.from_array(X[sample(X.shape[0], SAMPLE)], chunks=(-1, -1))
     k = n_neighbors or NEIGHBOR
     scales = np.asarray(gathered(local_scales_in_bands(some, points, metric=metric, n_neighbors=k)))
     if not scales.any():

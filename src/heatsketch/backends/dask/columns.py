@@ -1,4 +1,4 @@
-"""Distances between the columns of a block in bands: each band adds its part."""
+"""Distances between the columns of a distributed array: each chunk of rows adds its part."""
 
 from __future__ import annotations
 
@@ -8,29 +8,19 @@ from typing import Any
 import numpy as np
 
 from ..._utils.typing import FloatArray, IntArray
-from ...linalg.metrics import magnitude, row_distances
+from ...linalg.metrics import column_distances, magnitude, row_distances
+from .array import DistributedArray
 from .tasks import Key, Plan, gathered
 
-__all__ = ["add_up", "column_distances", "total"]
+__all__ = ["add_up", "total"]
 
 # Sums that are added up at a time: trees keep what waits on the workers, and the rounding, small.
 _FAN_IN = 4
 
 
-def column_distances(V: Any, i: IntArray, j: IntArray) -> FloatArray:
-    """Distances between columns of a block, for given pairs, in float64.
-
-    Parameters
-    ----------
-    V : Dask array of shape (N, k), in bands
-    i, j : ndarrays of int, shape (m,)
-        Columns.
-
-    Returns
-    -------
-    distances : ndarray of shape (m,)
-    """
-    scale = magnitude(V)
+@column_distances.register
+def _(V: DistributedArray, i: IntArray, j: IntArray) -> FloatArray:
+    scale, V = magnitude(V), V.computed().values
     plan = Plan(V)
     pairs = plan.add("pairs", 0, np.stack, [i, j])  # sent once, not with every task
     parts = [plan.add("distances-in-band", b, _squared, key, pairs, scale) for b, key in enumerate(plan.keys(V))]

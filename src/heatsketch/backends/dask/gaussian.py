@@ -119,9 +119,8 @@ class BandedGaussianOperator(BandedOperator):
         self.layout, self.shape, self.dtype = bands.layout, (n, n), bands.dtype
         self._points, self._kernel = settled(bands.held(), name="laying points out"), bands.tiled_kernel()
 
-    def matmat(self, V: Any) -> Any:
+    def multiply(self, V: Any) -> Any:
         """K V, square by square."""
-        V = settled(self.asblock(V))
         sums: dict[int, Any] = {}
         under_way: deque[Parts] = deque()
         most = 1 + -(-TASKS * n_workers() // SQUARE**2)

@@ -125,9 +125,8 @@ class HaloOperator(BandedOperator):
         others = np.flatnonzero(self._needed[a]).tolist()
         return [plan.add("halo", (b, a), take, links[b], values[b], a) for b in others]
 
-    def matmat(self, V: Any) -> Any:
-        """K V, computed and held on the workers, (N, k) in bands."""
-        V = self.asblock(V).rechunk({1: -1})
+    def multiply(self, V: Any) -> Any:
+        """K V, computed and held on the workers, (N, k)."""
         plan = Plan(V, self._blocks, self._links)
         for a, (block, rows) in enumerate(zip(plan.keys(self._blocks), plan.keys(V), strict=True)):
             plan.add("graph-product", (a, 0), GraphBlock.product, block, rows, self._halo(plan, V, a, _linked_rows))

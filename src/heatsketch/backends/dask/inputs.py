@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ..._utils.blocks import is_banded
 from ..._utils.extras import optional
 from ..._utils.tables import explained
 from ..._utils.typing import FloatArray
 from ...kernel.options import KernelOptions, check_points
 from . import layout
+from .array import DistributedArray
 from .tasks import Plan, gathered, settled
 
 __all__ = [
     "as_points",
     "checked_bands",
     "chunk_sizes",
-    "is_collection",
+    "is_dask_array",
     "kernel_points",
     "probe_of",
     "refuse_on_cluster",
@@ -27,16 +27,16 @@ __all__ = [
 ]
 
 
-def is_collection(X: Any) -> bool:
-    """Whether something is an array or a frame of Dask."""
-    return hasattr(X, "__dask_graph__") and type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+def is_dask_array(X: Any) -> bool:
+    """Whether something is an array of Dask."""
+    return isinstance(X, optional("dask.array", "compute on a cluster", "dask").Array)
 
 
 def as_points(X: Any) -> Any:
     """A Dask array or frame as a Dask array of known shape, in chunks of rows, not computed; in a float dtype."""
     if hasattr(X, "to_dask_array"):
         X = _plain(X).to_dask_array(lengths=True)
-    if not is_banded(X):
+    if not is_dask_array(X):
         raise TypeError(f"X is a {type(X).__name__}; of Dask's collections, arrays and frames are taken.")
     if X.ndim != 2:
         raise ValueError(
@@ -85,7 +85,7 @@ def kernel_points(X: Any, options: KernelOptions) -> Any:
         check_array(probe_of(X, points), dtype=[np.float64, np.float32], ensure_min_samples=1)
     points = settled(points, name="reading points")
     require_finite(points)
-    return points
+    return DistributedArray.from_dask(points).computed()
 
 
 def probe_of(X: Any, points: Any) -> Any:

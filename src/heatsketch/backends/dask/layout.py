@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._utils.blocks import is_banded
 from ..._utils.extras import optional
 from ..._utils.typing import FloatArray, IntArray
-from ...linalg.sketch import ArraySketch, ColumnSketch, Sketch
+from ...linalg.sketch import ColumnSketch, Sketch, UnitSketch
 from .tasks import Plan, gathered, pick, same, settled
 
-__all__ = ["BAND", "Layout", "Samples", "band_sizes", "divided", "moved"]
+__all__ = ["BAND", "Layout", "band_sizes", "divided", "moved"]
 
 # Rows of a band: at least so many, so that a task is worth its handling; so many bands as keep hundreds of workers
 # busy, then larger ones up to so many rows, and never more bands than the scheduler can handle the pairs of. They
@@ -93,24 +92,29 @@ class Layout:
             self.n_samples, value, chunks=(self.sizes,), dtype=dtype
         )
 
+    def same_as(self, other: Layout) -> bool:
+        """Whether rows lie in the same chunks and order."""
+        return self is other or (self.sizes == other.sizes and self.numbers is other.numbers)
+
     def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
         """Columns of a sketch at the rows of the data, (N, n_columns): each worker makes its own rows."""
         last = first_column + n_columns
         sketch.require(last)
-        if isinstance(sketch, ArraySketch):
-            M = sketch.array
-            if not is_banded(M):
-                M = optional("dask.array", "compute on a cluster", "dask").from_array(M, chunks=(self.given, -1))
-            return self.arranged(M[:, first_column:last]).astype(dtype)
-        if isinstance(sketch, ColumnSketch):  # its points are found once, not in every band
-            taken = self.positions(sketch.taken(last)[first_column:])
-            return self.units(taken, np.full(n_columns, np.sqrt(self.n_samples)), dtype)
+        if isinstance(sketch, ColumnSketch):  # its points are found once, not for every chunk
+            scale = np.full(last, np.sqrt(self.n_samples))
+            sketch = UnitSketch.at(sketch.taken(last), scale)
         plan = Plan() if self.numbers is None else Plan(self.numbers)
         for b, size in enumerate(self.sizes):
             rows: Any = range(self.starts[b], self.starts[b] + size) if self.numbers is None else None
             rows = plan.keys(self.numbers)[b] if rows is None else rows
             plan.add("sketch", (b, 0), _sketch_rows, sketch, rows, (first_column, n_columns), np.dtype(dtype).str)
         return plan.array("sketch", self.sizes, n_columns, dtype)
+
+    def numbers_at(self, positions: IntArray) -> IntArray:
+        """The numbers of the samples at the given rows, shape (m,)."""
+        if self.numbers is None or not len(positions):
+            return positions
+        return np.asarray(pick(self.numbers, positions))
 
     def positions(self, numbers: IntArray) -> IntArray:
         """Where in the bands the given rows of the data are, shape (m,)."""
@@ -127,41 +131,6 @@ class Layout:
         for which, position in found if len(self.sizes) > 1 else [found]:
             out[which] = position
         return out[where.reshape(numbers.shape)]
-
-    def units(self, positions: IntArray, values: FloatArray, dtype: Any) -> Any:
-        """A block whose column c has ``values[c]`` at ``positions[c]`` and zeros elsewhere, (N, m), in bands."""
-        plan = Plan()
-        for b, size in enumerate(self.sizes):
-            plan.add("unit-columns", (b, 0), _units, positions - self.starts[b], values, size, np.dtype(dtype).str)
-        return plan.array("unit-columns", self.sizes, len(positions), dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Points in bands that are looked up by the numbers of the samples.
-
-    Attributes
-    ----------
-    X : Dask array of shape (N, d), in bands
-    layout : Layout
-    """
-
-    X: Any
-    layout: Layout
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the points."""
-        return tuple(self.X.shape)
-
-    @property
-    def dtype(self) -> Any:
-        """Of the points."""
-        return self.X.dtype
-
-    def rows_of(self, numbers: IntArray) -> FloatArray:
-        """The points with these numbers, gathered; they must be few."""
-        return np.asarray(pick(self.X, self.layout.positions(numbers)))
 
 
 def moved(V: Any, sizes: tuple[int, ...], destinations: Any, label: str) -> Any:
@@ -215,10 +184,3 @@ def _find(numbers: IntArray, wanted: IntArray, start: int) -> tuple[IntArray, In
     places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
     here = np.flatnonzero(numbers[places] == wanted)
     return here, start + places[here]
-
-
-def _units(positions: IntArray, values: FloatArray, size: int, dtype: str) -> FloatArray:
-    out = np.zeros((size, len(positions)), dtype=dtype)
-    here = np.flatnonzero((positions >= 0) & (positions < size))
-    out[positions[here], here] = values[here]
-    return out

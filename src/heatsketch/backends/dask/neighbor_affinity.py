@@ -12,11 +12,12 @@ from scipy import sparse
 from ..._utils.extras import optional
 from ..._utils.progress import track
 from ..._utils.typing import FloatArray, IntArray
-from ...kernel.affinity import GaussianAffinity
 from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, median_scale
 from ...linalg.metrics import Metric, squared_distances
 from ...linalg.sketch import sample
 from ...neighbors.neighborhoods import EDGE, looked_at
+from .affinity import BandedAffinity
+from .array import DistributedArray
 from .graph import HaloOperator, banded_graph
 from .layout import Layout, divided
 from .neighbors import BandedNeighborhoods, Widest
@@ -97,7 +98,7 @@ def _median_scale(neighborhoods: BandedNeighborhoods, layout: Layout, k: int) ->
     return epsilon
 
 
-class BandedNeighborAffinity(GaussianAffinity):
+class BandedNeighborAffinity(BandedAffinity):
     """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others, of points in bands.
 
     Parameters
@@ -114,13 +115,13 @@ class BandedNeighborAffinity(GaussianAffinity):
     def __init__(
         self, X: Any, epsilon: float | str, neighborhoods: BandedNeighborhoods, layout: Layout, **options: Any
     ) -> None:
-        super().__init__(X, 0.0, **options)
+        super().__init__(DistributedArray(X, layout), 0.0, **options)
         self.neighborhoods, self.layout, self.recall = neighborhoods, layout, neighborhoods.recall
         self.n_neighbors, self.definite = neighborhoods.n_neighbors, False
         if isinstance(epsilon, str):
             local = neighborhoods.scales(self.scale_neighbor)
             self._refuse_coincident(local)
-            self.epsilon = neighborhoods.at_points(local)
+            self.epsilon = DistributedArray(neighborhoods.at_points(local), layout)
         else:
             local, self.epsilon = None, epsilon
         self._notes = self._noted(local)
@@ -131,7 +132,7 @@ class BandedNeighborAffinity(GaussianAffinity):
         share = 100 * self._operator.halo_rows / self.n_samples
         self.description = (
             f"{self.n_neighbors} neighbours ({neighborhoods.method}, recall {self.recall:.3f}) in "
-            f"{len(layout.sizes)} bands, halo {share:.1f}% of the rows"
+            f"{len(layout.sizes)} chunks of rows, halo {share:.1f}% of the rows"
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -141,15 +142,6 @@ class BandedNeighborAffinity(GaussianAffinity):
     def operator(self) -> HaloOperator:
         """``K``, sparse, in bands."""
         return self._operator
-
-    @property
-    def multiplies_rows(self) -> bool:
-        """Rows of new points are multiplied, never formed in one place."""
-        return True
-
-    def rows(self, X: Any) -> tuple[Any, FloatArray]:  # noqa: ARG002
-        """No rows against all points are formed on a cluster."""
-        raise TypeError("kernel rows at new points are not formed on a cluster; multiply them with row_products.")
 
     def _refuse_coincident(self, local: Parts) -> None:
         plan = Plan(local)
@@ -234,7 +226,7 @@ class BandedNeighborAffinity(GaussianAffinity):
     def _multiply_once(self, V: Any) -> Any:
         """``K V``, remembered for the next of the new points."""
         if getattr(self, "_latest", (None, None))[0] != V.name:
-            self._latest = V.name, self._operator.matmat(V)
+            self._latest = V.name, self._operator.multiply(V.astype(self.dtype))
         return self._latest[1]
 
     def _multiplied(self, rows: Parts, V: Any, table: IntArray, sizes: tuple[int, ...]) -> Any:

@@ -15,12 +15,12 @@ from weakref import ref
 import numpy as np
 
 from ..._utils.chunks import chunks
-from ..._utils.devices import Device, find_device, on_device, worker_has_cuda
+from ..._utils.registry import find_device
 from ..._utils.threads import Scratch
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import Metric, gaussian_affinity, squared_distances
 from ...linalg.operators.tiled import TILE, Arithmetic, Tiles, padded, tournament
-from ..torch.operators import DeviceGaussianOperator
+from ..torch.device import Device, computing, worker_has_gpu
 
 __all__ = [
     "BandPoints",
@@ -158,16 +158,16 @@ def _on_device(
     A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
 ) -> tuple[FloatArray, FloatArray | None]:
     """The same on the worker's own device."""
-    with on_device():
+    with computing():
         first = _operator_there(A, kernel)
         if B is None or W is None:
-            return first.matmat(V), None
+            return first @ V, None
         second = _operator_there(B, kernel)
         here, there = second.rows(A[0], kernel.scales_of(A), W), first.rows(B[0], kernel.scales_of(B), V)
     return _unshifted(*here), _unshifted(*there)
 
 
-def _operator_there(band: BandPoints, kernel: PairKernel) -> DeviceGaussianOperator:
+def _operator_there(band: BandPoints, kernel: PairKernel) -> Any:
     """The kernel of a band on the worker's device; the latest are kept, for they are used again and again."""
     points, scales = band
     made = (id(points), kernel.epsilon, kernel.dtype, kernel.precision, kernel.device)
@@ -177,7 +177,7 @@ def _operator_there(band: BandPoints, kernel: PairKernel) -> DeviceGaussianOpera
         device = worker_device(kernel.device)
         assert device is not None
         options: dict[str, Any] = {"dtype": kernel.dtype, "precision": kernel.precision}
-        operator = DeviceGaussianOperator(points, kernel.scales_of(band), device, **options)
+        operator = device.gaussian_operator(points, kernel.scales_of(band), **options)
         found = ref(points, lambda _: _forget(made)), scales, operator
         with _lock:
             _there[made] = found
@@ -193,7 +193,7 @@ def _forget(made: tuple[Any, ...]) -> None:
 
 
 # By the identity of the points, which a worker holds for as long as the kernel is used.
-_there: dict[tuple[Any, ...], tuple[Any, Any, DeviceGaussianOperator]] = {}
+_there: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
 _lock = RLock()
 _KEPT = 16
 
@@ -207,7 +207,7 @@ def _unshifted(products: FloatArray, log_scale: FloatArray) -> FloatArray:
 @cache
 def worker_device(wanted: str) -> Device | None:
     """Where a worker computes: on its own GPU if it has one and nothing else was asked for; None for the CPU."""
-    return find_device(("cuda" if worker_has_cuda() else "cpu") if wanted == "auto" else wanted)
+    return find_device(("cuda" if worker_has_gpu() else "cpu") if wanted == "auto" else wanted)  # type: ignore[return-value]
 
 
 # Rows of the kernel at new points, summed against columns: the sums, in units in which the largest entry of each row

@@ -31,7 +31,7 @@ __all__ = [
     "gathered",
     "mapped",
     "n_workers",
-    "on_bands",
+    "on_chunks",
     "on_every_worker",
     "pick",
     "same",
@@ -252,7 +252,7 @@ def gathered(*collections: Any, name: str = "computing on the workers") -> Any:
     return _restored([next(found) if hasattr(item, "__dask_graph__") else item for item in flat], shape)
 
 
-def on_bands(function: Callable[..., Any], *arrays: Any) -> list[Any]:
+def on_chunks(function: Callable[..., Any], *arrays: Any) -> list[Any]:
     """``function(*chunks)`` for each band of arrays, gathered; what it returns must be small."""
     label, plan = function.__name__.strip("_").replace("_", "-"), Plan(*arrays)
     for b, chunks in enumerate(zip(*map(plan.keys, arrays), strict=True)):

@@ -1,1 +1,5 @@
-"""Code for devices, in PyTorch and Triton; imported only when a device is used."""
+"""PyTorch: products on a GPU, by fused Triton kernels where it can; imported when a tensor or a device is met."""
+
+from .device import backend
+
+__all__ = ["backend"]

@@ -16,20 +16,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..._utils.blocks import as_numpy
+from ..._utils.array import to_numpy
 from ..._utils.chunks import chunks
-from ..._utils.devices import Device
 from ..._utils.memory import size_in_words
 from ..._utils.typing import FloatArray, IntArray
-from ...linalg.metrics import central_point
+from ...linalg.metrics import central_point, refuse_overflow
+from .device import Device
 from .precision import full_precision
 
-__all__ = ["nearest", "tile_bytes"]
+__all__ = ["DeviceIndex", "nearest", "tile_bytes"]
 
 Progress = Callable[[int, int], None]
 
@@ -55,6 +56,45 @@ _WIDER = 8
 _GROUP = 16
 # Tiles that are refused for lack of memory are halved down to this.
 _LEAST_BYTES = 1 << 18
+
+
+class DeviceIndex:
+    """Exact search by computing all distances on a device, for the Euclidean distance.
+
+    Points keep their numbers: a device gathers rows from anywhere about as fast.
+
+    Parameters
+    ----------
+    X : ndarray or tensor of float32 or float64, shape (N, d)
+    device : Device
+    """
+
+    method = "device"
+
+    def __init__(self, X: Any, device: Device) -> None:
+        refuse_overflow(X)
+        self._X, self._device = X, device
+        self.recall: float | None = 1.0
+        self.order: IntArray = np.arange(X.shape[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The copy on the device is made anew where it is needed.
+        return {name: value for name, value in self.__dict__.items() if name != "_there"}
+
+    @cached_property
+    def _there(self) -> Any:
+        """The points on the device."""
+        return self._device.tensor(self._X)
+
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
+        """The k nearest other points of each point."""
+        return nearest(self._device, self._there, self._there, k, itself=True, progress=progress)
+
+    def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
+        """The k points that are nearest to each query."""
+        Q = np.asarray(Q)
+        refuse_overflow(Q)
+        return nearest(self._device, Q, self._there, k)
 
 
 def nearest(
@@ -90,7 +130,7 @@ def nearest(
     Examples
     --------
     >>> import numpy as np
-    >>> from heatsketch._utils.devices import Device
+    >>> from heatsketch.backends.torch.device import Device
     >>> from heatsketch.backends.torch.nearest import nearest
     >>> X = np.array([[0.0], [1.0], [3.0]])
     >>> ids, squared = nearest(Device("cpu"), X, X, 1, itself=True)
@@ -198,7 +238,7 @@ class _Placed:
         centre = torch.zeros(d, dtype=torch.float64, device=X.device)
         if not way.direct:
             few = X[:: max(1, X.shape[0] // 64)]
-            centre = torch.from_numpy(central_point(as_numpy(few))).to(X.device)
+            centre = torch.from_numpy(central_point(to_numpy(few))).to(X.device)
         exponent = 0 if way.last else _exponent(job, centre)
         self.factor = math.ldexp(1.0, exponent)
         self.X, self._norms = self._place(X, centre)
@@ -279,7 +319,7 @@ def _search(job: _Job, way: _Way, rows: IntArray, out: tuple[IntArray, FloatArra
             job.budget //= 2
             torch.cuda.empty_cache()
             continue
-        ids, squared, well = (as_numpy(part) for part in found)
+        ids, squared, well = (to_numpy(part) for part in found)
         out[0][rows[some]], out[1][rows[some]], lost[some] = ids, squared, ~well
         start = some.stop
         if progress is not None:

@@ -8,22 +8,21 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..._utils.blocks import as_numpy, like
-from ..._utils.devices import Device, on_device
+from ..._utils.array import to_numpy
 from ..._utils.typing import FloatArray
+from ...kernel.options import PRECISIONS
 from ...linalg.metrics import central_point
-from ...linalg.operators.base import Operator
-from ...linalg.operators.dense import DenseOperator
-from ...linalg.operators.sparse import SparseOperator
+from ...linalg.operators import Operator, SparseOperator
+from ...linalg.sketch import Sketch
+from .device import Device, computing
+from .sketches import draw
 
-__all__ = ["DeviceDenseOperator", "DeviceGaussianOperator", "DeviceOperator", "DeviceSparseOperator", "placed"]
+__all__ = ["DeviceDenseOperator", "DeviceGaussianOperator", "DeviceOperator", "DeviceSparseOperator"]
 
 # The least that a chip must be capable of for the fused kernels: NVIDIA's Ampere of 2020.
 _CAPABILITY = (8, 0)
-PRECISIONS = ("auto", "halves", "mixed", "split", "float32")
 
 
 class DeviceOperator(Operator):
@@ -31,20 +30,26 @@ class DeviceOperator(Operator):
 
     device: Device
 
-    def asblock(self, V: ArrayLike) -> Any:
-        """`V` as a tensor on the device, of the operator's dtype."""
-        return self.device.tensor(V, self.dtype)
+    def asblock(self, V: Any, dtype: Any = None) -> Any:
+        """`V` as a tensor on the device, of the operator's dtype unless another is given."""
+        return self.device.tensor(V, self.dtype if dtype is None else dtype)
+
+    def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> Any:
+        """The first rows of some columns of a sketch, made on the device."""
+        return draw(sketch, shape, first_column, self.device, dtype)
+
+    def project(self, V: Any, u: Any) -> Any:
+        """``(I - u u^T) V``, or `V` itself where it has no part along u but for rounding."""
+        part = u @ V
+        if self.is_clean(to_numpy(part), to_numpy((V * V).sum(0))):
+            return V
+        return (u[:, None] * -part[None, :]).add_(V)
 
     def matmat(self, V: Any) -> Any:
-        """K V, as a tensor or an array, whichever V is."""
-        block = self.asblock(V)
-        if block.ndim != 2 or block.shape[0] != self.shape[1]:
-            raise ValueError(
-                f"an operator of shape {self.shape} cannot multiply an array of shape {tuple(block.shape)}; give one "
-                f"with {self.shape[1]} rows."
-            )
-        with on_device():
-            return like(self._product(block), V)
+        """K V for a tensor on the device."""
+        self._check_rows(V, (2,))
+        with computing():
+            return self._product(V)
 
     @abstractmethod
     def _product(self, V: Any) -> Any:
@@ -54,7 +59,7 @@ class DeviceOperator(Operator):
 class DeviceDenseOperator(DeviceOperator):
     """Products with a matrix held on the device, (N, N)."""
 
-    @on_device()
+    @computing()
     def __init__(self, array: FloatArray, device: Device) -> None:
         self.device, self._held = device, device.tensor(array)
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
@@ -64,7 +69,7 @@ class DeviceDenseOperator(DeviceOperator):
 
     def toarray(self) -> FloatArray:
         """A copy of the matrix."""
-        return np.array(as_numpy(self._held))
+        return np.array(to_numpy(self._held))
 
 
 class DeviceSparseOperator(DeviceOperator):
@@ -78,7 +83,7 @@ class DeviceSparseOperator(DeviceOperator):
     order : ndarray of int, shape (N,), optional
     """
 
-    @on_device()
+    @computing()
     def __init__(self, array: Any, device: Device, order: Any = None) -> None:
         array = sparse.csr_array(array)
         self.device, self.order = device, order
@@ -100,7 +105,7 @@ class DeviceSparseOperator(DeviceOperator):
     @property
     def here(self) -> SparseOperator:
         """The same matrix in the memory of the machine."""
-        starts, columns, values = (as_numpy(part) for part in self._parts)
+        starts, columns, values = (to_numpy(part) for part in self._parts)
         array = sparse.csr_array((values, columns, starts), shape=self.shape)
         return SparseOperator(array, order=self.order, reorder=False)
 
@@ -112,7 +117,7 @@ class DeviceSparseOperator(DeviceOperator):
         same.order = same._order = None
         return same
 
-    @on_device()
+    @computing()
     def scaled(self, left: Any, right: Any) -> DeviceSparseOperator:
         """``diag(left) K diag(right)``, for a matrix without an order of its own."""
         starts, columns, values = self._parts
@@ -159,7 +164,7 @@ class DeviceGaussianOperator(DeviceOperator):
         How exponents are formed.
     """
 
-    @on_device()
+    @computing()
     def __init__(
         self,
         X: Any,
@@ -176,7 +181,7 @@ class DeviceGaussianOperator(DeviceOperator):
         self.shape, self.dtype, self.device, self.zero_diagonal = (n, n), np.dtype(dtype), device, zero_diagonal
         scales = np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), n)
         self._unit = float(np.median(scales))
-        self._centre = device.tensor(central_point(as_numpy(X[:: max(1, n // 1000)])), np.float64)
+        self._centre = device.tensor(central_point(to_numpy(X[:: max(1, n // 1000)])), np.float64)
         points, scale = device.tensor(X), device.tensor(self._unit / scales)
         if self.dtype == np.float32 and fused_kernels(device):
             from .gaussian import FusedGaussian  # noqa: PLC0415
@@ -199,7 +204,7 @@ class DeviceGaussianOperator(DeviceOperator):
     def _product(self, V: Any) -> Any:
         return self._kernel.product(V)
 
-    @on_device()
+    @computing()
     def rows(self, X: FloatArray, epsilon: Any, V: Any) -> tuple[FloatArray, FloatArray]:
         """Kernel rows of other points times V, each in units of its largest entry, and the logarithms of these.
 
@@ -216,7 +221,7 @@ class DeviceGaussianOperator(DeviceOperator):
         """
         scale = self._unit / np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), X.shape[0])
         found = self._kernel.rows(self.device.tensor(X), self.device.tensor(scale), self.asblock(V))
-        products, logs = (as_numpy(part) for part in found)
+        products, logs = (to_numpy(part) for part in found)
         return products, logs
 
 
@@ -232,12 +237,3 @@ def fused_kernels(device: Device) -> bool:
         return isinstance(halves_kernel, InterpretedFunction)
     nvidia = device.torch.version.hip is None
     return nvidia and bool(device.torch.cuda.get_device_capability(device.name) >= _CAPABILITY)
-
-
-def placed(operator: Operator, device: Device) -> Operator:
-    """A matrix that is held, dense or sparse, on a device."""
-    if isinstance(operator, DenseOperator):
-        return DeviceDenseOperator(operator.array, device)
-    if isinstance(operator, SparseOperator):
-        return DeviceSparseOperator(operator.held, device, operator.order)
-    raise TypeError(f"a {type(operator).__name__} was given; what can be placed on a device is held, dense or sparse.")

@@ -3,6 +3,7 @@
 from .base import Operator
 from .composed import ComposedOperator, DeflatedOperator, FoldedOperator, ScaledOperator
 from .dense import DenseOperator
+from .heat import HeatOperator
 from .sparse import SparseOperator
 from .tiled import TiledGaussianOperator
 
@@ -11,6 +12,7 @@ __all__ = [
     "DeflatedOperator",
     "DenseOperator",
     "FoldedOperator",
+    "HeatOperator",
     "Operator",
     "ScaledOperator",
     "SparseOperator",

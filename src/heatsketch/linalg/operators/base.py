@@ -6,20 +6,24 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..._utils.blocks import like
+from ..._utils.array import as_array, asarray_like, to_numpy
 from ..._utils.typing import FloatArray, IntArray
 from ..sketch import Sketch
 
 # Columns of the identity that the generic `toarray` multiplies at a time.
 _IDENTITY_BLOCK = 256
+# A column whose part along a vector is below this many units in the last place of its norm has none.
+_PROJECTED_ULPS = 4.0
+# Norms below this, or above its inverse, are of numbers whose squares leave the range of float32.
+_SQUARABLE = 1e-15
 
 
 class Operator(ABC):
     """A square matrix that one can only multiply by.
 
-    A subclass owes three things: `shape`, `dtype` and `matmat`. Everything else follows.
+    A subclass owes three things: `shape`, `dtype` and `matmat`. Everything else follows. A backend whose arrays are not
+    NumPy's also says how its blocks are made: `asblock`, `ones` and `draw`.
     """
 
     shape: tuple[int, int]
@@ -27,6 +31,9 @@ class Operator(ABC):
     # The order in which an operator would rather have its rows, or None: work that multiplies again and again is done
     # on `reordered`, with ``V[order]``, so that rows are moved once and not with every product.
     order: IntArray | None = None
+    # Whether arrays with a row for each point are held by this process or its device. Where they are not, matrices of
+    # all pairs are never formed, and only some of the rows are looked at in one place.
+    in_memory: bool = True
 
     @property
     def rounding(self) -> float:
@@ -38,48 +45,58 @@ class Operator(ABC):
         return self
 
     @abstractmethod
-    def matmat(self, V: FloatArray) -> FloatArray:
-        """Product with a block of columns, (N, k) -> (N, k); `V` has the operator's dtype and is not changed."""
+    def matmat(self, V: Any) -> Any:
+        """Product with a block of columns as `asblock` makes it, (N, k) -> (N, k); `V` is not changed."""
 
     def check_block(self, V: Any) -> FloatArray:
         """`V` as compiled code takes it: of this operator's dtype, with its number of rows, in the order of C."""
-        if V.ndim != 2 or V.shape[0] != self.shape[1]:
-            raise ValueError(
-                f"an operator of shape {self.shape} cannot multiply an array of shape {V.shape}; give one with "
-                f"{self.shape[1]} rows."
-            )
+        self._check_rows(V, (2,))
         return np.ascontiguousarray(V, dtype=self.dtype)
 
-    def asblock(self, V: ArrayLike) -> FloatArray:
-        """`V` as an array of the kind and dtype that this operator multiplies; a backend may have its own."""
-        return np.asarray(V, dtype=self.dtype)
+    def _check_rows(self, V: Any, dimensions: tuple[int, ...]) -> None:
+        if V.ndim not in dimensions or V.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"an operator of shape {self.shape} cannot multiply an array of shape {tuple(V.shape)}; give one with "
+                f"{self.shape[1]} rows."
+            )
 
-    def number_of(self, row: int) -> int:
-        """The number of the sample at a row; they may lie in another order on a cluster."""
-        return row
+    def asblock(self, V: Any, dtype: Any = None) -> Any:
+        """`V` as an array of the kind that this operator multiplies, in its dtype unless another is given."""
+        return np.asarray(to_numpy(V), dtype=self.dtype if dtype is None else dtype)
 
     def ones(self) -> Any:
-        """A vector of ones, (N,), as this operator multiplies it."""
+        """A vector of ones, (N,), that this operator multiplies."""
         return np.ones(self.shape[0])
 
-    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0) -> Any:
-        """Columns of a sketch at the rows of this operator, (N, n_columns), in float64."""
-        return sketch.matrix(self.shape[0], n_columns, first_column=first_column)
+    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
+        """Columns of a sketch at the rows of this operator, (N, n_columns), as an array that it multiplies."""
+        return self.draw(sketch, (self.shape[0], n_columns), first_column, dtype)
 
-    def matvec(self, v: FloatArray) -> FloatArray:
-        """Product with one column, (N,) or (N, 1) -> (N,)."""
-        product: FloatArray = like(self.matmat(self.asblock(v).reshape(-1, 1))[:, 0], v)
-        return product
+    def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> Any:
+        """The first rows of some columns of a sketch, made where this operator computes."""
+        return sketch.matrix(*shape, first_column=first_column, dtype=dtype)
 
-    def __matmul__(self, V: ArrayLike) -> FloatArray:
+    def project(self, V: Any, u: Any) -> Any:
+        """``(I - u u^T) V`` for a unit vector u, or `V` itself where it has no part along u but for rounding."""
+        part = u @ V
+        if self.is_clean(part, np.einsum("ij,ij->j", V, V)):  # cheaper to see than to take out
+            return V
+        out = u[:, None] * -part[None, :]
+        out += V
+        return out
+
+    def is_clean(self, part: FloatArray, squared: FloatArray) -> bool:
+        """Whether columns with these parts along a unit vector, and squared norms, have none but for rounding, (k,)."""
+        norm = np.sqrt(squared)
+        clean = np.abs(part) <= _PROJECTED_ULPS * np.finfo(self.dtype).eps * norm
+        return bool((clean & (norm > _SQUARABLE) & (norm < 1.0 / _SQUARABLE)).all())
+
+    def __matmul__(self, V: Any) -> Any:
+        V = as_array(V)
         block = self.asblock(V)
-        if block.ndim not in (1, 2) or block.shape[0] != self.shape[1]:
-            raise ValueError(
-                f"an operator of shape {self.shape} cannot multiply an array of shape {tuple(block.shape)}; give one "
-                f"with {self.shape[1]} rows."
-            )
-        product: FloatArray = like(self.matvec(block) if block.ndim == 1 else self.matmat(block), V)
-        return product
+        self._check_rows(block, (1, 2))
+        product = self.matmat(block) if block.ndim == 2 else self.matmat(block[:, None])[:, 0]
+        return asarray_like(product, V)
 
     def toarray(self) -> FloatArray:
         """The matrix itself, (N, N); for small N."""
@@ -87,7 +104,7 @@ class Operator(ABC):
         out = np.empty(self.shape, dtype=self.dtype)
         for start in range(0, n, _IDENTITY_BLOCK):
             stop = min(n, start + _IDENTITY_BLOCK)
-            out[:, start:stop] = self.matmat(np.eye(n, stop - start, k=-start, dtype=self.dtype))
+            out[:, start:stop] = self @ np.eye(n, stop - start, k=-start, dtype=self.dtype)
         return out
 
     def __repr__(self) -> str:

@@ -1,0 +1,205 @@
+"""Devices of PyTorch, and what the backend does with tensors that users pass in.
+
+PyTorch is imported when it is first needed, so that a missing one is reported with what installs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._utils.array import to_numpy
+from ..._utils.extras import optional
+from ..._utils.tables import complex_error
+
+__all__ = ["Device", "TorchBackend", "backend", "computing", "device_of", "worker_has_gpu"]
+
+# Where Linux shows the driver of a GPU: NVIDIA's, AMD's, and that of Windows below.
+_DRIVERS = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/kfd", "/dev/dxg")
+
+
+def _torch() -> Any:
+    return optional("torch", "compute on a GPU", "gpu")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of PyTorch.
+
+    Attributes
+    ----------
+    name : str
+        As PyTorch calls it: "cuda:0", or "cpu" for PyTorch without a GPU.
+    """
+
+    name: str
+
+    @cached_property
+    def torch(self) -> Any:
+        """The library; what tensors do is registered with it."""
+        torch = _torch()
+        import_module(f"{__package__}.points")
+        return torch
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is a GPU."""
+        return self.name.startswith("cuda")
+
+    @property
+    def chip(self) -> str:
+        """What the device calls itself."""
+        return str(self.torch.cuda.get_device_name(self.name)) if self.is_cuda else "CPU"
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many a GPU has; 1 for the CPU."""
+        return int(self.torch.cuda.get_device_properties(self.name).multi_processor_count) if self.is_cuda else 1
+
+    @property
+    def tile_bytes(self) -> int:
+        """Memory that a search for neighbours takes at a time."""
+        from .nearest import tile_bytes  # noqa: PLC0415
+
+        return tile_bytes(self)
+
+    def dtype(self, dtype: Any) -> Any:
+        """PyTorch's name of a dtype of NumPy."""
+        return getattr(self.torch, np.dtype(dtype).name)
+
+    def tensor(self, values: Any, dtype: Any = None) -> Any:
+        """An array, or a tensor from anywhere, as a tensor here; not copied if it is one already."""
+        dtype = None if dtype is None else self.dtype(dtype)
+        if not isinstance(values, self.torch.Tensor):
+            values = np.ascontiguousarray(values)
+            values = values.astype(values.dtype.newbyteorder("="), copy=False)
+            # PyTorch warns of memory that it must not write to, though the library never does.
+            values = self.torch.from_numpy(values if values.flags.writeable else values.copy())
+        return values.detach().to(device=self.name, dtype=dtype)
+
+    def free_memory(self) -> int:
+        """Bytes that may still be taken, what PyTorch holds in reserve included."""
+        cuda = self.torch.cuda
+        free, _ = cuda.mem_get_info(self.name)
+        return int(free + cuda.memory_reserved(self.name) - cuda.memory_allocated(self.name))
+
+    def dense_operator(self, array: Any) -> Any:
+        """Operator of a matrix that is held on the device."""
+        from .operators import DeviceDenseOperator  # noqa: PLC0415
+
+        return DeviceDenseOperator(array, self)
+
+    def sparse_operator(self, array: Any, order: Any = None) -> Any:
+        """Operator of a sparse matrix that is held on the device, with rows and columns in `order`."""
+        from .operators import DeviceSparseOperator  # noqa: PLC0415
+
+        return DeviceSparseOperator(array, self, order)
+
+    def gaussian_operator(self, X: Any, epsilon: Any, **options: Any) -> Any:
+        """Operator of the Gaussian kernel between all pairs of points, formed on the fly."""
+        from .operators import DeviceGaussianOperator  # noqa: PLC0415
+
+        return DeviceGaussianOperator(X, epsilon, self, **options)
+
+    def neighbor_index(self, X: Any) -> Any:
+        """Exact search for nearest neighbours by the Euclidean distance."""
+        from .nearest import DeviceIndex  # noqa: PLC0415
+
+        return DeviceIndex(X, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Device, (self.name,)
+
+
+class TorchBackend:
+    """PyTorch as a backend of heatsketch (:class:`heatsketch._utils.registry.Backend`)."""
+
+    distributed = False
+
+    def find_device(self, name: str) -> Device:
+        """The device that a user named; see :func:`heatsketch._utils.registry.find_device`."""
+        torch = _torch()
+        if name == "torch-cpu":
+            return Device("cpu")
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        number = int(name.partition(":")[2] or torch.cuda.current_device() if count else 0)
+        if number >= count:
+            raise ValueError(
+                f"device={name!r} was given, and PyTorch {torch.__version__} finds {count or 'no'} "
+                f"GPU{'s' * (count > 1)} here; use device='cpu' or 'auto', or install a build of PyTorch that fits the "
+                "driver."
+            )
+        return Device(f"cuda:{number}")
+
+    def has_gpu(self) -> bool:
+        """Whether PyTorch finds a GPU."""
+        return bool(_torch().cuda.is_available())
+
+    def device_of(self, X: Any) -> Device | None:
+        """The device that a tensor is on; None for other objects of PyTorch."""
+        return device_of(X) if isinstance(X, _torch().Tensor) else None
+
+    def table(self, X: Any) -> Any:
+        """A tensor as a NumPy array with the same entries."""
+        torch = _torch()
+        if X.layout != torch.strided:
+            raise ValueError(
+                f"X is a tensor of layout {X.layout}; give a dense one, or a sparse matrix of SciPy, which "
+                "scipy.sparse.csr_array makes of its parts."
+            )
+        if X.is_complex():
+            raise complex_error(f"X is a tensor of {X.dtype}")
+        X = X.detach().resolve_neg()
+        return to_numpy(X.float() if X.dtype == torch.bfloat16 else X)
+
+    def as_given(self, Y: Any, X: Any) -> Any:
+        """An embedding as a tensor on the device of `X`."""
+        return device_of(X).tensor(Y)
+
+    def computing(self) -> Any:
+        """Products of float32 in float32, and a lack of memory reported with remedies."""
+        return computing()
+
+
+backend = TorchBackend()
+
+
+def device_of(values: Any) -> Device:
+    """The device that a tensor is on."""
+    return Device(str(values.device))
+
+
+def worker_has_gpu() -> bool:
+    """Whether a worker has a GPU; PyTorch, which takes 200 MB and seconds, is only imported where a driver is found."""
+    seen = sys.platform != "linux" or any(Path(driver).exists() for driver in _DRIVERS)
+    try:
+        return seen and backend.has_gpu()
+    except (ImportError, OSError):
+        return False
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """While tensors may be computed with; without effect where PyTorch has not been imported."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    from .precision import full_precision  # noqa: PLC0415
+
+    try:
+        with full_precision():
+            yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(
+            f"the memory of the device does not hold what is needed ({str(error).splitlines()[0]}). Free some of it, "
+            "ask for fewer components, keep neighbours only (n_neighbors=32), or use device='cpu'."
+        ) from error
