@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 import heatsketch as hs
+from heatsketch.backends.dask.array import DistributedArray
 from heatsketch.backends.dask.gaussian import SQUARE, TASKS
 from heatsketch.backends.dask.heat import build_banded_affinity
 from heatsketch.backends.dask.layout import band_sizes
@@ -102,16 +103,16 @@ def _points(n: int, d: int) -> Any:
 
 def _affinity(n: int, d: int, n_neighbors: int | None) -> Any:
     options = KernelOptions(bandwidth=0.05 * d, n_neighbors=n_neighbors)
-    return build_banded_affinity(_points(n, d), options, np.float64)[0]
+    return build_banded_affinity(DistributedArray.from_dask(_points(n, d)), options, np.float64)[0]
 
 
 def _products(affinity: Any, k: int, repeats: int) -> list[float]:
     V = settled(affinity.layout.sketched(GaussianSketch(0), k))
-    affinity.operator.matmat(V)
+    affinity.operator.multiply(V)
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        affinity.operator.matmat(V)
+        affinity.operator.multiply(V)
         seconds.append(time.perf_counter() - start)
     return seconds
 
@@ -155,9 +156,9 @@ def moved(quick: bool) -> list[Row]:
             with _cluster(2) as (_, client):
                 affinity = _affinity(n, d, n_neighbors)
                 V = settled(affinity.layout.sketched(GaussianSketch(0), k))
-                affinity.operator.matmat(V)
+                affinity.operator.multiply(V)
                 before = sum(client.run(bytes_sent).values())
-                affinity.operator.matmat(V)
+                affinity.operator.multiply(V)
                 row = {"n": n, "d": d, "k": k, "workers": 2, "neighbors": n_neighbors}
                 row["bytes"] = sum(client.run(bytes_sent).values()) - before
                 if n_neighbors is not None:

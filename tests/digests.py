@@ -111,7 +111,7 @@ def kernels(X: np.ndarray) -> Results:
         "power auto": lambda: embed(power="auto"),
         "power entropy": lambda: embed(power="entropy"),
         "power 1.5": lambda: embed(power=1.5, bandwidth=2.0),
-        "cutoff": lambda: embed(cutoff=1e-3),
+        "cutoff": lambda: embed(kernel_params={"cutoff": 1e-3}),
         "manhattan": lambda: embed(metric="manhattan"),
         "given distances": lambda: hs.DiffusionMaps(3, metric="precomputed").fit_transform(D),
         "given affinities": lambda: hs.DiffusionMaps(3, affinity="precomputed").fit_transform(np.exp(-D)),
@@ -178,10 +178,9 @@ def results() -> Results:
     """All results by name."""
     X = points(N, 4, np.float64)
     found = kernels(X) | answers(X)
-    for dtype in (np.float64, np.float32):
-        for d in (4, 40):
-            kind = f"{np.dtype(dtype)} R^{d}"
-            found |= {f"{kind} {name}": result for name, result in every_kind(dtype, d).items()}
+    for dtype, d in ((np.float64, 4), (np.float32, 40)):
+        kind = f"{np.dtype(dtype)} R^{d}"
+        found |= {f"{kind} {name}": result for name, result in every_kind(dtype, d).items()}
     return found
 
 

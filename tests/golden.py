@@ -74,7 +74,7 @@ def computed() -> Values:
         for normalization in ("bistochastic", "symmetric"):
             kind = f"{name}, {normalization}"
             options: dict[str, Any] = {"bandwidth": epsilon, "power": power, "normalization": normalization}
-            options |= {"tol": 1e-13}
+            options |= {"kernel_params": {"tol": 1e-13}}
             model = hs.GaussianProcessEmbedding(4, random_state=7, **options).fit(X)
             maps = hs.DiffusionMaps(2, **options).fit(X)
             found[f"{kind}: scaling"] = model.kernel_.scaling.scale[[0, 99, 199]]

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 import heatsketch as hs  # noqa: E402
 from heatsketch.analysis.processes import kernel_rows  # noqa: E402
+from parameters import folded  # noqa: E402
 
 N = 900
 X = hs.datasets.stretched_torus(N, random_state=0)
@@ -54,7 +55,7 @@ def banded(rows: int | tuple[int, ...] = (400, 350, 150), columns: int = 2):
 
 def both(estimator, **parameters):
     """The same estimator fitted on Dask and in memory."""
-    made = [estimator(**{**COMMON, **parameters}) for _ in range(2)]
+    made = [estimator(**folded({**COMMON, **parameters})) for _ in range(2)]
     return made[0].fit(banded()), made[1].fit(X)
 
 
@@ -100,7 +101,6 @@ class TestDiffusionMaps:
         there, here = maps
         for found, expected in zip(*(model.diffusion_distances(PAIRS, interval=0.9) for model in maps), strict=True):
             assert_equal(found, expected, SPECTRAL)
-        assert there._reference.features.chunks[0] == there.embedding_.chunks[0]
         assert_equal(there.diffusion_distances(PAIRS), here.diffusion_distances(PAIRS), SPECTRAL)
 
     def test_other_powers_and_new_points(self, maps):
@@ -262,7 +262,7 @@ class TestHeatSketch:
         assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
 
     def test_from_a_given_start(self, maps, optimised):
-        options = {"n_components": 3, "width": 16, "n_rounds": 1, "random_state": 0, **COMMON}
+        options = folded({"n_components": 3, "width": 16, "n_rounds": 1, "random_state": 0, **COMMON})
         start = maps[0].embedding_
         found = hs.HeatSketch(init=start, **options).fit(banded())
         assert found.init_ == "given"

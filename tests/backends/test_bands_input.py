@@ -164,7 +164,7 @@ class TestRefusals:
         [
             ({"affinity": "precomputed"}, "kernels are made from points"),
             ({"metric": "precomputed"}, "kernels are made from points"),
-            ({"cutoff": 1e-6, "n_neighbors": "auto"}, "Leave cutoff at None"),
+            ({"kernel_params": {"cutoff": 1e-6}, "n_neighbors": "auto"}, "Leave cutoff at None"),
         ],
     )
     def test_options(self, points, options, words):
@@ -195,7 +195,7 @@ class TestRefusals:
     def test_a_row_is_called_by_its_number(self, points):
         lonely = points.copy()
         lonely[7] += 1000.0
-        options = OPTIONS | {"n_neighbors": 5, "diagonal": "zero", "normalization": "symmetric"}
+        options = OPTIONS | {"n_neighbors": 5, "normalization": "symmetric", "kernel_params": {"diagonal": "zero"}}
         X = da.from_array(lonely, chunks=(150, -1))
         with pytest.raises(ValueError, match="row 7"):
             hs.GaussianProcessEmbedding(**options).fit(X)

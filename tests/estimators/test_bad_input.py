@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
 from heatsketch.kernel.graphs import adjacency
+from parameters import folded
 
 GP, DM = hs.GaussianProcessEmbedding, hs.DiffusionMaps
 X = np.random.default_rng(0).normal(size=(30, 3))
@@ -47,57 +48,45 @@ def test_data(estimator, data, message):
         estimator(1).fit(data)
 
 
+BAD = {
+    "n_components": [0, -2, 2.5, True, "many"],
+    "power": [0, "fast", np.inf, None, [1, 2]],
+    "bandwidth": [0, -1.0, np.nan, "wide", None, True, 1e-8, 1e16],
+    "alpha": ["one", np.nan, 2],
+    "normalization": ["rowwise"],
+    "affinity": ["linear"],
+    "metric": ["furlongs", "seuclidean"],
+    "metric_params": [3],
+    "n_neighbors": [0, "all"],
+    "device": ["tpu", None],
+    "diagonal": ["one"],
+    "precision": ["double"],
+    "tol": [0, None],
+    "max_iter": [-1, None, 1e3],
+    "bandwidth_neighbor": [0],
+}
+
+
+@pytest.mark.parametrize("estimator", [GP, DM])
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
+def test_errors_name_the_parameter(estimator, name, value):
+    with pytest.raises(ValueError, match=name):
+        estimator(**{"n_components": 2, **folded({name: value})}).fit(X)
+
+
 @pytest.mark.parametrize("estimator", [GP, DM])
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_components": 0}, "n_components=0 was given; it must be a positive integer"),
-        ({"n_components": -2}, "n_components=-2"),
-        ({"n_components": 2.5}, "n_components=2.5"),
-        ({"n_components": True}, "n_components=True"),
-        ({"n_components": "many"}, "n_components"),
-        ({"power": 0}, "power=0 was given; the diffusion time must be a positive, finite number"),
-        ({"power": "fast"}, "power='fast'"),
-        ({"power": np.inf}, "power=inf"),
-        ({"power": None}, "power=None"),
-        ({"power": [1, 2]}, r"power=\[1, 2\]"),
-        ({"bandwidth": 0}, "bandwidth=0 was given; epsilon must be a positive, finite number"),
-        ({"bandwidth": -1.0}, "bandwidth=-1.0"),
-        ({"bandwidth": np.nan}, "bandwidth=nan"),
-        ({"bandwidth": "wide"}, "bandwidth='wide' is not the name of a rule; use a positive number or one of"),
-        ({"bandwidth": None}, "bandwidth=None"),
-        ({"bandwidth": 1e-8}, r"so small that every point stands alone; use a larger one \(the rule .* gives 3\.05"),
-        ({"bandwidth": 1e16}, "so large that all affinities are equal; use a smaller one"),
-        ({"normalization": "rowwise"}, "normalization='rowwise' is not known; use one of"),
-        ({"affinity": "linear"}, r"affinity='linear' is not known; use one of \('gaussian', 'precomputed'\)"),
-        ({"metric": "furlongs"}, "furlongs"),
-        ({"diagonal": "one"}, "diagonal='one' is not known"),
-        ({"n_neighbors": 0}, "n_neighbors=0 was given; it must be None for every pair, a positive integer, or 'auto'"),
-        ({"n_neighbors": "all"}, "n_neighbors='all'"),
-        ({"device": "tpu"}, r"device='tpu' was given; it must be one of \('auto', 'cpu', 'cuda', 'torch-cpu'\)"),
-        ({"device": None}, "device=None was given"),
-        ({"precision": "double"}, r"precision='double' is not known; use one of \('auto', 'halves'"),
-        ({"tol": 0}, "tol=0 was given; it must be a positive number"),
-        ({"tol": None}, "tol=None"),
-        ({"max_iter": -1}, "max_iter=-1"),
-        ({"max_iter": None}, "max_iter=None"),
-        ({"max_iter": 1e3}, "max_iter=1000.0"),
-        ({"metric": "seuclidean"}, "depends on the whole sample.*metric_params"),
-        ({"metric_params": 3}, "metric_params=3 was given; it must be a dict"),
-        ({"bandwidth_neighbor": 0}, "bandwidth_neighbor=0 was given"),
-        ({"bandwidth": True}, "bandwidth=True was given"),
-        ({"affinity": "precomputed"}, r"shape \(30, 3\); a precomputed matrix must be square"),
-        ({"metric": "precomputed"}, "smallest entry of X is -2.33; with metric='precomputed' it must hold distances"),
+        ({"affinity": "precomputed"}, "square"),
+        ({"metric": "precomputed"}, "must hold distances"),
         ({"affinity": "precomputed", "metric": "precomputed"}, "say which of the two X holds"),
-        ({"alpha": "one"}, "alpha='one'"),
-        ({"alpha": np.nan}, "alpha=nan"),
-        ({"alpha": 2}, "alpha=2 was given; the density exponent must be a number between 0 and 1"),
     ],
     ids=str,
 )
-def test_parameters(estimator, parameters, message):
+def test_points_are_not_precomputed(estimator, parameters, message):
     with pytest.raises(ValueError, match=message):
-        estimator(**{"n_components": 2, **parameters}).fit(X)
+        estimator(2, **parameters).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +99,6 @@ def test_parameters(estimator, parameters, message):
         ({"n_components": "auto", "sketch": "columns"}, "follows from the law of the sketch"),
         ({"n_exact": -1}, "n_exact=-1 was given; it must be a non-negative integer"),
         ({"n_exact": 2}, "at least one component must be left"),
-        ({"trivial": "forget"}, "trivial='forget' is not known"),
         ({"n_components": "auto", "distance_error": 2}, "distance_error=2 was given"),
         ({"n_components": 31, "sketch": "columns"}, "only 30 points to sample"),
         ({"random_state": -5}, "non-negative integer"),
@@ -142,7 +130,7 @@ def test_parameters_are_refused_before_any_work(monkeypatch):
     monkeypatch.setattr("heatsketch.estimators._base.build_affinity", never)
     for parameters in ({"sketch": "cauchy"}, {"n_exact": 9}, {"power": -1}, {"device": "tpu"}, {"diagonal": "x"}):
         with pytest.raises(ValueError, match=str(next(iter(parameters)))):
-            GP(2, **parameters).fit(X)
+            GP(2, **folded(parameters)).fit(X)
 
 
 class TestTransform:

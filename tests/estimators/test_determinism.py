@@ -49,7 +49,7 @@ def test_threads_and_hashes_change_no_bit():
     for found in others:
         assert [name for name in first if found[name] != first[name]] == []
         assert found.keys() == first.keys()
-    assert len(first) > 40
+    assert len(first) > 30
     assert len(set(first.values())) == len(first)  # no digest of an empty result
 
 
@@ -108,7 +108,7 @@ class TestBackends:
     def test_dense_sparse_and_pytorch(self, d, dtype):
         X = points(300, d, dtype)
         new = X[:50] + dtype(0.01)
-        self.assert_close(self.embed(X, cutoff=1e-30), X, new)
+        self.assert_close(self.embed(X, kernel_params={"cutoff": 1e-30}), X, new)
         pytest.importorskip("torch")
         self.assert_close(self.embed(X, device="torch-cpu"), X, new)
 
@@ -116,7 +116,7 @@ class TestBackends:
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_tiles_if_the_kernel_exceeds_memory(self, monkeypatch, d, dtype):
         X = points(300, d, dtype)
-        monkeypatch.setattr("heatsketch.kernel.plan.available_memory", lambda: X.dtype.itemsize * 300**2)
+        monkeypatch.setattr("heatsketch.kernel.plan._KERNEL_SHARE", 0.0)
         model = self.embed(X)
         assert model.kernel_.affinity.description == "every pair, formed on the fly"
         monkeypatch.undo()

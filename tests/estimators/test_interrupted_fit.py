@@ -28,13 +28,14 @@ def test_error_inside_a_fit_leaves_the_estimator_unchanged(error):
 
 
 @pytest.mark.parametrize("method", ["fit", "add_components"])
-def test_interrupted_optimisation_leaves_the_estimator_unchanged(method):
-    def interrupt(found):
-        if found.number >= 1:
-            raise KeyboardInterrupt
+def test_interrupted_optimisation_leaves_the_estimator_unchanged(method, monkeypatch):
+    def interrupt(*_args):
+        raise KeyboardInterrupt
 
-    model = hs.HeatSketch(2, n_rounds=4, n_steps=3, random_state=0).fit(X).set_params(callback=interrupt)
+    model = hs.HeatSketch(2, solver_params={"n_rounds": 1}, random_state=0).fit(X)
     before = dict(vars(model))
+    # The last step, after attributes were set.
+    monkeypatch.setattr("heatsketch.estimators.heat_sketch.kernel_distortion", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(OTHER) if method == "fit" else model.add_components(1)
     assert vars(model) == before

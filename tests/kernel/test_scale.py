@@ -14,6 +14,7 @@ from sklearn.metrics import pairwise_distances
 
 import heatsketch as hs
 from heatsketch._utils.memmap import is_mapped
+from heatsketch.backends.torch.device import Device
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import choose
 from heatsketch.neighbors.clusters import ClusterIndex
@@ -261,7 +262,7 @@ def test_long_path_is_connected():
 def test_verbose_reports_progress(capsys):
     GP(2, n_neighbors=10, verbose=True, random_state=0).fit(swiss_roll(5000))
     printed = capsys.readouterr()
-    assert all(word in printed.err for word in ("5000", "float64", "10"))
+    assert all(word in printed.err for word in ("5,000", "float64", "10 neighbours"))
     assert printed.out == ""
     GP(2, n_neighbors=10, random_state=0).fit(swiss_roll(5000))
     assert capsys.readouterr() == ("", "")

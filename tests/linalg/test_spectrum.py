@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
 from heatsketch.kernel.operator import as_heat_kernel
-from heatsketch.linalg import eigen as spectrum
 from heatsketch.linalg.eigen import eigenpairs
 from heatsketch.linalg.range_finder import leading_directions
 

@@ -105,7 +105,9 @@ def test_memory_is_linear_in_n():
     assert peak < n * n * 4 / 4
 
 
-@pytest.mark.parametrize("options", [{}, {"diagonal": "zero"}, {"bandwidth": "self-tuning"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"kernel_params": {"diagonal": "zero"}}, {"bandwidth": "self-tuning"}], ids=str
+)
 def test_embeddings_equal_those_of_the_matrix(torus, monkeypatch, options):
     X = np.vstack([torus[:100], torus[:5]])  # some points coincide
     options = options | {"random_state": 0, "n_neighbors": None}

@@ -80,7 +80,7 @@ def test_a_cluster_gives_what_memory_gives_and_says_what_it_does(client, points,
     found, expected = on_cluster(points, kind), in_memory(points, kind)
     assert_same(found, expected)
     with dask.config.set(scheduler="threads"):
-        np.testing.assert_array_equal(on_cluster(points, kind), found)
+        np.testing.assert_allclose(on_cluster(points, kind), found, rtol=0, atol=1e-12)
     names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
     wanted = {"sketch", "kernel-tile", "sum-of-square"} if kind is PAIRS else {"sketch", "halo", "graph-product"}
     assert wanted <= names

@@ -159,5 +159,5 @@ def test_a_task_of_dask_may_fit_on_the_cluster_that_it_is_on(monkeypatch):
         assert np.array_equal(inside, np.asarray(model.embedding_))
         stored = pickle.dumps(model)
         assert np.array_equal(np.asarray(pickle.loads(stored).embedding_), inside)
-    with pytest.raises(ValueError, match=r"was fitted on the cluster .*load it while a client of that cluster"):
+    with pytest.raises(ValueError, match="client of that cluster"):
         pickle.loads(stored)

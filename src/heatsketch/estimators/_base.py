@@ -56,7 +56,7 @@ from ..kernel.options import (
     tidy,
 )
 from ..kernel.plan import predict, require_columns
-from ..linalg.diffusion import check_power, coefficients, diffuse
+from ..linalg.diffusion import check_power, check_powers, coefficients, diffuse
 
 __all__ = ["HeatEmbedding", "refuse_collapse"]
 
@@ -343,7 +343,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Y : ndarray of shape (n_powers, n_samples, n_components)
         """
         check_is_fitted(self)
-        times = _times(powers)
+        times = check_powers(powers)
         blocks = self._at_powers(times.tolist())
         for t, Y in zip(times, blocks, strict=True):
             refuse_collapse(Y, t)
@@ -548,7 +548,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             With an array for each quantity, and ``.plot()``.
         """
         check_is_fitted(self)
-        times = None if powers is None else _times(powers)
+        times = None if powers is None else check_powers(powers)
         with shown(self.verbose):
             return measure_scales(self.kernel_, self.power_, self.at_powers, times)
 
@@ -755,16 +755,6 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _NOT_PICKLED}
-
-
-def _times(powers: ArrayLike) -> FloatArray:
-    """Diffusion times, checked."""
-    times = np.asarray(powers, dtype=np.float64)
-    if times.ndim != 1 or not len(times):
-        raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
-    for t in times:
-        check_power(t)
-    return times
 
 
 def refuse_collapse(Y: Any, power: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
+from numpy.typing import ArrayLike
 from scipy.fft import dct
 
 from .._utils.array import asarray_like, astype, from_order, to_numpy
@@ -24,6 +25,7 @@ __all__ = [
     "METHODS",
     "RELATIVE_ERROR",
     "check_power",
+    "check_powers",
     "coefficients",
     "diffuse",
     "matrix_power",
@@ -144,6 +146,16 @@ def check_power(power: float) -> None:
     """Refuse a power that is not a positive, finite number."""
     if isinstance(power, bool) or not isinstance(power, Real) or not 0 < float(power) < np.inf:
         raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
+
+
+def check_powers(powers: ArrayLike) -> FloatArray:
+    """Several powers, each checked, as an array."""
+    times = np.asarray(powers, dtype=np.float64)
+    if times.ndim != 1 or not len(times):
+        raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
+    for t in times:
+        check_power(t)
+    return times
 
 
 def _apply_powers(

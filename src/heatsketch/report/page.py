@@ -30,6 +30,7 @@ from .._version import __version__
 from ..estimators import ESTIMATORS
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.options import check_count
+from ..linalg.diffusion import check_powers
 from .contents import Contents, Picture, gather
 from .points import MAX_COLORS, MISSING, Column, Coordinates, read_columns, read_names
 
@@ -109,7 +110,7 @@ def write_report(
         "names": read_names(known, n),
         "columns": read_columns(columns, n),
         "methods": bool(methods),
-        "powers": None if powers is None else model._times(powers),
+        "powers": None if powers is None else check_powers(powers),
         "max_points": check_count(max_points, "max_points", "an integer of at least 2", least=2),
     }
     plotly = plotly_script()  # first of all, since plotly may be missing
