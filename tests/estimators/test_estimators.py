@@ -141,7 +141,7 @@ class TestFormula:
         expected = np.linalg.matrix_power(model.kernel_.toarray(), 4) @ G / np.sqrt(5)
         if normalization == "bistochastic":  # the constant mode is left out
             expected -= expected.mean(axis=0)
-        np.testing.assert_allclose(Y, expected, atol=1e-7 * np.abs(expected).max())
+        np.testing.assert_allclose(Y, expected, atol=1e-8 * np.abs(expected).max())
 
     def test_given_matrix_cannot_grow(self, torus):
         G = np.random.default_rng(0).normal(size=(300, 6))
