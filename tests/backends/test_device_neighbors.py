@@ -309,10 +309,10 @@ def test_costs_of_a_search_on_a_device(monkeypatch):
     assert known["cuda"].available == 10**12
     assert known["cpu"].memory <= known["torch-cpu"].memory < 2 * known["cpu"].memory
     options = KernelOptions(n_neighbors=32)
-    seconds = [_search_seconds((n, d), None, options, gpu) for n, d in ((1000, 50), (2000, 50), (2000, 100))]
+    seconds = [_search_seconds((n, d), options, gpu) for n, d in ((1000, 50), (2000, 50), (2000, 100))]
     assert seconds[1] == pytest.approx(4 * seconds[0])
     assert seconds[1] < seconds[2] < 2 * seconds[1]
-    assert _search_seconds((1000, 50), None, options, here) > seconds[0]
+    assert _search_seconds((1000, 50), options, here) > seconds[0]
 
 
 def test_examples():

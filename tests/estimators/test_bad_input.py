@@ -212,15 +212,14 @@ class TestUnusualButFine:
 
 
 class TestOtherInput:
-    def test_columns_of_words_are_named(self):
-        frame = pd.DataFrame({"a": np.arange(5.0), "colour": list("rgbrg"), "size": pd.Categorical(list("smlsm"))})
-        with pytest.raises(ValueError, match=r"columns \['colour', 'size'\] of X are not numeric; encode"):
+    def test_columns_that_are_not_numbers(self):
+        frame = pd.DataFrame({"a": np.arange(5.0), "colour": list("rgbrg")})
+        with pytest.raises(ValueError, match="encode categories"):
             GP(2).fit(frame)
-        polar = pl.DataFrame({"a": [1.0, 2, 3], "when": pl.Series(["2020", "2021", "2022"]).str.to_date("%Y")})
-        with pytest.raises(ValueError, match=r"columns \['when'\]"):
-            GP(2).fit(polar)
-        with pytest.raises(ValueError, match="turn dates into numbers"):
-            GP(2).fit(np.array([["2020"], ["2021"]], dtype="datetime64[Y]"))
+        dates = pd.Series(pd.to_datetime(["2020", "2021", "2022"]))
+        for table in (dates.to_frame(), dates.to_numpy()[:, None], pl.DataFrame({"when": dates.dt.date})):
+            with pytest.raises(ValueError, match="dates"):
+                GP(2).fit(table)
         mixed = pd.DataFrame({"a": np.arange(5.0), "b": pd.Series([1, 2, 3.5, 4, 5], dtype=object)})
         assert GP(2).fit_transform(mixed).shape == (5, 2)
 
@@ -232,7 +231,7 @@ class TestOtherInput:
     def test_missing_values_of_a_kernel(self, form):
         A = np.eye(4)
         A[0, 1], A[1, 0] = np.nan, np.inf
-        with pytest.raises(ValueError, match=r"A was given with 2 entries that are NaN or infinite.*heat_kernel\(X"):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
             hs.diffusion_distances(form(A), 2)
 
     def test_condensed_distances(self):

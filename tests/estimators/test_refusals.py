@@ -13,8 +13,7 @@ import heatsketch as hs
 from heatsketch._utils.progress import shown, task
 from heatsketch.analysis.diagnosis import _recall
 from heatsketch.backends.dask.tasks import _explained
-from heatsketch.kernel.operator import HeatKernel, as_heat_kernel
-from heatsketch.kernel.plan import Estimate
+from heatsketch.kernel.operator import as_heat_kernel
 from heatsketch.optimize.features import WideSketch
 from heatsketch_paper.errors import ReproductionError
 from heatsketch_paper.harness.store import Store
@@ -34,12 +33,8 @@ class TestKernels:
             hs.diffusion_distances(nx.path_graph(4), 2)
 
     def test_entries_whose_products_overflow(self):
-        with pytest.raises(ValueError, match=r"entries of up to 1e\+160, whose products overflow.*Divide A by"):
+        with pytest.raises(ValueError, match="beyond the range of float64"):
             hs.diffusion_distances(np.eye(3) * 1e160, 2)
-
-    def test_a_kernel_of_nothing(self):
-        with pytest.raises(ValueError, match=r"needs an operator, or an affinity and its scaling; use heat_kernel"):
-            HeatKernel()
 
     def test_a_matrix_has_no_rows_at_new_points(self):
         with pytest.raises(ValueError, match="no rows at new points"):
@@ -106,20 +101,6 @@ def test_lines_of_progress(monkeypatch, capsys):
         advance(1, 4)
         advance(2, 0)
     assert [line.split(":")[1].strip() for line in capsys.readouterr().err.splitlines()] == ["0 s, 25%", "0 s"]
-
-
-class TestResources:
-    def test_memory_that_runs_out_all_the_same(self):
-        estimate = Estimate(5, "every pair", None, 10, 10**12, 1.0)
-        words = r"memory ran out \(Unable to allocate\): 5 samples with every pair"
-        with pytest.raises(MemoryError, match=words), estimate.within_memory():
-            raise _LackingError("Unable to allocate")
-        with pytest.raises(MemoryError, match=r"^known better$"), estimate.within_memory():
-            raise MemoryError("known better")
-
-
-class _LackingError(MemoryError):
-    """As NumPy has one of its own."""
 
 
 class TestClusters:

@@ -11,7 +11,6 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from heatsketch.kernel.plan import compared_share
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.clusters import ClusterIndex
 from heatsketch.neighbors.search import BlockedIndex, TreeIndex, index_kind, make_index, nearest_neighbors
@@ -211,12 +210,6 @@ def test_neighbours_have_the_numbers_of_the_given_points(d):
     assert np.mean([len(np.intersect1d(a, b)) / 8 for a, b in zip(found.indices, expected, strict=True)]) > 0.99
     few = nearest_neighbors(sparse.csr_array(X[:200]), 3)
     np.testing.assert_array_equal(few.indices, brute_force(X[:200].astype(np.float64), 3)[0])
-
-
-def test_share_of_compared_pairs_is_predicted():
-    X = tree_like(40_000).astype(np.float32)
-    assert compared_share(X) == pytest.approx(ClusterIndex(X).compared(32), rel=0.6)
-    assert compared_share(X[:1000]) == 1.0
 
 
 HARD = {

@@ -37,7 +37,7 @@ def table(X: Any) -> Any:
             f"{np.count_nonzero(X.mask)} entries of X are masked; fill them, for example with "
             "sklearn.impute.SimpleImputer, or leave their rows out."
         )
-    dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", None)]
+    dtypes = [X.dtype] if hasattr(X, "dtype") else getattr(X, "dtypes", [])  # of an array, of the columns of a frame
     if any(_is_temporal(dtype) for dtype in dtypes):
         raise ValueError("X contains dates or times; turn dates into numbers in a unit of your choice first.")
     return X

@@ -27,8 +27,6 @@ __all__ = ["build_affinity", "build_heat_kernel", "heat_kernel", "normalized"]
 # sums all come this close to N, in units of the dtype's precision, is constant.
 _ALONE = 1e-6
 _CONSTANT_ULPS = 1e5
-# Rows whose sum is a smaller fraction of the largest cannot be scaled without underflow.
-_SMALLEST_DEGREE = {np.dtype(np.float64): 1e-150, np.dtype(np.float32): 1e-18}
 
 
 @quiet_blas()
@@ -87,8 +85,8 @@ def heat_kernel(
         Where to compute: with NumPy on the CPU, or with PyTorch on a GPU ("torch-cpu": with PyTorch on the CPU).
         "auto" uses a GPU if there is one and the work is large enough.
     precision : {"auto", "halves", "mixed", "split", "float32"}
-        How a GPU forms the exponents of a float32 kernel (:mod:`heatsketch.backends.torch.halves`); "auto" is the
-        cheapest that is accurate enough for the data.
+        How a GPU forms the exponents of a float32 kernel (`docs/theory/halves.md`); "auto" is the cheapest way that is
+        accurate enough for the data.
 
     Returns
     -------
@@ -134,16 +132,8 @@ def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> Heat
 def normalized(affinity: Affinity, options: KernelOptions, bandwidth_rule: str | None = None) -> HeatKernel:
     """The heat kernel ``diag(s) K diag(s)`` of an affinity K, with s by ``options.normalization``."""
     degrees = astype(affinity.operator @ affinity.operator.ones(), np.float64)
-    xp = array_namespace(degrees)
-    low, high = float(xp.min(degrees)), float(xp.max(degrees))
     if isinstance(affinity, GaussianAffinity):
-        _check_bandwidth(affinity, low, high)
-    if 0 < low < _SMALLEST_DEGREE[affinity.dtype] * high:
-        raise ValueError(
-            f"the affinities of row {int(xp.argmin(degrees))} add up to {low:.1e}, those of others to {high:.1e}, "
-            f"too different to be scaled in {affinity.dtype}. Use float64, a larger bandwidth, or leave that sample "
-            "out."
-        )
+        _check_bandwidth(affinity, degrees)
     scaling = normalize(
         affinity.operator,
         options.normalization,
@@ -206,9 +196,10 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
 
 
-def _check_bandwidth(affinity: GaussianAffinity, low: float, high: float) -> None:
+def _check_bandwidth(affinity: GaussianAffinity, degrees: Any) -> None:
     """Raise ValueError if the kernel, by its smallest and largest degree, is the identity or constant."""
-    n = affinity.n_samples
+    n, xp = affinity.n_samples, array_namespace(degrees)
+    low, high = float(xp.min(degrees)), float(xp.max(degrees))
     own = 0.0 if affinity.zero_diagonal else 1.0
     ulps = _CONSTANT_ULPS * float(np.finfo(affinity.dtype).eps) / n
     if high - own < _ALONE:
