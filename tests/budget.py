@@ -1,8 +1,4 @@
-"""How hard the tests try to break things: a little in every run, and as hard as ``HEATSKETCH_HUNT`` says in a hunt.
-
-``HEATSKETCH_HUNT=50`` tries fifty times as many cases, other ones each time. Without it the cases are the same in every
-run, so that a change that fails is the change's fault.
-"""
+"""Number of random cases: few and always the same by default; ``HEATSKETCH_HUNT=50`` tries fifty times as many, new ones."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ HUNT = int(os.environ.get("HEATSKETCH_HUNT", "1"))
 
 
 def cases(examples: int) -> settings:
-    """Try so many cases, or as many times more as a hunt asks for."""
+    """Settings of Hypothesis for this many cases, times the factor of a hunt."""
     return settings(
         max_examples=examples * HUNT,
         deadline=None,
@@ -26,5 +22,5 @@ def cases(examples: int) -> settings:
 
 
 def rounds(n: int) -> int:
-    """Do something so many times, or as many times more as a hunt asks for."""
+    """A number of repetitions, times the factor of a hunt."""
     return n * HUNT

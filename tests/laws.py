@@ -22,7 +22,7 @@ class Recorded(DenseOperator):
 
 
 class Permuted(Operator):
-    """A matrix that prefers another order of its rows."""
+    """A matrix with another internal order of its rows."""
 
     def __init__(self, array, order):
         self.array, self.order = array, order
@@ -42,5 +42,5 @@ def symmetric(values, seed=0):
 
 
 def assert_close(found, expected, tolerance=1e-9):
-    """Compare up to a share of the largest entry."""
+    """Compare up to a fraction of the largest entry."""
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())

@@ -9,7 +9,7 @@ SOLVER = ("n_rounds", "regularization", "width")
 
 
 def folded(options: dict[str, Any]) -> dict[str, Any]:
-    """Options with those of experts in `kernel_params` and `solver_params`."""
+    """Options with the expert ones moved to `kernel_params` and `solver_params`."""
     kept = {name: value for name, value in options.items() if name not in (*KERNEL, *SOLVER)}
     for key, names in (("kernel_params", KERNEL), ("solver_params", SOLVER)):
         if inside := {name: options[name] for name in names if name in options}:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import heatsketch as hs
 from heatsketch import datasets
 
 MAKERS = ("circle", "stretched_torus", "klein_bottle", "circle_with_outliers", "gaussian_clouds")
@@ -61,25 +60,14 @@ def test_gaussian_clouds():
     assert np.mean([X[labels == c].var(axis=0).mean() for c in range(3)]) == pytest.approx(1, abs=0.05)
 
 
-def test_digits():
-    X, labels = datasets.digits()
-    assert X.shape == (1797, 64)
-    assert set(labels) == set(range(10))
-
-
-def test_paper_settings_are_those_of_section_5():
-    assert hs.datasets.PAPER["circle"] == datasets.PaperSetting(300, 8, 0.25, (2, 8), 200)
-    assert hs.datasets.PAPER["klein_bottle"].n_trials == 100
-
-
-@pytest.mark.parametrize("n", [0, -3, 2.5])
-def test_bad_sizes(n):
-    with pytest.raises(ValueError, match="whole number of at least 1"):
+@pytest.mark.parametrize("n", [0, 2.5])
+def test_invalid_size(n):
+    with pytest.raises(ValueError, match="n="):
         datasets.circle(n)
-    with pytest.raises(ValueError, match="whole number of at least 3"):
+    with pytest.raises(ValueError, match="n="):
         datasets.circle_with_outliers(n)
 
 
-def test_too_many_clouds():
-    with pytest.raises(ValueError, match="between 1 and n_features clouds"):
+def test_more_clouds_than_features_raise():
+    with pytest.raises(ValueError, match="n_features"):
         datasets.gaussian_clouds(10, n_clouds=11)

@@ -1,4 +1,4 @@
-"""The paper's data sets, and the real ones that the examples use.
+"""The paper's data sets, and one of real data for examples.
 
 Sampling is uniform in the sense of the paper's section 5: uniform in arc length on the circle, uniform on the flat
 torus, uniform in the parameters (u, v) on the Klein bottle.
@@ -37,8 +37,7 @@ class PaperSetting:
     n_trials: int
 
 
-# Section 5 of the paper. The Gaussian clouds have no section of their own in the text that introduces them, so
-# their setting is ours.
+# Section 5 of the paper, except for the Gaussian clouds: the paper does not give their parameters.
 PAPER = {
     "circle": PaperSetting(300, 8, 0.25, (2, 8), 200),
     "stretched_torus": PaperSetting(500, 10, 0.3, (2, 12), 100),
@@ -47,7 +46,7 @@ PAPER = {
     "gaussian_clouds": PaperSetting(300, 4, 10.0, (2, 10), 100),
 }
 
-# Ours to choose: three clouds in ten dimensions, each of unit variance, centres at mutual distance 5.
+# Not from the paper: three clouds in ten dimensions, each of unit variance, centres at mutual distance 5.
 CLOUD_COUNT, CLOUD_FEATURES, CLOUD_SEPARATION = 3, 10, 5.0
 
 
@@ -60,7 +59,7 @@ def _generator(random_state: RandomState) -> np.random.RandomState | np.random.G
 
 def _positive(n: int, least: int = 1) -> int:
     if int(n) != n or n < least:
-        raise ValueError(f"n={n!r} points were asked for; give a whole number of at least {least}.")
+        raise ValueError(f"n={n!r} was given; it must be an integer of at least {least}.")
     return int(n)
 
 
@@ -153,7 +152,7 @@ def circle_with_outliers(n: int = 200, random_state: RandomState = None, *, retu
     Parameters
     ----------
     n : int
-        Number of points, the two outliers included.
+        Number of points, including the two outliers.
     random_state : int, RandomState, Generator or None
     return_parameters : bool
         Whether to return the angles too.
@@ -163,7 +162,7 @@ def circle_with_outliers(n: int = 200, random_state: RandomState = None, *, retu
     X : ndarray of shape (n, 2)
         The outliers are the last two rows.
     theta : ndarray of shape (n,)
-        Angles, the outliers' own included, if `return_parameters`.
+        Angles, including those of the outliers, if `return_parameters`.
     """
     X, theta = circle(_positive(n, 3) - 2, random_state, return_parameters=True)
     X = np.vstack([X, [[0.0, 3.0], [3.0, 0.0]]])
@@ -182,12 +181,12 @@ def gaussian_clouds(
 ) -> Any:
     """Gaussian point clouds of unit variance whose centres have the same distance from each other.
 
-    The paper plots such clouds without giving their parameters; these defaults are this package's.
+    The paper plots such clouds without giving their parameters; the defaults are our choice.
 
     Parameters
     ----------
     n : int
-        Points in all, shared evenly among the clouds.
+        Total number of points, divided evenly among the clouds.
     n_clouds, n_features : int
         At most as many clouds as features.
     separation : float
@@ -204,7 +203,7 @@ def gaussian_clouds(
     """
     if not 1 <= n_clouds <= n_features:
         raise ValueError(
-            f"n_clouds={n_clouds} was asked for in {n_features} dimensions; give between 1 and n_features clouds."
+            f"n_clouds={n_clouds} was given with n_features={n_features}; it must be between 1 and n_features."
         )
     n = _positive(n)
     labels: IntArray = np.arange(n) % n_clouds

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 import heatsketch as hs
-from heatsketch.kernel.bandwidth import SAMPLE, kth_neighbor
+from heatsketch.kernel.bandwidth import kth_neighbor
 
 RULES = ("median", "neighbor", "slope", "self-tuning")
 
@@ -78,13 +78,6 @@ def test_kth_neighbor_with_few_distinct_points():
     assert kth_neighbor(D2, 3)[0] == 4  # only two distinct points: the farthest
 
 
-def test_subsampling_of_large_data_is_accurate():
-    X = sphere(4 * SAMPLE, 2)
-    sampled = hs.estimate_bandwidth(X, "neighbor").epsilon
-    whole = np.median(np.partition(squareform(pdist(X)) ** 2, 10, axis=1)[:, 10])
-    assert sampled == pytest.approx(whole, rel=0.1)
-
-
 def test_unknown_rule_and_degenerate_data_raise():
     X = hs.datasets.circle(10, random_state=0)
     with pytest.raises(ValueError, match="'silverman'"):
@@ -95,13 +88,7 @@ def test_unknown_rule_and_degenerate_data_raise():
         hs.estimate_bandwidth(1e200 * X)
 
 
-def test_subnormal_differences_do_not_overflow():
-    estimate = hs.estimate_bandwidth([[0.0], [1e-160], [1.0], [2.0], [3.0]], "slope")
-    assert np.isfinite(estimate.epsilon)
-    assert np.isfinite(estimate.dimension)
-
-
-@pytest.mark.parametrize("n_neighbors", [0, -1, 1.5])
+@pytest.mark.parametrize("n_neighbors", [0, 1.5])
 def test_invalid_neighbours(n_neighbors):
     with pytest.raises(ValueError, match="positive integer"):
         hs.estimate_bandwidth(hs.datasets.circle(10, random_state=0), "neighbor", n_neighbors=n_neighbors)

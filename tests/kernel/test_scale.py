@@ -13,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 
 import heatsketch as hs
 from heatsketch._utils.memmap import is_mapped
-from heatsketch.backends.torch.device import Device
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import choose
 from heatsketch.neighbors.clusters import ClusterIndex
@@ -46,11 +45,11 @@ class TestPlan:
         assert self.choose(12_000, d=2000).n_neighbors == 32  # tiles would take long
         assert self.choose(1_000_000).n_neighbors == 32
 
-    @pytest.mark.parametrize("cores", [1, 64])
-    def test_number_of_cores_does_not_change_the_kernel(self, monkeypatch, cores):
-        monkeypatch.setattr("heatsketch._utils.threads._cores", lambda: cores)
-        assert self.choose(15_000).tiled
-        assert self.choose(16_000).n_neighbors == 32
+    def test_number_of_cores_does_not_change_the_kernel(self, monkeypatch):
+        for cores in (1, 64):
+            monkeypatch.setattr("heatsketch._utils.threads._cores", lambda cores=cores: cores)
+            assert self.choose(15_000).tiled
+            assert self.choose(16_000).n_neighbors == 32
 
     def test_little_memory_means_tiles(self, monkeypatch):
         """Every pair as with much memory: the same embedding up to rounding."""
@@ -80,7 +79,7 @@ class TestEstimate:
 
     def test_seconds_grow_with_the_work(self):
         def seconds(n, **options):
-            return hs.estimate((n, 3), power=16, n_components=10, **options).seconds
+            return hs.estimate((n, 3), power=16, n_components=10, device="cpu", **options).seconds
 
         assert seconds(400_000, n_neighbors=32) / seconds(100_000, n_neighbors=32) == pytest.approx(4, rel=0.1)
         assert seconds(400_000, n_neighbors=None) / seconds(100_000, n_neighbors=None) == pytest.approx(16, rel=0.1)
@@ -118,18 +117,6 @@ class TestEstimate:
             with pytest.raises(MemoryError, match="neighbours"):
                 GP(2, n_neighbors=n_neighbors).fit(swiss_roll(3000))
 
-    def test_float64_takes_longer_on_a_gpu(self, monkeypatch):
-        class Chip(Device):
-            multiprocessors, chip, is_cuda = 132, "a chip", True
-
-            def free_memory(self):
-                return 10**12
-
-        monkeypatch.setattr("heatsketch.kernel.plan.find_device", lambda name: Chip("cuda:0"))
-        options = {"n_components": 8, "n_neighbors": None, "device": "cuda"}
-        single, double = (hs.estimate((100_000, 50), dtype=t, **options).seconds for t in ("float32", "float64"))
-        assert double > 10 * single
-
 
 class TestMappedFiles:
     def mapped(self, folder, X):
@@ -137,7 +124,7 @@ class TestMappedFiles:
         return np.load(folder / "X.npy", mmap_mode="r")
 
     def test_points_are_not_read_into_memory(self, tmp_path):
-        X = np.random.default_rng(0).normal(size=(6000, 200)).astype(np.float32)
+        X = np.random.default_rng(0).normal(size=(5000, 200)).astype(np.float32)
         peaks = []
         for points in (X, self.mapped(tmp_path, X)):
             ClusterIndex(points[:3000]).neighbors(4)

@@ -44,10 +44,6 @@ class PrecomputedAffinity(Affinity):
         W = check_affinity(W)
         self.device = device
         W = W if dtype is None else W.astype(dtype)
-        # In units of about its largest entry, a power of two so that nothing is rounded; the heat kernel is the same.
-        largest = W.max()
-        self._unit = W.dtype.type(2.0 ** np.floor(np.log2(largest))) if largest > 0 else W.dtype.type(1)
-        W = _divided(W, self._unit)
         self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
         self.row_entries = 1 + 8 * W.nnz // W.shape[0] if sparse.issparse(W) else W.shape[0]
         self.description = "the given affinity"
@@ -57,8 +53,7 @@ class PrecomputedAffinity(Affinity):
         if diagonal == "zero":
             self._loops = -own
         elif diagonal == "auto":
-            heaviest = float(largest / self._unit) or 1.0
-            self._loops = np.where(own == 0, np.where(degrees > 0, degrees, heaviest), 0.0)
+            self._loops = np.where(own == 0, np.where(degrees > 0, degrees, W.max() or 1.0), 0.0)
         self._known = KnownRows(W) if self._loops.any() else None
         W = _with_entries(W, np.arange(self.n_samples), np.arange(self.n_samples), self._loops)
         self._held = SparseOperator(W) if sparse.issparse(W) else DenseOperator(W)
@@ -76,17 +71,17 @@ class PrecomputedAffinity(Affinity):
         """The matrix that the user gave."""
         every = np.arange(self.n_samples)
         held = self._held.array if isinstance(self._held, SparseOperator) else self._held.toarray()
-        return _with_entries(held, every, every, -self._loops) * self._unit
+        return _with_entries(held, every, every, -self._loops)
 
     def is_training_input(self, X: Any) -> bool:
         """Whether `X` is the matrix of the training vertices: then the order distinguishes equal rows."""
-        return self._known is not None and self._known.is_the_matrix(_divided(X, self._unit))
+        return self._known is not None and self._known.is_the_matrix(X)
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Rows of new vertices against the training vertices, (m, N)."""
         if X.shape[0] and X.min() < 0:
             raise ValueError(f"precomputed rows must be non-negative; the smallest entry is {X.min():.3g}.")
-        rows = _divided(X, self._unit)
+        rows = X
         if self._known is not None:
             i, j, share = self._known.match(rows)
             rows = _with_entries(rows, i, j, share * self._loops[j])
@@ -150,14 +145,6 @@ class KnownRows:
 
     def _tolerance(self, rows: Any) -> float:
         return max(SYMMETRY_TOLERANCE[self._W.dtype], SYMMETRY_TOLERANCE[rows.dtype])
-
-
-def _divided(W: Any, unit: Any) -> Any:
-    """``W / unit``, entry by entry: SciPy multiplies sparse arrays by 1 / unit, which may overflow."""
-    with np.errstate(over="ignore", under="ignore"):
-        if not sparse.issparse(W):
-            return W / unit
-        return sparse.csr_array((W.data / unit, W.indices, W.indptr), shape=W.shape)
 
 
 def _row_maximum(W: Any) -> FloatArray:
