@@ -1,4 +1,4 @@
-"""Number of random cases: few and always the same by default; ``HEATSKETCH_HUNT=50`` tries fifty times as many, new ones."""
+"""Number of random cases: few and always the same by default, or new ones, ``HEATSKETCH_HUNT`` times as many."""
 
 from __future__ import annotations
 

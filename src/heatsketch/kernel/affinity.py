@@ -159,7 +159,7 @@ class GaussianAffinity(Affinity):
         K = np.empty((n, n), dtype=self.dtype)
 
         def fill(rows: slice) -> None:
-            K[rows] = self._kernel(self._squared(self.X[rows]), shift=False)[0]
+            K[rows] = self._training_rows(rows)
 
         each(fill, chunks(n, n, CHUNK_ENTRIES // FILLS))
         return self._placed(DenseOperator(K))
@@ -177,8 +177,9 @@ class GaussianAffinity(Affinity):
             tiles = self.device.gaussian_operator(X, epsilon, precision=self.precision, **options)
         return tiles if same is None else FoldedOperator(tiles, same[1])
 
-    def _squared(self, X: Any) -> FloatArray:
-        return squared_distances(self._zero_rounding(X), self.X, self.metric)
+    def _training_rows(self, rows: slice) -> FloatArray:
+        """Rows of ``K``, (m, N)."""
+        return self._kernel(squared_distances(self.X[rows], self.X, self.metric), shift=False)[0]
 
     def _zero_rounding(self, X: Any) -> Any:
         """Precomputed distances (m, N) with 0 in place of rounding errors, such as of a point's distance to itself."""
@@ -208,7 +209,7 @@ class GaussianAffinity(Affinity):
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
-        return self._kernel(self._squared(X), shift=True)
+        return self._kernel(squared_distances(self._zero_rounding(X), self.X, self.metric), shift=True)
 
     @property
     def multiplies_rows(self) -> bool:  # type: ignore[override]
@@ -233,16 +234,7 @@ def require_scales(local: FloatArray) -> None:
 
 
 class CutoffAffinity(GaussianAffinity):
-    """``exp(-d(x, y)^2 / epsilon)`` where that is at least `cutoff`, 0 elsewhere: sparse, and exact to `cutoff`.
-
-    Parameters
-    ----------
-    X, epsilon
-        As for `GaussianAffinity`.
-    cutoff : float in (0, 1)
-    **options
-        Further parameters of `GaussianAffinity`.
-    """
+    """``exp(-d(x, y)^2 / epsilon)`` if that is at least `cutoff`, else 0: sparse, and exact to `cutoff`, in (0, 1)."""
 
     def __init__(self, X: Any, epsilon: float | FloatArray, cutoff: float, **options: Any) -> None:
         super().__init__(X, epsilon, **options)
@@ -254,11 +246,8 @@ class CutoffAffinity(GaussianAffinity):
         """``K``, sparse; made on first use."""
         n = self.n_samples
         batches = list(chunks(n, n))
-        rows = [
-            _kept(self._kernel(self._squared(self.X[batch]), shift=False)[0], self.cutoff)
-            for batch in track(batches, "finding pairs", len(batches))
-        ]
-        K = sparse.vstack(rows, format="csr")
+        watched = track(batches, "finding pairs", len(batches))
+        K = sparse.vstack([_kept(self._training_rows(rows), self.cutoff) for rows in watched], format="csr")
         return self._placed(SparseOperator(K.maximum(K.T).astype(self.dtype)))
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
@@ -357,20 +346,10 @@ class NeighborAffinity(GaussianAffinity):
 def gaussian_rows(
     found: NewRows, here: FloatArray, scale: FloatArray, *, zero_diagonal: bool
 ) -> tuple[sparse.csr_array, FloatArray]:
-    """Kernel rows of m new points against the vertices, scaled so that the largest entry of each is 1.
+    """Kernel rows of m new points against U vertices, (m, U), and the smallest exponent of each row, (m,).
 
-    Parameters
-    ----------
-    found : NewRows
-    here, scale : ndarrays of shape (m,) and (U,)
-        The exponent of a pair is its squared distance times the factors of both points.
-    zero_diagonal : bool
-
-    Returns
-    -------
-    K : csr_array of shape (m, U)
-    lowest : ndarray of shape (m,)
-        The smallest exponent of each row.
+    The exponent of a pair is its squared distance times the factors `here`, (m,), and `scale`, (U,), of both points.
+    The smallest is subtracted, so that the largest entry of each row is 1.
     """
     m = len(here)
     row = np.repeat(np.arange(m), np.diff(found.indptr))

@@ -204,15 +204,10 @@ def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
 
 @dataclass(frozen=True)
 class SlopeProfile:
-    """Twice the slope of ``log sum K`` against ``log epsilon``: the dimension of neighbourhoods at each scale.
+    """Twice the slope of ``log sum K`` against ``log epsilon``: the dimension of neighbourhoods at each scale."""
 
-    Attributes
-    ----------
-    epsilons, dimensions : ndarrays of shape (n_trials,)
-    """
-
-    epsilons: FloatArray
-    dimensions: FloatArray
+    epsilons: FloatArray  # (n_trials,)
+    dimensions: FloatArray  # (n_trials,)
 
     @property
     def epsilon(self) -> float:

@@ -54,7 +54,8 @@ _ROOM = 1e6
 class LeftFactor:
     """The factor of a point's kernel row k(x, .) in the embedding, row weight included.
 
-    It is ``constant * (sum_j k_j)^-degree_exponent * (sum_j k_j reference_j)^-reference_exponent``.
+    It is ``constant * (sum_j k_j)^-degree_exponent * (sum_j k_j reference_j)^-reference_exponent``. Rows are given by
+    these two sums, `degrees` and `sums`; the kernel is ``exp(log_scale)`` times the rows that were summed.
     """
 
     constant: float
@@ -62,15 +63,7 @@ class LeftFactor:
     reference_exponent: float
 
     def __call__(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray) -> FloatArray:
-        """Factors of rows, shape (m,).
-
-        Parameters
-        ----------
-        degrees, sums : ndarrays of shape (m,)
-            Of the rows k(x, .): ``sum_j k_j`` and ``sum_j k_j reference_j``.
-        log_scale : ndarray of shape (m,)
-            The kernel is ``exp(log_scale)`` times the rows that were summed.
-        """
+        """Factors of m rows, shape (m,)."""
         homogeneity = 1.0 - self.degree_exponent - self.reference_exponent
         factor: FloatArray = self.constant * np.exp(homogeneity * log_scale)
         left: FloatArray = factor * degrees**-self.degree_exponent * sums**-self.reference_exponent

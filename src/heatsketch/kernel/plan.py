@@ -5,7 +5,7 @@ All of it follows from the size of the data, the options and the machine, before
 
 from __future__ import annotations
 
-import time
+import timeit
 from dataclasses import dataclass, replace
 from functools import cache, singledispatch
 from numbers import Integral
@@ -77,24 +77,12 @@ _BLOCKS = 6  # arrays of the size of the embedding while components are added
 
 @dataclass(frozen=True)
 class Choice:
-    """How the kernel is stored.
+    """How the kernel is stored, and where products are computed."""
 
-    Attributes
-    ----------
-    n_neighbors : int or None
-        None for every pair.
-    tiled : bool
-        Whether every pair is formed on the fly.
-    reason : str
-        A description for users.
-    device : Device or None
-        Where products are computed; None for NumPy on the CPU.
-    """
-
-    n_neighbors: int | None
-    tiled: bool
-    reason: str
-    device: Device | None = None
+    n_neighbors: int | None  # None for every pair
+    tiled: bool  # whether every pair is formed on the fly
+    reason: str  # a description for users
+    device: Device | None = None  # None for NumPy on the CPU
 
     @property
     def on_gpu(self) -> bool:
@@ -449,9 +437,5 @@ def _slowness() -> float:
     """How many times longer a matrix product takes here than on the machine of the constants above."""
     size = 2048
     A = np.full((size, size), 0.5, dtype=np.float32)
-    best = np.inf
-    for _ in range(3):
-        start = time.perf_counter()
-        product(A, A)
-        best = min(best, time.perf_counter() - start)
-    return max(_REFERENCE_FLOPS * best / (2.0 * size**3), 0.1)
+    seconds = min(timeit.repeat(lambda: product(A, A), number=1, repeat=3))
+    return max(_REFERENCE_FLOPS * seconds / (2.0 * size**3), 0.1)
