@@ -11,7 +11,8 @@ from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
 
 import heatsketch as hs
-from heatsketch.kernel.graphs import KnownRows, adjacency, check_affinity
+from heatsketch.kernel.graphs import adjacency, check_affinity
+from heatsketch.kernel.precomputed import KnownRows
 
 GRAPHS = {
     "path": nx.path_graph(12),

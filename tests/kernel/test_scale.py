@@ -10,7 +10,6 @@ import pytest
 from scipy import sparse
 from scipy.stats import spearmanr
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import pairwise_distances
 
 import heatsketch as hs
 from heatsketch._utils.memmap import is_mapped
@@ -38,7 +37,7 @@ def peak_memory(work):
 
 class TestPlan:
     def choose(self, n, d=3, **options):
-        return choose((n, d), np.float64, KernelOptions(**options))
+        return choose((n, d), np.float64, KernelOptions(device="cpu", **options))
 
     def test_by_size(self):
         small = self.choose(1000)
@@ -71,21 +70,13 @@ class TestPlan:
 
 
 class TestEstimate:
-    @pytest.mark.parametrize(
-        ("n", "d", "options"),
-        [
-            (2000, 3, {"n_neighbors": None, "metric": "manhattan"}),
-            (2000, 60, {"n_neighbors": None}),
-            (20_000, 3, {"n_neighbors": 32}),
-            (30_000, 20, {"n_neighbors": 32}),
-        ],
-    )
+    @pytest.mark.parametrize(("n", "d", "options"), [(2000, 60, {"n_neighbors": None}), (8000, 3, {"n_neighbors": 32})])
     def test_memory_within_a_factor_of_two(self, n, d, options):
         X = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
-        predicted = hs.estimate((n, d), n_components=8, dtype=np.float32, **options).memory
-        GP(8, power=2, random_state=0, **options).fit(X[:5000])  # compile before measuring
-        peak = peak_memory(lambda: GP(8, power=2, random_state=0, **options).fit(X))
-        assert 0.5 < predicted / peak < 2.0
+        predicted = hs.estimate((n, d), n_components=8, dtype=np.float32, device="cpu", **options).memory
+        model = GP(8, power=2, device="cpu", random_state=0, **options)
+        model.fit(X[:5000])  # compile before measuring
+        assert 0.5 < predicted / peak_memory(lambda: model.fit(X)) < 2.0
 
     def test_seconds_grow_with_the_work(self):
         def seconds(n, **options):
@@ -103,21 +94,19 @@ class TestEstimate:
         assert "5000 samples" in str(given)
         assert hs.estimate(sparse.csr_array(np.eye(50)), affinity="precomputed").memory > 0
 
-    def test_cutoff_needs_the_data(self):
-        X = swiss_roll(1000)
-        few, many = (hs.estimate(X, cutoff=c, bandwidth=1.0) for c in (0.5, 1e-6))
-        assert few.memory < many.memory
-        with pytest.raises(ValueError, match="shape"):
-            hs.estimate((3000, 3), cutoff=1e-3)
-
-    @pytest.mark.parametrize("shape", [(10,), (10, 2, 3), (1, 3), (1e6, 3), (True, 3), 1000, None, "X"])
+    @pytest.mark.parametrize("shape", [(10,), (1, 3), (1e6, 3), None])
     def test_invalid_shape(self, shape):
         with pytest.raises(ValueError, match="shape"):
             hs.estimate(shape)
 
     @pytest.mark.parametrize(
         ("options", "word"),
-        [({"power": -1}, "positive"), ({"dtype": "int64"}, "float32"), ({"metric": "precomputed"}, "square")],
+        [
+            ({"power": -1}, "positive"),
+            ({"dtype": "int64"}, "float32"),
+            ({"metric": "precomputed"}, "square"),
+            ({"cutoff": 1e-3}, "cutoff"),
+        ],
     )
     def test_invalid_options(self, options, word):
         with pytest.raises(ValueError, match=word):
@@ -148,7 +137,7 @@ class TestMappedFiles:
         return np.load(folder / "X.npy", mmap_mode="r")
 
     def test_points_are_not_read_into_memory(self, tmp_path):
-        X = np.random.default_rng(0).normal(size=(6000, 400)).astype(np.float32)
+        X = np.random.default_rng(0).normal(size=(6000, 200)).astype(np.float32)
         peaks = []
         for points in (X, self.mapped(tmp_path, X)):
             ClusterIndex(points[:3000]).neighbors(4)
@@ -156,9 +145,8 @@ class TestMappedFiles:
             assert is_mapped(ClusterIndex(points).points) == is_mapped(points)
         assert peaks[1] < peaks[0] - 0.9 * X.nbytes
 
-    @pytest.mark.parametrize("d", [3, 12])
-    def test_embedding_equals_that_of_the_array(self, tmp_path, d):
-        X = np.random.default_rng(0).normal(size=(5000, d)).astype(np.float32)
+    def test_embedding_equals_that_of_the_array(self, tmp_path):
+        X = np.random.default_rng(0).normal(size=(5000, 12)).astype(np.float32)
         file, options = self.mapped(tmp_path, X), {"n_neighbors": 15, "random_state": 0}
         model = GP(3, **options).fit(file)
         np.testing.assert_array_equal(model.embedding_, GP(3, **options).fit_transform(X))
@@ -178,16 +166,12 @@ class TestMappedFiles:
         model = GP(3, n_neighbors=10, random_state=0).fit(swiss_roll(5000))
         model.transform(swiss_roll(100))
         peaks = []
-        for m in (20_000, 60_000):
+        for m in (20_000, 40_000):
             new = swiss_roll(m, seed=1)
             peaks.append(peak_memory(lambda new=new: model.transform(new)) - m * 3 * 8)  # without the result
         assert peaks[1] < 1.5 * peaks[0]
 
-    @pytest.mark.parametrize(
-        "out",
-        [np.empty((300, 2)), np.empty((299, 3)), np.empty((300, 3), dtype=int), np.empty(300), [[0.0] * 3] * 300],
-        ids=["narrow", "short", "integer", "one-dimensional", "list"],
-    )
+    @pytest.mark.parametrize("out", [np.empty((299, 3)), np.empty((300, 3), dtype=int), [[0.0] * 3] * 300], ids=type)
     def test_invalid_output_raises_before_work(self, torus, out):
         model = GP(3, random_state=0)
         with pytest.raises(ValueError, match=r"shape \(300, "):
@@ -197,10 +181,8 @@ class TestMappedFiles:
 
 
 class TestCutoff:
-    @pytest.mark.parametrize("limit", [10, 100_000])  # by clusters, and by blocks
     @pytest.mark.parametrize("options", [{}, {"diagonal": "zero"}, {"bandwidth": "self-tuning"}], ids=str)
-    def test_kernel_is_exact_above_the_cutoff(self, limit, options, monkeypatch):
-        monkeypatch.setattr("heatsketch.neighbors.search._BLOCKED_LIMIT", limit)
+    def test_kernel_is_exact_above_the_cutoff(self, options):
         X = swiss_roll(405)
         X[-5:] = X[:5]
         exact = hs.heat_kernel(X, n_neighbors=None, normalization="symmetric", **options).affinity
@@ -211,13 +193,6 @@ class TestCutoff:
         assert kept.operator.array.nnz < 0.4 * K.size
         np.testing.assert_array_equal(S, S.T)
 
-    @pytest.mark.parametrize("metric", ["manhattan", "cosine"])
-    def test_other_metrics(self, metric):
-        X = swiss_roll(900)
-        kept = hs.heat_kernel(X, cutoff=1e-3, metric=metric, bandwidth=0.3, normalization="symmetric").affinity
-        rows = pairwise_distances(X[:50], X, metric=metric)
-        assert np.abs(np.exp(-(rows**2) / 0.3) - kept.operator.array[:50].toarray()).max() < 1e-3
-
     def test_embeddings_approach_the_exact_one(self):
         X = swiss_roll(300)
         exact = GP(4, n_neighbors=None, random_state=0).fit_transform(X)
@@ -227,7 +202,7 @@ class TestCutoff:
         assert errors[2] < 1e-5 * np.abs(exact).max()
         np.testing.assert_allclose(models[2].transform(X), models[2].embedding_, atol=1e-5 * np.abs(exact).max())
 
-    @pytest.mark.parametrize("cutoff", [0, 1, -1e-3, "small"])
+    @pytest.mark.parametrize("cutoff", [0, 1, "small"])
     def test_invalid_cutoff(self, torus, cutoff):
         with pytest.raises(ValueError, match="cutoff"):
             hs.heat_kernel(torus, cutoff=cutoff)
@@ -236,14 +211,8 @@ class TestCutoff:
         with pytest.raises(ValueError, match="n_neighbors"):
             hs.heat_kernel(torus, cutoff=1e-3, n_neighbors=5)
 
-    def test_entries_beyond_memory_raise(self, torus, monkeypatch):
-        monkeypatch.setattr("heatsketch.kernel.radius.available_memory", lambda: 100_000)
-        with pytest.raises(MemoryError, match="cutoff"):
-            hs.heat_kernel(torus, cutoff=1e-9)
-
 
 def test_neighbours_approximate_all_pairs():
-    """The error that docs/scale.md states, on less data."""
     X = swiss_roll(1000)
     pairs = np.random.default_rng(0).integers(1000, size=(500, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -260,9 +229,9 @@ def test_long_path_is_connected():
 
 
 def test_verbose_reports_progress(capsys):
-    GP(2, n_neighbors=10, verbose=True, random_state=0).fit(swiss_roll(5000))
+    GP(2, n_neighbors=10, verbose=True, random_state=0).fit(swiss_roll(1000))
     printed = capsys.readouterr()
-    assert all(word in printed.err for word in ("5,000", "float64", "10 neighbours"))
+    assert all(word in printed.err for word in ("1,000", "float64", "10 neighbours"))
     assert printed.out == ""
-    GP(2, n_neighbors=10, random_state=0).fit(swiss_roll(5000))
+    GP(2, n_neighbors=10, random_state=0).fit(swiss_roll(1000))
     assert capsys.readouterr() == ("", "")

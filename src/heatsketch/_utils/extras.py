@@ -9,20 +9,9 @@ __all__ = ["optional"]
 
 
 def optional(module: str, purpose: str, extra: str | None = None) -> Any:
-    """Import an optional library; the error says how to install it.
+    """Import an optional library; the error says how to install it, by name or by an extra of heatsketch.
 
-    Parameters
-    ----------
-    module : str
-        Such as "matplotlib.pyplot".
-    purpose : str
-        What it is needed for, as a verb phrase.
-    extra : str, optional
-        The extra of heatsketch that installs it; by default it is installed by name.
-
-    Raises
-    ------
-    ModuleNotFoundError
+    `purpose` is a verb phrase: what the library is needed for.
     """
     try:
         return import_module(module)

@@ -1,4 +1,4 @@
-"""Memory-mapped arrays, which are larger than memory or should not be read into it."""
+"""Memory-mapped arrays."""
 
 from __future__ import annotations
 
@@ -23,35 +23,13 @@ def is_mapped(X: FloatArray) -> bool:
 
 
 def arranged(X: FloatArray, order: IntArray) -> FloatArray:
-    """``X[order]``: in memory, or in a temporary file if `X` is memory-mapped.
-
-    The file is deleted with the array.
-
-    Raises
-    ------
-    OSError
-        If the disk is full.
-    """
+    """``X[order]``: in memory, or in a temporary file if `X` is memory-mapped; the file is deleted with the array."""
     if not is_mapped(X):
         return X[order]
     with tempfile.TemporaryFile(prefix="heatsketch") as file:
-        size = len(order) * X.shape[1] * X.dtype.itemsize
-        _reserve(file.fileno(), size)
-        out: FloatArray = np.memmap(file, dtype=X.dtype, mode="r+", shape=(len(order), X.shape[1]))
+        if hasattr(os, "posix_fallocate"):  # without space, writing to a memory map would kill the process
+            os.posix_fallocate(file.fileno(), 0, len(order) * X.shape[1] * X.dtype.itemsize)
+        out: FloatArray = np.memmap(file, dtype=X.dtype, mode="w+", shape=(len(order), X.shape[1]))
     for rows in chunks(len(order), X.shape[1]):
         out[rows] = X[order[rows]]
     return out
-
-
-def _reserve(descriptor: int, size: int) -> None:
-    """Allocate the file on disk: writing to a memory map without space would kill the process."""
-    try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(descriptor, 0, size)
-        else:
-            os.truncate(descriptor, size)
-    except OSError as error:
-        raise OSError(
-            f"no space for a temporary file of {size / 1e9:.1f} GB in {tempfile.gettempdir()} ({error}); set the "
-            "environment variable TMPDIR to another directory, or pass X in memory."
-        ) from error

@@ -1,4 +1,4 @@
-"""Available memory."""
+"""Available memory, and sizes for messages."""
 
 from __future__ import annotations
 

@@ -16,16 +16,16 @@ Advance = Callable[[int, int], None]
 
 # The current display, or None; a context variable, so that it need not be passed through the mathematics.
 _display: ContextVar[Any] = ContextVar("display", default=None)
-# Seconds between lines.
+# Seconds between lines of a log.
 _EVERY = 10.0
 
 
 @contextmanager
 def shown(show: bool) -> Iterator[None]:
-    """Show the progress of all tasks inside, if `show`.
+    """Show the progress of all tasks inside, if `show`; within another display, tasks join it.
 
     On a terminal as bars with the time left; elsewhere as a line every ten seconds and one for every task that took a
-    second or more. Within another display, tasks join it.
+    second or more.
     """
     current = _display.get()
     chosen: AbstractContextManager[Any] = nullcontext() if not show else nullcontext(current) if current else _open()
@@ -39,7 +39,7 @@ def shown(show: bool) -> Iterator[None]:
 
 @contextmanager
 def task(name: str) -> Iterator[Advance]:
-    """A task that reports ``advance(done, total)``, from any thread; a total of 0 is unknown."""
+    """A task that reports progress by ``advance(done, total)``, from any thread; a total of 0 means unknown."""
     display = _display.get()
     if display is None:
         yield lambda *_: None
@@ -82,7 +82,7 @@ def _open() -> Iterator[Any]:
 
 
 class _Lines:
-    """A line every few seconds, and one at the end of a long task."""
+    """Lines on standard error: one every few seconds, and one at the end of a long task."""
 
     @contextmanager
     def task(self, name: str) -> Iterator[Advance]:
@@ -106,7 +106,7 @@ class _Lines:
 
 
 class _Bars:
-    """Bars of rich."""
+    """Progress bars by rich."""
 
     def __init__(self, progress: Any) -> None:
         self._progress = progress

@@ -1,7 +1,13 @@
-"""The backends by name, loaded when an array of their kind or a device is met.
+"""Backends by name, loaded when an array of their kind or a device is met.
 
-A backend is a module ``heatsketch.backends.NAME`` with an object ``backend`` (`Backend`). Nothing else in the library
-names one, nor the libraries that they are for.
+A backend is a module ``heatsketch.backends.NAME`` with an object ``backend``. No other module names one, or the library
+that it is for. The object has
+
+- ``distributed``: whether the backend fits data where they are, by ``fit`` and ``transform``;
+- ``table(X)``: an array of its kind as a NumPy array or frame;
+- ``device_of(X)``: the device of an array, None for NumPy on the CPU;
+- ``as_given(Y, X)``: an embedding Y as an array of the kind of X, on the device of X;
+- ``computing()``: a context manager for computations that may use the backend.
 """
 
 from __future__ import annotations
@@ -10,12 +16,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from types import ModuleType
 from typing import Any, Protocol
 
 __all__ = [
     "DEVICES",
-    "Backend",
     "Device",
     "as_given",
     "backend_of",
@@ -27,50 +31,42 @@ __all__ = [
     "has_gpu",
 ]
 
-# Backends by the root module of the arrays that are theirs.
+_PACKAGE = f"{__package__.rpartition('.')[0]}.backends"
+# Backends by the root module of their arrays.
 _BACKENDS = {"torch": "torch", "dask": "dask", "dask_expr": "dask"}
-# What `device` may be, beside the number of a GPU as in "cuda:1", and the backend that has these devices.
+# Values of `device`, beside the number of a GPU as in "cuda:1", and the backend that has these devices.
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
 _DEVICES = "torch"
 
 
 class Device(Protocol):
-    """Where products are computed, if not by NumPy on the CPU.
-
-    Attributes
-    ----------
-    name : str
-    chip : str
-        What the device is called by its maker.
-    is_cuda : bool
-        Whether it is a GPU, with memory of its own.
-    multiprocessors : int
-    tile_bytes : int
-        Memory that a search for neighbours takes at a time.
-    """
+    """Where products are computed, if not by NumPy on the CPU."""
 
     name: str
 
     @property
-    def chip(self) -> str: ...
+    def chip(self) -> str:
+        """The product name of the device."""
 
     @property
-    def is_cuda(self) -> bool: ...
+    def is_cuda(self) -> bool:
+        """Whether it is a GPU, which has its own memory."""
 
     @property
     def multiprocessors(self) -> int: ...
 
     @property
-    def tile_bytes(self) -> int: ...
+    def tile_bytes(self) -> int:
+        """Memory of one step of a neighbour search."""
 
     def free_memory(self) -> int:
-        """Bytes that may still be taken."""
+        """Available memory in bytes."""
 
     def dense_operator(self, array: Any) -> Any:
-        """Operator of a matrix that is held on the device."""
+        """Operator of a dense matrix on the device."""
 
     def sparse_operator(self, array: Any, order: Any = None) -> Any:
-        """Operator of a sparse matrix that is held on the device, with rows and columns in `order`."""
+        """Operator of a sparse matrix on the device, with rows and columns in `order`."""
 
     def gaussian_operator(self, X: Any, epsilon: Any, **options: Any) -> Any:
         """Operator of the Gaussian kernel between all pairs of points, formed on the fly."""
@@ -79,47 +75,23 @@ class Device(Protocol):
         """Exact search for nearest neighbours."""
 
 
-class Backend(Protocol):
-    """What a backend does with arrays of its own kind that users pass in."""
-
-    # Whether data of this kind are fitted where they lie, by `fit` and `transform` of the backend.
-    distributed: bool
-
-    def table(self, X: Any) -> Any:
-        """`X` as a table of numbers in memory, or an error."""
-
-    def device_of(self, X: Any) -> Device | None:
-        """The device that an array is on; None for the CPU by NumPy."""
-
-    def as_given(self, Y: Any, X: Any) -> Any:
-        """An embedding Y as an array of the kind of X, where X is."""
-
-    def computing(self) -> Any:
-        """Context manager for computations that may use the backend."""
-
-
 def _load(name: str) -> Any:
-    return import_module(f"{__package__.rpartition('.')[0]}.backends.{name}").backend
+    return import_module(f"{_PACKAGE}.{name}").backend
 
 
 def backend_of(X: Any) -> Any:
-    """The backend whose kind of array `X` is; None for arrays of NumPy and SciPy, and for anything else."""
+    """The backend for arrays of the type of `X`; None for NumPy, SciPy and anything else."""
     name = _BACKENDS.get(type(X).__module__.partition(".")[0])
     return None if name is None else _load(name)
 
 
 def find_device(name: str) -> Device | None:
-    """The device that a user named; None for NumPy on the CPU.
-
-    Parameters
-    ----------
-    name : str
-        "cpu", "cuda", "cuda:1", or "torch-cpu" for PyTorch without a GPU.
+    """The device "cuda", "cuda:1" or "torch-cpu" (PyTorch without a GPU); None for "cpu", which is NumPy.
 
     Raises
     ------
     ModuleNotFoundError
-        If the library that it needs is not installed; says what installs it.
+        If the library that it needs is not installed.
     ValueError
         If there is no such device.
     """
@@ -138,35 +110,35 @@ def has_gpu() -> bool:
 
 
 def device_of(X: Any) -> Device | None:
-    """The device that an array is on; None for NumPy arrays."""
+    """The device of an array; None for NumPy arrays."""
     backend = backend_of(X)
     return None if backend is None else backend.device_of(X)
 
 
 def device_for(X: Any, wanted: str) -> str:
-    """Where to compute on input that has not been checked: on the GPU that it is on, unless another is wanted."""
+    """The device to compute on: for "auto" the GPU that `X` is on, if any."""
     device = device_of(X) if wanted == "auto" else None
     return wanted if device is None or not device.is_cuda else device.name
 
 
 def as_given(Y: Any, X: Any) -> Any:
-    """An embedding as an array of the kind of `X`, where X is; as it is for arrays in memory."""
+    """An embedding as an array of the kind of `X`, on the device of `X`."""
     backend = backend_of(X)
     return Y if backend is None else backend.as_given(Y, X)
 
 
 def distributed_backend(X: Any) -> Any:
-    """The backend of data that are fitted where they lie; None for data in memory."""
+    """The backend that fits data of this type where they are; None for data in memory."""
     backend = backend_of(X)
     return backend if backend is not None and backend.distributed else None
 
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """While backends may compute: full precision, and errors that say what to do. Loads no backend."""
+    """Prepare the backends that are loaded for computations: full precision, and errors with a remedy."""
     with ExitStack() as stack:
         for name in dict.fromkeys(_BACKENDS.values()):
-            module: ModuleType | None = sys.modules.get(f"{__package__.rpartition('.')[0]}.backends.{name}")
-            if module is not None and hasattr(module, "backend"):
-                stack.enter_context(module.backend.computing())
+            backend = getattr(sys.modules.get(f"{_PACKAGE}.{name}"), "backend", None)
+            if backend is not None:
+                stack.enter_context(backend.computing())
         yield

@@ -1,7 +1,7 @@
-"""Work shared among threads: NumPy, BLAS and compiled loops release the GIL while they run.
+"""Work on several threads: NumPy, BLAS and compiled loops release the GIL while they run.
 
 Results do not depend on the number of threads, to the last bit: BLAS is limited to one thread while heatsketch
-computes, and work is divided into pieces that are the same for any number of threads.
+computes, and sums are divided into pieces that are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -28,14 +28,12 @@ __all__ = ["Scratch", "alone", "each", "n_threads", "product", "quiet_blas", "sh
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
 
-# The variable by which users and joblib's workers limit the threads of numerical code.
-_LIMIT = "OMP_NUM_THREADS"
-# Multiplications from which on a second thread pays off, and those of one piece of work.
+# Multiplications above which a second thread pays off, and those of one piece of work.
 _WORTHWHILE = 1 << 20
 _SHARE = 1 << 24
-# Rows of a band of a matrix product at least, so that BLAS does not copy the other matrix for a few rows; entries of a
-# band, and the number of columns beyond which bands are smaller.
-_BAND_ROWS, _BAND_ENTRIES, _BAND_COLUMNS = 128, 1 << 20, 64
+# Row chunks of a matrix product: least number of rows (BLAS copies the other matrix for each), entries, and the number
+# of columns beyond which chunks are smaller.
+_CHUNK_ROWS, _CHUNK_ENTRIES, _CHUNK_COLUMNS = 128, 1 << 20, 64
 
 
 def n_threads() -> int:
@@ -47,7 +45,7 @@ def n_threads() -> int:
     >>> n_threads() >= 1
     True
     """
-    limit = os.environ.get(_LIMIT, "").split(",")[0].strip()
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return min(_cores(), int(limit)) if limit.isdigit() and int(limit) > 0 else _cores()
 
 
@@ -58,25 +56,21 @@ def _cores() -> int:
 
 
 @lru_cache(maxsize=1)
-def _blas(n_modules: int) -> tuple[list[Any], list[Any]]:  # noqa: ARG001
-    """BLAS libraries with one setting per process, and those with one per thread (OpenMP).
-
-    They are looked up again only after further modules, which may load another library, have been imported.
-    """
-    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-    by_thread = [one for one in libraries if getattr(one, "threading_layer", "") == "openmp"]
-    return [one for one in libraries if one not in by_thread], by_thread
+def _blas(n_modules: int) -> list[Any]:  # noqa: ARG001
+    """The BLAS libraries; looked up again after further modules, which may load another one, have been imported."""
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries
 
 
 class _State(local):
-    """What is known of the current thread."""
+    """State of the current thread."""
 
     is_quiet = False  # BLAS is limited to one thread already
-    is_worker = False  # many such threads are the parallel part
+    is_worker = False  # this thread is one of many that run in parallel
 
 
 _here = _State()
-# Callers that want a single-threaded BLAS, and the numbers of threads to restore after the last of them.
+# Threads that want a single-threaded BLAS, and the settings to restore after the last of them.
 _lock = Lock()
 _n_quiet = 0
 _before: list[tuple[Any, int]] = []
@@ -88,56 +82,35 @@ def quiet_blas() -> Iterator[None]:
 
     How BLAS divides a sum among its threads decides how it is rounded, and its threads spin for a while after a call,
     on cores that ours need. Public functions and methods run inside this limit; nested uses cost nothing. It is also
-    a decorator.
+    a decorator. (``threadpool_limits`` alone would restore the wrong setting after overlapping calls.)
     """
+    global _n_quiet  # noqa: PLW0603
     if _here.is_quiet:
         yield
         return
-    shared, by_thread = _blas(len(sys.modules))
-    own = [(library, library.num_threads) for library in by_thread]
+    with _lock:
+        if not _n_quiet:
+            _before[:] = [(library, library.num_threads) for library in _blas(len(sys.modules))]
+        _n_quiet += 1
+        for library, _ in _before:  # by every caller: OpenMP has one setting per thread
+            _set_threads(library, 1)
     _here.is_quiet = True
-    _enter(shared)
     try:
-        for library, _ in own:
-            library.set_num_threads(1)
         yield
     finally:
-        for library, threads in own:
-            library.set_num_threads(threads)
-        _leave()
         _here.is_quiet = False
-
-
-def _enter(libraries: list[Any]) -> None:
-    global _n_quiet  # noqa: PLW0603
-    with _lock:
-        _n_quiet += 1
-        if _n_quiet == 1:
-            _before.extend((library, library.num_threads) for library in libraries)
-            for library in libraries:
-                _set_threads(library, 1)
-
-
-def _leave() -> None:
-    global _n_quiet  # noqa: PLW0603
-    with _lock:
-        _n_quiet -= 1
-        while _before and _n_quiet == 0:
-            _set_threads(*_before.pop())
+        with _lock:
+            _n_quiet -= 1
+            while _before and not _n_quiet:
+                _set_threads(*_before.pop())
 
 
 def _set_threads(library: Any, threads: int) -> None:
-    """Set the number of threads of a library.
-
-    Recent versions of threadpoolctl ignore all threads but the one that set a limit first, and the last to leave may
-    be another.
-    """
-    shared = hasattr(library, "clear_controlling_thread")
-    if shared:
-        library.clear_controlling_thread(force=True)
+    """Set the number of threads; recent versions of threadpoolctl let only the thread that set it first change it."""
+    release = getattr(library, "clear_controlling_thread", lambda **_: None)
+    release(force=True)
     library.set_num_threads(threads)
-    if shared:
-        library.clear_controlling_thread(force=True)
+    release(force=True)
 
 
 @cache
@@ -147,17 +120,16 @@ def _executor(threads: int) -> ThreadPoolExecutor:
 
 def _start_worker() -> None:
     _here.is_worker = _here.is_quiet = True
-    for library in _blas(len(sys.modules))[1]:
-        library.set_num_threads(1)
+    for library in _blas(len(sys.modules)):
+        if getattr(library, "threading_layer", "") == "openmp":  # one setting per thread
+            library.set_num_threads(1)
 
 
 def _after_fork() -> None:
     """Forget the parent's other threads, which do not exist in the child."""
     global _lock, _n_quiet
     _executor.cache_clear()
-    _lock, _n_quiet = Lock(), 1
-    if not _here.is_quiet:
-        _leave()
+    _lock, _n_quiet = Lock(), int(_here.is_quiet)
 
 
 if hasattr(os, "register_at_fork"):
@@ -165,7 +137,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def alone(function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)`` on this thread only, where many such calls run in parallel, as the tasks of Dask do."""
+    """``function(*args)`` on this thread only, for callers that run in parallel themselves, such as Dask's tasks."""
     was, _here.is_worker = _here.is_worker, True
     try:
         with quiet_blas():
@@ -176,20 +148,10 @@ def alone(function: Callable[..., Any], *args: Any) -> Any:
 
 @contextmanager
 def workers(threads: int | None = None, *, blas: bool = True) -> Iterator[Map]:
-    """Threads for several rounds of work.
+    """A ``map(function, items)`` on several threads, `n_threads` by default.
 
-    Parameters
-    ----------
-    threads : int, optional
-        `n_threads` by default.
-    blas : bool
-        Whether the work calls BLAS, which is limited to one thread then.
-
-    Yields
-    ------
-    map : callable
-        ``map(function, items)``, an iterator over the results in the order of the items. Items are taken as they are
-        needed, a few ahead of the results. An error cancels what has not begun.
+    It yields the results in the order of the items, which are taken as needed, a few ahead of the results. An error
+    cancels what has not begun. `blas` says whether the work calls BLAS, which is then limited to one thread.
     """
     threads = n_threads() if threads is None else threads
     with quiet_blas() if blas else nullcontext():
@@ -210,7 +172,7 @@ def _map_ahead(threads: int, function: Callable[..., Any], items: Iterable[Any])
     finally:
         for future in pending:
             future.cancel()
-        wait(pending)  # what has begun may write to arrays that the caller is about to use
+        wait(pending)  # calls that have begun may write to arrays that the caller is about to use
 
 
 def each(function: Callable[..., Any], items: Iterable[Any], *, threads: int | None = None, blas: bool = True) -> None:
@@ -222,7 +184,7 @@ def each(function: Callable[..., Any], items: Iterable[Any], *, threads: int | N
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
-    """``A @ B`` for matrices (m, n) and (n, k), on several threads, in bands that do not depend on their number.
+    """``A @ B`` for matrices (m, n) and (n, k), on several threads, in row chunks that do not depend on their number.
 
     Examples
     --------
@@ -233,21 +195,15 @@ def product(A: FloatArray, B: FloatArray) -> FloatArray:
     """
     (m, n), k = A.shape, B.shape[1]
     out = np.empty((m, k), dtype=np.result_type(A, B))
-    rows = max(_BAND_ROWS, _BAND_ENTRIES // max(1, n * (1 + k // _BAND_COLUMNS)))
-    each(lambda band: np.matmul(A[band], B, out=out[band]), chunks(m, 1, rows))
+    size = max(_CHUNK_ROWS, _CHUNK_ENTRIES // max(1, n * (1 + k // _CHUNK_COLUMNS)))
+    each(lambda rows: np.matmul(A[rows], B, out=out[rows]), chunks(m, 1, size))
     return out
 
 
 def shares(n_items: int, work_per_item: int = 1, *, threads: int | None = None) -> Iterator[slice]:
     """Slices of equal size that cover ``range(n_items)``: a few for each thread, so that all finish together.
 
-    Parameters
-    ----------
-    n_items : int
-    work_per_item : int
-        Multiplications, or what takes as long. Little work stays in one piece.
-    threads : int, optional
-        `n_threads` by default.
+    The work per item is in multiplications; little work stays in one piece.
 
     Examples
     --------
@@ -270,7 +226,7 @@ class Scratch(local):
         self._buffers: dict[str, FloatArray] = {}
 
     def array(self, name: str, shape: tuple[int, int], dtype: Any) -> FloatArray:
-        """An uninitialised array; what it held before is lost."""
+        """An uninitialised array."""
         size, key = shape[0] * shape[1], f"{name} {np.dtype(dtype)}"
         if key not in self._buffers or self._buffers[key].size < size:
             self._buffers[key] = np.empty(size, dtype=dtype)

@@ -154,7 +154,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         columns, dtype = self._n_columns(points.shape[0]), self._computed_in(points.dtype)
         held = {"sparse_points": issparse(points), "entries": getattr(points, "nnz", None)}
         plan = predict(points.shape, dtype, options, n_components=columns, **held)
-        with shown(self.verbose), plan.within_memory(), computing(), quiet_blas():
+        plan.require_memory()
+        with shown(self.verbose), computing(), quiet_blas():
             self._fit_points(points, options)
         self.embedding_ = as_given(self.embedding_, X)
         self._sample_names = sample_names(X)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._utils.chunks import CHUNK_ENTRIES, chunks
+from .._utils.progress import track
 from .._utils.registry import Device
 from .._utils.threads import each, shares
 from .._utils.typing import FloatArray, IntArray
@@ -24,14 +25,14 @@ from ..linalg.operators import (
 from ..neighbors.neighborhoods import SMALL, Neighborhoods, distinct
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales
 
-__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "zero_rounding"]
+__all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity"]
 
-# A kernel is filled in so many times smaller pieces than others, because several threads do so at once.
+# A dense kernel is filled by several threads at once, in chunks that are this many times smaller than others.
 FILLS = 4
 # Multiplications that take as long as an exponential function.
 _EXP = 8
-# Rounding of precomputed distances, as a fraction of the largest, is no more than this; and so many times less than
-# what counts as a distance.
+# Rounding errors of precomputed distances are at most this fraction of the largest, and this many times less than any
+# positive distance.
 ROUNDING = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 APART = 16.0
 
@@ -39,8 +40,8 @@ APART = 16.0
 class Affinity(ABC):
     """A symmetric, non-negative kernel k(x, y) on the data.
 
-    It gives the matrix ``K`` between the N training points as an operator, and for new points their rows against
-    the training points: equal to the rows of ``K`` where the new points are training points.
+    It provides the matrix ``K`` between the N training points as an operator, and the rows of new points against the
+    training points. A new point that is a training point has its row of ``K``.
     """
 
     n_samples: int
@@ -49,7 +50,7 @@ class Affinity(ABC):
     definite: bool
     # Entries of a new point's row, for the size of batches.
     row_entries: int
-    # How the kernel is held, in words.
+    # How the kernel is stored, for users.
     description: str
     # Where products are computed; None for NumPy on the CPU.
     device: Device | None = None
@@ -73,12 +74,11 @@ class Affinity(ABC):
         """
 
     def row_products(self, X: Any, V: Any) -> tuple[FloatArray, FloatArray]:
-        """``rows(X)[0] @ V`` and the same logarithms of the rows' scale."""
-        rows, log_scale = self.rows(X)
-        return rows @ V, log_scale
+        """``rows(X)[0] @ V`` and the same `log_scale`, if `multiplies_rows`."""
+        raise NotImplementedError
 
     def _placed(self, operator: DenseOperator | SparseOperator) -> Operator:
-        """A matrix that is held, on the device if there is one."""
+        """A matrix on the device, if there is one."""
         if self.device is None:
             return operator
         if isinstance(operator, DenseOperator):
@@ -88,15 +88,6 @@ class Affinity(ABC):
     def is_training_input(self, X: Any) -> bool:  # noqa: ARG002
         """Whether `X` is known to be the training input itself, row for row."""
         return False
-
-
-def zero_rounding(D: FloatArray, known: FloatArray) -> FloatArray:
-    """Distances to points, (m, N), with 0 in place of those that are rounding, such as a point's distance to itself.
-
-    Those that are known between the points, (N, N), tell how small a distance can be.
-    """
-    smallest = np.min(known, where=known > 0, initial=np.inf)
-    return np.where(D <= min(ROUNDING[known.dtype] * known.max(), smallest / APART), D.dtype.type(0), D)
 
 
 class GaussianAffinity(Affinity):
@@ -114,7 +105,7 @@ class GaussianAffinity(Affinity):
         Set k(x, x) = 0, also between coincident points.
     dtype : dtype of ``K``
     tiled : bool
-        Whether products form the kernel tile by tile, instead of holding it. Only for points and the Euclidean metric.
+        Whether products form the kernel tile by tile instead of storing it. Only for points and the Euclidean metric.
     device : Device, optional
         Where to compute; by default with NumPy on the CPU.
     precision : str
@@ -156,12 +147,12 @@ class GaussianAffinity(Affinity):
         return float(bandwidth_by_rule(self.X, rule, self.metric)[0])
 
     def __getstate__(self) -> dict[str, Any]:
-        # The matrix can be remade from X, so it is not pickled.
+        # The matrix is not pickled: it is computed again from X.
         return {name: value for name, value in self.__dict__.items() if name != "operator"}
 
     @cached_property
     def operator(self) -> Operator:
-        """``K``, held or tiled; made on first use."""
+        """``K``, dense or tiled; made on first use."""
         if self.tiled:
             return self._tiles()
         n = self.n_samples
@@ -176,7 +167,7 @@ class GaussianAffinity(Affinity):
     def _tiles(self) -> Operator:
         same = distinct(self.X) if self.zero_diagonal else None
         X, epsilon = self.X, self.epsilon
-        if same is not None:  # points that coincide have no affinity with each other either
+        if same is not None:  # coincident points have no affinity with each other either
             X, epsilon = X[same[0]], epsilon[same[0]] if isinstance(epsilon, np.ndarray) else epsilon
         options: dict[str, Any] = {"zero_diagonal": self.zero_diagonal, "dtype": self.dtype}
         tiles: Operator
@@ -187,9 +178,15 @@ class GaussianAffinity(Affinity):
         return tiles if same is None else FoldedOperator(tiles, same[1])
 
     def _squared(self, X: Any) -> FloatArray:
-        if self.metric.precomputed:
-            X = zero_rounding(X, self.X)
-        return squared_distances(X, self.X, self.metric)
+        return squared_distances(self._zero_rounding(X), self.X, self.metric)
+
+    def _zero_rounding(self, X: Any) -> Any:
+        """Precomputed distances (m, N) with 0 in place of rounding errors, such as of a point's distance to itself."""
+        if not self.metric.precomputed:
+            return X
+        smallest = np.min(self.X, where=self.X > 0, initial=np.inf)
+        limit = min(ROUNDING[self.X.dtype] * self.X.max(), smallest / APART)
+        return np.where(limit >= X, X.dtype.type(0), X)
 
     def _kernel(self, D2: FloatArray, *, shift: bool) -> tuple[FloatArray, FloatArray]:
         """Kernel rows, and the log of their scale, from squared distances to the training points (m, N)."""
@@ -200,7 +197,7 @@ class GaussianAffinity(Affinity):
             epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
         dropped = D2 == 0 if self.zero_diagonal else np.zeros(D2.shape, dtype=bool)
         lowest = np.zeros(D2.shape[0])
-        if shift:  # the exponents themselves: of the nearest point nothing is left, however far away it is
+        if shift:  # exponents relative to that of the nearest point, which may be far away
             with np.errstate(over="ignore"):
                 D2, epsilon = D2 / epsilon, 1.0
             lowest = np.where(dropped, np.inf, D2).min(axis=1)
@@ -215,13 +212,11 @@ class GaussianAffinity(Affinity):
 
     @property
     def multiplies_rows(self) -> bool:  # type: ignore[override]
-        """Whether a device multiplies rows of new points without forming them; not where points were folded."""
+        """Whether a device multiplies rows of new points without forming them; not if coincident points are folded."""
         return self.device is not None and self.tiled and hasattr(self.operator, "rows")
 
     def row_products(self, X: FloatArray, V: Any) -> tuple[FloatArray, FloatArray]:
-        """``rows(X)[0] @ V`` and the same logarithms of the rows' scale, on the device."""
-        if not self.multiplies_rows:
-            return super().row_products(X, V)
+        """``rows(X)[0] @ V`` and the same `log_scale`, on the device."""
         epsilon: Any = self.epsilon
         if np.ndim(epsilon):
             epsilon = local_scales(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor, device=self.device)
@@ -229,12 +224,54 @@ class GaussianAffinity(Affinity):
 
 
 def _require_scales(local: FloatArray) -> None:
-    """Refuse points, old or new, whose local scale is zero."""
+    """Raise ValueError if the local scale of a point, old or new, is zero."""
     if not local.all():
         raise ValueError(
             f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those looked at, so "
             "they have no local scale; use another bandwidth rule, or leave repeated points out."
         )
+
+
+class CutoffAffinity(GaussianAffinity):
+    """``exp(-d(x, y)^2 / epsilon)`` where that is at least `cutoff`, 0 elsewhere: sparse, and exact to `cutoff`.
+
+    Parameters
+    ----------
+    X, epsilon
+        As for `GaussianAffinity`.
+    cutoff : float in (0, 1)
+    **options
+        Further parameters of `GaussianAffinity`.
+    """
+
+    def __init__(self, X: Any, epsilon: float | FloatArray, cutoff: float, **options: Any) -> None:
+        super().__init__(X, epsilon, **options)
+        self.cutoff, self.definite = cutoff, False
+        self.description = f"pairs whose affinity is at least {cutoff:g}"
+
+    @cached_property
+    def operator(self) -> Operator:
+        """``K``, sparse; made on first use."""
+        n = self.n_samples
+        batches = list(chunks(n, n))
+        rows = [
+            _kept(self._kernel(self._squared(self.X[batch]), shift=False)[0], self.cutoff)
+            for batch in track(batches, "finding pairs", len(batches))
+        ]
+        K = sparse.vstack(rows, format="csr")
+        return self._placed(SparseOperator(K.maximum(K.T).astype(self.dtype)))
+
+    def rows(self, X: Any) -> tuple[Any, FloatArray]:
+        """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
+        K, log_scale = super().rows(X)
+        with np.errstate(over="ignore"):
+            return _kept(K, self.cutoff * np.exp(-log_scale)[:, None]), log_scale
+
+
+def _kept(K: FloatArray, least: Any) -> sparse.csr_array:
+    """The entries that are at least `least`."""
+    K[least > K] = 0.0
+    return sparse.csr_array(K)
 
 
 class NeighborAffinity(GaussianAffinity):
@@ -244,7 +281,7 @@ class NeighborAffinity(GaussianAffinity):
     ----------
     X : ndarray or csr_array of shape (N, d), or (N, N) distances if metric is "precomputed"
     epsilon : float or "self-tuning"
-        A number, or the word that epsilon_ij = s_i s_j with s_i the distance to a neighbour.
+        With "self-tuning" epsilon_ij = s_i s_j, with s_i the distance to a neighbour.
     neighborhoods : Neighborhoods
         Of X.
     metric, scale_neighbor, zero_diagonal, dtype
@@ -269,7 +306,7 @@ class NeighborAffinity(GaussianAffinity):
 
     @property
     def recall(self) -> float:
-        """Share of the true neighbours that the search found, on a sample; 1 if it was exact."""
+        """Share of the true neighbours that the search found, on a sample; 1 for an exact search."""
         recall = self.neighborhoods.index.recall
         assert recall is not None
         return recall
@@ -299,10 +336,8 @@ class NeighborAffinity(GaussianAffinity):
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
-        if self.metric.precomputed:
-            X = zero_rounding(X, self.X)
         hoods = self.neighborhoods
-        found = hoods.rows(X, self.scale_neighbor)
+        found = hoods.rows(self._zero_rounding(X), self.scale_neighbor)
         m, counts = X.shape[0], np.diff(found.indptr)
         here = np.full(m, self._scale[0])
         if np.ndim(self.epsilon):
@@ -310,21 +345,19 @@ class NeighborAffinity(GaussianAffinity):
             _require_scales(local)
             here = local**-0.5
         row = np.repeat(np.arange(m), counts)
-        with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+        with np.errstate(over="ignore"):  # exp(-inf) is 0
             exponent = found.squared * here[row] * self._scale[found.columns]
         if self.zero_diagonal:
             exponent[found.squared == 0] = np.inf
         lowest = np.full(m, np.inf)
         np.minimum.at(lowest, row, exponent)
         lowest = np.where(np.isfinite(lowest), lowest, 0.0)
-        K = sparse.csr_array((np.exp(lowest[row] - exponent), found.columns, found.indptr), shape=self._shape(m))
+        shape = m, hoods.n_vertices
+        K = sparse.csr_array((np.exp(lowest[row] - exponent), found.columns, found.indptr), shape=shape)
         twins = np.flatnonzero(found.twin >= 0)
         if len(twins):  # a training point has the row that it has in the graph
             others = sparse.diags_array((found.twin < 0).astype(np.float64))
-            put = sparse.csr_array((np.ones(len(twins)), (twins, found.twin[twins])), shape=self._shape(m))
+            put = sparse.csr_array((np.ones(len(twins)), (twins, found.twin[twins])), shape=shape)
             K = others @ K + put @ self._graph
             lowest[twins] = 0.0
         return hoods.unfolded(K), -lowest
-
-    def _shape(self, m: int) -> tuple[int, int]:
-        return m, self.neighborhoods.n_vertices

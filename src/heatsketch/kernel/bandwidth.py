@@ -52,18 +52,18 @@ BANDWIDTH_RULES = ("auto", "median", "neighbor", "slope", "self-tuning")
 NEIGHBOR = 10  # the neighbour that sets the scale by default, chosen in docs/bandwidth.md
 SELF_TUNING_NEIGHBOR = 7  # the neighbour that Zelnik-Manor and Perona use
 
-# Rules that yield one number look at the distances from at most this many points to all the others.
+# Rules for one number use the distances from at most this many points to all others ...
 SAMPLE = 1000
-# ... those of its distribution, "median" and "slope", to a sample of at most so many.
+# ... or, for "median" and "slope", to a sample of at most this many.
 _COLUMNS = 20_000
 _HISTOGRAM_BINS = 2048
-# Neighbours looked for beyond the k-th on a device, in place of those that coincide with a point.
+# Further neighbours that a device searches for, in place of those that coincide with a point.
 _COINCIDENT = 4
 
 
 @dataclass(frozen=True)
 class BandwidthEstimate:
-    """What a bandwidth rule found.
+    """Result of a bandwidth rule.
 
     Attributes
     ----------
@@ -145,12 +145,14 @@ def bandwidth_by_rule(
         if not scales.any():
             raise no_distance(X.shape[0])
         return median_scale(scales), rule
+    if rule == "slope":
+        return slope_profile(X, metric).epsilon, rule
     D2 = _sampled_distances(X, metric)
-    return (float(np.median(D2[D2 > 0])) if rule == "median" else _slopes(D2).epsilon), rule
+    return float(np.median(D2[D2 > 0])), rule
 
 
 def median_scale(scales: FloatArray) -> float:
-    """The median over (a sample of) the points of the squared distance to a neighbour, by the rule "neighbor"."""
+    """The rule "neighbor": the median, over (a sample of) the points, of the squared distance to a neighbour."""
     return float(np.median(scales[sample(len(scales), SAMPLE)]))
 
 
@@ -162,8 +164,8 @@ def intrinsic_dimension(X: Any, metric: Metric) -> float:
 def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
     """Squared distance to the k-th nearest point that does not coincide, for each row of `D2`, shape (m,).
 
-    Leaving out coincident points makes the value a function of the point alone, whether or not it is among
-    the points measured against, and keeps it positive when there are duplicates.
+    Without coincident points the value does not depend on whether the point itself is among the others, and is
+    positive if there are duplicates.
     """
     apart = np.where(D2 > 0, D2, np.inf)
     k = min(k, D2.shape[1])
@@ -181,7 +183,7 @@ def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, device: De
         _, listed = index.query(X, min(n, n_neighbors + _COINCIDENT))
         enough = np.count_nonzero(listed > 0, axis=1) >= n_neighbors
         scales[enough] = kth_neighbor(listed[enough], n_neighbors)
-    left = np.flatnonzero(np.isnan(scales))  # all, or those whose neighbours coincide with them
+    left = np.flatnonzero(np.isnan(scales))  # all, or those with coincident neighbours
     for rows in chunks(len(left), n):
         scales[left[rows]] = kth_neighbor(squared_distances(X[left[rows]], Y, metric), n_neighbors)
     return scales
@@ -202,7 +204,7 @@ def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
 
 @dataclass(frozen=True)
 class SlopeProfile:
-    """Twice the slope of ``log sum K`` against ``log epsilon``: the dimension that neighbourhoods show at each scale.
+    """Twice the slope of ``log sum K`` against ``log epsilon``: the dimension of neighbourhoods at each scale.
 
     Attributes
     ----------
@@ -219,31 +221,27 @@ class SlopeProfile:
 
     @property
     def dimension(self) -> float:
-        """The intrinsic dimension: the largest that is shown."""
+        """The intrinsic dimension: the largest over all scales."""
         return float(self.dimensions.max())
 
     def dimension_at(self, epsilon: float) -> float:
-        """The dimension shown at a bandwidth."""
+        """The dimension at a bandwidth."""
         return float(np.interp(np.log(epsilon), np.log(self.epsilons), self.dimensions))
 
 
 def slope_profile(X: Any, metric: Metric) -> SlopeProfile:
-    """The slope of ``log sum K`` over all scales of (a sample of) the data."""
-    return _slopes(_sampled_distances(X, metric))
-
-
-def _slopes(D2: FloatArray) -> SlopeProfile:
-    """Slopes of log S against log epsilon, S = sum K.
+    """The slope of ``log sum K`` against ``log epsilon`` over all scales of (a sample of) the data.
 
     The slope is ``sum (D2 / epsilon) K / sum K``. Distances are gathered in a fine logarithmic histogram first,
     which changes it by less than a part in a thousand and makes any number of trial bandwidths cheap.
     """
+    D2 = _sampled_distances(X, metric)
     logs = np.log(D2[D2 > 0])
     low, high = logs.min(), logs.max()
     counts, edges = np.histogram(logs, bins=_HISTOGRAM_BINS, range=(low - 1e-9, high + 1e-9))
     centres = 0.5 * (edges[1:] + edges[:-1])
     coincident = D2.size - len(logs)
-    # The same ones in every unit, as far as they are numbers with all their digits.
+    # Independent of the unit of X, except for subnormal numbers.
     trials = np.linspace(low - 2.0, high + 2.0, 400)
     trials = trials[(trials >= np.log(np.finfo(np.float64).tiny)) | (trials == trials[-1])]
     # D2 / epsilon [trials, bins]; beyond e^20 the kernel is zero anyway

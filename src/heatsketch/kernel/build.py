@@ -1,4 +1,4 @@
-"""From data and options to the heat kernel."""
+"""From data and options to the heat kernel: plan, affinity, normalisation."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from .._utils.array import array_namespace, astype
 from .._utils.registry import device_for, distributed_backend
 from .._utils.threads import quiet_blas
 from ..neighbors.neighborhoods import Neighborhoods
-from .affinity import Affinity, GaussianAffinity, NeighborAffinity
+from .affinity import Affinity, CutoffAffinity, GaussianAffinity, NeighborAffinity
 from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from .normalize import Scaling, normalize
 from .operator import HeatKernel
 from .options import KernelOptions, check_distances, check_points
 from .plan import choose, choose_device
 from .precomputed import PrecomputedAffinity
-from .radius import RadiusAffinity
 
 __all__ = ["build_affinity", "build_heat_kernel", "heat_kernel", "normalized"]
 
-# A kernel whose points all keep more than this share of their heat to themselves is the identity for every
-# purpose; one whose row sums all come this close to N, in units of the dtype's precision, is constant.
+# A kernel whose off-diagonal entries add up to less than this in every row is the identity in practice; one whose row
+# sums all come this close to N, in units of the dtype's precision, is constant.
 _ALONE = 1e-6
 _CONSTANT_ULPS = 1e5
-# Rows whose sum is a smaller fraction of the largest cannot be scaled without leaving the range of numbers.
+# Rows whose sum is a smaller fraction of the largest cannot be scaled without underflow.
 _SMALLEST_DEGREE = {np.dtype(np.float64): 1e-150, np.dtype(np.float32): 1e-18}
 
 
@@ -56,8 +55,8 @@ def heat_kernel(
     Parameters
     ----------
     X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
-        Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed". That of
-        Dask arrays and frames of more than 4,096 rows lies on the cluster that is current, and multiplies Dask arrays.
+        Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed". The
+        kernel of a Dask array or frame with more than 4,096 rows is on the current cluster, and multiplies Dask arrays.
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}
@@ -72,24 +71,24 @@ def heat_kernel(
     bandwidth_neighbor : int, optional
         The k of the rules "neighbor" (default: 10) and "self-tuning" (default: 7).
     n_neighbors : int, None or "auto"
-        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair while that is soon done (up to 10,000 points and somewhat beyond, whatever the number of
-        cores) and 32 neighbours for more; ``affinity.description`` tells what was chosen.
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii; "auto"
+        uses every pair while that is fast (up to 10,000 points and somewhat beyond) and 32 neighbours for more;
+        ``affinity.description`` says which.
     cutoff : float, optional
         Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}
-        "zero" sets the affinity of points with themselves to zero, which withstands heteroskedastic noise;
-        "auto" keeps it, and completes self-loops that a precomputed affinity lacks.
+        "zero" sets the affinity of points with themselves to zero, which is robust to heteroskedastic noise;
+        "auto" keeps it, and adds self-loops that a precomputed affinity lacks.
     tol : float
         Largest deviation of row sums from 1 (bistochastic).
     max_iter : int
-        Most products spent on the bistochastic scaling.
+        Largest number of products in the bistochastic scaling.
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}
         Where to compute: with NumPy on the CPU, or with PyTorch on a GPU ("torch-cpu": with PyTorch on the CPU).
-        "auto" takes a GPU where there is one and the work is worth it.
+        "auto" uses a GPU if there is one and the work is large enough.
     precision : {"auto", "halves", "mixed", "split", "float32"}
-        How a GPU forms the exponents of a float32 kernel (:mod:`heatsketch.backends.torch.halves`); "auto" takes the
-        cheapest way that is accurate enough for the data.
+        How a GPU forms the exponents of a float32 kernel (:mod:`heatsketch.backends.torch.halves`); "auto" is the
+        cheapest that is accurate enough for the data.
 
     Returns
     -------
@@ -134,19 +133,16 @@ def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> Heat
 
 def normalized(affinity: Affinity, options: KernelOptions, bandwidth_rule: str | None = None) -> HeatKernel:
     """The heat kernel ``diag(s) K diag(s)`` of an affinity K, with s by ``options.normalization``."""
-    if isinstance(affinity, GaussianAffinity):
-        _check_digits(affinity)
     degrees = astype(affinity.operator @ affinity.operator.ones(), np.float64)
     xp = array_namespace(degrees)
     low, high = float(xp.min(degrees)), float(xp.max(degrees))
     if isinstance(affinity, GaussianAffinity):
-        _check_reach(affinity, low, high)
+        _check_bandwidth(affinity, low, high)
     if 0 < low < _SMALLEST_DEGREE[affinity.dtype] * high:
-        row = int(xp.argmin(degrees))
         raise ValueError(
-            f"the affinities of row {row} add up to {low:.1e}, those of others to "
-            f"{high:.1e}, more than scaling can bridge in {affinity.dtype}. Use float64, a larger bandwidth, or "
-            "leave that sample out."
+            f"the affinities of row {int(xp.argmin(degrees))} add up to {low:.1e}, those of others to {high:.1e}, "
+            f"too different to be scaled in {affinity.dtype}. Use float64, a larger bandwidth, or leave that sample "
+            "out."
         )
     scaling = normalize(
         affinity.operator,
@@ -167,42 +163,42 @@ def compose_kernel(affinity: Affinity, scaling: Scaling, rule: str | None) -> He
 
 @singledispatch
 def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[Affinity, str | None]:
-    """The affinity of input that has been checked, and the rule by which its bandwidth was chosen, if it has one.
+    """The affinity of input that has been checked, and the rule that chose its bandwidth, if any.
 
     Backends register their own arrays.
     """
     if options.affinity == "precomputed":
         device = choose_device(X.shape, options, entries=getattr(X, "nnz", None))
         return PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype, device=device), None
-    metric = options.measure
+    metric, neighbor = options.measure, options.bandwidth_neighbor
     if metric.precomputed:
         X = check_distances(X)
-    choice = choose(X.shape, X.dtype if dtype is None else dtype, options, sparse.issparse(X))
+    dtype = X.dtype if dtype is None else dtype
+    choice = choose(X.shape, dtype, options, sparse.issparse(X))
     rule = options.bandwidth if isinstance(options.bandwidth, str) else "given"
     rule = "neighbor" if rule == "auto" else rule
-    scale_neighbor = options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR
     common = {
         "metric": metric,
-        "scale_neighbor": scale_neighbor,
+        "scale_neighbor": neighbor or SELF_TUNING_NEIGHBOR,
         "zero_diagonal": options.diagonal == "zero",
-        "dtype": X.dtype if dtype is None else dtype,
+        "dtype": dtype,
         "device": choice.device,
     }
     epsilon: Any = options.bandwidth
     if choice.n_neighbors is None:
         if rule != "given":
-            epsilon, _ = bandwidth_by_rule(X, rule, metric, options.bandwidth_neighbor, device=choice.device)
+            epsilon, _ = bandwidth_by_rule(X, rule, metric, neighbor, device=choice.device)
         if options.cutoff is not None:
-            return RadiusAffinity(X, epsilon, float(options.cutoff), **common), rule
+            return CutoffAffinity(X, epsilon, float(options.cutoff), **common), rule
         return GaussianAffinity(X, epsilon, tiled=choice.tiled, precision=options.precision, **common), rule
-    at_scale = options.bandwidth_neighbor or NEIGHBOR
-    needed = {"self-tuning": scale_neighbor, "neighbor": at_scale}.get(rule, 0)
-    neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=needed, device=choice.device)
+    # The search for neighbours also finds the scales of the points.
+    k = {"self-tuning": neighbor or SELF_TUNING_NEIGHBOR, "neighbor": neighbor or NEIGHBOR}.get(rule, 0)
+    neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=k, device=choice.device)
     if rule == "neighbor":
-        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(at_scale)))
+        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k)))
         if epsilon == 0:
             raise ValueError(
-                f"more than half of the points coincide with {at_scale} or more others, so the rule 'neighbor' gives "
+                f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives "
                 "no bandwidth; give a number, or leave repeated points out."
             )
     elif rule not in ("given", "self-tuning"):
@@ -210,30 +206,19 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
 
 
-def _check_digits(kernel: GaussianAffinity) -> None:
-    """Refuse a bandwidth so small that squared distances of its size are no normal numbers, and have lost digits."""
-    epsilon: Any = kernel.epsilon
-    least = float(array_namespace(epsilon).min(epsilon) if np.ndim(epsilon) else epsilon)
-    if least < np.finfo(np.float64).tiny:
-        raise ValueError(
-            f"bandwidth={least:.3g} is below {np.finfo(np.float64).tiny:.3g}, where squared distances lose their "
-            "digits; multiply X by a power of ten (and the bandwidth, if given, by its square)."
-        )
-
-
-def _check_reach(kernel: GaussianAffinity, low: float, high: float) -> None:
-    """Refuse a bandwidth at which the kernel, by its smallest and largest degree, is the identity or constant."""
-    n = kernel.n_samples
-    own = 0.0 if kernel.zero_diagonal else 1.0
-    ulps = _CONSTANT_ULPS * float(np.finfo(kernel.dtype).eps) / n
+def _check_bandwidth(affinity: GaussianAffinity, low: float, high: float) -> None:
+    """Raise ValueError if the kernel, by its smallest and largest degree, is the identity or constant."""
+    n = affinity.n_samples
+    own = 0.0 if affinity.zero_diagonal else 1.0
+    ulps = _CONSTANT_ULPS * float(np.finfo(affinity.dtype).eps) / n
     if high - own < _ALONE:
         trouble, verb = "so small that every point stands alone", "larger"
-    elif kernel.n_neighbors is None and low > (n - 1 + own) * (1.0 - max(ulps, 1e-12)):
+    elif affinity.n_neighbors is None and low > (n - 1 + own) * (1.0 - max(ulps, 1e-12)):
         trouble, verb = "so large that all affinities are equal", "smaller"
     else:
         return
-    remedy = kernel.bandwidth_by_rule("neighbor")
+    remedy = affinity.bandwidth_by_rule("neighbor")
     raise ValueError(
-        f"bandwidth={kernel.typical_epsilon:.3g} is {trouble}; use a {verb} one (the rule "
+        f"bandwidth={affinity.typical_epsilon:.3g} is {trouble}; use a {verb} one (the rule "
         f"bandwidth='auto' gives {remedy:.3g} here)."
     )

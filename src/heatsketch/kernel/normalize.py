@@ -5,14 +5,14 @@ Each is ``S = diag(s) K diag(s)``, symmetric, with a known trivial eigenvector `
 ============================  ==========================================================================
 ``"symmetric"``               Algorithm 1: q = K 1, K~ = K / (q q^T)^alpha, v = K~ 1, s = q^-alpha v^-1/2
 ``"bistochastic"``            Algorithm 2: s such that the rows of S sum to 1
-``"stochastic"``              the Markov matrix diag(1/v) K~, similar to "symmetric": same S, but functions
-                              are read off as right eigenvectors, i.e. rows are divided by u
+``"stochastic"``              the Markov matrix diag(1/v) K~, similar to "symmetric": the same S, but embeddings
+                              use right eigenvectors, so rows are divided by u
 ``"bistochastic-weighted"``   bistochastic with respect to the weights w = q^-alpha [1]_: s_i (K (s w))_i = 1,
                               S = diag(s sqrt(w)) K diag(s sqrt(w)), rows divided by u
 ============================  ==========================================================================
 
-Only products ``K @ v`` are needed, so every operator can be normalised. Bistochastic scaling withstands heteroskedastic
-noise [2]_; it is found by the damped symmetric iteration of [3]_ with Anderson acceleration [4]_.
+Only products ``K @ v`` are needed, so every operator can be normalised. Bistochastic scaling is robust to
+heteroskedastic noise [2]_; it is found by the damped symmetric iteration of [3]_ with Anderson acceleration [4]_.
 
 References
 ----------
@@ -35,24 +35,24 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.array import array_namespace, astype, from_order
 from .._utils.progress import task
-from .._utils.typing import FloatArray, IntArray
+from .._utils.typing import FloatArray
 from ..linalg.anderson import Anderson
 from ..linalg.operators import Operator
 
-__all__ = ["NORMALIZATIONS", "Scaling", "ScalingOptions", "normalize", "sinkhorn"]
+__all__ = ["NORMALIZATIONS", "LeftFactor", "Scaling", "ScalingOptions", "normalize", "sinkhorn"]
 
-# Rounding in a product limits how closely row sums can be known: no smaller tolerance is asked for than this
-# many units in the last place of the kernel's dtype.
+# Rounding in a product limits how exactly row sums are known: the tolerance is at least this many units in the last
+# place of the kernel's dtype.
 _TOLERANCE_ULPS = 64
-# Where no scaling exists the iteration runs off to infinity: beyond this logarithm it is given up.
+# If no scaling exists, the iteration diverges: it stops beyond this logarithm.
 _LARGEST_LOG = 500.0
-# What a factor is multiplied by, at most, on its way through a product.
+# Factors are smaller than the largest number by this ratio, so that products do not overflow.
 _ROOM = 1e6
 
 
 @dataclass(frozen=True)
 class LeftFactor:
-    """The factor of a point's kernel row k(x, .) on its way to the embedding, row weight included.
+    """The factor of a point's kernel row k(x, .) in the embedding, row weight included.
 
     It is ``constant * (sum_j k_j)^-degree_exponent * (sum_j k_j reference_j)^-reference_exponent``.
     """
@@ -62,56 +62,7 @@ class LeftFactor:
     reference_exponent: float
 
     def __call__(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray) -> FloatArray:
-        """The factors of rows, shape (m,), from their sums; see `Scaling.extend`."""
-        homogeneity = 1.0 - self.degree_exponent - self.reference_exponent
-        factor: FloatArray = self.constant * np.exp(homogeneity * log_scale)
-        left: FloatArray = factor * degrees**-self.degree_exponent * sums**-self.reference_exponent
-        return left
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """What a normalisation found.
-
-    Attributes
-    ----------
-    scale : array of shape (N,)
-        ``s``: the symmetric heat kernel is ``S = diag(s) K diag(s)``.
-    trivial : array of shape (N,)
-        Unit vector u with S u = u.
-    row_weight : array of shape (N,), or None
-        Rows of embeddings are multiplied by it: 1/u where functions are to be read off as right eigenvectors of
-        a Markov matrix, None (that is, 1) otherwise.
-    n_iter : int
-        Number of products ``K @ v`` spent.
-    residual : float
-        Measured ``max |row sum - 1|`` of the Markov matrix, for the iterative normalisations; 0 otherwise.
-    converged : bool
-    """
-
-    scale: FloatArray
-    trivial: FloatArray
-    row_weight: FloatArray | None
-    n_iter: int
-    residual: float
-    converged: bool
-    # `left` holds the `LeftFactor` of the training points, so that new points which are training points land on them
-    # exactly; the others make it for new ones.
-    left: FloatArray
-    reference: FloatArray
-    reference_exponent: float
-    degree_exponent: float
-    constant: float
-
-    def in_place_of(self, order: IntArray) -> Scaling:
-        """The scaling of the points themselves, from that of the points in an order."""
-        arrays = ("scale", "trivial", "row_weight", "left", "reference")
-        given: dict[str, Any] = {name: getattr(self, name) for name in arrays}
-        given |= {name: from_order(values, order) for name, values in given.items() if values is not None}
-        return replace(self, **given)
-
-    def extend(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray) -> FloatArray:
-        """Left factor of the kernel rows of new points, row weight included, shape (m,).
+        """Factors of rows, shape (m,).
 
         Parameters
         ----------
@@ -120,17 +71,69 @@ class Scaling:
         log_scale : ndarray of shape (m,)
             The kernel is ``exp(log_scale)`` times the rows that were summed.
         """
-        return self.left_factor(degrees, sums, log_scale)
+        homogeneity = 1.0 - self.degree_exponent - self.reference_exponent
+        factor: FloatArray = self.constant * np.exp(homogeneity * log_scale)
+        left: FloatArray = factor * degrees**-self.degree_exponent * sums**-self.reference_exponent
+        return left
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The result of a normalisation.
+
+    Attributes
+    ----------
+    scale : array of shape (N,)
+        ``s``: the symmetric heat kernel is ``S = diag(s) K diag(s)``.
+    trivial : array of shape (N,)
+        Unit vector u with S u = u.
+    row_weight : array of shape (N,), or None
+        Rows of embeddings are multiplied by it: 1/u if the kernel is a Markov matrix, None (that is, 1) otherwise.
+    n_iter : int
+        Number of products ``K @ v``.
+    residual : float
+        Measured ``max |row sum - 1|`` of the Markov matrix, for the iterative normalisations; 0 otherwise.
+    converged : bool
+    left : array of shape (N,)
+        The `LeftFactor` of the training points: new points that are training points are placed exactly on them.
+    reference : array of shape (N,)
+    reference_exponent, degree_exponent, constant : float
+        These make the `LeftFactor` of new points.
+    """
+
+    scale: FloatArray
+    trivial: FloatArray
+    left: FloatArray
+    reference: FloatArray
+    reference_exponent: float
+    n_iter: int
+    degree_exponent: float = 0.0
+    constant: float = 1.0
+    row_weight: FloatArray | None = None
+    residual: float = 0.0
+    converged: bool = True
 
     @property
     def left_factor(self) -> LeftFactor:
-        """The factor of new points' rows, without anything that is as large as the data."""
+        """The factor of new points' rows, without arrays of the size of the data."""
         return LeftFactor(self.constant, self.degree_exponent, self.reference_exponent)
 
 
 @dataclass(frozen=True)
 class ScalingOptions:
-    """What a normalisation may be told: the density exponent, the tolerance and the most products to spend."""
+    """Options of a normalisation.
+
+    Attributes
+    ----------
+    alpha : float
+        Density exponent: of "symmetric" and "stochastic" as in the table above (0 keeps the sampling density, 1 removes
+        it), and of the weights of "bistochastic-weighted". Plain "bistochastic" has none.
+    tol : float
+        Largest deviation of a row sum from 1 that counts as converged; at least 64 units in the last place of the
+        kernel's dtype (1.4e-14 for float64, 7.6e-6 for float32).
+    max_iter : int
+        Largest number of products.
+    """
 
     alpha: float = 1.0
     tol: float = 1e-8
@@ -147,15 +150,11 @@ def symmetric(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scal
     return Scaling(
         scale=s,
         trivial=xp.sqrt(v / float(xp.sum(v))),
-        row_weight=None,
-        n_iter=2,
-        residual=0.0,
-        converged=True,
         left=s,
         reference=q,
         reference_exponent=0.5,
         degree_exponent=alpha / 2,
-        constant=1.0,
+        n_iter=2,
     )
 
 
@@ -163,9 +162,8 @@ def stochastic(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Sca
     """The Markov matrix that is similar to Algorithm 1: the same S, rows divided by u."""
     same = symmetric(K, degrees, options)
     u = same.trivial
-    constant = float(array_namespace(u).sum(same.reference)) / float(
-        u @ same.scale
-    )  # sqrt(sum v), since u s = q / sqrt(sum v)
+    # sqrt(sum v), since u s = q / sqrt(sum v)
+    constant = float(array_namespace(u).sum(same.reference)) / float(u @ same.scale)
     return replace(
         same,
         row_weight=1.0 / u,
@@ -194,7 +192,7 @@ def bistochastic_weighted(K: Operator, degrees: FloatArray, options: ScalingOpti
 
 
 def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingOptions) -> Scaling:
-    """``s (K (s w)) = 1``; the trivial vector and the row weight are left to the caller."""
+    """``s (K (s w)) = 1``; callers set the trivial vector and the row weight."""
     tol = max(options.tol, _TOLERANCE_ULPS * float(np.finfo(K.dtype).eps))
     s, row_sums, n_iter = sinkhorn(K, w, start=(w * degrees) ** -0.5, tol=tol, max_iter=options.max_iter)
     xp = array_namespace(s)
@@ -212,26 +210,27 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
     return Scaling(
         scale=s * xp.sqrt(w),
         trivial=xp.sqrt(w),
-        row_weight=None,
-        n_iter=n_iter + 1,  # with the product that gave the degrees
-        residual=residual,
-        converged=residual <= tol,
         left=s / row_sums,
         reference=s * w,
         reference_exponent=1.0,
-        degree_exponent=0.0,
-        constant=1.0,
+        n_iter=n_iter + 1,  # with the product that gave the degrees
+        residual=residual,
+        converged=residual <= tol,
     )
 
 
 def _require_range(dtype: np.dtype[Any], *factors: Any) -> None:
-    """Refuse a scaling with factors that are no numbers of the kernel's dtype, or too large to multiply by."""
-    largest = [_largest(factor) for factor in factors]
-    if not all(size <= float(np.finfo(dtype).max) / _ROOM for size in largest):  # nor is NaN
+    """Raise ValueError if factors are not finite, or too large to multiply by in the kernel's dtype."""
+    if not all(_largest(factor) <= float(np.finfo(dtype).max) / _ROOM for factor in factors):  # also for NaN
         raise ValueError(
             f"the affinity cannot be scaled within the range of {dtype}: its entries, or the sums of its rows, are "
             "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."
         )
+
+
+def _largest(x: Any) -> float:
+    xp = array_namespace(x)
+    return float(xp.max(xp.abs(x)))
 
 
 def sinkhorn(
@@ -261,55 +260,37 @@ def sinkhorn(
     n_iter : int
         Products with K.
     """
-    with task("balancing the kernel") as advance:
-        return _sinkhorn(K, weights, array_namespace(start).log(start), tol=tol, max_iter=max_iter, advance=advance)
-
-
-def _sinkhorn(
-    K: Operator, weights: FloatArray, x: FloatArray, *, tol: float, max_iter: int, advance: Callable[[int, int], None]
-) -> tuple[FloatArray, FloatArray, int]:
-    xp = array_namespace(x)
+    xp = array_namespace(start)
+    x = xp.log(start)
     best, best_sums, best_residual = x, np.inf * K.ones(), np.inf
     latest = Anderson()
-    extrapolated, last_residual = False, np.inf
-    n_iter = 0
-    size = _largest(x)
-    while n_iter < max_iter and size < _LARGEST_LOG:
-        n_iter += 1
-        advance(n_iter, 0)
-        s = xp.exp(x)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            row_sums = s * astype(K @ (s * weights), np.float64)
-        residual = _residual(row_sums)
-        usable = residual < np.inf  # else the numbers' range was left
-        if residual < best_residual:
-            best, best_sums, best_residual = x, row_sums, residual
-        if residual <= tol:
-            break
-        if extrapolated and not residual <= 2.0 * last_residual:
-            # The extrapolation went astray: take the plain step instead, and forget what misled it.
-            x, extrapolated = latest.plain(), False
-            size = _largest(x)
-            continue
-        if not usable:
-            break
-        x, extrapolated = latest.extrapolate(x, -0.5 * xp.log(row_sums))
-        size, last_residual = _largest(x), residual
-        if extrapolated and size >= _LARGEST_LOG:
-            x, extrapolated = latest.plain(), False
-            size = _largest(x)
+    extrapolated, last_residual, n_iter = False, np.inf, 0
+    with task("balancing the kernel") as advance:
+        while n_iter < max_iter:
+            if not _largest(x) < _LARGEST_LOG:
+                if not extrapolated:
+                    break
+                x, extrapolated = latest.plain(), False
+                continue
+            n_iter += 1
+            advance(n_iter, 0)
+            s = xp.exp(x)
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                row_sums = s * astype(K @ (s * weights), np.float64)
+            # Infinite if a row sum is not a positive number.
+            residual = float(xp.max(xp.where(row_sums > 0, xp.abs(row_sums - 1.0), np.inf)))
+            if residual < best_residual:
+                best, best_sums, best_residual = x, row_sums, residual
+            if residual <= tol:
+                break
+            if extrapolated and not residual <= 2.0 * last_residual:
+                x, extrapolated = latest.plain(), False  # undo the extrapolation, and forget its history
+                continue
+            if not residual < np.inf:
+                break
+            x, extrapolated = latest.extrapolate(x, -0.5 * xp.log(row_sums))
+            last_residual = residual
     return xp.exp(best), best_sums, n_iter
-
-
-def _residual(row_sums: Any) -> float:
-    """How far row sums are from 1; infinity where one is not a positive number."""
-    xp = array_namespace(row_sums)
-    return float(xp.max(xp.where(row_sums > 0, xp.abs(row_sums - 1.0), np.inf)))
-
-
-def _largest(x: Any) -> float:
-    xp = array_namespace(x)
-    return float(xp.max(xp.abs(x)))
 
 
 # Normalisations by name; one that is added here can be used in every estimator.
@@ -322,31 +303,19 @@ NORMALIZATIONS: dict[str, Callable[[Operator, FloatArray, ScalingOptions], Scali
 
 
 def normalize(
-    K: Operator,
-    normalization: str = "bistochastic",
-    *,
-    alpha: float = 1.0,
-    tol: float = 1e-8,
-    max_iter: int = 1000,
-    degrees: FloatArray | None = None,
+    K: Operator, normalization: str = "bistochastic", *, degrees: FloatArray | None = None, **options: Any
 ) -> Scaling:
     """Scale an affinity to a heat kernel.
 
     Parameters
     ----------
     K : Operator of shape (N, N)
-        Symmetric and non-negative, with no empty row.
+        Symmetric and non-negative, without empty rows.
     normalization : {"symmetric", "bistochastic", "stochastic", "bistochastic-weighted"}
-    alpha : float
-        Density exponent: of "symmetric" and "stochastic" as in the table above (0 leaves the sampling density
-        in, 1 takes it out), and of the weights of "bistochastic-weighted". Plain "bistochastic" has none.
-    tol : float
-        Largest deviation of a row sum from 1 that counts as converged; not below 64 units in the last place of
-        the kernel's dtype (1.4e-14 for float64, 7.6e-6 for float32).
-    max_iter : int
-        Most products spent on the iteration.
     degrees : ndarray of shape (N,), optional
-        ``K @ 1`` where it is known already.
+        ``K @ 1`` if it is known already.
+    **options
+        Of `ScalingOptions`.
 
     Returns
     -------
@@ -357,23 +326,29 @@ def normalize(
     ConvergenceWarning
         If row sums are not within `tol` of 1 after `max_iter` products.
     """
-    if normalization not in NORMALIZATIONS:
-        raise ValueError(f"normalization={normalization!r} is not known; use one of {tuple(NORMALIZATIONS)}.")
     if degrees is None:
         degrees = astype(K @ K.ones(), np.float64)
     xp = array_namespace(degrees)
     if not xp.all(degrees > 0):
         empty = xp.nonzero(~(degrees > 0))[0]
-        count, first = len(empty), int(empty[0])
         raise ValueError(
-            f"{count} rows of the affinity are zero (the first is row {first}), so they cannot be scaled; "
+            f"{len(empty)} rows of the affinity are zero (the first is row {int(empty[0])}), so they cannot be scaled; "
             "remove those samples, use float64 or a larger bandwidth, or leave diagonal='auto' so that they keep "
             "themselves."
         )
-    options = ScalingOptions(alpha=alpha, tol=tol, max_iter=max_iter)
+    scale = NORMALIZATIONS[normalization]
     if K.order is None:
-        found = NORMALIZATIONS[normalization](K, degrees, options)
+        found = scale(K, degrees, ScalingOptions(**options))
     else:
-        found = NORMALIZATIONS[normalization](K.reordered(), degrees[K.order], options).in_place_of(K.order)
+        found = _restored(scale(K.reordered(), degrees[K.order], ScalingOptions(**options)), K.order)
     _require_range(K.dtype, found.scale, found.left)
     return found
+
+
+def _restored(scaling: Scaling, order: Any) -> Scaling:
+    """A scaling of reordered points with its arrays in the original order."""
+    names = ("scale", "trivial", "row_weight", "left", "reference")
+    arrays: dict[str, Any] = {name: getattr(scaling, name) for name in names}
+    return replace(
+        scaling, **{name: from_order(values, order) for name, values in arrays.items() if values is not None}
+    )

@@ -1,4 +1,4 @@
-"""The heat kernel as an operator that knows its trivial mode and its rows at new points."""
+"""The heat kernel: an operator with a known trivial mode and rows at new points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._utils.array import to_numpy
 from .._utils.chunks import chunks
 from .._utils.progress import track
 from .._utils.registry import Device, computing
-from .._utils.tables import explained, table
+from .._utils.tables import table
 from .._utils.typing import FloatArray
 from ..linalg.operators import DenseOperator, HeatOperator, Operator, ScaledOperator, SparseOperator
 from .affinity import Affinity, GaussianAffinity
@@ -25,7 +25,7 @@ __all__ = ["HeatKernel", "as_heat_kernel", "refuse_alone"]
 
 
 class HeatKernel(HeatOperator):
-    """The heat kernel A of a data set: an operator that also knows its trivial mode and its rows at new points.
+    """The heat kernel A of a data set: an operator with a known trivial mode and rows at new points.
 
     ``A = diag(w) S diag(1/w)`` with S symmetric; ``w = 1`` for the normalisations of the paper, and A is a Markov
     matrix where ``w = 1/u`` ("stochastic" and "bistochastic-weighted").
@@ -35,13 +35,13 @@ class HeatKernel(HeatOperator):
     symmetric : Operator
         S.
     trivial : ndarray of shape (N,), or None
-        Unit eigenvector u of S with eigenvalue 1; None where none is known.
+        Unit eigenvector u of S with eigenvalue 1; None if it is not known.
     row_weight : ndarray of shape (N,), or None
         w, or None for 1. Diffusion distances are distances between the rows of ``diag(w) S^t``.
     definite : bool
         Whether S is known to be positive semidefinite.
     affinity, scaling, bandwidth_rule
-        Where the kernel comes from; None for a kernel that was given as a matrix.
+        What the kernel was made from; None for a kernel that was given as a matrix.
     """
 
     def __init__(
@@ -63,10 +63,6 @@ class HeatKernel(HeatOperator):
         elif symmetric is not None:
             self.shape, self.dtype = symmetric.shape, symmetric.dtype
             self.in_memory = symmetric.in_memory
-        else:
-            raise ValueError(
-                "a heat kernel needs an operator, or an affinity and its scaling; use heat_kernel(X, ...)."
-            )
 
     @classmethod
     def from_affinity(cls, affinity: Affinity, scaling: Scaling, bandwidth_rule: str | None = None) -> HeatKernel:
@@ -80,6 +76,12 @@ class HeatKernel(HeatOperator):
             bandwidth_rule=bandwidth_rule,
         )
 
+    def _source(self) -> tuple[Affinity, Scaling]:
+        """The affinity and its scaling."""
+        if self.affinity is None or self.scaling is None:
+            raise ValueError("this kernel was given as a matrix and has no rows at new points; build it from data.")
+        return self.affinity, self.scaling
+
     @property
     def residual(self) -> float | None:  # type: ignore[override]
         """Largest deviation of row sums from 1; None for a kernel that was given as a matrix."""
@@ -87,12 +89,11 @@ class HeatKernel(HeatOperator):
 
     @cached_property
     def symmetric(self) -> Operator:  # type: ignore[override]
-        """S; composed on first use, so that a kernel loaded from a file forms its matrix only if that is needed."""
+        """S; composed on first use, so that a kernel loaded from a file forms its matrix only if needed."""
         if self._given is not None:
             return self._given
-        assert self.affinity is not None
-        assert self.scaling is not None
-        return ScaledOperator(self.affinity.operator, self.scaling.scale, self.scaling.scale)
+        affinity, scaling = self._source()
+        return ScaledOperator(affinity.operator, scaling.scale, scaling.scale)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "symmetric"}
@@ -103,7 +104,7 @@ class HeatKernel(HeatOperator):
 
     @property
     def bandwidth(self) -> float | FloatArray | None:
-        """Epsilon, or each point's squared local scale; None where the affinity was given."""
+        """Epsilon, or each point's squared local scale; None for a precomputed affinity."""
         return self.affinity.epsilon if isinstance(self.affinity, GaussianAffinity) else None
 
     @property
@@ -113,21 +114,21 @@ class HeatKernel(HeatOperator):
 
     @property
     def points(self) -> Any:
-        """What the kernel was made of, in the order of the samples; None where the affinity was given."""
+        """The points (or distances), in the order of the samples; None for a precomputed affinity."""
         return self.affinity.X if isinstance(self.affinity, GaussianAffinity) else None
 
     @property
     def neighbor_bandwidth(self) -> float | None:
-        """The bandwidth that the rule "neighbor" gives for the points; None where the affinity was given."""
+        """The bandwidth by the rule "neighbor"; None for a precomputed affinity."""
         affinity = self.affinity
         return affinity.bandwidth_by_rule("neighbor") if isinstance(affinity, GaussianAffinity) else None
 
     def place(self, Z: Any) -> Any:
-        """``diag(w) S Z`` for the training points, computed as `at_new_points` does, (N, k) -> (N, k)."""
-        if self.affinity is None or self.scaling is None:
+        """``diag(w) S Z`` for the training points, computed as by `at_new_points`, (N, k) -> (N, k)."""
+        if self.affinity is None:
             return self.weigh_rows(self.symmetric @ Z)
-        scaling = self.scaling
-        return ScaledOperator(self.affinity.operator, scaling.left, scaling.scale) @ Z
+        affinity, scaling = self._source()
+        return ScaledOperator(affinity.operator, scaling.left, scaling.scale) @ Z
 
     def at_new_points(self, X: Any, Z: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """``a(x) Z`` for new points: each point's own row of ``diag(w) S``, times coefficients.
@@ -143,23 +144,23 @@ class HeatKernel(HeatOperator):
         -------
         Y : ndarray of shape (m, k)
         """
-        self._require_data()
-        assert self.affinity is not None
+        affinity, scaling = self._source()
         Z, m = to_numpy(Z), X.shape[0]
         out = np.empty((m, Z.shape[1]), dtype=Z.dtype) if out is None else out
-        if self.affinity.is_training_input(X):
+        if affinity.is_training_input(X):
             out[:] = self.place(Z)
             return out
-        weighted = self._weighted(Z)
-        fused = self.affinity.multiplies_rows
-        batches = list(chunks(m, self.affinity.row_entries if not fused else X.shape[1] + Z.shape[1]))
-        if fused:  # what all batches are multiplied with goes to the device once
-            assert self.scaling is not None
+        weighted = scaling.scale[:, None].astype(Z.dtype) * Z
+        fused = affinity.multiplies_rows
+        if fused:  # the columns of all batches are moved to the device once
             with computing():
-                weighted = self.asblock(np.column_stack([np.ones(len(Z)), self.scaling.reference, weighted]))
+                weighted = self.asblock(np.column_stack([np.ones(len(Z)), scaling.reference, weighted]))
+        batches = list(chunks(m, X.shape[1] + Z.shape[1] if fused else affinity.row_entries))
         for batch in track(batches, "placing new points", len(batches)):
             if fused:
-                left, product = self._fused_rows(X[batch], weighted, batch.start)
+                products, log_scale = affinity.row_products(X[batch], weighted)
+                degrees, sums = products[:, :2].astype(np.float64).T
+                left, product = self._left(degrees, sums, log_scale, batch.start), products[:, 2:]
             else:
                 left, rows = self._scaled_rows(X[batch], batch.start)
                 product = rows @ weighted
@@ -168,48 +169,31 @@ class HeatKernel(HeatOperator):
 
     def rows_at_new_points(self, X: Any) -> FloatArray:
         """Rows of ``diag(w) S`` at new points, (m, N); those of `at_new_points` before the product."""
-        self._require_data()
-        assert self.affinity is not None
-        if self.affinity.is_training_input(X):
+        affinity, scaling = self._source()
+        if affinity.is_training_input(X):
             every: FloatArray = self.place(np.eye(self.shape[0], dtype=self.dtype))
             return every
         left, rows = self._scaled_rows(X, 0)
-        dense = rows.toarray() if sparse.issparse(rows) else rows
-        return self._weighted((left[:, None] * dense).T).T
-
-    def _weighted(self, Z: FloatArray) -> FloatArray:
-        assert self.scaling is not None
-        return self.scaling.scale[:, None].astype(Z.dtype) * Z
-
-    def _require_data(self) -> None:
-        if self.affinity is None or self.scaling is None:
-            raise ValueError("this kernel was given as a matrix and has no rows at new points; build it from data.")
+        dense = left[:, None] * (rows.toarray() if sparse.issparse(rows) else rows)
+        scaled: FloatArray = dense * scaling.scale.astype(dense.dtype)
+        return scaled
 
     def _scaled_rows(self, X: Any, first: int) -> tuple[FloatArray, Any]:
-        """Affinities of new points to the training points, (m, N), and the left factors of their kernel rows, (m,)."""
-        assert self.affinity is not None
-        assert self.scaling is not None
-        rows, log_scale = self.affinity.rows(X)
+        """The left factors of the kernel rows of new points, (m,), and their affinities to training points, (m, N)."""
+        affinity, scaling = self._source()
+        rows, log_scale = affinity.rows(X)
         degrees = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
-        refuse_alone(degrees, first)
-        sums = np.asarray(rows @ self.scaling.reference, dtype=np.float64).ravel()
-        return self.scaling.extend(degrees, sums, log_scale), rows
+        sums = np.asarray(rows @ scaling.reference, dtype=np.float64).ravel()
+        return self._left(degrees, sums, log_scale, first), rows
 
-    def _fused_rows(self, X: Any, columns: Any, first: int) -> tuple[FloatArray, FloatArray]:
-        """The same left factors, and the rows' product with coefficients, which a device gives without the rows.
-
-        The first two columns, (N, 2 + k), are ones and the reference of the scaling.
-        """
-        assert self.affinity is not None
-        assert self.scaling is not None
-        products, log_scale = self.affinity.row_products(X, columns)
-        degrees, sums = products[:, :2].astype(np.float64).T
+    def _left(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray, first: int) -> FloatArray:
+        """Left factors of kernel rows, (m,)."""
         refuse_alone(degrees, first)
-        return self.scaling.extend(degrees, sums, log_scale), products[:, 2:]
+        return self._source()[1].left_factor(degrees, sums, log_scale)
 
 
 def refuse_alone(degrees: FloatArray, first: int) -> None:
-    """Refuse new points, numbered from `first`, that have no affinity to any training point."""
+    """Raise ValueError if new points, numbered from `first`, have no affinity to any training point."""
     empty = np.flatnonzero(degrees <= 0)
     if len(empty):
         raise ValueError(
@@ -219,36 +203,20 @@ def refuse_alone(degrees: FloatArray, first: int) -> None:
 
 
 def as_heat_kernel(A: Any) -> HeatKernel:
-    """Return a `HeatKernel` as it is, and wrap a symmetric matrix or operator as one.
-
-    A matrix brings no knowledge of a trivial mode; products and distances take all of its spectrum in.
-    """
+    """A `HeatKernel` unchanged; a symmetric matrix or operator as a kernel whose trivial mode is not known."""
     if isinstance(A, HeatKernel):
         return A
     if isinstance(A, Operator):
         return HeatKernel(A)
-    if isinstance(A, BaseEstimator):
+    if isinstance(A, BaseEstimator) or is_graph(A):
         raise ValueError(
-            f"{type(A).__name__} was given as kernel; pass the kernel of the fitted estimator, its kernel_."
+            f"{type(A).__name__} was given as kernel; of a fitted estimator pass its kernel_, of a graph pass "
+            "heat_kernel(graph, affinity='precomputed')."
         )
-    if is_graph(A):
-        raise ValueError("a graph was given as kernel; pass heat_kernel(graph, affinity='precomputed').")
-    options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_samples": 2}
-    with explained():
-        A = check_array(table(A), input_name="A", ensure_all_finite=False, **options)
-        if bad := np.count_nonzero(~np.isfinite(A.data if sparse.issparse(A) else A)):
-            raise ValueError(
-                f"A was given with {bad} entries that are NaN or infinite; a heat kernel has none. Build one from data "
-                "with heat_kernel(X, ...)."
-            )
-        if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
-            raise ValueError(
-                f"A was given as a matrix of shape {A.shape}; it must be square and symmetric. Build a heat kernel "
-                "from data with heat_kernel(X, ...)."
-            )
-    if A.shape[0] * float(abs(A).max()) > np.sqrt(np.finfo(A.dtype).max):
+    A = check_array(table(A), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="A")
+    if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
         raise ValueError(
-            f"A has entries of up to {abs(A).max():.3g}, whose products overflow; those of a heat kernel are about 1 "
-            "at most. Divide A by its largest eigenvalue, or build a heat kernel from data with heat_kernel(X, ...)."
+            f"A was given as a matrix of shape {A.shape}; it must be square and symmetric. Build a heat kernel "
+            "from data with heat_kernel(X, ...)."
         )
     return HeatKernel(SparseOperator(A) if sparse.issparse(A) else DenseOperator(A))

@@ -1,4 +1,4 @@
-"""What users pass in: checked before any work, with errors that name what came, what is accepted and what to do."""
+"""Options and input of a kernel, checked before any work: errors name what was given, what is accepted and a remedy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import _num_samples
 
 from .._utils.registry import DEVICES, distributed_backend
-from .._utils.tables import checked, refuse_no_table, table
+from .._utils.tables import checked, table
 from .._utils.typing import FloatArray
 from ..linalg.metrics import Metric
 from .affinity import APART, ROUNDING
@@ -41,10 +42,8 @@ __all__ = [
 
 # How a GPU forms the exponents of a float32 kernel.
 PRECISIONS = ("auto", "halves", "mixed", "split", "float32")
-# Distances of so many units in the last place of the largest are zero, as those that are one minus a cosine can be.
+# Distances up to this many units in the last place of the largest are rounding errors, as of one minus a cosine.
 _LAST_PLACES = 4.0
-
-
 # Options that estimators take in one dictionary, `kernel_params`.
 EXPERT = ("bandwidth_neighbor", "cutoff", "diagonal", "max_iter", "precision", "tol")
 
@@ -69,62 +68,39 @@ class KernelOptions:
     precision: str = "auto"
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("affinity", ("gaussian", "precomputed")),
-            ("diagonal", ("auto", "keep", "zero")),
-            ("normalization", tuple(NORMALIZATIONS)),
-            ("precision", PRECISIONS),
-        ):
-            check_choice(getattr(self, name), name, known)
+        check_choice(self.affinity, "affinity", ("gaussian", "precomputed"))
+        check_choice(self.diagonal, "diagonal", ("auto", "keep", "zero"))
+        check_choice(self.normalization, "normalization", tuple(NORMALIZATIONS))
+        check_choice(self.precision, "precision", PRECISIONS)
+        if isinstance(self.bandwidth, str):
+            check_choice(self.bandwidth, "bandwidth", BANDWIDTH_RULES)
+        else:
+            _check_between(self.bandwidth, "bandwidth", 0, np.inf, "epsilon, a positive and finite number, or a rule")
+        if not is_number(self.alpha) or not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha={self.alpha!r} was given; the density exponent must be a number between 0 and 1.")
+        _check_between(self.tol, "tol", 0, np.inf, "a positive number")
+        check_count(self.max_iter, "max_iter")
+        if self.bandwidth_neighbor is not None:
+            check_count(self.bandwidth_neighbor, "bandwidth_neighbor", "a positive integer, or None")
+        if self.n_neighbors not in (None, "auto"):
+            check_count(self.n_neighbors, "n_neighbors", "None for every pair, a positive integer, or 'auto'")
+        if self.cutoff is not None:
+            _check_between(self.cutoff, "cutoff", 0, 1, "a number between 0 and 1, or None")
+            if self.affinity == "precomputed" or self.n_neighbors not in (None, "auto"):
+                raise ValueError(
+                    f"cutoff={self.cutoff!r} was given with affinity={self.affinity!r} and n_neighbors="
+                    f"{self.n_neighbors!r}; leave n_neighbors at 'auto' and affinity at 'gaussian'."
+                )
+        if self.metric_params is not None and not isinstance(self.metric_params, dict):
+            raise ValueError(f"metric_params={self.metric_params!r} was given; it must be a dict, or None.")
         if self.affinity == "precomputed" and self.metric == "precomputed":
             raise ValueError(
                 "affinity and metric are both 'precomputed'; say which of the two X holds: affinities "
                 "(affinity='precomputed') or distances (metric='precomputed')."
             )
-        if not is_number(self.alpha) or not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha={self.alpha!r} was given; the density exponent must be a number between 0 and 1.")
-        if not is_number(self.tol) or not 0 < self.tol < np.inf:
-            raise ValueError(f"tol={self.tol!r} was given; it must be a positive number.")
-        check_count(self.max_iter, "max_iter")
-        if self.bandwidth_neighbor is not None:
-            check_count(self.bandwidth_neighbor, "bandwidth_neighbor", "a positive integer, or None")
-        if self.metric_params is not None and not isinstance(self.metric_params, dict):
-            raise ValueError(f"metric_params={self.metric_params!r} was given; it must be a dict, or None.")
-        if self.n_neighbors not in (None, "auto"):
-            check_count(self.n_neighbors, "n_neighbors", "None for every pair, a positive integer, or 'auto'")
-        self._check_cutoff()
-        self._check_bandwidth()
         if not isinstance(self.device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?|torch-cpu", self.device):
             raise ValueError(
                 f"device={self.device!r} was given; it must be one of {DEVICES}, or the number of a GPU as in 'cuda:1'."
-            )
-
-    def _check_cutoff(self) -> None:
-        if self.cutoff is None:
-            return
-        if not is_number(self.cutoff) or not 0 < self.cutoff < 1:
-            raise ValueError(
-                f"cutoff={self.cutoff!r} was given; it must be a number between 0 and 1, the affinity below which "
-                "pairs are left out, or None."
-            )
-        if self.affinity == "precomputed" or self.n_neighbors not in (None, "auto"):
-            raise ValueError(
-                f"cutoff={self.cutoff!r} was given with affinity={self.affinity!r} and n_neighbors="
-                f"{self.n_neighbors!r}; it chooses pairs by their distance, so leave n_neighbors at 'auto' and "
-                "affinity at 'gaussian'."
-            )
-
-    def _check_bandwidth(self) -> None:
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth not in BANDWIDTH_RULES:
-                raise ValueError(
-                    f"bandwidth={self.bandwidth!r} is not the name of a rule; use a positive number or one of "
-                    f"{BANDWIDTH_RULES}."
-                )
-        elif not is_number(self.bandwidth) or not 0 < self.bandwidth < np.inf:
-            raise ValueError(
-                f"bandwidth={self.bandwidth!r} was given; epsilon must be a positive, finite number, in the unit of "
-                f"squared distances, or one of {BANDWIDTH_RULES}."
             )
 
     @property
@@ -145,7 +121,7 @@ def kernel_options(estimator: Any) -> KernelOptions:
 
 
 def check_params(params: Any, name: str, known: Sequence[str]) -> dict[str, Any]:
-    """A dictionary of further parameters, or None for an empty one; unknown keys are an error."""
+    """A dictionary of further parameters, or None for an empty one; unknown keys raise ValueError."""
     if params is None:
         return {}
     if not isinstance(params, Mapping):
@@ -156,30 +132,36 @@ def check_params(params: Any, name: str, known: Sequence[str]) -> dict[str, Any]
 
 
 def check_choice(value: Any, name: str, known: Sequence[str]) -> None:
-    """Refuse what is not one of the known values."""
+    """Raise ValueError if `value` is not one of the known ones."""
     if value not in known:
         raise ValueError(f"{name}={value!r} is not known; use one of {tuple(known)}.")
 
 
 def is_number(value: Any, kind: type = Real) -> bool:
-    """Whether `value` is a number of the given kind; booleans are none."""
+    """Whether `value` is a number of the given kind, and not a boolean."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def check_count(value: Any, name: str, accepted: str = "a positive integer", least: int = 1) -> int:
-    """Refuse what is not a whole number of at least `least`."""
+    """Raise ValueError if `value` is not an integer of at least `least`."""
     if not is_number(value, Integral) or value < least:
         raise ValueError(f"{name}={value!r} was given; it must be {accepted}.")
     return int(value)
 
 
+def _check_between(value: Any, name: str, low: float, high: float, accepted: str) -> None:
+    """Raise ValueError if `value` is not a number strictly between `low` and `high`."""
+    if not is_number(value) or not low < value < high:
+        raise ValueError(f"{name}={value!r} was given; it must be {accepted}.")
+
+
 def check_points(X: Any, options: KernelOptions) -> Any:
-    """Validate the input of a kernel: points, distances, affinities or a graph."""
+    """Check the input of a kernel: points, distances, affinities or a graph."""
     return tidy(checked(from_user(X, options), "heat_kernel"), options.metric)
 
 
 def from_user(X: Any, options: KernelOptions) -> Any:
-    """Bring input into a form that scikit-learn validates: graphs as matrices, others as tables of numbers."""
+    """Input in a form that scikit-learn checks: graphs as matrices, tensors as arrays."""
     if distributed_backend(X) is not None:
         raise TypeError(
             f"a {type(X).__name__} of {type(X).__module__.partition('.')[0].capitalize()} was given where data in "
@@ -197,41 +179,8 @@ def from_user(X: Any, options: KernelOptions) -> Any:
     return table(X)
 
 
-def sample_names(X: Any) -> Any:
-    """What the rows of `X` are called: a list for a graph, the index of a pandas frame, None where they have no names.
-
-    The index that pandas makes up, 0, 1, 2, ..., is none.
-    """
-    if is_graph(X):
-        return node_names(X)
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(X, pandas.DataFrame):
-        return None
-    made_up = isinstance(X.index, pandas.RangeIndex) and X.index.equals(pandas.RangeIndex(len(X)))
-    return None if made_up and X.index.name is None else X.index
-
-
-def n_rows(X: Any) -> int:
-    """Number of samples of input that has not been checked."""
-    if is_graph(X):
-        return len(node_names(X))
-    refuse_no_table(X)
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def check_out(out: Any, n_samples: int, n_components: int) -> None:
-    """Refuse an array that the embedding cannot be written to, before any work is done."""
-    wanted = (n_samples, n_components)
-    kinds = (np.dtype(np.float32), np.dtype(np.float64))
-    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype not in kinds or not out.flags.writeable:
-        raise ValueError(
-            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
-            f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
-        )
-
-
 def tidy(X: Any, metric: str | Callable[..., float]) -> Any:
-    """Bring checked input into the form that kernels are made from: sparse input canonical, with small indices."""
+    """Checked input in the form that kernels are made from: sparse input canonical, with small indices."""
     if not sparse.issparse(X):
         if metric == "precomputed" and X.size and X.min() < 0:
             raise ValueError(
@@ -252,10 +201,10 @@ def tidy(X: Any, metric: str | Callable[..., float]) -> Any:
 
 
 def check_distances(D: FloatArray) -> FloatArray:
-    """Check square precomputed distances; return them symmetric, with zeros where they are rounding.
+    """Check square precomputed distances; return them symmetric, with zeros in place of rounding errors.
 
-    How large that is shows on the diagonal. (A fixed part of the largest distance would be more than the distances
-    within clusters that are far apart.)
+    The diagonal shows how large these are. (A fixed fraction of the largest distance could exceed the distances within
+    clusters that are far apart.)
     """
     D = check_affinity(D, name="X (precomputed distances)")
     worst, most = np.abs(np.diagonal(D)).max(), ROUNDING[D.dtype] * D.max()
@@ -266,3 +215,30 @@ def check_distances(D: FloatArray) -> FloatArray:
         )
     rounding = min(most, max(APART * worst, _LAST_PLACES * np.finfo(D.dtype).eps * D.max()))
     return np.where(rounding >= D, D.dtype.type(0), D)
+
+
+def sample_names(X: Any) -> Any:
+    """Names of the rows of `X`: a list for a graph, the index of a pandas frame unless it is the default; else None."""
+    if is_graph(X):
+        return node_names(X)
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.DataFrame):
+        return None
+    is_default = isinstance(X.index, pandas.RangeIndex) and X.index.equals(pandas.RangeIndex(len(X)))
+    return None if is_default and X.index.name is None else X.index
+
+
+def n_rows(X: Any) -> int:
+    """Number of samples of input that has not been checked."""
+    return len(node_names(X)) if is_graph(X) else int(_num_samples(X))
+
+
+def check_out(out: Any, n_samples: int, n_components: int) -> None:
+    """Raise ValueError if the embedding cannot be written to `out`."""
+    wanted = (n_samples, n_components)
+    kinds = (np.dtype(np.float32), np.dtype(np.float64))
+    if not isinstance(out, np.ndarray) or out.shape != wanted or out.dtype not in kinds or not out.flags.writeable:
+        raise ValueError(
+            f"out was given as {type(out).__name__} of shape {np.shape(out)}; it must be a writeable array of float32 "
+            f"or float64 of shape {wanted}, for example numpy.lib.format.open_memmap(path, 'w+', 'float32', {wanted})."
+        )

@@ -1,13 +1,11 @@
-"""Planning: how a kernel is held (dense, tiled or sparse), on which device, and what a fit costs in memory and time.
+"""Planning: how a kernel is stored (dense, tiled or sparse), on which device, and what a fit costs in memory and time.
 
-All of it is decided from the size of the data, the options and the machine, before anything is computed.
+All of it follows from the size of the data, the options and the machine, before anything is computed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, singledispatch
 from numbers import Integral
@@ -20,15 +18,10 @@ from .._utils.chunks import CHUNK_ENTRIES
 from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
 from .._utils.registry import Device, device_for, find_device, has_gpu
-from .._utils.threads import n_threads, workers
-from .._utils.typing import FloatArray
-from ..linalg.sketch import sample
-from ..neighbors.clusters import ClusterIndex
+from .._utils.threads import n_threads, product
 from ..neighbors.search import index_kind
 from .affinity import FILLS
-from .bandwidth import bandwidth_by_rule
 from .options import KernelOptions, check_count, check_points, is_number
-from .radius import ENTRY, RadiusAffinity
 
 __all__ = [
     "AUTO_NEIGHBORS",
@@ -37,7 +30,6 @@ __all__ = [
     "Estimate",
     "choose",
     "choose_device",
-    "compared_share",
     "estimate",
     "kept_neighbors",
     "predict",
@@ -46,28 +38,27 @@ __all__ = [
 ]
 
 AUTO_NEIGHBORS = 32
-# n_neighbors="auto" holds all pairs up to this many points: 0.8 GB in float64.
+# n_neighbors="auto" stores all pairs up to this many points: 0.8 GB in float64.
 DENSE_LIMIT = 10_000
-# Beyond, pairs are formed on the fly where the products of an ordinary fit (thirty, with sixteen columns) take at most
-# this many seconds on two cores, whatever the machine has: the same data get the same kernel everywhere.
+# Beyond, pairs are formed on the fly if the products of a typical fit (thirty, with sixteen columns) take at most this
+# many seconds on two cores. The number of cores of the machine does not count: the same data get the same kernel.
 _TILED_SECONDS = 5.0
 _PRODUCTS, _COLUMNS, _CORES = 30, 16, 2
-# "auto" looks for a GPU where the CPU would take longer than this, and uses every pair on it up to the second limit.
+# "auto" looks for a GPU if the CPU would take longer than this, and uses every pair on it up to the second limit.
 _WORTHWHILE, _FUSED_SECONDS = 5.0, 60.0
 # Share of the available memory that the kernel may take, and that a fit may take.
 _KERNEL_SHARE, _FIT_SHARE = 0.5, 0.95
 
 # Seconds that the parts of a fit take on one core of the machine of `docs/scale.md`, which has the measurements.
 _TILE_PAIR = (2.0e-9, 2.6e-11)  # a kernel entry formed on the fly; for each feature and twice each column
-_REFERENCE_FLOPS = 2.5e11  # float32 operations a second in a large matrix product, on both cores
+_REFERENCE_FLOPS = 2.5e11  # float32 operations per second in a large matrix product, on both cores
 _TREE_POINT = (1e-6, 2e-6, 2.5e-6, 1.2e-5, 3e-5, 6e-5)  # a point's neighbours by a tree, in one to six features
 _CLUSTER_POINT = 1.4e-5  # a point's clustering, calibration and exact distances
 _CLUSTER_PAIR = (1.0e-9, 2.5e-11)  # a pair that is compared, and for each feature
-_BLOCK_PAIR = 1.2e-8  # a pair in an exact search by blocks
-_TORCH_PAIR = (3e-9, 8e-12)  # a pair in an exact search by PyTorch on the CPU, and for each feature
-_GRAPH_POINT = 2e-6  # a point's part in the graph
+_COMPARED_SHARE = 0.06  # of all pairs, by a search in clusters of typical data
+_BLOCK_PAIR = 1.2e-8  # a pair in an exact search on the CPU
+_GRAPH_POINT = 2e-6  # building the graph, per point
 _SPARSE_ENTRY = 3e-10  # an entry of a sparse or given matrix, times a number
-_CUTOFF_ENTRY = 1e-7  # an entry that a cutoff keeps
 _DENSE_PAIR = 1.2e-8  # an entry of a dense kernel
 _DENSE_PRODUCT = 4.5e-11  # an entry of a dense kernel, times a number
 _FIXED = 0.05
@@ -75,22 +66,18 @@ _FIXED = 0.05
 # fly and for each feature; a pair in a neighbour search and for each feature. One pass multiplies up to 64 columns.
 _FUSED_PAIR, _GPU_PAIR = (4.5e-13, 9.0e-15), (5e-12, 1e-13)
 _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
-# Share of all pairs that a search by clusters compares, where the data are not known, and the sizes of the samples that
-# measure it where they are.
-_TYPICAL_SHARE = 0.06
-_TRIAL_SIZES = (5_000, 20_000)
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
-_UNION = 1.35  # entries of the neighbour graph for each neighbour asked for
+_UNION = 1.35  # entries of the neighbour graph per requested neighbour
 # Points whose neighbours set the bandwidth of a dense kernel, and features up to which distances need little memory.
 _BANDWIDTH_SAMPLE, _DIRECT_FEATURES = 1000, 16
 _COPIES = 4  # of a given affinity, made while it is checked and completed
-_BLOCKS = 6  # arrays as large as the embedding that exist while components are added
+_BLOCKS = 6  # arrays of the size of the embedding while components are added
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How the kernel is held.
+    """How the kernel is stored.
 
     Attributes
     ----------
@@ -109,6 +96,11 @@ class Choice:
     reason: str
     device: Device | None = None
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether products are computed on a GPU."""
+        return self.device is not None and self.device.is_cuda
+
 
 def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_points: bool = False) -> Choice:
     """Choose between a dense kernel, one formed on the fly, and a sparse one of neighbours.
@@ -116,7 +108,7 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_po
     Raises
     ------
     MemoryError
-        If every pair was asked for, must be held (metrics other than Euclidean), and cannot be.
+        If every pair was asked for, must be stored (metrics other than Euclidean), and does not fit.
     """
     device = choose_device(shape, options, entries=0 if sparse_points else None)
     where = "" if device is None else f" on {device.chip}"
@@ -143,12 +135,12 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_po
     raise MemoryError(
         f"every pair of {n} points with metric={options.metric!r} takes a matrix of {size_in_words(size)}, and "
         f"{size_in_words(memory)} are available; keep neighbours only (n_neighbors={AUTO_NEIGHBORS}), or use the "
-        "Euclidean metric on dense points, for which the kernel need not be held."
+        "Euclidean metric on dense points, for which the kernel need not be stored."
     )
 
 
 def choose_device(shape: tuple[int, ...], options: KernelOptions, *, entries: int | None = None) -> Device | None:
-    """Where to compute. "auto" looks for a GPU only where the CPU would take long; entries are those of a sparse X."""
+    """Where to compute. "auto" looks for a GPU only if the CPU would take long; entries are those of a sparse X."""
     if options.device != "auto":
         return find_device(options.device)
     n, d = int(shape[0]), int(shape[1])
@@ -162,8 +154,14 @@ def choose_device(shape: tuple[int, ...], options: KernelOptions, *, entries: in
     return find_device("cuda") if worthwhile else None
 
 
+@singledispatch
+def kept_neighbors(X: Any, options: KernelOptions) -> int | None:
+    """How many neighbours of each point will be kept, None for every pair; backends register their arrays."""
+    return choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors
+
+
 def worth_every_pair(shape: tuple[int, ...], n_workers: int) -> bool:
-    """Whether an ordinary fit to every pair, formed on the fly, takes seconds on this many cores."""
+    """Whether a typical fit to every pair, formed on the fly, takes seconds on this many cores."""
     return _PRODUCTS * _tiled_seconds(int(shape[0]), int(shape[1]), _COLUMNS) / n_workers <= _TILED_SECONDS
 
 
@@ -173,7 +171,7 @@ def _tiled_seconds(n_samples: int, n_features: int, n_columns: int) -> float:
 
 
 def _fused_seconds(n_samples: int, n_features: int, dtype: Any, device: Device) -> float:
-    """Seconds of a GPU for a product, of up to 32 columns, with a kernel that is formed on the fly."""
+    """Seconds of a GPU for a product, of up to 64 columns, with a kernel that is formed on the fly."""
     pair = _FUSED_PAIR[0] + _FUSED_PAIR[1] * n_features
     if np.dtype(dtype) == np.float64:
         pair *= _FLOAT64
@@ -188,15 +186,15 @@ class Estimate(Shown):
     ----------
     n_samples : int
     held : str
-        How the kernel will be held.
+        How the kernel will be stored.
     n_neighbors : int or None
         None for every pair.
     memory : int
-        Bytes at the peak, beside X and the libraries themselves.
+        Peak memory in bytes, beside X and the libraries.
     available : int
-        Bytes at hand.
+        Available memory in bytes.
     seconds : float or None
-        On this machine; None where it was not asked for.
+        On this machine; None if it was not predicted.
     """
 
     n_samples: int
@@ -208,26 +206,15 @@ class Estimate(Shown):
 
     @property
     def fits(self) -> bool:
-        """Whether memory holds it."""
+        """Whether the available memory suffices."""
         return self.memory <= _FIT_SHARE * self.available
 
-    @contextmanager
-    def within_memory(self) -> Iterator[None]:
-        """Raise a MemoryError with a remedy if the fit cannot fit, or if memory runs out all the same."""
-        if not self.fits:
-            raise MemoryError(self._shortage)
-        try:
-            yield
-        except MemoryError as error:
-            if type(error) is MemoryError and error.args:
-                raise  # its own message is more specific
-            lacking = f" ({error})" if error.args else ""
-            raise MemoryError(f"memory ran out{lacking}: {self._shortage}") from error
-
-    @property
-    def _shortage(self) -> str:
+    def require_memory(self) -> None:
+        """Raise a MemoryError with a remedy if the fit needs more memory than there is."""
+        if self.fits:
+            return
         every_pair = "neighbours instead of every pair (n_neighbors=32), or " if self.n_neighbors is None else ""
-        return (
+        raise MemoryError(
             f"{self.n_samples} samples with {self.held} take about {size_in_words(self.memory)}, and "
             f"{size_in_words(self.available)} are available. Use {every_pair}fewer neighbours or components, float32 "
             "data, or a sample of the points with transform for the rest; heatsketch.estimate predicts what each takes."
@@ -254,43 +241,26 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-@singledispatch
-def kept_neighbors(X: Any, options: KernelOptions) -> int | None:
-    """How many neighbours of each of the points will be kept, None for every pair; backends register their arrays."""
-    return choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors
-
-
 def estimate(
-    X_or_shape: Any,
-    *,
-    n_components: int = 2,
-    power: float = 8,
-    bandwidth: float | str = "auto",
-    normalization: str = "bistochastic",
-    affinity: str = "gaussian",
-    metric: str | Callable[..., float] = "euclidean",
-    metric_params: dict[str, Any] | None = None,
-    n_neighbors: int | str | None = "auto",
-    cutoff: float | None = None,
-    dtype: Any = None,
-    device: str = "auto",
+    X_or_shape: Any, *, n_components: int = 2, power: float = 8, dtype: Any = None, **kernel_options: Any
 ) -> Estimate:
-    """Memory and time of an embedding, before anything is started.
+    """Predict memory and time of an embedding, before anything is started.
 
     Parameters
     ----------
     X_or_shape : array-like or sparse matrix, or tuple (n_samples, n_features)
-        With the data, a small sample tells how many pairs a search for neighbours must compare; with a shape, what is
-        typical is assumed.
-    n_components, power, bandwidth, normalization, affinity, metric, metric_params, n_neighbors, cutoff, device
+    n_components, power
         As for :class:`GaussianProcessEmbedding`.
     dtype : dtype, optional
         For a shape; float64 by default.
+    **kernel_options
+        Of :func:`heat_kernel`, such as `n_neighbors`, `metric` and `device`; not `cutoff`, as the number of pairs above
+        it is not known before.
 
     Returns
     -------
     estimate : Estimate
-        Mostly within a factor of two of what a fit of :class:`GaussianProcessEmbedding` takes (`docs/scale.md` has the
+        Mostly within a factor of two of a fit of :class:`GaussianProcessEmbedding` (`docs/scale.md` has the
         measurements). `n_exact` adds the products of its directions; eigenvectors (:class:`DiffusionMaps`) take as much
         memory, and time that depends on the spectrum; :class:`HeatSketch` takes the memory of as many components as its
         sketch has columns (256 beyond 2000 points) and somewhat more.
@@ -307,19 +277,13 @@ def estimate(
     >>> large.memory < 3e9
     True
     """
-    options = KernelOptions(
-        bandwidth=bandwidth,
-        normalization=normalization,
-        affinity=affinity,
-        metric=metric,
-        metric_params=metric_params,
-        n_neighbors=n_neighbors,
-        cutoff=cutoff,
-        device=device_for(X_or_shape, device),
-    )
+    kernel_options["device"] = device_for(X_or_shape, kernel_options.get("device", "auto"))
+    options = KernelOptions(**kernel_options)
     check_count(n_components, "n_components")
     if not is_number(power) or not 0 < power < np.inf:
         raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
+    if options.cutoff is not None:
+        raise ValueError(f"cutoff={options.cutoff!r} was given; how many pairs it keeps is not known before a fit.")
     X = None
     if X_or_shape is None or np.ndim(X_or_shape) < 2:
         shape, dtype = _check_shape(X_or_shape, options), np.dtype(np.float64 if dtype is None else dtype)
@@ -330,13 +294,11 @@ def estimate(
         shape, dtype = X.shape, X.dtype
     given = {"sparse_points": sparse.issparse(X), "entries": getattr(X, "nnz", None)}
     known = predict(shape, dtype, options, n_components=n_components, **given)
-    if cutoff is not None:
-        return _with_cutoff(X, options, known, n_components, power)
-    return replace(known, seconds=_seconds(shape, X, options, n_components, power, dtype=dtype))
+    return replace(known, seconds=_seconds(shape, dtype, options, n_components, power, **given))
 
 
 def _check_shape(shape: Any, options: KernelOptions) -> tuple[int, int]:
-    """Refuse what is not the shape of data."""
+    """Check that `shape` is the shape of a table."""
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
     if len(sizes) != 2 or not all(is_number(size, Integral) for size in sizes) or sizes[0] < 2 or sizes[1] < 1:
         raise ValueError(
@@ -356,36 +318,33 @@ def predict(
     sparse_points: bool = False,
     entries: int | None = None,
 ) -> Estimate:
-    """The memory that a fit will take, for options that have been checked; `entries` are those of a sparse X.
+    """The memory of a fit, for options that have been checked; `entries` are those of a sparse X.
 
-    On a GPU it is the GPU's that is counted.
+    It is the GPU's memory if there is one, unless the machine's is short.
     """
     n, item = int(shape[0]), np.dtype(dtype).itemsize
-    # A block of columns: the sketch in float64, what it becomes, and what a product makes of it.
+    # A block of columns: the sketch in float64, its conversion, and its product.
     blocks = n * n_components * (8 + 5 * item)
     if options.affinity == "precomputed":
         given = entries * (item + 4.0) if entries is not None else float(n) * n * item
         here = Estimate(n, "the given affinity", None, int(blocks + _COPIES * given + 16 * n), available_memory())
-        return _tighter(here, choose_device(shape, options, entries=entries), int(blocks + given))
-    choice = choose(shape, dtype, options, sparse_points)
-    held = _held_memory(shape, item, options, choice, sparse_points=sparse_points)
-    if options.measure.precomputed:
-        held += 2.0 * n * n * item  # distances that are made symmetric
-    here = Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
-    if options.cutoff is not None:  # its entries, which are not known yet, are found by the CPU
-        return here
-    return _tighter(here, choice.device, _device_memory(shape, item, choice, n_components))
-
-
-def _tighter(here: Estimate, device: Device | None, there: int) -> Estimate:
-    """Of the machine's memory and the GPU's, where there is one, the one that would be short; else the GPU's."""
+        device, there = choose_device(shape, options, entries=entries), blocks + given
+    else:
+        choice = choose(shape, dtype, options, sparse_points)
+        held = _kernel_memory(shape, item, options, choice, sparse_points=sparse_points)
+        if options.measure.precomputed:
+            held += 2.0 * n * n * item  # distances that are made symmetric
+        here = Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
+        if options.cutoff is not None:  # its entries, which are not known yet, are found by the CPU
+            return here
+        device, there = choice.device, _device_memory(shape, item, choice, n_components)
     if device is None or not device.is_cuda or not here.fits:
         return here
-    return replace(here, memory=there, available=device.free_memory())
+    return replace(here, memory=int(there), available=device.free_memory())
 
 
 def require_columns(kernel: Any, n_columns: int) -> None:
-    """Raise an error if memory does not hold an embedding with that many columns; that of workers is not known."""
+    """Raise MemoryError if an embedding with that many columns does not fit; the memory of workers is not known."""
     size = _BLOCKS * kernel.shape[0] * n_columns * kernel.dtype.itemsize
     if kernel.in_memory and size > available_memory():
         raise MemoryError(
@@ -394,141 +353,105 @@ def require_columns(kernel: Any, n_columns: int) -> None:
         )
 
 
-def _held_memory(
+def _kernel_memory(
     shape: tuple[int, ...], item: int, options: KernelOptions, choice: Choice, *, sparse_points: bool
 ) -> float:
-    """Peak of what the kernel itself takes."""
-    device = choice.device
+    """Peak of what the kernel takes of the machine's memory."""
     n, d = int(shape[0]), int(shape[1])
-    chunk = 8.0 * min(CHUNK_ENTRIES, n * n)
     vectors = 8.0 * n * 16  # scalings and the history of their acceleration
-    choosing = 3 * 8.0 * min(CHUNK_ENTRIES, n * min(n, _BANDWIDTH_SAMPLE))  # the bandwidth
-    temporary = chunk * (1.2 if d <= _DIRECT_FEATURES else 3.5)
-    if options.cutoff is not None:
-        return n * d * float(item) + vectors + temporary  # the entries are counted once the bandwidth is known
-    if choice.tiled and device is not None and device.is_cuda:
-        return n * d * float(item) + vectors  # a copy of X, if it came as a tensor
-    if choice.tiled:
-        return max(choosing, n * d * (8.0 + 2 * item)) + vectors
+    chunk = 8.0 * min(CHUNK_ENTRIES, n * n) * (1.2 if d <= _DIRECT_FEATURES else 3.5)  # of distances
     if choice.n_neighbors is None:
-        return max(choosing, n * n * item + temporary * max(1.0, n_threads() / FILLS)) + vectors
-    kind = index_kind(shape, options.measure, sparse_points, device)
-    here = device is not None and not device.is_cuda  # PyTorch on the CPU takes the memory that is counted
+        if options.cutoff is not None:
+            return vectors + n * d * float(item) + chunk
+        if not choice.tiled:
+            return vectors + float(n) * n * item + chunk * max(1.0, n_threads() / FILLS)
+        if choice.on_gpu:
+            return vectors + n * d * float(item)  # a copy of X, if it came as a tensor
+        choosing = 3 * 8.0 * min(CHUNK_ENTRIES, n * min(n, _BANDWIDTH_SAMPLE))  # the bandwidth
+        return vectors + max(choosing, n * d * (8.0 + 2 * item))
+    device = choice.device
+    here = device is not None and not device.is_cuda  # PyTorch on the CPU
     listed = choice.n_neighbors + 4
-    points = {"tree": 3 * 8.0, "clusters": float(item), "blocks": 0.0, "device": 8.0 * here}[kind] * n * d
-    lists = n * listed * 12.0
-    search = {
-        "tree": 24.0 * min(n * listed, CHUNK_ENTRIES // 4),
-        "clusters": n * listed * 16.0,
-        "blocks": min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * temporary,
-        "device": float(device.tile_bytes) if here and device else 0.0,
-    }[kind]
-    entries = n * (1 + _UNION * choice.n_neighbors)
-    graph = entries * (12.0 + item) + n * listed
-    return points + lists + max(search, graph) + vectors
+    points, search = {
+        "tree": (24.0 * n * d, 24.0 * min(n * listed, CHUNK_ENTRIES // 4)),
+        "clusters": (float(item) * n * d, 16.0 * n * listed),
+        "blocks": (0.0, min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * chunk),
+        "device": (8.0 * n * d * here, float(device.tile_bytes) if here and device else 0.0),
+    }[index_kind(shape, options.measure, sparse_points, device)]
+    graph = n * (1 + _UNION * choice.n_neighbors) * (12.0 + item) + n * listed
+    return vectors + points + 12.0 * n * listed + max(search, graph)
 
 
-def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_components: int) -> int:
+def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_components: int) -> float:
     """Peak of what a fit takes on a GPU."""
     n, d = int(shape[0]), int(shape[1])
     blocks = 6.0 * n * n_components * item + n * n_components * 8.0
     if choice.device is None:
-        return 0
+        return 0.0
     if choice.n_neighbors is not None:
         graph = n * (1 + _UNION * choice.n_neighbors) * (4.0 + item)
-        return int(blocks + max(graph, choice.device.tile_bytes + 2.0 * n * d * item))
+        return blocks + max(graph, choice.device.tile_bytes + 2.0 * n * d * item)
     if not choice.tiled:
-        return int(blocks + float(n) * n * item)
-    # Points in float64 twice, while they are put in order, and both factors in halves and eighths of them.
-    return int(blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n)
-
-
-def _with_cutoff(X: Any, options: KernelOptions, known: Estimate, n_components: int, power: float) -> Estimate:
-    """An estimate for pairs chosen by their affinity, of which a sample of rows tells how many there are."""
-    if X is None:
-        raise ValueError("how many pairs a cutoff keeps depends on the data; give X itself instead of its shape.")
-    assert options.cutoff is not None
-    epsilon: Any = options.bandwidth
-    if isinstance(epsilon, str):
-        epsilon, _ = bandwidth_by_rule(X, epsilon, options.measure)
-    entries = RadiusAffinity(X, epsilon, options.cutoff, metric=options.measure).expected_entries()
-    _, columns = _products(options, n_components, power)
-    search = _search_seconds(X.shape, X, options)
-    seconds = _FIXED + search + _slowness() * entries * (_CUTOFF_ENTRY + columns * _SPARSE_ENTRY)
-    return replace(known, memory=known.memory + int(ENTRY * entries), seconds=seconds)
-
-
-def _products(options: KernelOptions, n_components: int, power: float) -> tuple[float, float]:
-    """Products with the kernel that a fit takes, and columns multiplied in them altogether."""
-    steps = power if power < 128 else (2.0 * power * 24.0) ** 0.5
-    balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
-    return steps + balancing, steps * max(n_components, _NARROWEST) + balancing * _NARROWEST
+        return blocks + float(n) * n * item
+    # Points in float64 twice, while they are sorted, and both factors in halves and eighths of them.
+    return blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n
 
 
 def _seconds(
-    shape: tuple[int, ...], X: Any, options: KernelOptions, n_components: int, power: float, *, dtype: Any
+    shape: tuple[int, ...],
+    dtype: Any,
+    options: KernelOptions,
+    n_components: int,
+    power: float,
+    *,
+    sparse_points: bool,
+    entries: int | None,
 ) -> float:
     """Time of a fit on this machine, or on its GPU."""
     n, d = int(shape[0]), int(shape[1])
-    products, columns = _products(options, n_components, power)
+    steps = power if power < 128 else (2.0 * power * 24.0) ** 0.5
+    balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
+    products = steps + balancing
+    columns = steps * max(n_components, _NARROWEST) + balancing * _NARROWEST
     if options.affinity == "precomputed":
-        entries = float(X.nnz) if sparse.issparse(X) else float(n) * n
-        return _FIXED + entries * columns * _SPARSE_ENTRY * _slowness()
-    choice = choose(shape, dtype, options, sparse.issparse(X))
-    search = 0.0
-    if choice.tiled and choice.device is not None and choice.device.is_cuda:
-        passes = products if n_components <= _FUSED_COLUMNS else products * n_components / _FUSED_COLUMNS
+        return _FIXED + (float(n) * n if entries is None else entries) * columns * _SPARSE_ENTRY * _slowness()
+    choice = choose(shape, dtype, options, sparse_points)
+    if choice.n_neighbors is not None:
+        graph = n * _GRAPH_POINT + n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
+        return _FIXED + _search_seconds(shape, options, choice.device, sparse_points) + graph * _slowness()
+    if not choice.tiled:
+        return _FIXED + float(n) * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT) * _slowness()
+    if choice.on_gpu and choice.device is not None:
+        passes = products * max(1.0, n_components / _FUSED_COLUMNS)
         return _FIXED + passes * _fused_seconds(n, d, dtype, choice.device)
-    if choice.tiled:
-        work = products * _tiled_seconds(n, d, n_components) / 2.0  # the reference has two cores
-    elif choice.n_neighbors is None:
-        work = n * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT)
-    else:
-        search = _search_seconds(shape, X, options, choice.device)
-        work = n * _GRAPH_POINT + n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
-    return _FIXED + search + work * _slowness()
+    return _FIXED + products * _tiled_seconds(n, d, n_components) / _CORES * _slowness()
 
 
-def _search_seconds(shape: tuple[int, ...], X: Any, options: KernelOptions, device: Device | None = None) -> float:
+def _search_seconds(
+    shape: tuple[int, ...], options: KernelOptions, device: Device | None, sparse_points: bool = False
+) -> float:
     """Time of a search for neighbours, on this machine or on its device."""
     n, d = int(shape[0]), int(shape[1])
-    kind = index_kind(shape, options.measure, sparse.issparse(X), device)
-    if device is not None and kind == "device":
-        pair = _GPU_PAIR if device.is_cuda else _TORCH_PAIR
-        return n * float(n) * (pair[0] + pair[1] * d) * (1.0 if device.is_cuda else _slowness())
+    pairs = float(n) * n
+    kind = index_kind(shape, options.measure, sparse_points, device)
+    if kind == "device" and device is not None and device.is_cuda:
+        return pairs * (_GPU_PAIR[0] + _GPU_PAIR[1] * d)
     if kind == "tree":
         return n * _TREE_POINT[d - 1] * _slowness()
-    if kind == "blocks":
-        return n * float(n) * _BLOCK_PAIR * _slowness()
-    share = _TYPICAL_SHARE if X is None else compared_share(X)
-    pairs = share * n * n / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
-    return (n * _CLUSTER_POINT + pairs) * _slowness()
-
-
-def compared_share(X: FloatArray) -> float:
-    """Share of all pairs that the search among the points will compare, from samples of two sizes."""
-    shares = []
-    for size in _TRIAL_SIZES:
-        if X.shape[0] > size:
-            index = ClusterIndex(np.asarray(X[sample(X.shape[0], size)]))
-            shares.append(index.compared(32))
-    if len(shares) < len(_TRIAL_SIZES):
-        return 1.0 if not shares else shares[-1]
-    # The share falls with a power of the number of points, which the two samples tell.
-    slope = np.log(shares[1] / shares[0]) / np.log(_TRIAL_SIZES[1] / _TRIAL_SIZES[0])
-    return float(min(1.0, shares[1] * (X.shape[0] / _TRIAL_SIZES[1]) ** min(slope, 0.0)))
+    if kind == "clusters":
+        compared = _COMPARED_SHARE * pairs / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
+        return (n * _CLUSTER_POINT + compared) * _slowness()
+    return pairs * _BLOCK_PAIR * _slowness()
 
 
 @cache
 def _slowness() -> float:
     """How many times longer a matrix product takes here than on the machine of the constants above."""
-    size, rounds = 512, 8 * n_threads()
-    A, B = (np.full((size, size), value, dtype=np.float32) for value in (0.5, 2.0))
-    with workers() as share:
-        best = np.inf
-        for _ in range(3):
-            start = time.perf_counter()
-            for _ in share(lambda _: A @ B, range(rounds)):
-                pass
-            best = min(best, time.perf_counter() - start)
-    return max(_REFERENCE_FLOPS * best / (rounds * 2.0 * size**3), 0.1)
+    size = 2048
+    A = np.full((size, size), 0.5, dtype=np.float32)
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        product(A, A)
+        best = min(best, time.perf_counter() - start)
+    return max(_REFERENCE_FLOPS * best / (2.0 * size**3), 0.1)
