@@ -11,7 +11,6 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from heatsketch.kernel.plan import compared_share
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.clusters import ClusterIndex
 from heatsketch.neighbors.search import BlockedIndex, TreeIndex, index_kind, make_index, nearest_neighbors
@@ -173,19 +172,6 @@ def test_queries_agree_with_scikit_learn():
     assert (squared[400:450, 0] == 0).all()  # training points find themselves
 
 
-def test_pairs_within_a_radius_are_all_found():
-    X = tree_like(3000)
-    D2 = cdist(X, X, "sqeuclidean")
-    limit = float(np.quantile(D2, 0.02))
-    index = ClusterIndex(X)
-    i, j, squared = (np.concatenate(part) for part in zip(*index.pairs_within(limit), strict=True))
-    a, b = index.order[i], index.order[j]
-    expected = {(p, q) for p, q in zip(*np.nonzero(D2 <= limit), strict=True) if p < q}
-    assert {(min(p, q), max(p, q)) for p, q in zip(a, b, strict=True)} == expected
-    assert len(a) == len(expected)
-    np.testing.assert_allclose(squared, D2[a, b], rtol=1e-9)
-
-
 def test_choice_of_the_search():
     plane, space = (100_000, 2), (100_000, 50)
     assert index_kind(plane, Metric(), False) == "tree"
@@ -211,12 +197,6 @@ def test_neighbours_have_the_numbers_of_the_given_points(d):
     assert np.mean([len(np.intersect1d(a, b)) / 8 for a, b in zip(found.indices, expected, strict=True)]) > 0.99
     few = nearest_neighbors(sparse.csr_array(X[:200]), 3)
     np.testing.assert_array_equal(few.indices, brute_force(X[:200].astype(np.float64), 3)[0])
-
-
-def test_share_of_compared_pairs_is_predicted():
-    X = tree_like(40_000).astype(np.float32)
-    assert compared_share(X) == pytest.approx(ClusterIndex(X).compared(32), rel=0.6)
-    assert compared_share(X[:1000]) == 1.0
 
 
 HARD = {

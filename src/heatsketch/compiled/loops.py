@@ -80,4 +80,5 @@ def exp(x: Any) -> Any:
 
 @overload(exp, inline="always", jit_options={"fastmath": MATH})
 def _exp_compiled(x):  # type: ignore[no-untyped-def]
-    return (lambda x: exp32(x)) if x == types.float32 else (lambda x: exp64(x))
+    # Numba inlines lambdas only.
+    return (lambda x: exp32(x)) if x == types.float32 else (lambda x: exp64(x))  # noqa: PLW0108

@@ -92,11 +92,16 @@ def store(typing_context: Any, value: Any, array: Any, offset: Any) -> Any:
     return types.void(value, array, types.int64), build
 
 
+def _from_values(function: Any) -> Any:
+    """Code generation that needs the builder and the values of the arguments only."""
+    return lambda _context, builder, _signature, values: function(builder, *values)
+
+
 @intrinsic(prefer_literal=True)
 def zeros(typing_context: Any, array: Any, lanes: Any) -> Any:
     """Zeros of an array's dtype."""
 
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return ir.Constant(context.get_value_type(signature.return_type), [0.0] * lanes.literal_value)
 
     return Vector(array.dtype, lanes.literal_value)(array, lanes), build
@@ -106,47 +111,45 @@ def zeros(typing_context: Any, array: Any, lanes: Any) -> Any:
 def multiply_add(typing_context: Any, value: Any, factors: Any, sums: Any) -> Any:
     """``sums + value * factors`` for a number `value`, rounded once where the processor can."""
 
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        products = builder.fmul(args[1], _spread(builder, args[0], args[1].type), flags=("contract",))
-        return builder.fadd(products, args[2], flags=("contract",))
+    def build(builder: Any, value: Any, factors: Any, sums: Any) -> Any:
+        products = builder.fmul(factors, _spread(builder, value, factors.type), flags=("contract",))
+        return builder.fadd(products, sums, flags=("contract",))
 
-    return sums(factors.dtype, factors, sums), build
+    return sums(factors.dtype, factors, sums), _from_values(build)
 
 
 @intrinsic
 def distances(typing_context: Any, norm: Any, norms: Any, products: Any) -> Any:
     """``norm + norms - products`` for a number `norm`."""
 
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        return builder.fsub(builder.fadd(_spread(builder, args[0], args[1].type), args[1]), args[2])
+    def build(builder: Any, norm: Any, norms: Any, products: Any) -> Any:
+        return builder.fsub(builder.fadd(_spread(builder, norm, norms.type), norms), products)
 
-    return norms(norms.dtype, norms, products), build
+    return norms(norms.dtype, norms, products), _from_values(build)
 
 
 @intrinsic
 def at_most(typing_context: Any, values: Any, limits: Any) -> Any:
     """The lanes whose value is at most the limit, a vector or one number, as the bits of an integer."""
-    limits = limits if isinstance(limits, Vector) else values.dtype
 
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        limit = args[1] if isinstance(limits, Vector) else _spread(builder, args[1], args[0].type)
-        lanes = builder.fcmp_ordered("<=", args[0], limit)
+    def build(builder: Any, value: Any, limit: Any) -> Any:
+        limit = limit if limit.type == value.type else _spread(builder, limit, value.type)
+        lanes = builder.fcmp_ordered("<=", value, limit)
         return builder.zext(builder.bitcast(lanes, ir.IntType(values.lanes)), _I64)
 
-    return types.int64(values, limits), build
+    return types.int64(values, limits if isinstance(limits, Vector) else values.dtype), _from_values(build)
 
 
 @intrinsic
 def n_bits(typing_context: Any, bits: Any) -> Any:
     """How many bits of an integer are set."""
-    return types.int64(types.int64), lambda context, builder, signature, args: builder.ctpop(args[0])
+    return types.int64(types.int64), _from_values(lambda builder, bits: builder.ctpop(bits))
 
 
 @intrinsic
 def lowest_bit(typing_context: Any, bits: Any) -> Any:
     """Position of the lowest bit that is set, of an integer that is not zero."""
-    never = ir.Constant(ir.IntType(1), 1)
-    return types.int64(types.int64), lambda context, builder, signature, args: builder.cttz(args[0], never)
+    return types.int64(types.int64), _from_values(lambda builder, bits: builder.cttz(bits, ir.IntType(1)(1)))
 
 
 def _reinterpret(context: Any, builder: Any, signature: Any, args: Any) -> Any:

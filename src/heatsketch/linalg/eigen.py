@@ -147,7 +147,7 @@ def eigenpairs(
     limit = most if solver == "dense" else min(most - 1, n_pairs + _LARGEST_SPACE)
     wanted = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
     values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
-    # Find the whole eigenspace of the last value, so that its basis is canonical; not if the iteration did not converge.
+    # Find the whole eigenspace of the last value, so that its basis is canonical, if the iteration converges.
     last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), kernel.rounding
     accuracy = max(10.0 * tol, rounding)
     while (
@@ -269,8 +269,8 @@ def _subspace(
 def _filter(S: Operator, V: Any, damped: tuple[float, float], largest: float) -> tuple[Any, int]:
     """``T_m(L) V`` with L = S mapped from the damped interval to [-1, 1], and its degree m.
 
-    The polynomial is small on the interval and large above. Its degree limits the growth, so that the largest eigenvalue
-    does not drown the others.
+    The polynomial is small on the interval and large above. Its degree limits the growth, so that the largest
+    eigenvalue does not drown the others.
     """
     half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
