@@ -142,7 +142,6 @@ def answers(X: np.ndarray) -> Results:
         return hs.GaussianProcessEmbedding(6, n_exact=2, random_state=0, **options).fit_transform(X)
 
     return {
-        "lanczos": lambda: solved("lanczos"),
         "randomized": lambda: solved("randomized"),
         "exact directions": lambda: exact(bandwidth=1.0),
         "distances": lambda: [hs.diffusion_distances(A, t) for t in (3, 1.5)],

@@ -155,7 +155,7 @@ def test_neighbouring_seeds_are_uncorrelated(name):
 def test_columns_are_distinct_points_in_uniform_order():
     M = ColumnSketch(1, n_rows=30).matrix(30, 30)
     np.testing.assert_allclose(M @ M.T, 30 * np.eye(30))
-    first = [int(ColumnSketch(s, n_rows=5).points[0]) for s in range(2000)]
+    first = [int(ColumnSketch(s, n_rows=5).taken(1)[0]) for s in range(2000)]
     assert stats.chisquare(np.bincount(first, minlength=5)).pvalue > 1e-3
 
 

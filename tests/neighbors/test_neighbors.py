@@ -172,19 +172,6 @@ def test_queries_agree_with_scikit_learn():
     assert (squared[400:450, 0] == 0).all()  # training points find themselves
 
 
-def test_pairs_within_a_radius_are_all_found():
-    X = tree_like(3000)
-    D2 = cdist(X, X, "sqeuclidean")
-    limit = float(np.quantile(D2, 0.02))
-    index = ClusterIndex(X)
-    i, j, squared = (np.concatenate(part) for part in zip(*index.pairs_within(limit), strict=True))
-    a, b = index.order[i], index.order[j]
-    expected = {(p, q) for p, q in zip(*np.nonzero(D2 <= limit), strict=True) if p < q}
-    assert {(min(p, q), max(p, q)) for p, q in zip(a, b, strict=True)} == expected
-    assert len(a) == len(expected)
-    np.testing.assert_allclose(squared, D2[a, b], rtol=1e-9)
-
-
 def test_choice_of_the_search():
     plane, space = (100_000, 2), (100_000, 50)
     assert index_kind(plane, Metric(), False) == "tree"

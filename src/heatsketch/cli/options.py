@@ -218,7 +218,7 @@ class MethodOptions:
     distance_error: Annotated[
         float | None, _text("gaussian-process: error of distances for --components auto.", _METHOD)
     ] = None
-    solver: Annotated[str | None, _text("diffusion-maps: auto, dense, lanczos or randomized.", _METHOD)] = None
+    solver: Annotated[str | None, _text("diffusion-maps: auto, dense or randomized.", _METHOD)] = None
     objective: Annotated[str | None, _text("heatsketch: bilipschitz (worst case) or log-stress.", _METHOD)] = None
     init: Annotated[list[str] | None, _text("heatsketch: start of the optimisation; repeatable.", _METHOD)] = None
     width: Annotated[int | None, _text("heatsketch: columns of the wide sketch.", _METHOD)] = None

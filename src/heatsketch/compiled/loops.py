@@ -79,13 +79,6 @@ def exp(x: Any) -> Any:
 
 
 @overload(exp, inline="always", jit_options={"fastmath": MATH})
-def _exp_compiled(x: Any) -> Any:
-    return _exp32_of if x == types.float32 else _exp64_of
-
-
-def _exp32_of(x: Any) -> Any:
-    return exp32(x)
-
-
-def _exp64_of(x: Any) -> Any:
-    return exp64(x)
+def _exp_compiled(x):  # type: ignore[no-untyped-def]
+    # Numba inlines lambdas only.
+    return (lambda x: exp32(x)) if x == types.float32 else (lambda x: exp64(x))  # noqa: PLW0108

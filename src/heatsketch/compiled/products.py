@@ -2,44 +2,78 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .loops import exp, loop
-from .vectors import block_product, row_product
+from .vectors import entry, load, multiply_add, store, zeros
 
 __all__ = ["sparse_product", "tile_products"]
 
-_block4x32, _block1x32 = block_product(4, 32), block_product(1, 32)
-_block4x8, _block1x8 = block_product(4, 8), block_product(1, 8)
-
-
 # Squared distances, in units of epsilon, from which on the kernel is zero; those of outliers would overflow float32.
 _FARTHEST = np.float32(1e30)
+
+
+def _block_products(lanes: int) -> tuple[Any, Any]:
+    """Functions that add four rows, or one, of a dense product ``K V`` to `lanes` columns of `out`.
+
+    Entry (q, j) of the rows lies at ``start + q step + j stride`` in the memory of K, for j < n. The columns of V begin
+    with `column`, and the block lies in the memory of `out` from `target` on.
+    """
+
+    @loop
+    def four_rows(K, start, step, stride, n, V, column, out, target):  # type: ignore[no-untyped-def]
+        k, across = V.shape[1], out.shape[1]
+        sums0, sums1 = load(out, target, lanes), load(out, target + across, lanes)
+        sums2, sums3 = load(out, target + 2 * across, lanes), load(out, target + 3 * across, lanes)
+        for j in range(n):
+            row, at = load(V, j * k + column, lanes), start + j * stride
+            sums0 = multiply_add(entry(K, at), row, sums0)
+            sums1 = multiply_add(entry(K, at + step), row, sums1)
+            sums2 = multiply_add(entry(K, at + 2 * step), row, sums2)
+            sums3 = multiply_add(entry(K, at + 3 * step), row, sums3)
+        store(sums0, out, target)
+        store(sums1, out, target + across)
+        store(sums2, out, target + 2 * across)
+        store(sums3, out, target + 3 * across)
+
+    @loop
+    def one_row(K, start, stride, n, V, column, out, target):  # type: ignore[no-untyped-def]
+        sums = load(out, target, lanes)
+        for j in range(n):
+            sums = multiply_add(entry(K, start + j * stride), load(V, j * V.shape[1] + column, lanes), sums)
+        store(sums, out, target)
+
+    return four_rows, one_row
+
+
+_four_rows_8, _one_row_8 = _block_products(8)
+_four_rows_32, _one_row_32 = _block_products(32)
 
 
 @loop
 def _add_product(K, start, step, stride, m, n, V, first, width, out):  # type: ignore[no-untyped-def]
     """``out += K V`` for a matrix K of shape (m, n) and `width` columns of V from `first` on, a multiple of 8.
 
-    Entry (i, j) of K lies at ``start + i step + j stride`` in memory. BLAS does this at a third of its speed where
-    `width` or n is small, because so few columns do not pay for its copies.
+    Entry (i, j) of K lies at ``start + i step + j stride`` in memory: with `step` and `stride` exchanged, K is the
+    transposed matrix. BLAS is three times slower if `width` or n is small, because so few columns do not pay for its
+    copies.
     """
-    done, across = 0, out.shape[1]
+    done, across, fours = 0, out.shape[1], m // 4 * 4
     while done < width:
-        lanes = 32 if width - done >= 32 else 8
-        i = 0
-        while i < m:
-            at, column, target = start + i * step, first + done, i * across + done
-            if m - i >= 4 and lanes == 32:
-                _block4x32(K, at, step, stride, n, V, column, out, target)
-            elif m - i >= 4:
-                _block4x8(K, at, step, stride, n, V, column, out, target)
-            elif lanes == 32:
-                _block1x32(K, at, step, stride, n, V, column, out, target)
+        column, wide = first + done, width - done >= 32
+        for i in range(0, fours, 4):
+            if wide:
+                _four_rows_32(K, start + i * step, step, stride, n, V, column, out, i * across + done)
             else:
-                _block1x8(K, at, step, stride, n, V, column, out, target)
-            i += 4 if m - i >= 4 else 1
-        done += lanes
+                _four_rows_8(K, start + i * step, step, stride, n, V, column, out, i * across + done)
+        for i in range(fours, m):
+            if wide:
+                _one_row_32(K, start + i * step, stride, n, V, column, out, i * across + done)
+            else:
+                _one_row_8(K, start + i * step, stride, n, V, column, out, i * across + done)
+        done += 32 if wide else 8
 
 
 @loop
@@ -117,41 +151,38 @@ def tile_products(pairs, points, columns, norms, scale, zero_diagonal, V, out, P
             _add_product(K, 0, 1, across, n, m, V[top:bottom], 0, k, out[left:right])
 
 
-_row_products = {lanes: row_product(lanes) for lanes in (1, 2, 4, 8, 16, 32)}
-_row1, _row2, _row4, _row8, _row16, _row32 = _row_products.values()
+def _sparse_product(lanes: int) -> Any:
+    @loop
+    def multiply(indptr, indices, data, V, out, places, start, stop):  # type: ignore[no-untyped-def]
+        k = V.shape[1]
+        for i in range(start, stop):
+            row = i if places is None else places[i]
+            for done in range(0, k, lanes):
+                column, sums = min(done, k - lanes), zeros(V, lanes)
+                for p in range(indptr[i], indptr[i + 1]):
+                    j = entry(indices, p) if places is None else entry(places, entry(indices, p))
+                    sums = multiply_add(entry(data, p), load(V, j * k + column, lanes), sums)
+                store(sums, out, row * k + column)
+
+    return multiply
 
 
-@loop
-def sparse_product(indptr, indices, data, V, out, places, start, stop):  # type: ignore[no-untyped-def]
-    """Rows start to stop of ``K V`` for K in CSR form; the last block of columns may overlap the one before.
+_SPARSE_PRODUCTS = [_sparse_product(lanes) for lanes in (1, 2, 4, 8, 16, 32)]
+
+
+def sparse_product(indptr: Any, indices: Any, data: Any, V: Any, out: Any, places: Any, start: int, stop: int) -> None:
+    """Rows start to stop of ``K V`` for K in CSR form, with sums held in registers.
+
+    Columns are taken in blocks of the largest power of two that fits, up to 32; the last block may overlap the one
+    before.
 
     Parameters
     ----------
     indptr, indices, data : ndarrays
-        The matrix in compressed rows.
-    V, out : ndarrays of shape (N, k), in the order of C
+        The matrix.
+    V, out : C-contiguous ndarrays of shape (N, k)
     places : ndarray of int64, shape (N,), or None
-        The row of `V` and `out` that each row and column of the matrix belongs to; None where that is its own number.
+        The row of `V` and `out` that each row and column of the matrix belongs to; None for the same order.
     """
-    k = V.shape[1]
-    lanes = 1
-    while lanes < 32 and 2 * lanes <= k:
-        lanes *= 2
-    for i in range(start, stop):
-        first, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
-        done = 0
-        while done < k:
-            column = min(done, k - lanes)
-            if lanes == 32:
-                _row32(indices, data, V, out, places, i, column, first, last)
-            elif lanes == 16:
-                _row16(indices, data, V, out, places, i, column, first, last)
-            elif lanes == 8:
-                _row8(indices, data, V, out, places, i, column, first, last)
-            elif lanes == 4:
-                _row4(indices, data, V, out, places, i, column, first, last)
-            elif lanes == 2:
-                _row2(indices, data, V, out, places, i, column, first, last)
-            else:
-                _row1(indices, data, V, out, places, i, column, first, last)
-            done = column + lanes
+    multiply = _SPARSE_PRODUCTS[min(5, V.shape[1].bit_length() - 1)]
+    multiply(indptr, indices, data, V, out, places, start, stop)

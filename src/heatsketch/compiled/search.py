@@ -6,10 +6,9 @@ import numpy as np
 
 from . import LANES
 from .loops import exp64, loop
-from .vectors import count_within, lowest_bit, within
+from .vectors import at_most, distances, load, lowest_bit, n_bits
 
-__all__ = ["gaussian_entries", "list_kept", "list_lonely", "measure", "mirror", "offer", "shrink"]
-
+__all__ = ["gaussian_entries", "list_edges", "measure", "mirror", "offer", "shrink"]
 
 # Padding of a row: larger than any limit.
 _FARTHEST = np.float32(3.4e38)
@@ -17,19 +16,10 @@ _FARTHEST = np.float32(3.4e38)
 
 @loop
 def shrink(squared, ids, count, worst, k, start, stop):  # type: ignore[no-untyped-def]
-    """Move the k nearest of each row's candidates to its front; rows with fewer are unchanged.
+    """Move the k nearest candidates of the rows start to stop to the front; rows with fewer are unchanged.
 
-    The k-th distance is found by bisection, sixteen comparisons at a time. Ties are broken by the smallest number.
-
-    Parameters
-    ----------
-    squared, ids : ndarrays of float32 and int32, shape (N, room)
-        The room is a multiple of 16.
-    count, worst : ndarrays of int32 and float32
-        Number of candidates of a row, and the k-th squared distance once there are k; changed.
-    k : int
-    start, stop : int
-        The rows.
+    The k-th distance is found by bisection, sixteen comparisons at a time. Among equal distances the smallest numbers
+    are kept. For the arrays see `offer`.
     """
     for row in range(start, stop):
         held = count[row]
@@ -64,7 +54,7 @@ def _bisect(squared, row, k, held):  # type: ignore[no-untyped-def]
             return low, high
         within_limit = 0
         for p in range(0, room, LANES):
-            within_limit += count_within(squared, row * room + p, middle)
+            within_limit += n_bits(at_most(load(squared, row * room + p, LANES), middle))
         if within_limit == k:
             return middle, middle
         if within_limit < k:
@@ -114,19 +104,20 @@ def offer(P, left, right, start, stop, row, column, mode, k, worst, count, squar
     k : int
         Number of neighbours.
     worst : ndarray of float32, shape (N + 16,)
-        Squared distance beyond which a point takes no more neighbours; changed.
+        Squared distance beyond which a point takes no more neighbours: that of its k-th once there are k; changed.
     count : ndarray of int32, shape (N,)
         Number of candidates of a point; changed.
-    squared, ids : ndarrays of float32 and int32, shape (N, more than k)
-        Candidates, unsorted; changed.
+    squared, ids : ndarrays of float32 and int32, shape (N, room)
+        Candidates, unsorted; changed. The room is more than k, and a multiple of 16.
     """
     n, room = P.shape[1], squared.shape[1]
     for i in range(P.shape[0]):
         norm, here = left[i], row + i
         for j in range(start, stop, LANES):
             there, at = j - start + column, i * n + j
-            hits = within(norm, right, j, P, at, worst[here], 0)
-            others = within(norm, right, j, P, at, worst, there) if mode == 2 else 0
+            apart = distances(norm, load(right, j, LANES), load(P, at, LANES))
+            hits = at_most(apart, worst[here])
+            others = at_most(apart, load(worst, there, LANES)) if mode == 2 else 0
             while hits:
                 lane = lowest_bit(hits)
                 hits &= hits - 1
@@ -194,31 +185,26 @@ def mirror(ids, kept, lonely, start, stop):  # type: ignore[no-untyped-def]
 
 
 @loop
-def list_kept(ids, squared, kept, indptr, columns, values, start, stop):  # type: ignore[no-untyped-def]
-    """Write the lists of the points start to stop to a graph in compressed rows, after the diagonal.
+def list_edges(ids, squared, kept, lonely, indptr, columns, values):  # type: ignore[no-untyped-def]
+    """Write a neighbour graph in compressed rows: the diagonal, the neighbours kept, then edges of the other end only.
 
     Parameters
     ----------
     ids, squared : ndarrays of shape (N, k)
-    kept : ndarray of int32, shape (N,)
+    kept, lonely : ndarrays
+        As in `mirror`.
     indptr : ndarray of int64, shape (N + 1,)
     columns, values : ndarrays of shape (indptr[-1],)
         Neighbours and squared distances; set.
     """
-    for i in range(start, stop):
-        place = indptr[i]
-        columns[place], values[place] = i, 0
-        for p in range(kept[i]):
-            columns[place + 1 + p], values[place + 1 + p] = ids[i, p], squared[i, p]
-
-
-@loop
-def list_lonely(ids, squared, kept, lonely, indptr, columns, values):  # type: ignore[no-untyped-def]
-    """Write the edges found by `mirror` to the rows of their other ends, after those of `list_kept`."""
     n = ids.shape[0]
     place = np.empty(n, dtype=np.int64)
     for i in range(n):
-        place[i] = indptr[i] + 1 + kept[i]
+        first = indptr[i]
+        columns[first], values[first] = i, 0
+        for p in range(kept[i]):
+            columns[first + 1 + p], values[first + 1 + p] = ids[i, p], squared[i, p]
+        place[i] = first + 1 + kept[i]
     for i in range(n):
         for p in range(kept[i]):
             if lonely[i, p]:

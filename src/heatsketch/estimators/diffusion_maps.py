@@ -48,9 +48,9 @@ class DiffusionMaps(HeatEmbedding):
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
         Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
-    solver : {"auto", "dense", "lanczos", "randomized"}, default="auto"
-        "dense" diagonalises the matrix; "randomized" is subspace iteration with a Chebyshev filter; "lanczos" is
-        ARPACK. "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and
+    solver : {"auto", "dense", "randomized"}, default="auto"
+        "dense" diagonalises the matrix; "randomized" is subspace iteration with a Chebyshev filter.
+        "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and
         "randomized" otherwise.
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
         NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
@@ -69,8 +69,7 @@ class DiffusionMaps(HeatEmbedding):
           kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
         - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
           for float32), and residual wanted of eigenvectors;
-        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling, and on the eigenvectors
-          (restarts, for "lanczos").
+        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling, and on the eigenvectors.
 
     Attributes
     ----------

@@ -12,32 +12,31 @@ from typing import Any
 import numpy as np
 
 from .._utils.array import array_namespace, asarray_like, to_numpy
-from .._utils.typing import FloatArray
 
-__all__ = ["Anderson", "combination"]
+__all__ = ["Anderson"]
 
-# Steps that are looked back at.
+# Number of previous steps used.
 _DEPTH = 5
 
 
 class Anderson:
-    """Extrapolation of an iteration ``x <- x + step`` from its latest steps [1]_, for vectors of any kind of array."""
+    """Extrapolation of an iteration ``x <- x + step`` from its latest steps [1]_."""
 
     def __init__(self) -> None:
-        # Differences of successive x and steps, the latest in the place of the oldest.
+        # Differences of successive x and steps, in a ring buffer.
         self._dx: list[Any] = []
         self._df: list[Any] = []
         self._last: tuple[Any, Any] | None = None
         self._count = 0
 
     def plain(self) -> Any:
-        """The latest x and its own step; all that is known is forgotten."""
+        """The latest x plus its own step; the history is discarded."""
         assert self._last is not None
         (x, step), self._last, self._count, self._dx, self._df = self._last, None, 0, [], []
         return x + step
 
     def extrapolate(self, x: Any, step: Any) -> tuple[Any, bool]:
-        """The next x: by the combination of the latest steps that is smallest, and whether there were several."""
+        """The next x, from the smallest combination of the latest steps, and whether there were several."""
         last, self._last = self._last, (x, step)
         if last is None:
             return x + step, False
@@ -45,14 +44,6 @@ class Anderson:
         self._dx[place], self._df[place] = [x - last[0]], [step - last[1]]
         xp = array_namespace(x)
         dx, df = xp.stack(self._dx), xp.stack(self._df)  # [m, N]
-        gamma = asarray_like(combination(to_numpy(df @ df.T), to_numpy(df @ step)), x)
+        # Normal equations: five unknowns, and an inaccurate extrapolation only costs a step.
+        gamma = asarray_like(np.linalg.lstsq(to_numpy(df @ df.T), to_numpy(df @ step), rcond=None)[0], x)
         return x + step - gamma @ dx - gamma @ df, True
-
-
-def combination(gram: FloatArray, right: FloatArray) -> FloatArray:
-    """The combination of the latest steps that is smallest, (m,), from their inner products.
-
-    By the normal equations: with five unknowns they are soon solved, and an inaccurate extrapolation only costs a step.
-    """
-    found: FloatArray = np.linalg.lstsq(gram, right, rcond=None)[0]
-    return found

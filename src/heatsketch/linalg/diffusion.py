@@ -1,4 +1,9 @@
-"""Powers of the heat kernel applied to a block of columns: ``S^t M``, for many t in one pass."""
+"""Filters of the heat kernel applied to a block of columns: ``h(S) M`` with ``h(x) = x^t``, for many t in one pass.
+
+A whole power of moderate size is computed by products one after another. Any other filter is a Chebyshev polynomial on
+the interval of the nontrivial spectrum: `_chebyshev_series` expands functions in one degree, `_evaluate_series` applies
+them all in one pass. For few points, powers that no short polynomial approximates come from all eigenvectors.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +22,8 @@ from .._utils.registry import computing
 from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray
 from .eigen import chebyshev_step
+from .lanczos import extreme_ritz
 from .operators import HeatOperator, Operator
-from .ritz import extreme_ritz
 from .rounding import ROUNDING_ULPS, noise_level, refuse_negative, warn_inexact, warn_lost
 
 __all__ = [
@@ -34,22 +39,23 @@ __all__ = [
 ]
 
 METHODS = ("auto", "steps", "chebyshev", "eigen")
+Filter = Callable[[FloatArray, int], FloatArray]
 
 # Error of the polynomial in place of lambda^t, relative to the largest nontrivial lambda^t.
 RELATIVE_ERROR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 _MOST_DEGREE = 2000
-# Up to this many points a real power that no short polynomial approximates is taken by diagonalising.
+# Up to this many points the matrix is diagonalised for a real power that no short polynomial approximates.
 _EIGEN_LIMIT = 3000
 # Products that finding the spectral interval costs, in the comparison of polynomial against plain steps.
 _INTERVAL_COST = 15
+# Largest margin of the interval, relative to the largest eigenvalue, and its least width in units of the noise level.
 _WIDEST_MARGIN = 0.01
-# Share of what passes for rounding that the interval must have room for.
 _ROUNDINGS = 0.04
-# Units in the last place of an eigenvalue that its power may be off by, times the power.
+# Error of a power, in units of rounding times the power.
 _POWER_ULPS = 4.0
-# Loss of accuracy from an interval that is too wide that goes without saying; logarithm of what is no number.
-_SMALL_LOSS, _LARGEST_LOG = 2.0, 700.0
-# Negative eigenvalues smaller than this fraction of the largest pass for rounding.
+# Loss of accuracy from an interval that is too wide, up to which the degree is not raised.
+_SMALL_LOSS = 2.0
+# Negative eigenvalues smaller than this fraction of the largest are rounding.
 _DEFINITE = 1e-6
 
 
@@ -64,13 +70,12 @@ def diffuse(
 ) -> list[Any]:
     """``S^t M`` for each t, all from one pass over the kernel.
 
-    The trivial mode is split off and handled exactly, so that its eigenvalue 1 does not drown the others at
-    large t.
+    The trivial mode is split off and handled exactly, so that its eigenvalue 1 does not drown the others at large t.
 
     Parameters
     ----------
     kernel : HeatOperator
-        Its symmetric form S is used; row weights are left to the caller.
+        S is its symmetric form; row weights are not applied.
     M : array of shape (N, k)
     powers : sequence of float > 0
     trivial : bool
@@ -80,12 +85,12 @@ def diffuse(
         sqrt(2 t log(2 / rtol)) on the interval of the nontrivial spectrum; "eigen" diagonalises the matrix.
         "auto" takes the cheapest that reaches `rtol`.
     rtol : float, optional
-        Error of the polynomial relative to the largest nontrivial eigenvalue of S^t; by default 1e-10 for float64
-        and 1e-6 for float32. No less is asked for than t roundings of that eigenvalue come to.
+        Error of the polynomial relative to the largest nontrivial eigenvalue of S^t, at least t roundings of it; by
+        default 1e-10 for float64 and 1e-6 for float32.
 
     Returns
     -------
-    blocks : list of arrays of shape (N, k), of the kind of M
+    blocks : list of arrays of shape (N, k), of the library of M
     """
     for t in powers:
         check_power(t)
@@ -93,24 +98,14 @@ def diffuse(
         return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, weight=0)
 
 
-def coefficients(
-    kernel: HeatOperator,
-    M: Any,
-    power: float,
-    *,
-    trivial: bool = True,
-    method: str = "auto",
-    rtol: float | None = None,
-) -> FloatArray:
+def coefficients(kernel: HeatOperator, M: Any, power: float, *, trivial: bool = True, method: str = "auto") -> Any:
     """``Z = S^(t-1) M``, so that ``S Z = S^t M`` and a new point x has the embedding ``a(x) Z``.
 
-    For t < 1 the exponent is negative; Z is then the polynomial (or truncated spectral) approximation whose
-    product with S approximates ``S^t M``.
+    For t < 1 the exponent is negative; Z is then an approximation whose product with S approximates ``S^t M``.
     """
     check_power(power)
-    exponents = [power - 1.0]
     with computing(), quiet_blas():
-        return _apply_powers(kernel, M, exponents, trivial=trivial, method=method, rtol=rtol, weight=1)[0]
+        return _apply_powers(kernel, M, [power - 1.0], trivial=trivial, method=method, rtol=None, weight=1)[0]
 
 
 @quiet_blas()
@@ -143,13 +138,13 @@ def _whole_power(S: FloatArray, p: int) -> FloatArray:
 
 
 def check_power(power: float) -> None:
-    """Refuse a power that is not a positive, finite number."""
+    """Raise unless the power is a positive, finite number."""
     if isinstance(power, bool) or not isinstance(power, Real) or not 0 < float(power) < np.inf:
         raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
 
 
 def check_powers(powers: ArrayLike) -> FloatArray:
-    """Several powers, each checked, as an array."""
+    """Checked powers as an array."""
     times = np.asarray(powers, dtype=np.float64)
     if times.ndim != 1 or not len(times):
         raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
@@ -168,13 +163,13 @@ def _apply_powers(
     rtol: float | None,
     weight: int,
 ) -> list[FloatArray]:
-    """S^e M for exponents e; with ``weight=1`` its error counts after one more product by S."""
+    """``S^e M`` for exponents e; with ``weight=1`` its error is measured after one more product by S."""
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
     require_range(kernel, exponents)
     given, M = M, kernel.symmetric.asblock(M)
     rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
-    exponents = [float(e) for e in exponents]  # NumPy's numbers would make float64 of blocks in float32
+    exponents = [float(e) for e in exponents]  # NumPy's scalars would turn float32 blocks into float64
     mode = _trivial_part(kernel, M)
     rest = M if mode is None else M - mode
     whole = _whole(exponents)
@@ -189,14 +184,14 @@ def _apply_powers(
     else:
         blocks = _real_powers(kernel, rest, exponents, method=method, rtol=rtol, weight=weight)
     if mode is not None:
-        # Rounding may bring the trivial mode back, and S^(t-1) with t < 1 enlarges it: only what is meant may be there.
+        # Rounding may bring the trivial mode back, and S^(t-1) with t < 1 enlarges it.
         blocks = [block - _trivial_part(kernel, block) for block in blocks]
         blocks = [block + mode for block in blocks] if trivial else blocks
     return [asarray_like(block, given) for block in blocks]
 
 
 def _trivial_part(kernel: HeatOperator, V: Any) -> Any:
-    """``u u^T V``, or None where no trivial mode is known."""
+    """``u u^T V``, or None if no trivial mode is known."""
     if kernel.trivial is None:
         return None
     u = kernel.symmetric.asblock(kernel.trivial)
@@ -208,7 +203,7 @@ def _whole(exponents: Sequence[float]) -> bool:
 
 
 def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Operator, V: Any) -> list[FloatArray]:
-    """What `work` makes of S and V, done in the order of rows that S would rather have."""
+    """``work(S, V)``, computed in the order of rows in which S multiplies fastest."""
     order = S.order
     if order is None:
         return work(S, V)
@@ -216,7 +211,7 @@ def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Opera
 
 
 def _steps(S: Operator, V: Any, exponents: list[int]) -> list[FloatArray]:
-    """S^p V for whole p: one product after another."""
+    """``S^p V`` for whole p: one product after another."""
     found = {}
     most = max(exponents)
     for p in track(range(most + 1), "multiplying by the kernel", most + 1):
@@ -235,24 +230,26 @@ def _real_powers(
     noise = noise_level(kernel)
     if size <= noise:
         return [V - V for _ in exponents]
-    low, high = interval
-    # An interval that reaches beyond the spectrum takes x^t for larger than it is: what counts is the error relative
-    # to the largest eigenvalue's power.
+    largest = max(map(abs, interval))
+    # An interval wider than the spectrum overestimates x^t; the error counts relative to the largest eigenvalue.
     most = max(*exponents, 0.0)
-    loss = _growth(max(abs(low), abs(high)) / size, most)
-    # The last bit of an eigenvalue is worth t of its power.
+    with np.errstate(over="ignore"):
+        loss = float(np.exp(most * np.log(largest / size)))
+    # The last bit of an eigenvalue changes t bits of its power.
     rtol = max(rtol, _POWER_ULPS * most * float(np.finfo(np.float64).eps))
     rounding = float(np.finfo(kernel.dtype).eps)
     wanted = rtol if loss <= _SMALL_LOSS else max(rtol / loss, rounding)
-    series, error = ([], np.inf) if method == "eigen" else _chebyshev_series(interval, exponents, wanted, weight)
+    if method == "eigen":
+        return _by_eigenvectors(S, V, exponents, weight, noise)
+    filters = [_power_filter(e) for e in exponents]
+    series, error = _chebyshev_series(filters, interval, _degree(most, wanted), wanted, weight)
     error = error if loss <= _SMALL_LOSS else loss * max(error, rounding)
-    if method == "eigen" or (method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT):
+    if method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT:
         return _by_eigenvectors(S, V, exponents, weight, noise)
     if error > rtol:
         warn_inexact(error, rtol)
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
-    size = max(abs(low), abs(high))
-    return [size**e * block for e, block in zip(exponents, blocks, strict=True)]
+    return [largest**e * block for e, block in zip(exponents, blocks, strict=True)]
 
 
 def _spectral_interval(
@@ -262,13 +259,13 @@ def _spectral_interval(
     most = max(*exponents, 0.0)
     # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
     margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
-    # Steps that the polynomial takes tell the ends of the spectrum to about as much as it needs.
+    # As many steps as the polynomial takes find the ends of the spectrum about as accurately as it needs them.
     ritz = extreme_ritz(kernel.deflated, 0.1 * margin, most_steps=_degree(most, rtol))
     room = max(margin * ritz.size, _ROUNDINGS * noise_level(kernel))
-    # Polynomials that are small on an interval explode outside of it: it must not be short of the spectrum.
+    # Polynomials that are small on an interval explode outside of it: it must contain the spectrum.
     low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
     if kernel.trivial is not None and kernel.residual is not None:
-        # The kernel is similar to a Markov matrix, whose eigenvalues are within 1 but for rounding.
+        # The kernel is similar to a Markov matrix, whose eigenvalues are at most 1 up to rounding.
         bound = 1.0 + kernel.residual + 10.0 * kernel.rounding + room
         low, high = max(low, -bound), min(high, bound)
     if kernel.definite or not _whole(exponents):
@@ -277,33 +274,24 @@ def _spectral_interval(
     return (float(low), float(high)), ritz.size
 
 
-def _growth(ratio: float, exponent: float) -> float:
-    """``ratio**exponent`` for ratio >= 1, or infinity."""
-    logarithm = exponent * np.log(ratio)
-    return float(np.exp(logarithm)) if logarithm < _LARGEST_LOG else np.inf
-
-
 def require_definite(kernel: HeatOperator, powers: Sequence[float]) -> None:
-    """Refuse powers that are not whole where the kernel is found to have negative eigenvalues."""
+    """Raise if a power is not whole and the kernel has negative eigenvalues."""
     if kernel.definite or _whole(powers):
         return
-    # A Ritz value lies within the spectrum: where it is negative, so is an eigenvalue.
+    # A Ritz value lies within the spectrum: if it is negative, so is an eigenvalue.
     ritz = extreme_ritz(kernel.deflated, _DEFINITE, both=True)
     refuse_negative(ritz.low, rounding=max(_DEFINITE * ritz.size, noise_level(kernel)))
 
 
 def require_range(kernel: HeatOperator, powers: Sequence[float]) -> None:
-    """Refuse powers beyond the range of numbers: what was given, or scaled in vain, need not be of norm 1."""
+    """Raise if a power overflows: a given matrix, or one whose scaling did not converge, need not have norm 1."""
     if max(powers) <= 1.0:
         return
     largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0]) / max(powers)
     if kernel.residual is not None and np.log1p(kernel.residual) <= largest:
         return
-    size = extreme_ritz(kernel.symmetric, 0.5).size  # soon found, and within a factor of two
-    if size == 0.0 or np.log(2.0 * size) <= largest:
-        return
     size = extreme_ritz(kernel.symmetric, 1e-3).size
-    if np.log(size) > largest:
+    if size > 0.0 and np.log(size) > largest:
         remedy = "divide the matrix by its largest, or build a heat kernel from data with heat_kernel(X, ...)."
         if kernel.residual is not None:
             remedy = "the scaling did not converge; use a smaller power, more neighbours or normalization='symmetric'."
@@ -316,7 +304,7 @@ def require_range(kernel: HeatOperator, powers: Sequence[float]) -> None:
 def _by_eigenvectors(
     S: Operator, V: Any, exponents: Sequence[float], weight: int, noise: float = 0.0
 ) -> list[FloatArray]:
-    """Powers by diagonalising; what lies below rounding is left out, and said if it could matter."""
+    """Powers by diagonalising, without eigenvalues below rounding; warns if they could matter."""
     epsilon = float(np.finfo(S.dtype).eps)
     values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, noise, whole=_whole(exponents))
     warn_lost((values == 0).sum() > 1, ROUNDING_ULPS * epsilon, min(exponents) + weight)
@@ -326,7 +314,7 @@ def _by_eigenvectors(
 
 
 def _power(values: FloatArray, exponent: float) -> FloatArray:
-    """values**exponent, with 0 for values that are 0: of S^(t-1) only what S maps to something matters."""
+    """``values**exponent``, with 0 for 0 even if the exponent is negative: S maps these directions to 0."""
     nonzero = values != 0
     return np.where(nonzero, np.where(nonzero, values, 1.0) ** exponent, 0.0)
 
@@ -334,10 +322,7 @@ def _power(values: FloatArray, exponent: float) -> FloatArray:
 def _eigensystem(
     S: FloatArray, epsilon: float, noise: float = 0.0, *, whole: bool = False
 ) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; what is zero up to rounding is zero.
-
-    So are all, where none is larger than `noise`.
-    """
+    """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; 0 for eigenvalues below rounding or `noise`."""
     values, vectors = np.linalg.eigh((S + S.T) / 2.0)
     largest = float(np.abs(values).max())
     rounding = ROUNDING_ULPS * epsilon * largest if largest > noise else noise
@@ -347,23 +332,27 @@ def _eigensystem(
     return np.where(np.abs(values) > rounding, values, 0.0), vectors
 
 
+def _power_filter(exponent: float) -> Filter:
+    return lambda x, weight: x ** (exponent + weight)
+
+
 def _chebyshev_series(
-    interval: tuple[float, float], exponents: Sequence[float], rtol: float, weight: int
+    filters: Sequence[Filter], interval: tuple[float, float], degree: int, rtol: float, weight: int
 ) -> tuple[list[FloatArray], float]:
-    """Series for x^e on the interval, and their worst error times x^weight, measured; x in units of the largest |x|."""
-    # Lower degrees cannot follow x^t near the end of the interval, where the grid would not see it.
-    degree = _degree(max(*exponents, 0.0), rtol)
+    """Chebyshev coefficients of filters on the interval, and their worst measured error times x^weight.
+
+    A filter maps ``(x, weight)`` to ``x^weight h(x)``, with x relative to the largest |x| of the interval. The degree
+    is raised until the error is at most `rtol`; a lower one than given cannot follow h between the points of the grid.
+    """
     most = max(_MOST_DEGREE, 2 * degree)
     while True:
         grid = np.concatenate([[-1.0, 1.0], _chebyshev_points(4 * degree)])
-        x = _relative(grid, interval)
-        series: list[FloatArray] = []
-        error = 0.0
-        for e in exponents:
-            c = _interpolate(_relative(_chebyshev_points(degree + 1), interval) ** e)
-            miss = np.abs(x**weight * chebyshev.chebval(grid, c) - x ** (e + weight))
-            series.append(c)
-            error = max(error, float(miss.max()))
+        x, nodes = _relative(grid, interval), _relative(_chebyshev_points(degree + 1), interval)
+        series = [_interpolate(h(nodes, 0)) for h in filters]
+        error = max(
+            float(np.abs(x**weight * chebyshev.chebval(grid, c) - h(x, weight)).max())
+            for h, c in zip(filters, series, strict=True)
+        )
         if error <= rtol or degree >= most:
             return series, error
         degree = min(most, int(1.2 * degree) + 1)
@@ -397,7 +386,7 @@ def _evaluate_series(S: Operator, V: Any, interval: tuple[float, float], series:
     low, high = interval
     half, centre = (high - low) / 2.0, (high + low) / 2.0
     previous, current = V, (S.matmat(V) - centre * V) / half
-    # Totals in float64: hundreds of terms that nearly cancel are added up.
+    # Totals in float64: hundreds of terms nearly cancel.
     wide = astype(previous, np.float64), astype(current, np.float64)
     totals = [float(c[0]) * wide[0] + float(c[1]) * wide[1] for c in series]
     for n in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.array import array_namespace, asarray_like, astype, from_order, to_numpy
@@ -21,30 +20,23 @@ from .operators import HeatOperator, Operator
 from .rounding import refuse_negative, rounding_level, warn_lost
 from .sketch import GaussianSketch
 
-__all__ = [
-    "DENSE_LIMIT",
-    "SOLVERS",
-    "Eigenpairs",
-    "chebyshev_step",
-    "eigenpairs",
-    "soon_diagonalised",
-]
+__all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "chebyshev_step", "eigenpairs", "soon_diagonalised"]
 
-SOLVERS = ("auto", "dense", "lanczos", "randomized")
+SOLVERS = ("auto", "dense", "randomized")
 
-# Up to this many points the whole matrix is diagonalised, which is exact and soon done.
+# Up to this many points the whole matrix is diagonalised, which is exact and fast.
 DENSE_LIMIT = 2000
 _OVERSAMPLING = 10
 _FILTER_DEGREE = 100
 _MOST_GROWTH = 1e8
-# Eigenvalues this close, relative to their size, count as one. So many more are looked at to see where an eigenspace
-# ends, and so many at most by iterative solvers.
+# Eigenvalues this close, relative to their size, are equal. To find where an eigenspace ends, this many more are
+# computed at first, and at most this many by the iterative solver.
 _REPEATED = 1e-8
 _LOOK_AHEAD = 4
 _LARGEST_SPACE = 64
-# Eigenvectors that are known already are sent from their eigenvalues, at most 1, to below the spectrum.
-_BANISH = 3.0
-# Products of eigenvectors that are orthogonal stay below so many roundings for each point.
+# Known eigenvectors are shifted from their eigenvalues, at most 1, to below the spectrum.
+_SHIFT = 3.0
+# Inner products of orthogonal eigenvectors, in units of rounding for each point.
 _ORTHOGONAL = 100.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
 
@@ -70,7 +62,7 @@ class Eigenpairs:
     def coordinates(self, power: float, rounding: float, *, weight: int = 0) -> Any:
         """``lambda^power v``, with 0 for values that are zero up to `rounding`, shape (N, k).
 
-        What is lost by that, of ``lambda^(power + weight)``, is said where it could matter.
+        Warns if the part of ``lambda^(power + weight)`` that is lost could matter.
         """
         nonzero = np.abs(self.values) > rounding
         warn_lost(not nonzero.all(), rounding, power + weight)
@@ -89,7 +81,7 @@ class Eigenpairs:
 
 
 def soon_diagonalised(kernel: HeatOperator, n_pairs: int = 1) -> bool:
-    """Whether to diagonalise the whole matrix to find that many pairs: for few points, and never on a cluster."""
+    """Whether to diagonalise the whole matrix: for few points or many pairs, and only in memory."""
     n = kernel.shape[0]
     return kernel.in_memory and (n <= DENSE_LIMIT or 5 * n_pairs > n)
 
@@ -112,17 +104,16 @@ def eigenpairs(
     kernel : HeatOperator
     n_pairs : int
         At most N - 1 where the trivial mode is known, N otherwise.
-    solver : {"auto", "dense", "lanczos", "randomized"}
+    solver : {"auto", "dense", "randomized"}
         "dense" diagonalises the whole matrix; "randomized" is subspace iteration with a Chebyshev filter from a random
-        start: blocks of products, a bounded number of them, and no trouble with repeated eigenvalues; "lanczos" is
-        ARPACK, repeated on the complement of what it found until no larger eigenvalue is left. "auto" takes "dense" up
-        to 2000 points or when a fifth of all pairs is wanted, "randomized" otherwise, and always on a cluster.
+        start, which finds repeated eigenvalues. "auto" takes "dense" up to 2000 points or when a fifth of all pairs is
+        wanted, "randomized" otherwise, and always on a cluster.
     tol : float
         Residual wanted.
     max_iter : int
-        Most products with blocks ("randomized"), or restarts ("lanczos").
+        Most products with blocks ("randomized").
     after : Eigenpairs, optional
-        Pairs that are known already: the next ones are found.
+        Known pairs: the next ones are found.
 
     Returns
     -------
@@ -149,18 +140,15 @@ def eigenpairs(
         solver = "dense" if soon_diagonalised(kernel, n_pairs) else "randomized"
     if not kernel.in_memory and solver != "randomized":
         raise ValueError(
-            f"solver={solver!r} was given for data on a cluster, where the kernel is only multiplied by blocks; use "
+            f"solver={solver!r} was given for data on a cluster, where the kernel is never formed; use "
             "solver='randomized' or 'auto', or fit to data in memory."
         )
-    if solver == "lanczos" and n_pairs >= most:
-        raise ValueError(f"solver='lanczos' finds fewer than {most} eigenvectors of {n} samples; use 'dense'.")
-    solve = {"dense": _dense, "lanczos": _lanczos, "randomized": _subspace}[solver]
+    solve = {"dense": _dense, "randomized": _subspace}[solver]
     limit = most if solver == "dense" else min(most - 1, n_pairs + _LARGEST_SPACE)
     wanted = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
     values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
-    # An eigenspace that reaches beyond what was found is looked for as a whole: its basis shall not be an accident.
+    # Find the whole eigenspace of the last value, so that its basis is canonical, if the iteration converges.
     last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), kernel.rounding
-    # Where the iteration did not converge there is nothing to be had from looking further.
     accuracy = max(10.0 * tol, rounding)
     while (
         wanted < limit
@@ -176,7 +164,7 @@ def eigenpairs(
     if (residuals > accuracy).any():
         warnings.warn(
             f"eigenvectors were found with residuals up to {residuals.max():.1e} (solver={solver!r}, tol={tol:.1e}); "
-            "raise max_iter, or use solver='dense' where there is one.",
+            "raise max_iter, or use solver='dense'.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -191,23 +179,15 @@ def _residuals(kernel: HeatOperator, values: FloatArray, vectors: FloatArray) ->
 
 
 def _alike(a: float, b: float, epsilon: float) -> bool:
-    """Whether two eigenvalues are one, up to the accuracy at which vectors between them can be told apart."""
+    """Whether two eigenvalues are equal, up to the accuracy at which their eigenvectors can be separated."""
     return abs(a - b) <= max(_REPEATED, 100.0 * epsilon) * max(abs(a), abs(b)) + 10.0 * epsilon
 
 
 def canonical(values: FloatArray, vectors: Any, kernel: HeatOperator) -> Any:
-    """The same eigenspaces of a kernel in bases that depend on nothing but the spaces.
+    """Eigenvectors (N, k) of decreasing eigenvalues in bases that depend on the eigenspaces only.
 
-    Solvers return any basis of a repeated eigenvalue's space, and another one with other threads. Here it is the one
-    that orthonormalises the projections of fixed random vectors in turn; for a simple eigenvalue that fixes the sign.
-
-    Parameters
-    ----------
-    values : ndarray of shape (k,)
-        In decreasing order.
-    vectors : array of shape (N, k)
-    kernel : HeatOperator
-        Its rounding tells which eigenvalues are one.
+    Solvers return any basis of a repeated eigenvalue's space. This one orthonormalises the projections of fixed random
+    vectors in turn; for a simple eigenvalue it fixes the sign.
     """
     spaces = _spaces(values, kernel.rounding)
     widest = max(space.stop - space.start for space in spaces)
@@ -225,13 +205,13 @@ def canonical(values: FloatArray, vectors: Any, kernel: HeatOperator) -> Any:
 
 
 def _spaces(values: FloatArray, epsilon: float) -> list[slice]:
-    """The eigenvalues, in decreasing order, that are one up to rounding."""
+    """Ranges of decreasing eigenvalues that are equal up to rounding."""
     ends = [end for end in range(1, len(values)) if not _alike(values[end - 1], values[end], epsilon)]
     return [slice(start, stop) for start, stop in pairwise([0, *ends, len(values)])]
 
 
 def _turn(seen: FloatArray) -> FloatArray:
-    """The rotation of a basis, in which fixed vectors have the parts `seen`, (k, k), to the canonical one."""
+    """The rotation to the canonical basis, from the components `seen` of the fixed vectors, (k, k)."""
     Q, R = np.linalg.qr(seen)
     turn: FloatArray = Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)
     return turn
@@ -241,61 +221,14 @@ def _dense(
     kernel: HeatOperator, k: int, known: FloatArray, _tol: float, _max_iter: int
 ) -> tuple[FloatArray, FloatArray]:
     n = kernel.shape[0]
-    S = kernel.symmetric.toarray().astype(np.float64) - _BANISH * (known @ known.T)
+    S = kernel.symmetric.toarray().astype(np.float64) - _SHIFT * (known @ known.T)
     values, vectors = eigh(S, subset_by_index=(n - k, n - 1), check_finite=False)
-    # For a part of the eigenvectors LAPACK iterates; of an eigenvalue that several parts of a graph share it may return
-    # too few, or some that are not orthogonal.
+    # For a subset of the eigenvectors LAPACK iterates. It may return too few vectors of a repeated eigenvalue, or some
+    # that are not orthogonal.
     products = vectors.T @ vectors
     if len(products) < k or np.abs(products - np.eye(k)).max() > _ORTHOGONAL * n * np.finfo(np.float64).eps:
         values, vectors = (found[..., n - k :] for found in np.linalg.eigh(S))
     return values[::-1], vectors[:, ::-1]
-
-
-def _lanczos(
-    kernel: HeatOperator, k: int, known: FloatArray, tol: float, max_iter: int
-) -> tuple[FloatArray, FloatArray]:
-    values, vectors = _arpack(kernel, k, known, tol, max_iter)
-    # A Krylov space holds one vector of each eigenspace; others enter by rounding only, and some may not. Whatever is
-    # left in the complement and larger than what was found takes its place.
-    for attempt in range(1, k + 1):
-        missed, vector = _arpack(kernel, 1, np.column_stack([known, vectors]), tol, max_iter, attempt=attempt)
-        if missed[0] <= values[-1] + tol:
-            break
-        values, vectors = np.append(values, missed), np.column_stack([vectors, vector])
-        order = np.argsort(-values, kind="stable")[:k]
-        values, vectors = values[order], vectors[:, order]
-    return values, vectors
-
-
-def _arpack(
-    kernel: HeatOperator, k: int, known: FloatArray, tol: float, max_iter: int, *, attempt: int = 0
-) -> tuple[FloatArray, FloatArray]:
-    """Largest k eigenpairs of S outside the span of `known`, by implicitly restarted Lanczos."""
-    S, n = kernel.symmetric, kernel.shape[0]
-    known = known.astype(S.dtype)
-
-    def banished(v: FloatArray) -> Any:
-        return S @ v.ravel() - _BANISH * (known @ (known.T @ v.ravel()))
-
-    # A new start for each attempt: the last one's part in what is missing may be spent.
-    start = _START.matrix(n, 1, first_column=attempt)[:, 0].astype(S.dtype)
-    try:
-        values, vectors = eigsh(
-            LinearOperator((n, n), matvec=banished, dtype=S.dtype),
-            k=k,
-            which="LA",
-            v0=start - known @ (known.T @ start),
-            tol=tol,
-            maxiter=max_iter,
-            ncv=min(n, 2 * k + 20),
-        )
-    except ArpackNoConvergence as failure:
-        raise RuntimeError(
-            f"Lanczos found {len(failure.eigenvalues)} of {k} eigenvectors in {max_iter} restarts; raise max_iter or "
-            "tol, or use solver='randomized' or 'dense'."
-        ) from failure
-    order = np.argsort(-values)
-    return values[order].astype(np.float64), vectors[:, order].astype(np.float64)
 
 
 def _subspace(
@@ -318,7 +251,7 @@ def _subspace(
     Q = outside(S @ start)
     products = 0
     for _ in track(count(), "finding eigenvectors", 0):
-        # Twice: where the block has lost rank, the first fills up from rounding, with parts of what is known already.
+        # Twice: if the block has lost rank, the first fills it up from rounding, with parts along known vectors.
         Q = linalg.qr(outside(linalg.qr(Q)[0]))[0]
         SQ = astype(S @ Q, np.float64)
         ritz, W = np.linalg.eigh(to_numpy(Q.T @ SQ))
@@ -330,18 +263,19 @@ def _subspace(
         Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
         Q = outside(Q)
         products += degree
-    raise AssertionError("the iteration ends by itself")
+    raise AssertionError("unreachable")
 
 
 def _filter(S: Operator, V: Any, damped: tuple[float, float], largest: float) -> tuple[Any, int]:
-    """T_m of S mapped from the damped interval to [-1, 1], which is small there and large above, and its degree m.
+    """``T_m(L) V`` with L = S mapped from the damped interval to [-1, 1], and its degree m.
 
-    The degree is such that the largest eigenvalue is enlarged as far as leaves the others visible.
+    The polynomial is small on the interval and large above. Its degree limits the growth, so that the largest
+    eigenvalue does not drown the others.
     """
     half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
     degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
-    # Rounding brings back what is known already, up to the eigenvalue 1, which grows most: it must not drown the rest.
+    # Rounding brings back known vectors, up to the eigenvalue 1, which grows most: it must not drown the others either.
     most = np.arccosh(_MOST_GROWTH / S.rounding) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
     degree = max(1, min(degree, int(most)))
     previous, current = V, ((S @ V) - centre * V) / half
@@ -351,7 +285,7 @@ def _filter(S: Operator, V: Any, damped: tuple[float, float], largest: float) ->
 
 
 def chebyshev_step(S: Operator, previous: Any, current: Any, centre: float, half: float) -> Any:
-    """``2 (S - centre) / half current - previous``: the next of Chebyshev's polynomials, in few passes over memory."""
+    """``2 (S - centre) / half current - previous``: the next Chebyshev polynomial, in few passes over memory."""
     out = S @ current
     out *= 2.0 / half
     out -= (2.0 * centre / half) * current

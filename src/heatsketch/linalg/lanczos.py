@@ -1,33 +1,106 @@
-"""A few random columns taken through the kernel by Lanczos: every power of it, and its spectrum, from one pass."""
+"""Lanczos iterations: the ends of a spectrum, and every power of a kernel applied to a few random columns."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh_tridiagonal
 
 from .._utils.array import array_namespace, asarray_like, astype, to_numpy
 from .._utils.progress import track
 from .._utils.typing import FloatArray, IntArray
-from .operators import HeatOperator
-from .sketch import RademacherSketch
+from .operators import HeatOperator, Operator
+from .sketch import GaussianSketch, RademacherSketch
 
-__all__ = ["KrylovSketch", "horizon"]
+__all__ = ["ExtremeRitz", "KrylovSketch", "extreme_ritz", "horizon"]
 
 # Error, relative to the largest eigenvalue's power, up to which a power counts as known.
 _ERROR = 0.05
 # A column whose next direction is smaller than this, relative to the first product, is exhausted.
 _EXHAUSTED = 1e-10
-_SEED = 0x5EED  # fixed, so that what is chosen by a sketch is always the same
+_SEED = 0x5EED  # fixed, so that results repeat
+# Most steps of `extreme_ritz` unless more are allowed; from there on the ends are computed less often, by this factor.
+_MOST_STEPS = 200
+_SELDOM = 1.1
+
+
+@dataclass(frozen=True)
+class ExtremeRitz:
+    """Extreme Ritz values of an operator, which lie within its spectrum, and the residuals of their vectors."""
+
+    low: float
+    low_residual: float
+    high: float
+    high_residual: float
+
+    @property
+    def size(self) -> float:
+        """The largest absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+    def worst(self, *, both: bool) -> float:
+        """The residual of the upper end, or the worse of the two if both count or the lower may be larger in size."""
+        lower = both or self.low_residual - self.low > self.high
+        return max(self.high_residual, self.low_residual) if lower else self.high_residual
+
+
+def extreme_ritz(S: Operator, accuracy: float, *, both: bool = False, most_steps: int = _MOST_STEPS) -> ExtremeRitz:
+    """Ends of the spectrum of S.
+
+    Parameters
+    ----------
+    S : Operator
+    accuracy : float
+        Residual wanted of the end that is larger in size (of both ends, with `both`), relative to its size.
+    both : bool
+    most_steps : int
+        Most products; at least 200, or as many as S has rows.
+    """
+    n = S.shape[0]
+    start = S.sketched(GaussianSketch(_SEED), 1)[:, 0]
+    norm = array_namespace(start).linalg.vector_norm
+    v = start / float(norm(start))
+    previous = 0.0 * v
+    diagonal: list[float] = []
+    off: list[float] = []
+    most = most_steps if most_steps > _MOST_STEPS else min(n, _MOST_STEPS)
+    look = 1
+    while True:
+        w = astype(S @ v, np.float64) - (off[-1] if off else 0.0) * previous
+        diagonal.append(float(v @ w))
+        w -= diagonal[-1] * v
+        off.append(float(norm(w)))
+        steps = len(off)
+        if steps >= look or steps >= most or off[-1] == 0.0:
+            found = _ends(diagonal, off)
+            exhausted = off[-1] <= 1e-14 * found.size or steps >= most
+            if exhausted or found.worst(both=both) <= accuracy * found.size:
+                return found
+            look = steps + 1 if steps < _MOST_STEPS else int(_SELDOM * steps)
+        previous, v = v, w / off[-1]
+
+
+def _ends(diagonal: list[float], off: list[float]) -> ExtremeRitz:
+    """Extreme Ritz values and residuals from the tridiagonal matrix."""
+    last = len(diagonal) - 1
+    if last < _MOST_STEPS:
+        ritz, vectors = eigh_tridiagonal(diagonal, off[:-1])
+    else:  # only the ends, which takes no longer than a product
+        ends = (eigh_tridiagonal(diagonal, off[:-1], select="i", select_range=(at, at)) for at in (0, last))
+        ritz, vectors = (np.concatenate(part, axis=-1) for part in zip(*ends, strict=True))
+    residuals = off[-1] * np.abs(vectors[-1])
+    return ExtremeRitz(float(ritz[0]), float(residuals[0]), float(ritz[-1]), float(residuals[-1]))
 
 
 def horizon(n_steps: int) -> float:
-    """Largest power that so many products tell: x^t on [0, 1] takes a polynomial of degree sqrt(2 t log(2 / error))."""
+    """Largest power known after `n_steps` products: x^t takes a polynomial of degree sqrt(2 t log(2 / error))."""
     return float(n_steps**2 / (2.0 * np.log(2.0 / _ERROR)))
 
 
 class KrylovSketch:
-    r"""Random signs G taken through the nontrivial part of S, so that ``|S|^t G`` is known for every t at once.
+    """Random signs G multiplied by the nontrivial part of S, so that ``|S|^t G`` is known for every t at once.
 
     Each column g has its own Lanczos recurrence [1]_, ``S V = V T + ...`` with T tridiagonal. Then
     ``|S|^t g = |g| V |T|^t e_1`` up to the error of the best polynomial of that degree, and the eigenvalues of T with
@@ -41,7 +114,7 @@ class KrylovSketch:
         Rows at which powers are wanted.
     n_columns : int
     n_steps : int
-        Products to begin with; `extend` adds to them.
+        Products at first; `extend` adds more.
 
     References
     ----------
@@ -61,7 +134,7 @@ class KrylovSketch:
         self._norms = _sizes(G)  # [q]
         start = G if S.order is None else G[S.order]
         self._v = self._S.asblock(start / asarray_like(np.maximum(self._norms, np.finfo(float).tiny), G))
-        self._previous = self._v  # not looked at in the first step
+        self._previous = self._v  # unused in the first step
         self._diagonal: list[FloatArray] = []
         self._off: list[FloatArray] = []
         self._kept: list[FloatArray] = []
@@ -73,9 +146,9 @@ class KrylovSketch:
         return len(self._diagonal)
 
     def extend(self, n_steps: int) -> None:
-        """Go on to so many products in all, or to as many as there are rows."""
+        """Continue to `n_steps` products in total, at most the number of rows."""
         wanted = min(n_steps, self._v.shape[0])
-        for _ in track(range(self.n_steps, wanted), "looking at the kernel's scales", max(0, wanted - self.n_steps)):
+        for _ in track(range(self.n_steps, wanted), "measuring the kernel's scales", max(0, wanted - self.n_steps)):
             v = self._v
             self._kept.append(to_numpy(v[self._rows]).astype(np.float64))
             w = self._S.matmat(v)
@@ -108,7 +181,7 @@ class KrylovSketch:
 
     @property
     def largest(self) -> float:
-        """The largest eigenvalue in size that was seen."""
+        """The largest Ritz value in size."""
         return float(np.abs(self._nodes).max())
 
     def quadrature(self) -> tuple[FloatArray, FloatArray]:

@@ -35,18 +35,19 @@ __all__ = [
     "squared_distances",
 ]
 
-# Up to this many features differences are formed one by one, which is exact and no slower than a matrix product.
+# Up to this many features differences are computed, which is exact and no slower than a matrix product.
 _DIRECT_FEATURES = 16
-# |x|^2 + |y|^2 - 2 x.y loses digits where the points are close for their distance from the centre. Below this
-# fraction of |x|^2 + |y|^2 the difference is formed instead, which leaves a relative error near 1e-9.
+# |x|^2 + |y|^2 - 2 x.y cancels if the points are close for their distance from the centre. Below this fraction of
+# |x|^2 + |y|^2 differences are computed instead, for a relative error near 1e-9; for all pairs if more than this share
+# of them is below it.
 _CANCELLATION = 1e-6
+_MOSTLY_CLOSE = 0.2
 # Rows whose median is the centre from which inner products are taken.
 CENTRE_ROWS = 64
-# Pairs this much closer than the farthest are looked at for equality.
+# Pairs this much closer than the farthest are tested for equality, and cosine distances below this are rounding.
 _NEARLY_EQUAL = 1e-6
 _ANGULAR_ROUNDING = 1e-13
-_MOSTLY_CLOSE = 0.2
-# Inner products are trusted while their rounding moves exponents of the kernel by no more than this.
+# Largest error of the exponents of the kernel.
 EXPONENT_ERROR = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 # Beyond this, sums of two squared distances, and bandwidths that are tried beyond the largest, may overflow.
 _LARGEST_SQUARE = float(np.finfo(np.float64).max) / 16.0
@@ -55,7 +56,7 @@ _METRICS_OF_THE_SAMPLE = frozenset({"seuclidean", "mahalanobis"})
 
 @dataclass(frozen=True)
 class Metric:
-    """A distance between points, or the word that distances are given.
+    """A distance between points, or "precomputed".
 
     Attributes
     ----------
@@ -98,10 +99,10 @@ def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean")
         metric = Metric(metric)
     with np.errstate(over="ignore", invalid="ignore"):
         D2 = _squared_distances(X, X if Y is None else Y, metric)
-    if np.isnan(D2).any() and not metric.euclidean:  # whose only way to it is the difference of infinities
+    if np.isnan(D2).any() and not metric.euclidean:  # for which NaN means overflow
         raise ValueError(
-            f"metric={metric.name!r} is not defined between some of the points (it gives NaN there, as the correlation "
-            "with a constant row is none); leave such rows out, or use another metric."
+            f"metric={metric.name!r} gives NaN for some of the points, e.g. the correlation with a constant row is "
+            "undefined; leave such rows out, or use another metric."
         )
     if not (D2 <= _LARGEST_SQUARE).all():
         raise _overflow()
@@ -109,31 +110,31 @@ def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean")
 
 
 def central_point(Y: FloatArray) -> FloatArray:
-    """The point from which coordinates are taken before they are multiplied, in float64, shape (d,).
+    """The centre to subtract before inner products, in float64, shape (d,).
 
     It is the median of a few rows, not the mean, which one outlier moves so far that all others lose their digits.
     """
-    some = 0.5 * Y[:: max(1, len(Y) // CENTRE_ROWS)]  # of halves: the mean of two of them is a number
+    some = 0.5 * Y[:: max(1, len(Y) // CENTRE_ROWS)]  # halves: the mean of two of them does not overflow
     return 2.0 * np.asarray(np.median(some, axis=0), dtype=np.float64)
 
 
 def products_in(spread: float, dtype: np.dtype[Any]) -> Any:
-    """The dtype in which ``|x|^2 + |y|^2 - 2 x.y`` is accurate enough for a kernel; None where only differences are.
+    """The dtype in which ``|x|^2 + |y|^2 - 2 x.y`` is accurate enough for a kernel, or None if there is none.
 
-    `spread` is the largest that the squared distance can be, in units of the smallest epsilon.
+    `spread` is the largest possible squared distance, in units of the smallest epsilon.
     """
     accurate = (t for t in (np.float32, np.float64) if float(np.finfo(t).eps) * spread <= EXPONENT_ERROR[dtype])
     return next(accurate, None)
 
 
 def refuse_overflow(X: FloatArray) -> None:
-    """Refuse points so far apart that their squared distances overflow."""
+    """Raise if squared distances between the points could overflow."""
     if magnitude(X) > np.sqrt(np.finfo(np.float64).max / (4.0 * X.shape[1])):
         raise _overflow()
 
 
 def no_distance(n_samples: int) -> ValueError:
-    """The error of data whose points all coincide."""
+    """The error for data whose points all coincide."""
     return ValueError(
         f"all distances between the {n_samples} points are zero (or so small that their squares underflow), "
         "so no bandwidth can be chosen; check that the rows of X differ, or rescale X."
@@ -164,21 +165,21 @@ def _squared_distances(X: Any, Y: Any, metric: Metric) -> FloatArray:
 
 
 def _guarded(X: Any, Y: Any, centre: FloatArray | None = None) -> FloatArray:
-    """Squared Euclidean distances by a matrix product, from a centre, with close pairs formed as differences."""
+    """Squared Euclidean distances by a matrix product, with differences for close pairs."""
     A, B = (X, Y) if centre is None else (X - centre, Y - centre)
     norms = row_norms(A, squared=True)[:, None] + row_norms(B, squared=True)[None, :]
     products = (A @ B.T).toarray() if sparse.issparse(A) else product(A, B.T)
     D2: FloatArray = norms - 2.0 * products
     close = D2 <= _CANCELLATION * norms
     if close.mean() > _MOSTLY_CLOSE and not sparse.issparse(X):
-        return np.asarray(cdist(X, Y, "sqeuclidean"))  # differences of all pairs, in compiled code
+        return np.asarray(cdist(X, Y, "sqeuclidean"))
     for i, j in _in_chunks(close, X.shape[1]):
         D2[i, j] = row_norms(X[i] - Y[j], squared=True)
     return D2
 
 
 def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
-    """Squared distances of a metric of scikit-learn's; 0 for equal rows, which some metrics only come close to."""
+    """Squared distances by scikit-learn, exactly 0 for equal rows."""
     if metric.name in _METRICS_OF_THE_SAMPLE and not metric.params:
         raise ValueError(
             f"metric={metric.name!r} depends on the whole sample, so new points would change it; give its parameters "
@@ -187,7 +188,7 @@ def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataConversionWarning)  # metrics of yes and no, which is what is asked for
+            warnings.simplefilter("ignore", DataConversionWarning)  # metrics of booleans convert X
             D = np.asarray(pairwise_distances(X, Y, metric=metric.name, **metric.params), dtype=np.float64)
     except TypeError as error:
         raise ValueError(
@@ -196,7 +197,7 @@ def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
             "'cosine', or pass X.toarray()."
         ) from error
     if metric.name in ("cosine", "correlation"):
-        D[D <= _ANGULAR_ROUNDING] = 0.0  # one minus a cosine, computed as such
+        D[D <= _ANGULAR_ROUNDING] = 0.0
     for i, j in _in_chunks(D <= _NEARLY_EQUAL * D.max(axis=1, initial=0.0, keepdims=True), X.shape[1]):
         equal = row_norms(X[i] - Y[j], squared=True) == 0
         D[i[equal], j[equal]] = 0.0
@@ -204,14 +205,14 @@ def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
 
 
 def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Indices of the chosen pairs, so many at a time that their differences fit in little memory."""
+    """Indices of the chosen pairs, in chunks whose differences fit in little memory."""
     i, j = np.nonzero(chosen)
     for chunk in chunks(len(i), n_features):
         yield i[chunk], j[chunk]
 
 
 def magnitude(Z: Any) -> float:
-    """Largest absolute entry, or 1 if there is none: points divided by it have squares that do not underflow."""
+    """Largest absolute entry, or 1 if all are zero: squares of points divided by it do not underflow."""
     if not all(Z.shape):
         return 1.0
     xp = array_namespace(Z)
@@ -219,12 +220,12 @@ def magnitude(Z: Any) -> float:
 
 
 def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float, dtype: Any) -> FloatArray:
-    """``exp(-D2 / epsilon)``, written over `D2`; `epsilon` is a number or broadcasts against `D2`.
+    """``exp(-D2 / epsilon)`` in place; `epsilon` is a number or broadcasts against `D2`.
 
-    What is below the smallest normal number of `dtype`, in which it will be kept, is zero: a few denormal numbers make
-    products many times slower.
+    Numbers that are subnormal in `dtype`, in which the result will be stored, are set to zero: they make products many
+    times slower.
     """
-    with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+    with np.errstate(over="ignore"):
         D2 /= epsilon
     np.negative(D2, out=D2)
     with np.errstate(under="ignore"):
@@ -235,41 +236,22 @@ def gaussian_affinity(D2: FloatArray, epsilon: FloatArray | float, dtype: Any) -
 
 @singledispatch
 def row_distances(Z: Any, i: Any, j: Any) -> Any:
-    """Distances between rows of Z, for given pairs, in float64; backends register their own arrays.
+    """Distances between rows ``i`` and ``j`` of Z, (N, d) -> (m,), in float64, of the library of `i`.
 
-    Parameters
-    ----------
-    Z : array of shape (N, d)
-    i, j : arrays of int, shape (m,); of NumPy, or of the kind of Z
-
-    Returns
-    -------
-    distances : array of shape (m,), of the kind of `i`
+    Backends register their own arrays.
     """
     from ..compiled.pairs import distances  # noqa: PLC0415
 
     out = np.empty(len(i))
-    each(
-        lambda some: distances(Z, i, j, out, some.start, some.stop),
-        shares(len(i), 4 * Z.shape[1]),
-        blas=False,
-    )
+    each(lambda some: distances(Z, i, j, out, some.start, some.stop), shares(len(i), 4 * Z.shape[1]), blas=False)
     return out
 
 
 @singledispatch
 def column_distances(V: Any, i: IntArray, j: IntArray) -> FloatArray:
-    """Distances between columns of a block, for given pairs, in float64; backends register their own arrays.
+    """Distances between columns ``i`` and ``j`` of a block, (N, k) -> (m,), in float64.
 
-    Parameters
-    ----------
-    V : array of shape (N, k)
-    i, j : ndarrays of int, shape (m,)
-        Columns.
-
-    Returns
-    -------
-    distances : ndarray of shape (m,)
+    Backends register their own arrays.
     """
     rows = np.ascontiguousarray(V.T, dtype=np.float64)
     scale = magnitude(rows)

@@ -1,4 +1,4 @@
-"""Random words as pure functions of counters, and samples of numbers that are drawn by them."""
+"""Random words as pure functions of counters, and samples drawn by them."""
 
 from __future__ import annotations
 
@@ -49,17 +49,9 @@ def sample(n: int, size: int) -> IntArray:
 
 
 def first_by_key(n: int, size: int, key: Callable[[Words], Words]) -> IntArray:
-    """The numbers below n with the smallest keys, at most `size`, in the order of their keys; what is held is small.
+    """The numbers below n with the smallest keys, at most `size`, sorted by key, then number; in little memory.
 
-    Parameters
-    ----------
-    n, size : int
-    key : callable
-        From numbers to keys, both of uint64; of equal keys the smaller number comes first.
-
-    Returns
-    -------
-    numbers : ndarray of int64, shape (min(n, size),)
+    `key` maps an array of numbers to keys, both of uint64.
     """
     kept = smallest = np.empty(0, dtype=np.uint64)
     for some in chunks(n, 1):

@@ -1,4 +1,4 @@
-"""Directions that carry most of a power of the heat kernel, found without an eigensolver."""
+"""Directions that carry most of a power of the heat kernel, without an eigensolver."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ from .sketch import RademacherSketch
 
 __all__ = ["leading_directions"]
 
-# Columns from which directions are made, as a multiple of their number and beyond it, and the least and the most
-# products.
+# Random columns for each direction and in addition, and the least and the most products.
 _WIDER, _ADDED = 2, 12
 _RANGE_PRODUCTS = 16, 32
-# After so many products it is seen whether columns have become alike: the condition number of their inner products.
+# Products between checks of whether columns have become parallel, by the condition number of their inner products.
 _CHECKED = 2
 _MOST_CONDITION = 1e4
-_SEED = 0x5EED  # of the columns: fixed, so that results repeat
+_SEED = 0x5EED  # fixed, so that results repeat
 
 
 @computing()
 def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
     """Orthonormal directions that carry most of ``S^power`` outside its trivial mode, shape (N, r).
 
-    Up to 2000 points they are the eigenvectors whose eigenvalues are largest in size. For more they are found by a
-    randomised range finder [1]_: the image of ``2 r + 12`` random columns under the power itself (of 16 to 32
-    products), and the best r directions in it by Rayleigh and Ritz. That is as cheap as the embedding; how close they
-    are to eigenvectors decides how much of the kernel they carry, and nothing else.
+    Up to 2000 points they are the eigenvectors whose eigenvalues are largest in size. For more points a randomised
+    range finder [1]_ takes the image of ``2 r + 12`` random columns under the power itself (16 to 32 products), and
+    the best r directions in it (Rayleigh-Ritz). That is as cheap as the embedding.
 
     Parameters
     ----------
@@ -57,7 +55,7 @@ def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
     products = int(np.clip(np.ceil(power), *_RANGE_PRODUCTS))
     for done in track(range(products), "finding leading directions", products):
         Q = S.matmat(Q)
-        # Where the spectrum decays fast, what is small would drown in the rounding of what is large.
+        # If the spectrum decays fast, small components would drown in the rounding of large ones.
         if done % _CHECKED == 0 and np.linalg.cond(to_numpy(Q.T @ Q)) > _MOST_CONDITION:
             Q = qr(Q)[0]
     Q = qr(Q)[0]

@@ -1,4 +1,4 @@
-"""What rounding leaves of the spectrum of a heat kernel, and what powers of it cannot be told."""
+"""Rounding in the spectrum of a heat kernel, and errors and warnings about powers that it makes inaccurate."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ __all__ = ["ROUNDING_ULPS", "noise_level", "refuse_negative", "rounding_level", 
 
 # Eigenvalues of a kernel of norm 1 are known to about this many units in the last place.
 ROUNDING_ULPS = 100.0
-# ... or, where products are less exact than the dtype, to so many times their error.
+# The same if products are less accurate than the dtype, as a multiple of their error.
 _ROUNDINGS = 10.0
-# Share of the largest nontrivial eigenvalue's power that may be lost in eigenvalues below rounding without a word.
+# Largest power of an eigenvalue below rounding that may be lost without a warning, relative to the largest power.
 _LOST = 1e-3
 
 
 def refuse_negative(lowest: float, rounding: float = 0.0) -> None:
-    """Refuse a power that is not whole of a kernel with negative eigenvalues."""
+    """Raise if the lowest eigenvalue is negative, for a power that is not whole."""
     if lowest < -rounding:
         raise ValueError(
-            f"a power that is not a whole number was asked for, but the kernel has negative eigenvalues (down to "
-            f"{lowest:.2g}), which have none; use a whole power, or a kernel that is positive semidefinite (Gaussian "
-            "with a Euclidean metric, all pairs, one bandwidth, diagonal kept)."
+            f"only whole powers are defined for a kernel with negative eigenvalues (down to {lowest:.2g}); use a whole "
+            "power, or a positive semidefinite kernel (Gaussian with a Euclidean metric, all pairs, one bandwidth, "
+            "diagonal kept)."
         )
 
 
 def warn_inexact(error: float, wanted: float) -> None:
-    """Say that a power of the kernel is less accurate than wanted, both relative to its largest eigenvalue."""
+    """Warn that a power of the kernel is less accurate than wanted, both relative to its largest eigenvalue."""
     warnings.warn(
         f"the power of the kernel is known to {error:.1e} of its largest nontrivial eigenvalue, not to {wanted:.1e}: "
-        "small powers that are not whole reach eigenvalues near zero, and very large ones differences between the "
-        "largest, which are costly and finally rounding. Use a power of 1 or more, or a smaller one if it is large, "
-        "or method='eigen'.",
+        "small real powers depend on eigenvalues near zero, and very large powers on small differences between the "
+        "largest eigenvalues. Use a power of 1 or more, or a smaller one if it is large.",
         ConvergenceWarning,
         stacklevel=2,
     )
 
 
 def warn_lost(any_zero: bool, rounding: float, power: float) -> None:
-    """Say so where eigenvalues that are zero up to `rounding` could matter in a power of the kernel."""
+    """Warn if eigenvalues that are zero up to `rounding` could matter in a power of the kernel."""
     if any_zero and rounding**power > _LOST:
         warn_inexact(rounding**power, _LOST)
 
@@ -53,5 +52,5 @@ def rounding_level(kernel: HeatOperator) -> float:
 
 
 def noise_level(kernel: HeatOperator) -> float:
-    """Size of eigenvalues that rounding makes up: a kernel with a trivial mode has norm 1, whatever is left without."""
+    """Size of nontrivial eigenvalues that are all rounding, for a kernel of norm 1 with a trivial mode."""
     return 0.0 if kernel.trivial is None else ROUNDING_ULPS * kernel.rounding

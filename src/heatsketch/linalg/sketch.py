@@ -1,9 +1,8 @@
 """Test matrices ``M`` as pure functions of (seed, row, column).
 
-The entry (i, j) of a sketch depends on nothing but its seed, i and j. A sketch is therefore the same in any
-chunking, order or thread count; its first k columns do not change when more are asked for; and any block of it
-can be made without the rest. The words come from Philox4x32-10, a counter-based generator that also exists on
-GPUs [1]_.
+Entry (i, j) of a sketch depends on its seed, i and j only. A sketch is therefore the same in any chunking, order or
+number of threads, its first k columns do not change when more are drawn, and any block of it can be made without the
+rest. The words come from Philox4x32-10, a counter-based generator that also exists on GPUs [1]_.
 
 References
 ----------
@@ -43,9 +42,9 @@ __all__ = [
 ]
 
 _MERSENNE61 = np.uint64(2**61 - 1)
-# Streams keep uses of one seed apart: they are the last word of the Philox counter.
+# Streams separate uses of one seed: they are the last word of the Philox counter.
 GAUSSIAN, RADEMACHER, _HASH, _COLUMNS = range(4)
-# Entries made at a time, so that the temporaries of ten Philox rounds stay in cache.
+# Entries at a time, so that the temporaries of ten Philox rounds stay in cache.
 _ENTRIES_PER_CHUNK = 1 << 16
 
 
@@ -70,8 +69,8 @@ def resolve_seed(random_state: RandomState) -> int:
 class Sketch(ABC):
     """The law of a random matrix together with its seed.
 
-    Random ones satisfy ``E[M M^T] = k I`` for k columns, which is what makes squared distances in
-    ``A M / sqrt(k)`` unbiased. A subclass owes one method, `_block`, for index arrays.
+    Random sketches satisfy ``E[M M^T] = k I`` for k columns, so that squared distances in ``A M / sqrt(k)`` are
+    unbiased. A subclass implements `_block` for index arrays.
     """
 
     seed: int
@@ -82,24 +81,14 @@ class Sketch(ABC):
 
     @classmethod
     def make(cls, seed: int, n_rows: int) -> Sketch:  # noqa: ARG003
-        """The sketch of a data set of `n_rows` points; most laws do not depend on their number."""
+        """The sketch for `n_rows` points; most laws do not depend on their number."""
         return cls(seed)
 
-    def require(self, n_columns: int) -> None:  # noqa: B027 - most laws have as many columns as are asked for
-        """Refuse more columns than there are."""
+    def require(self, n_columns: int) -> None:  # noqa: B027 - most laws have any number of columns
+        """Raise if the sketch has fewer columns."""
 
     def block(self, rows: ArrayLike, columns: ArrayLike) -> FloatArray:
-        """Entries at the given rows and columns.
-
-        Parameters
-        ----------
-        rows, columns : array-like of non-negative int
-            In any order, with or without repetition.
-
-        Returns
-        -------
-        block : ndarray of float64, shape (len(rows), len(columns))
-        """
+        """Entries at rows and columns given as non-negative integers, in any order: (len(rows), len(columns))."""
         i, j = (np.atleast_1d(np.asarray(index)).astype(np.int64) for index in (rows, columns))
         out = np.empty((len(i), len(j)))
 
@@ -110,18 +99,7 @@ class Sketch(ABC):
         return out
 
     def matrix(self, n_rows: int, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> FloatArray:
-        """Columns ``first_column, ..., first_column + n_columns - 1`` of the first `n_rows` rows.
-
-        Parameters
-        ----------
-        n_rows, n_columns, first_column : int
-        dtype : dtype of NumPy
-            In which they are returned; they are computed in float64.
-
-        Returns
-        -------
-        M : ndarray of shape (n_rows, n_columns)
-        """
+        """Columns of the first rows, (n_rows, n_columns), from `first_column` on; computed in float64."""
         columns = np.arange(first_column, first_column + n_columns)
         return self.block(np.arange(n_rows), columns).astype(dtype, copy=False)
 
@@ -130,7 +108,7 @@ class Sketch(ABC):
 
 
 def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
-    """Four Philox words for each row and each group of columns, shape (rows, groups, 4)."""
+    """Four Philox words for each row and group of columns, shape (rows, groups, 4)."""
     i = rows[:, None].astype(np.uint64)
     return np.stack(philox((i & MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
 
@@ -139,8 +117,8 @@ def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
 class GaussianSketch(Sketch):
     """Independent N(0, 1) entries: the paper's Algorithm 4.
 
-    Two Philox words make two normals by the Box-Muller transform. Words have 32 bits, hence
-    entries lie within 6.8 standard deviations (a normal leaves that range once in 10^11).
+    Two Philox words give two normals by the Box-Muller transform. Words have 32 bits, hence entries lie within 6.8
+    standard deviations (a normal leaves that range once in 10^11).
     """
 
     distance_law = "exact"
@@ -175,12 +153,11 @@ class RademacherSketch(Sketch):
 
 @dataclass(frozen=True)
 class HashedRademacherSketch(Sketch):
-    """Signs from a hash of (row, column): 244 random bits in all, however large the matrix.
+    """Signs from a hash of (row, column): 244 random bits for a matrix of any size.
 
-    The paper remarks that pairwise independence of the entries suffices for unbiased distances, and saves
-    memory. The sign here is the parity of a random cubic polynomial over the integers modulo 2^61 - 1, so any
-    *four* entries are independent (up to a bias of 2^-62): then the variance of an estimated squared distance
-    is that of independent signs too, which pairwise independence alone does not give.
+    The paper remarks that pairwise independence of the entries suffices for unbiased distances, and saves memory. Here
+    the sign is the parity of a random cubic polynomial over the integers modulo 2^61 - 1, so any *four* entries are
+    independent (up to a bias of 2^-62). Estimated squared distances then have the variance of independent signs, too.
     """
 
     distance_law = "approximate"
@@ -220,8 +197,7 @@ def _multiply61(a: Words, b: Words) -> Words:
 class ColumnSketch(Sketch):
     """Distinct unit vectors times sqrt(N): heat kernel columns at sampled points [1]_.
 
-    Column j picks the point whose Philox key is the j-th smallest, so that all N! orders are equally likely and
-    the first k columns stay when more are asked for.
+    Column j picks the point whose Philox key is the j-th smallest, so that all N! orders are equally likely.
 
     References
     ----------
@@ -236,13 +212,8 @@ class ColumnSketch(Sketch):
         """The sketch that samples among `n_rows` points."""
         return cls(seed, n_rows=n_rows)
 
-    @property
-    def points(self) -> IntArray:
-        """The points in the order in which the columns take them, shape (n_rows,)."""
-        return self.taken(self.n_rows)
-
     def taken(self, n_columns: int) -> IntArray:
-        """The points that the first columns take, in their order, shape (n_columns,)."""
+        """The points of the first columns, shape (n_columns,)."""
         self.require(n_columns)
         return first_by_key(self.n_rows, n_columns, self._keys)
 
@@ -251,11 +222,11 @@ class ColumnSketch(Sketch):
         return (a << np.uint64(32)) | b
 
     def require(self, n_columns: int) -> None:
-        """Refuse more columns than there are points."""
+        """Raise if there are fewer points."""
         if n_columns > self.n_rows:
             raise ValueError(
-                f"sketch='columns' was asked for column {n_columns}, but there are only {self.n_rows} "
-                "points to sample; use fewer components or a Gaussian sketch."
+                f"sketch='columns' has {self.n_rows} columns, one for each point, and {n_columns} are needed; use "
+                "fewer components or a Gaussian sketch."
             )
 
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
@@ -281,16 +252,16 @@ class UnitSketch(Sketch):
 
 @dataclass(frozen=True, eq=False)
 class ArraySketch(Sketch):
-    """A given matrix used as ``M`` before the division by sqrt(k); an array of any kind with a row for each point."""
+    """A given array of any library used as ``M`` before the division by sqrt(k)."""
 
     array: Any = field(kw_only=True)
 
     def require(self, n_columns: int) -> None:
-        """Refuse more columns than were given."""
+        """Raise if the array has fewer columns."""
         if n_columns > self.array.shape[1]:
             raise ValueError(
-                f"the sketch given as an array has {self.array.shape[1]} columns, and column "
-                f"{n_columns} was asked for; give an array with at least that many columns."
+                f"the sketch given as an array has {self.array.shape[1]} columns, and {n_columns} are needed; give an "
+                "array with at least that many columns."
             )
 
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._utils.chunks import chunks
 from .._utils.memmap import arranged
-from .._utils.threads import Scratch, each, workers
+from .._utils.threads import Scratch, each
 from .._utils.typing import FloatArray, IntArray
 from ..compiled import LANES
 from ..linalg.metrics import magnitude, refuse_overflow, squared_distances
@@ -70,8 +69,8 @@ def _padded(width: int) -> int:
 def kmeans(X: FloatArray, n_clusters: int) -> IntArray:
     """Labels of the points by a few steps of Lloyd's iteration on a sample, in float32, shape (N,).
 
-    Outliers are a cluster by themselves, so that they do not widen another one. scikit-learn's KMeans on the same
-    sample takes as long in total, would need a limit on OpenMP's threads, and importing it delays the first fit.
+    Outliers form their own cluster, so that they do not widen another one. scikit-learn's KMeans on the same sample
+    takes as long in total, needs a limit on OpenMP's threads, and importing it delays the first fit.
     """
     n = X.shape[0]
     few = np.asarray(X[sample(n, _FEW)], dtype=np.float64)
@@ -105,20 +104,11 @@ def kmeans(X: FloatArray, n_clusters: int) -> IntArray:
     return assign(normal, n)
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Distances between a block of points and a part of a cluster: ``left_i + right_j - products_ij``.
 
-    Attributes
-    ----------
-    products : ndarray of float32, shape (m, n)
-        Twice the inner products.
-    left, right : ndarrays of float32, shape (m,), (n,)
-        Squared norms; NaN for columns that are padding.
-    columns : slice
-        The columns that belong to the cluster.
-    cluster, number : int
-        The cluster, and the number of the first of these points.
+    The columns `columns` belong to the cluster `cluster`; the first of them is point `number`. The squared norm `right`
+    of padding is NaN.
     """
 
     products: FloatArray
@@ -130,23 +120,10 @@ class Tile:
 
 
 class Candidates:
-    """The nearest neighbours found so far, in buffers that are reduced to the k nearest whenever they are full.
+    """The nearest neighbours found so far of m points, in buffers that are reduced to the k nearest when they are full.
 
-    What is kept does not depend on the order of offers: among equal distances the smallest numbers win.
-
-    Parameters
-    ----------
-    m : int
-        Points whose neighbours are searched.
-    k : int
-
-    Attributes
-    ----------
-    worst : ndarray of float32, shape (m + 16,)
-        Squared distance beyond which a row takes no more; infinite at first.
-    count : ndarray of int32, shape (m,)
-        Neighbours that a row holds.
-    squared, ids : ndarrays of float32 and int32, shape (m, 2 k or a little more)
+    The result does not depend on the order of offers: among equal distances the smallest numbers win. The arrays are
+    those of :func:`heatsketch.compiled.search.offer`.
     """
 
     def __init__(self, m: int, k: int) -> None:
@@ -158,11 +135,11 @@ class Candidates:
 
     @property
     def nearest(self) -> IntArray:
-        """A copy of the numbers of the k nearest, after `cut`, (m, k)."""
+        """Numbers of the k nearest, after `cut`, (m, k)."""
         return np.ascontiguousarray(self.ids[:, : self.k])
 
     def offer(self, tile: Tile, row: int, mode: int) -> None:
-        """Offer the points of a tile; see :func:`heatsketch.compiled.search.offer` for the modes."""
+        """Offer the points of a tile; see `offer` for the modes."""
         from ..compiled.search import offer  # noqa: PLC0415
 
         span = tile.columns.start, tile.columns.stop
@@ -239,21 +216,7 @@ class ClusterIndex:
         return slice(int(self._offsets[a]), int(self._offsets[a + 1]))
 
     def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
-        """Nearest neighbours of all points among the others.
-
-        Parameters
-        ----------
-        k : int
-            At most N - 1.
-        progress : callable, optional
-            Called with the number of clusters done, and of all.
-
-        Returns
-        -------
-        ids : ndarray of int32, shape (N, k)
-            Numbers in `order`, nearest first.
-        squared : ndarray of float64, shape (N, k)
-        """
+        """The k nearest other points of each point; `progress` gets the number of clusters done, and of all."""
         n = self.points.shape[0]
         found = Candidates(n, k)
         chosen = sample(n, 2 * _CALIBRATION)
@@ -268,8 +231,7 @@ class ClusterIndex:
             self.recall = self._measure_recall(found, second, squared[1::2, -1])
             if self.recall >= _RECALL or self._reach == np.inf:
                 break
-            # The sample was too easy: search farther out, at first as far as any neighbour of both samples, then
-            # everywhere.
+            # The sample was too easy. Search as far as the neighbours of both samples, then everywhere.
             farthest = float(max(ratios.max(), again.max()))
             done, self._reach = self._reach, farthest if farthest > self._reach else np.inf
         if self.recall < _LEAST_RECALL:
@@ -278,9 +240,8 @@ class ClusterIndex:
         return self._measured(self.points, found.nearest)
 
     def _last_resort(self, found: Candidates) -> None:
-        """Exact search, or a warning, where points lie in groups too small for products to resolve."""
-        n = self.points.shape[0]
-        if n <= _MOST_DIFFERENCES:
+        """Exact search, or a warning, if points lie in groups too small for products to resolve."""
+        if self.points.shape[0] <= _MOST_DIFFERENCES:
             found.count[:] = 0  # `_complete` searches all of them exactly
             self.recall = 1.0
             return
@@ -321,46 +282,6 @@ class ClusterIndex:
         self._complete(found, Q)
         return self._measured(Q, found.nearest)
 
-    def pairs_within(self, limit: float) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-        """All pairs of points whose squared distance is at most `limit`, exactly, each once.
-
-        Yields
-        ------
-        i, j : ndarrays of int
-            Numbers in `order`, i before j.
-        squared : ndarray of float64
-        """
-        eps = np.finfo(np.float32).eps
-
-        def of_cluster(a: int) -> tuple[IntArray, IntArray, FloatArray]:
-            apart = np.sqrt(np.square(self._centres[a:] - self._centres[a]).sum(axis=1))
-            others = a + np.flatnonzero(apart <= SAME * (np.sqrt(limit) + self._extent[a] + self._extent[a:]))
-            members = self._members(a)
-            found = []
-            for start in range(members.start, members.stop, _TILE_ROWS):
-                block = self.points[start : min(members.stop, start + _TILE_ROWS)]
-                for tile in self._tiles(block, self._centres[a], others):
-                    columns = tile.columns
-                    D2 = tile.left[:, None] + tile.right[None, columns] - tile.products[:, columns]
-                    # The rounding of the products grows with the number of features. Padding is NaN and never near.
-                    slack = eps * (8 + self.points.shape[1]) * (tile.left[:, None] + tile.right[None, columns])
-                    i, j = np.nonzero(D2 <= limit / self._unit**2 + slack)
-                    i, j = i + start, j + tile.number
-                    i, j = i[i < j], j[i < j]
-                    squared = np.concatenate(
-                        [
-                            np.square(self.points[i[some]].astype(np.float64) - self.points[j[some]]).sum(axis=1)
-                            for some in chunks(len(i), self.points.shape[1])
-                        ]
-                        or [np.empty(0)]
-                    )
-                    found.append((i[squared <= limit], j[squared <= limit], squared[squared <= limit]))
-            i, j, squared = (np.concatenate(part) for part in zip(*found, strict=True))
-            return i, j, squared
-
-        with workers() as share:
-            yield from share(of_cluster, range(len(self._centres)))
-
     def _place(self, Q: FloatArray, rows: IntArray, D2: FloatArray, found: Candidates) -> None:
         """Offer queries of one cluster the points of all clusters in reach of the farthest of them."""
         a = int(D2[0].argmin())
@@ -371,17 +292,6 @@ class ClusterIndex:
         for tile in self._tiles(Q[rows], self._centres[a], others):
             mine.offer(tile, 0, 0)
         found.put(rows, mine)
-
-    def compared(self, k: int) -> float:
-        """Share of all pairs of points that a search for k neighbours compares."""
-        rows = sample(self.points.shape[0], _CALIBRATION)
-        reach = float(np.quantile(self._ratios(rows, self._exact(rows, k)[0]), _COVERED, method="higher"))
-        sizes = np.diff(self._offsets).astype(np.float64)
-        total = 0.0
-        for a in range(len(sizes)):
-            apart = np.square(self._centres - self._centres[a]).sum(axis=1)
-            total += sizes[a] * sizes[_ratio(apart, self._spread + self._spread[a]) <= reach].sum()
-        return float(total / sizes.sum() ** 2)
 
     def _ratios(self, rows: IntArray, ids: IntArray) -> FloatArray:
         """``|c_a - c_b|^2 / (r_a^2 + r_b^2)`` for the clusters of points and their neighbours, flat."""

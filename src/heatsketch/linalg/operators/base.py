@@ -1,4 +1,4 @@
-"""The contract that every operator keeps."""
+"""The interface of operators."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from ..._utils.array import as_array, asarray_like, to_numpy
 from ..._utils.typing import FloatArray, IntArray
 from ..sketch import Sketch
 
-# Columns of the identity that the generic `toarray` multiplies at a time.
+# Columns of the identity that `toarray` multiplies at a time.
 _IDENTITY_BLOCK = 256
-# A column whose part along a vector is below this many units in the last place of its norm has none.
+# A column whose component along a vector is below this many roundings of its norm is orthogonal to it.
 _PROJECTED_ULPS = 4.0
-# Norms below this, or above its inverse, are of numbers whose squares leave the range of float32.
+# Squares of norms below this, or above its inverse, may underflow or overflow in float32.
 _SQUARABLE = 1e-15
 
 
 class Operator(ABC):
-    """A square matrix that one can only multiply by.
+    """A square matrix that is only multiplied by blocks of columns.
 
-    A subclass owes three things: `shape`, `dtype` and `matmat`. Everything else follows. A backend whose arrays are not
-    NumPy's also says how its blocks are made: `asblock`, `ones` and `draw`.
+    A subclass provides `shape`, `dtype` and `matmat`. A backend with arrays other than NumPy's also overrides how
+    blocks are made: `asblock`, `ones` and `draw`.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    # The order in which an operator would rather have its rows, or None: work that multiplies again and again is done
-    # on `reordered`, with ``V[order]``, so that rows are moved once and not with every product.
+    # The order of rows in which products are fastest, or None. Iterations use `reordered` and ``V[order]``, so that
+    # rows are moved once and not with every product.
     order: IntArray | None = None
-    # Whether arrays with a row for each point are held by this process or its device. Where they are not, matrices of
-    # all pairs are never formed, and only some of the rows are looked at in one place.
+    # Whether arrays with a row for each point fit in this process or its device. If not, no (N, N) matrix is formed.
     in_memory: bool = True
 
     @property
     def rounding(self) -> float:
-        """Relative error that a product may have, for solvers that look at what is small."""
+        """Relative error of a product."""
         return float(np.finfo(self.dtype).eps)
 
     def reordered(self) -> Operator:
@@ -46,10 +45,10 @@ class Operator(ABC):
 
     @abstractmethod
     def matmat(self, V: Any) -> Any:
-        """Product with a block of columns as `asblock` makes it, (N, k) -> (N, k); `V` is not changed."""
+        """Product with a block of columns from `asblock`, (N, k) -> (N, k); `V` is not changed."""
 
     def check_block(self, V: Any) -> FloatArray:
-        """`V` as compiled code takes it: of this operator's dtype, with its number of rows, in the order of C."""
+        """`V` for compiled code: checked, C-contiguous and in this operator's dtype."""
         self._check_rows(V, (2,))
         return np.ascontiguousarray(V, dtype=self.dtype)
 
@@ -61,32 +60,32 @@ class Operator(ABC):
             )
 
     def asblock(self, V: Any, dtype: Any = None) -> Any:
-        """`V` as an array of the kind that this operator multiplies, in its dtype unless another is given."""
+        """`V` as an array that this operator multiplies, by default in its dtype."""
         return np.asarray(to_numpy(V), dtype=self.dtype if dtype is None else dtype)
 
     def ones(self) -> Any:
-        """A vector of ones, (N,), that this operator multiplies."""
+        """A vector of ones, (N,)."""
         return np.ones(self.shape[0])
 
     def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
-        """Columns of a sketch at the rows of this operator, (N, n_columns), as an array that it multiplies."""
+        """Columns of a sketch, (N, n_columns), as an array that this operator multiplies."""
         return self.draw(sketch, (self.shape[0], n_columns), first_column, dtype)
 
     def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> Any:
-        """The first rows of some columns of a sketch, made where this operator computes."""
+        """Columns of the first rows of a sketch, made on the device of this operator."""
         return sketch.matrix(*shape, first_column=first_column, dtype=dtype)
 
     def project(self, V: Any, u: Any) -> Any:
-        """``(I - u u^T) V`` for a unit vector u, or `V` itself where it has no part along u but for rounding."""
+        """``(I - u u^T) V`` for a unit vector u, or `V` itself if it is orthogonal to u up to rounding."""
         part = u @ V
-        if self.is_clean(part, np.einsum("ij,ij->j", V, V)):  # cheaper to see than to take out
+        if self.is_clean(part, np.einsum("ij,ij->j", V, V)):  # saves a pass
             return V
         out = u[:, None] * -part[None, :]
         out += V
         return out
 
     def is_clean(self, part: FloatArray, squared: FloatArray) -> bool:
-        """Whether columns with these parts along a unit vector, and squared norms, have none but for rounding, (k,)."""
+        """Whether columns with these components along a unit vector, and squared norms, (k,), are orthogonal to it."""
         norm = np.sqrt(squared)
         clean = np.abs(part) <= _PROJECTED_ULPS * np.finfo(self.dtype).eps * norm
         return bool((clean & (norm > _SQUARABLE) & (norm < 1.0 / _SQUARABLE)).all())
@@ -99,7 +98,7 @@ class Operator(ABC):
         return asarray_like(product, V)
 
     def toarray(self) -> FloatArray:
-        """The matrix itself, (N, N); for small N."""
+        """The matrix, (N, N)."""
         n = self.shape[0]
         out = np.empty(self.shape, dtype=self.dtype)
         for start in range(0, n, _IDENTITY_BLOCK):

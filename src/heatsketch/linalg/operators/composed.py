@@ -1,4 +1,4 @@
-"""Operators around operators: normalising and deflating are compositions, so that no backend knows of them."""
+"""Operators around operators: normalised, deflated and folded ones, for any backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .base import Operator
 
 
 class ComposedOperator(Operator):
-    """An operator around another one, whose dtype, kind of block and, unless it says otherwise, shape it keeps."""
+    """An operator around another one, with its dtype, blocks and, by default, shape."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
@@ -24,35 +24,28 @@ class ComposedOperator(Operator):
 
     @property
     def rounding(self) -> float:
-        """That of the operator inside."""
+        """Relative error of a product."""
         return self.operator.rounding
 
     def asblock(self, V: Any, dtype: Any = None) -> Any:
-        """`V` as the operator inside takes it."""
+        """`V` as an array that the inner operator multiplies."""
         return self.operator.asblock(V, dtype)
 
     def ones(self) -> Any:
-        """A vector of ones, as the operator inside multiplies it."""
+        """A vector of ones, (N,)."""
         return np.ones(self.shape[0]) if self.shape != self.operator.shape else self.operator.ones()
 
     def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> Any:
-        """Columns of a sketch, made where the operator inside computes."""
+        """Columns of the first rows of a sketch, made on the device of the inner operator."""
         return self.operator.draw(sketch, shape, first_column, dtype)
 
     def project(self, V: Any, u: Any) -> Any:
-        """``(I - u u^T) V``, as the operator inside does it."""
+        """``(I - u u^T) V`` for a unit vector u."""
         return self.operator.project(V, u)
 
 
 class ScaledOperator(ComposedOperator):
-    """``diag(left) K diag(right)``.
-
-    Parameters
-    ----------
-    operator : Operator of shape (N, N)
-    left, right : array of shape (N,)
-        Cast to the operator's dtype.
-    """
+    """``diag(left) K diag(right)`` for vectors of shape (N,), cast to the dtype of K."""
 
     def __init__(self, operator: Operator, left: Any, right: Any) -> None:
         super().__init__(operator)
@@ -63,7 +56,7 @@ class ScaledOperator(ComposedOperator):
         if self.order is None:
             return self
         inside, left, right = self.operator.reordered(), self.left[self.order], self.right[self.order]
-        if hasattr(inside, "scaled"):  # scaled entries save every product a pass
+        if hasattr(inside, "scaled"):  # saves a pass in every product
             return inside.scaled(left, right)  # type: ignore[no-any-return]
         return ScaledOperator(inside, left, right)
 
@@ -82,16 +75,10 @@ class ScaledOperator(ComposedOperator):
 
 
 class DeflatedOperator(ComposedOperator):
-    """``S - u u^T``: a symmetric operator without its eigenvector `u` of eigenvalue 1.
+    """``S - u u^T``: a symmetric operator without its unit eigenvector `u` of eigenvalue 1.
 
-    Blocks are projected before and after a product wherever they have a part along `u`, so that rounding cannot bring
-    it back however many products follow.
-
-    Parameters
-    ----------
-    operator : Operator of shape (N, N), symmetric
-    vector : array of shape (N,)
-        The unit eigenvector `u`.
+    Blocks are projected before and after a product if they have a component along `u`, so that rounding does not bring
+    it back.
     """
 
     def __init__(self, operator: Operator, vector: Any) -> None:
@@ -115,13 +102,13 @@ class DeflatedOperator(ComposedOperator):
 
 
 class FoldedOperator(ComposedOperator):
-    """``E K E^T``: a kernel between distinct points, for data in which points coincide.
+    """``E K E^T``: a kernel between U distinct points, for N points with duplicates.
 
     Parameters
     ----------
     operator : Operator of shape (U, U)
     places : ndarray of int, shape (N,)
-        Which of the U distinct points each of the N points is.
+        The distinct point that equals each point.
     """
 
     def __init__(self, operator: Operator, places: IntArray) -> None:

@@ -16,7 +16,7 @@ class DenseOperator(Operator):
         self.dtype = array.dtype
 
     def matmat(self, V: FloatArray) -> FloatArray:
-        """K V, a band of rows at a time."""
+        """K V."""
         return product(self.array, V)
 
     def toarray(self) -> FloatArray:

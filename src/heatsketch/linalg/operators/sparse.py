@@ -1,4 +1,4 @@
-"""A matrix of which only the nonzero entries are held."""
+"""A sparse matrix."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from ..._utils.array import from_order
 from ..._utils.threads import each, shares
 from ..._utils.typing import FloatArray, IntArray
 from .base import Operator
 
-# From so many entries on rows are put in an order in which neighbours lie side by side; what belongs to fewer stays in
-# the cache anyway.
+# Number of entries from which rows are reordered so that neighbours are close; smaller matrices fit in the cache.
 _REORDER_ENTRIES = 1 << 20
 
 
 class SparseOperator(Operator):
-    """Products with a symmetric sparse matrix of shape (N, N), in compressed rows, on all cores.
+    """Products with a symmetric sparse matrix in CSR format, on all cores.
 
     Parameters
     ----------
-    array : SciPy sparse array or matrix
+    array : SciPy sparse array or matrix of shape (N, N)
     order : ndarray of int, shape (N,), optional
-        Given: the rows and columns of `array` are already in this order, ``array[i, j] = K[order[i], order[j]]``.
-    reorder : bool
-        Whether a large matrix that comes without an order is put in that of reverse Cuthill and McKee, which makes
-        products several times faster. A small one is left as it is.
+        If given, the rows and columns of `array` are already in this order, ``array[i, j] = K[order[i], order[j]]``.
     threads : int, optional
         By default all cores.
+    reorder : bool
+        Whether to put a large matrix without an order in reverse Cuthill-McKee order, which makes products several
+        times faster.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class SparseOperator(Operator):
         if reorder and order is None and held.nnz >= _REORDER_ENTRIES:
             order = reverse_cuthill_mckee(sparse.csr_matrix(held), symmetric_mode=True).astype(np.int64)
             held = permuted(held, order)
-        # Compiled code counts on entries that lie side by side.
+        # For compiled code.
         held.data, held.indices, held.indptr = map(np.ascontiguousarray, (held.data, held.indices, held.indptr))
         self._held, self._threads = held, threads
         self.order = None if order is None else np.ascontiguousarray(order, dtype=np.int64)
@@ -52,17 +52,13 @@ class SparseOperator(Operator):
 
     @property
     def array(self) -> Any:
-        """The matrix as a csr_array, rows and columns as given."""
+        """The matrix as a csr_array, rows and columns in the original order."""
         return self._held if self.order is None else permuted(self._held, np.argsort(self.order))
 
     def row_counts(self) -> IntArray:
-        """Number of entries held in each row, rows as given, shape (N,)."""
-        counts: IntArray = np.diff(self._held.indptr).astype(np.int64)
-        if self.order is None:
-            return counts
-        given = np.empty_like(counts)
-        given[self.order] = counts
-        return given
+        """Number of entries of each row in the original order, shape (N,)."""
+        counts: IntArray = from_order(np.diff(self._held.indptr).astype(np.int64), self.order)
+        return counts
 
     def reordered(self) -> SparseOperator:
         """The same matrix with rows and columns in `order`."""
@@ -71,7 +67,7 @@ class SparseOperator(Operator):
         return SparseOperator(self._held, threads=self._threads, reorder=False)
 
     def scaled(self, left: FloatArray, right: FloatArray) -> SparseOperator:
-        """``diag(left) K diag(right)``, for a matrix without an order of its own."""
+        """``diag(left) K diag(right)``, for a matrix without an order."""
         K = self._held
         data = K.data * np.repeat(self.asblock(left), np.diff(K.indptr))
         data *= self.asblock(right)[K.indices]
@@ -79,7 +75,7 @@ class SparseOperator(Operator):
         return SparseOperator(same, threads=self._threads, reorder=False)
 
     def matmat(self, V: FloatArray) -> FloatArray:
-        """K V, row by row over the nonzero entries."""
+        """K V."""
         from ...compiled.products import sparse_product  # noqa: PLC0415
 
         K, n = self._held, self.shape[0]
@@ -96,12 +92,12 @@ class SparseOperator(Operator):
         return out
 
     def toarray(self) -> FloatArray:
-        """The matrix with its zeros."""
+        """The matrix as a dense array."""
         return np.asarray(self.array.toarray())
 
 
 def permuted(K: Any, order: IntArray) -> Any:
-    """``K[order][:, order]`` with sorted columns, for K in compressed rows."""
+    """``K[order][:, order]`` with sorted columns, for K in CSR format."""
     inverse = np.empty(len(order), dtype=K.indices.dtype)
     inverse[order] = np.arange(len(order), dtype=K.indices.dtype)
     rows = K[order]

@@ -1,4 +1,4 @@
-"""All pairs, exactly, without the matrix: tiles of the Gaussian kernel are made, multiplied and forgotten."""
+"""Products with the Gaussian kernel of all pairs without storing it, tile by tile."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from ..._utils.typing import FloatArray, IntArray
 from ..metrics import EXPONENT_ERROR, central_point, products_in
 from .base import Operator
 
-# Points to a tile: a float32 tile of 256 x 256 and the columns it is multiplied by stay close to the processor.
+# Points of a tile: a float32 tile of 256 x 256 and the columns that it multiplies stay in the cache.
 TILE = 256
 _TILES_PER_JOB = 8
-# Rows of a tile whose inner products are held at a time.
+# Rows of a tile whose inner products are stored at a time.
 _STRIP = 32
-# Columns are filled up to a multiple of this, the vectors of the compiled product.
+# Columns are padded to a multiple of this, the lanes of the compiled product.
 _COLUMNS = 8
-# Up to this many features differences are formed one by one, which no cancellation can harm and no product beats.
+# Up to this many features differences are computed, which do not cancel and are as fast as a matrix product.
 _DIRECT_FEATURES = 6
-# Features over which inner products are summed without rounding more than their norms do; it grows in proportion.
+# Number of features beyond which the rounding of inner products grows in proportion.
 _ACCURATE_SUM = 128
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How the exponents of a Gaussian kernel are formed, so that they are accurate enough.
+    """How to compute the exponents of a Gaussian kernel accurately enough.
 
     Attributes
     ----------
     kind : str
-        The dtype that points are held in.
+        The dtype of the points.
     differences : bool
-        Whether differences are formed one by one, or inner products.
+        Whether to use differences instead of inner products.
     dtype : str
         Of the kernel.
     as_given : bool
-        Whether points are left where they are: so far apart that to take them from a centre would round them too much.
+        Whether points are not centred: so far apart that centring would round them too much.
     """
 
     kind: str
@@ -51,14 +51,8 @@ class Arithmetic:
     def choose(cls, norm: float, steepest: float, n_features: int, dtype: np.dtype[Any]) -> Arithmetic:
         """The cheapest that is accurate enough.
 
-        Parameters
-        ----------
-        norm : float
-            The largest squared norm of the points, from their centre and in their unit.
-        steepest : float
-            The unit, squared, over the smallest epsilon.
-        n_features : int
-        dtype : dtype of the kernel
+        `norm` is the largest squared norm of the centred points in their unit, `steepest` the squared unit over the
+        smallest epsilon.
         """
         spread = 4.0 * norm * steepest
         kind = products_in(spread * max(1.0, n_features / _ACCURATE_SUM), dtype)
@@ -70,12 +64,12 @@ class Arithmetic:
         return cls(np.dtype(close[0] if close else np.float64).str, differences, dtype.str, as_given=not close)
 
     def tiles(self, X: FloatArray, centre: FloatArray, unit: float, scales: FloatArray) -> Tiles:
-        """Points as this arithmetic wants them; `scales`, (n,), are the square roots of each point's epsilon."""
+        """Points prepared for `Tiles.multiply`; `scales`, (n,), are the square roots of each point's epsilon."""
         n, d = X.shape
-        if self.as_given:  # and in a unit that rounds nothing
+        if self.as_given:  # a power of two rounds nothing
             centre, unit = np.zeros(d), float(2.0 ** np.round(np.log2(unit)))
         centred = _centred(X, centre, unit)
-        columns = np.zeros((d, n + _COLUMNS), dtype=self.kind)  # a tile at the edge may read a little further
+        columns = np.zeros((d, n + _COLUMNS), dtype=self.kind)  # padded: the last tile reads whole vectors
         columns[:, :n] = centred.T
         return Tiles(
             centred[: 0 if self.differences else n].astype(self.kind),
@@ -87,15 +81,15 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Points of which tiles of the kernel are formed.
+    """Points prepared for tiles of the kernel.
 
     Attributes
     ----------
-    points : ndarray of shape (N, d), or (0, d) where differences are formed
-    columns : ndarray of shape (d, N or a little more)
-        The same in columns.
+    points : ndarray of shape (N, d), or (0, d) if differences are used
+    columns : ndarray of shape (d, N + 8)
+        The transpose, padded.
     norms, scale : ndarrays of shape (N,)
-        Squared norms, and the factors of exponents.
+        Squared norms, and factors of the exponents.
     """
 
     points: FloatArray
@@ -123,17 +117,9 @@ class Tiles:
         tile: int = TILE,
         zero_diagonal: bool = False,
     ) -> None:
-        """Add the products of some tiles, and of their transposes, with `V` to `out`; both are `padded`.
+        """Add the products of tiles and of their transposes with `V` to `out`, both from `padded`.
 
-        Parameters
-        ----------
-        pairs : ndarray of int, shape (p, 4)
-            Top, bottom, left and right of the tiles.
-        V, out : ndarrays of shape (N, k)
-        scratch : Scratch
-        tile : int
-            The largest side of a tile.
-        zero_diagonal : bool
+        The rows of `pairs`, (p, 4), are the top, bottom, left and right of the tiles; `tile` is their largest side.
         """
         from ...compiled.products import tile_products  # noqa: PLC0415
 
@@ -143,7 +129,7 @@ class Tiles:
 
 
 def padded(V: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A block with as many columns, filled up with zeros, as vectors of the compiled product have; and one of zeros."""
+    """A block with columns padded by zeros to full vectors, and one of zeros of the same shape."""
     k = V.shape[1]
     width = -(-k // _COLUMNS) * _COLUMNS
     V = np.ascontiguousarray(np.pad(V, ((0, 0), (0, width - k))))
@@ -151,7 +137,7 @@ def padded(V: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def largest_norm(X: FloatArray, centre: FloatArray, unit: float) -> float:
-    """The largest squared norm of points, from their centre and in their unit."""
+    """The largest squared norm of the centred points in their unit."""
     centred = _centred(X, centre, unit)
     return float(np.einsum("ij,ij->i", centred, centred).max(initial=0.0))
 
@@ -164,10 +150,9 @@ def _centred(X: FloatArray, centre: FloatArray, unit: float) -> FloatArray:
 class TiledGaussianOperator(Operator):
     """Products with ``exp(-|x_i - x_j|^2 / epsilon)`` for all pairs, in memory O(N (d + k)).
 
-    The plane of pairs is cut into square tiles. Each tile above the diagonal is computed once (a matrix product for
-    the distances, one pass for the exponential) and serves both of its blocks by symmetry. Tiles are taken in rounds
-    of a tournament, in which no block of rows appears twice: threads need no locks, and every sum has one order
-    whatever their number.
+    Each tile above the diagonal is computed once (a matrix product for the distances, one pass for the exponential) and
+    used for both of its blocks. Tiles are taken in rounds of a tournament, in which no block of rows appears twice:
+    threads need no locks, and the order of every sum does not depend on their number.
 
     Parameters
     ----------
@@ -175,19 +160,18 @@ class TiledGaussianOperator(Operator):
     epsilon : float, or ndarray of shape (N,)
         A number, or the squared local scale s_i^2 of each point: then epsilon_ij = s_i s_j.
     zero_diagonal : bool
-        Set the affinity of a point with itself to zero.
+        Whether to set the affinity of a point with itself to zero.
     dtype : dtype of the products
     tile : int
-        Points to a tile.
+        Points of a tile.
     threads : int, optional
         By default all cores.
 
     Notes
     -----
-    ``|x|^2 + |y|^2 - 2 x.y`` cancels where points are close for their distance from the centre. From the largest norm
-    and the smallest epsilon it is known beforehand how far exponents can be off: float32 products are used while that
-    is below 1e-5, float64 products beyond, and where even these do not do (below 1e-10 for float64 kernels), or in few
-    dimensions, differences.
+    ``|x|^2 + |y|^2 - 2 x.y`` cancels if points are close for their distance from the centre. The largest norm and the
+    smallest epsilon bound the error of the exponents: float32 products are used while it is below 1e-5, then float64
+    products, and differences if even these are not accurate enough (1e-10 for float64 kernels) or in few dimensions.
     """
 
     def __init__(
@@ -224,7 +208,7 @@ class TiledGaussianOperator(Operator):
         with workers(threads, blas=False) as share:
             for fixture in tournament(self.shape[0], self.tile):
                 pairs = np.array([(a.start, a.stop, b.start, b.stop) for a, b in fixture]).reshape(-1, 4)
-                # As many tiles to each thread, in jobs that are large against the cost of handing them out.
+                # The same number of tiles for each thread, in jobs large enough to pay for their scheduling.
                 n_jobs = threads * -(-len(pairs) // (threads * _TILES_PER_JOB))
                 for _ in share(multiply, np.array_split(pairs, n_jobs) if n_jobs else []):
                     pass
@@ -247,7 +231,7 @@ def tournament(n: int, tile: int) -> Iterator[list[tuple[slice, slice]]]:
     blocks: list[slice | None] = [slice(start, min(n, start + tile)) for start in range(0, n, tile)]
     yield [(block, block) for block in blocks if block is not None]
     if len(blocks) % 2:
-        blocks.append(None)  # whoever meets it sits the round out
+        blocks.append(None)  # its opponent has a bye
     ring = blocks[1:]
     for turn in range(len(ring)):
         circle = [blocks[0], *ring[turn:], *ring[:turn]]
