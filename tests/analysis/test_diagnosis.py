@@ -1,4 +1,4 @@
-"""Each finding where it belongs, and none where nothing is wrong."""
+"""Each finding on data that have the problem, and none on good data."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
-from heatsketch.analysis.diagnosis import Diagnosis
 
 GP, DM = hs.GaussianProcessEmbedding, hs.DiffusionMaps
 CIRCLE = hs.datasets.circle(300, random_state=0)
 
 
 def found(model: hs.GaussianProcessEmbedding, X: object, name: str):
-    """The finding of that name."""
+    """Fit, diagnose, and return the finding of that name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         diagnosis = model.fit(X).diagnose()
@@ -30,24 +29,19 @@ def found(model: hs.GaussianProcessEmbedding, X: object, name: str):
 
 
 @pytest.mark.parametrize("data", ["circle", "stretched_torus", "klein_bottle"])
-@pytest.mark.parametrize("model", [GP(3, power="auto", random_state=0), DM(3, power="auto"), GP(3, power="entropy")])
-def test_nothing_is_wrong_with_automatic_choices(data, model):
-    diagnosis = model.fit(getattr(hs.datasets, data)(500, random_state=0)).diagnose()
-    assert not diagnosis
-    assert str(diagnosis) == repr(diagnosis) == "Nothing looks wrong."
+@pytest.mark.parametrize("power", ["auto", "entropy"])
+def test_nothing_is_wrong_with_automatic_choices(data, power):
+    X = getattr(hs.datasets, data)(400, random_state=0)
+    assert not GP(3, power=power, random_state=0).fit(X).diagnose()
 
 
 class TestFindings:
     def test_identity(self):
-        finding = found(GP(2, bandwidth=2e-5, n_neighbors=None), CIRCLE, "identity")
+        model = GP(2, bandwidth=2e-5, n_neighbors=None)
+        finding = found(model, CIRCLE, "identity")
         assert finding.harmful
-        assert finding.figure > 0.8
+        assert finding.figure == pytest.approx(np.trace(model.kernel_.toarray()) / 300, rel=0.05)
         assert "the rule 'neighbor' gives 0.01" in finding.remedy
-
-    def test_identity_measures_the_kept_heat(self):
-        model = GP(2, bandwidth=2e-5, n_neighbors=None).fit(CIRCLE)
-        exact = np.trace(model.kernel_.toarray()) / 300
-        assert found(model, CIRCLE, "identity").figure == pytest.approx(exact, rel=0.05)
 
     def test_constant(self):
         finding = found(GP(2, bandwidth=500.0, power=1), CIRCLE, "constant")
@@ -66,7 +60,7 @@ class TestFindings:
         assert finding.figure == 4
         assert "bandwidth" not in finding.remedy
 
-    def test_slow_modes_are_no_components(self):
+    def test_slow_modes_are_not_components(self):
         for X in (hs.datasets.circle(500, random_state=0), np.random.default_rng(0).uniform(size=(500, 1))):
             assert "components" not in GP(3, random_state=0).fit(X).diagnose().names
 
@@ -83,11 +77,6 @@ class TestFindings:
         assert "row 300" in finding.message
         assert finding.figure > 0.9
         assert "the rule 'neighbor' gives" not in finding.remedy  # it would be smaller
-
-    def test_many_outliers(self):
-        far = 20.0 * np.random.default_rng(0).normal(size=(12, 2))
-        finding = found(DM(2, bandwidth=0.2, power=4), np.vstack([CIRCLE, far]), "outlier")
-        assert "row 30" in finding.message
 
     def test_narrow(self):
         X = np.random.default_rng(0).uniform(size=(400, 2))
@@ -109,9 +98,9 @@ class TestFindings:
         assert not past.harmful  # two modes of a circle decay alike
         assert past.figure == pytest.approx(2, abs=0.75)  # three standard deviations of a trace over 64 columns
 
-    def test_the_longest_time_is_said(self):
-        model = GP(2, power="auto", n_neighbors=10, random_state=0)
-        finding = found(model, hs.datasets.circle(6000, random_state=0).astype(np.float32), "edge")
+    def test_edge(self):
+        model = GP(2, power="auto", n_neighbors=6, random_state=0)
+        finding = found(model, hs.datasets.circle(2500, random_state=0), "edge")
         assert finding.figure == model.power_ == model.power_choice_.powers[-1]
 
     def test_dimension(self):
@@ -125,22 +114,19 @@ class TestFindings:
         finding = found(GP(2, bandwidth=1.0, kernel_params={"max_iter": 2}), X, "scaling")
         assert finding.harmful
 
-    def test_harmful_ones_come_first(self):
+    def test_recall(self, monkeypatch):
+        model = GP(2, n_neighbors=10, random_state=0).fit(CIRCLE)
+        monkeypatch.setattr(type(model.kernel_.affinity), "recall", 0.8)
+        assert "recall" in model.diagnose().names
+
+    def test_harmful_findings_come_first(self):
         diagnosis = GP(1, bandwidth=500.0, power=1).fit(hs.datasets.stretched_torus(200, random_state=0)).diagnose()
         harmful = [one.harmful for one in diagnosis]
         assert len(harmful) > 1
         assert harmful == sorted(harmful, reverse=True)
-        assert str(diagnosis).startswith("! ")
-        assert isinstance(diagnosis, Diagnosis)
 
 
-def test_large_data_are_diagnosed():
-    X = hs.datasets.stretched_torus(12_000, random_state=0).astype(np.float32)
-    diagnosis = GP(4, power="auto", random_state=0, n_neighbors=24).fit(X).diagnose()
-    assert not [one for one in diagnosis if one.harmful]
-
-
-@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("n", [2, 4])
 def test_few_points(n):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
 import heatsketch as hs
+from conftest import NORMALIZATIONS
 from heatsketch.analysis.distortion import kernel_distortion
 
 
@@ -51,20 +53,12 @@ def test_extreme_pairs_are_named_wherever_they_are(points, pair):
         assert getattr(hs.measure_distortion(points, bent), name) == pair
 
 
-def test_scale_of_either_side_does_not_matter(points):
-    L = hs.bilipschitz_constant(points[:, :2], pdist(points))
-    assert hs.bilipschitz_constant(1e6 * points[:, :2], 1e-6 * pdist(points)) == pytest.approx(L)
-
-
-def test_square_and_condensed_distances_agree(points):
-    Y, d = points[:, :2], pdist(points)
-    assert hs.bilipschitz_constant(Y, squareform(d)) == hs.bilipschitz_constant(Y, d)
-
-
-def test_order_of_points_does_not_matter(points):
-    order = np.random.default_rng(0).permutation(40)
-    a = hs.bilipschitz_constant(points[:, :2], pdist(points))
-    assert hs.bilipschitz_constant(points[order, :2], pdist(points[order])) == pytest.approx(a)
+def test_scale_and_order_do_not_matter(points):
+    Y, d, order = points[:, :2], pdist(points), np.random.default_rng(0).permutation(40)
+    L = hs.bilipschitz_constant(Y, d)
+    assert hs.bilipschitz_constant(Y, squareform(d)) == L
+    assert hs.bilipschitz_constant(1e6 * Y, 1e-6 * d) == pytest.approx(L)
+    assert hs.bilipschitz_constant(Y[order], pdist(points[order])) == pytest.approx(L)
 
 
 def test_quantiles_leave_out_ever_more(points):
@@ -107,17 +101,17 @@ class TestSampled:
         assert dilations[0] / dilations[1] == pytest.approx(found.constant)
         assert found.n_pairs < whole.n_pairs
 
-    def test_mining_finds_most_of_it(self, model):
+    def test_search_finds_most_of_it(self, model):
         whole, found = model.distortion(), model.distortion(exhaustive=False)
+        assert found == model.distortion(exhaustive=False)
         assert found.log > 0.9 * whole.log
-
-    def test_central_versions_are_estimates(self, model):
-        whole, found = model.distortion(), model.distortion(exhaustive=False)
         for q in (0.05, 0.25):
             assert np.log(found.central[q]) == pytest.approx(np.log(whole.central[q]), rel=0.1)
 
-    def test_repeats_with_its_seed(self, model):
-        assert model.distortion(exhaustive=False) == model.distortion(exhaustive=False)
+    def test_duplicates_do_not_mislead_the_search(self):
+        X = np.repeat(hs.datasets.stretched_torus(60, random_state=0), 12, axis=0)
+        model = hs.GaussianProcessEmbedding(4, bandwidth=1.0, random_state=0).fit(X)
+        assert model.distortion(exhaustive=False).log > 0.9 * model.distortion(exhaustive=True).log
 
 
 def test_large_data_are_sampled_by_default(monkeypatch, torus):
@@ -126,11 +120,46 @@ def test_large_data_are_sampled_by_default(monkeypatch, torus):
     assert not kernel_distortion(model.embedding_, model.kernel_, 8).exhaustive
 
 
+class TestNewPoints:
+    @pytest.mark.parametrize("normalization", NORMALIZATIONS)
+    @pytest.mark.parametrize("estimator", [hs.DiffusionMaps, hs.GaussianProcessEmbedding])
+    def test_training_points_have_the_training_distortion(self, torus, estimator, normalization):
+        model = estimator(3, bandwidth=1.0, normalization=normalization).fit(torus)
+        assert model.distortion(torus).log == pytest.approx(model.distortion().log, rel=1e-6)
+
+    def test_vertices_of_a_graph(self):
+        A = nx.to_numpy_array(nx.les_miserables_graph())
+        model = hs.GaussianProcessEmbedding(3, affinity="precomputed", random_state=0).fit(A)
+        assert model.distortion(A).log == pytest.approx(model.distortion().log, rel=1e-6)
+
+    def test_distances_between_rows(self, torus):
+        """Against the definition: rows a(x) A^(t-1), by dense algebra."""
+        unseen = hs.datasets.stretched_torus(40, random_state=3)
+        model = hs.DiffusionMaps(3, bandwidth=1.0, power=4).fit(torus)
+        affinity = np.exp(-np.square(unseen[:, None] - torus[None]).sum(axis=-1))
+        scale = model.kernel_.scaling.scale
+        rows = affinity * scale / (affinity @ scale)[:, None]
+        rows = rows @ np.linalg.matrix_power(model.kernel_.toarray(), 3)
+        expected = hs.measure_distortion(model.transform(unseen), pdist(rows)).log
+        assert model.distortion(unseen).log == pytest.approx(expected, rel=1e-6)
+
+    def test_many_are_sampled(self, torus, monkeypatch):
+        monkeypatch.setattr("heatsketch.analysis.distortion.ALL_PAIRS", 50)
+        model = hs.DiffusionMaps(2, bandwidth=1.0).fit(torus)
+        found = model.distortion(torus)
+        assert found.n_pairs == 50 * 49 / 2
+        assert not found.exhaustive
+
+    def test_one_point_has_no_distances(self, torus):
+        with pytest.raises(ValueError, match="at least 2"):
+            hs.DiffusionMaps(2, bandwidth=1.0).fit(torus).distortion(torus[:1])
+
+
 class TestBadInput:
     def test_shapes(self, points):
-        with pytest.raises(ValueError, match=r"condensed distances of 40 points are \(780,\)"):
+        with pytest.raises(ValueError, match="condensed"):
             hs.bilipschitz_constant(points, np.ones(7))
-        with pytest.raises(ValueError, match=r"square distances of 40 points are \(40, 40\)"):
+        with pytest.raises(ValueError, match="square"):
             hs.bilipschitz_constant(points, np.ones((3, 3)))
         with pytest.raises(ValueError, match="at least 2 points"):
             hs.bilipschitz_constant([[1.0, 2.0]], [])

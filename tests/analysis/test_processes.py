@@ -23,17 +23,12 @@ def _covariance(kernel, power):
 @pytest.mark.parametrize("method", ["sketch", "karhunen-loeve"])
 @pytest.mark.parametrize("power", [0.5, 1, 2])
 def test_covariance_is_the_kernel(small, method, power):
-    n = 20_000
+    n = 10_000
     f = hs.gaussian_process(small, n, power=power, method=method, random_state=0)
     C = _covariance(small, power)
     variance = np.outer(np.diagonal(C), np.diagonal(C)) + C**2  # of a product of two jointly normal variables
     assert (np.abs(f @ f.T / n - C) < 5.5 * np.sqrt(variance / n)).all()
     assert (np.abs(f.mean(axis=1)) < 5 * np.sqrt(np.diagonal(C) / n)).all()
-
-
-def test_half_power_has_covariance_A():
-    A = hs.heat_kernel(hs.datasets.circle(25, random_state=0), bandwidth=0.5)
-    np.testing.assert_allclose(_covariance(A, 0.5), A.toarray(), atol=1e-7)
 
 
 @pytest.mark.parametrize("method", ["sketch", "karhunen-loeve"])
@@ -61,13 +56,15 @@ def test_gaussian_process_embedding_is_draws_of_the_process(torus):
 
 
 def test_unknown_method():
-    with pytest.raises(ValueError, match="use 'sketch' or 'karhunen-loeve'"):
+    with pytest.raises(ValueError, match="karhunen-loeve"):
         hs.gaussian_process(np.eye(3), method="cholesky")
 
 
 def test_canonical_metric():
     C = np.array([[2.0, 0.5], [0.5, 1.0]])
     np.testing.assert_allclose(hs.canonical_metric(C), [np.sqrt(2)])
+    A = hs.heat_kernel(hs.datasets.circle(30, random_state=0), bandwidth=0.5)
+    np.testing.assert_allclose(hs.canonical_metric(A), hs.diffusion_distances(A, 0.5), atol=1e-7)
 
 
 class TestSecants:
@@ -87,16 +84,16 @@ class TestSecants:
 
     @pytest.mark.parametrize("sketch", ["gaussian", "rademacher", "rademacher-hash", "columns"])
     def test_are_the_expectation_of_those_in_the_embedding(self, torus, sketch):
-        model = hs.GaussianProcessEmbedding(20, power=4, bandwidth=1.0, sketch=sketch)
-        found = []
-        for seed in range(150):
-            Y = model.set_params(random_state=seed).fit_transform(torus)
-            i, j, k = self.triples.T
+        model = hs.GaussianProcessEmbedding(20, power=4, bandwidth=1.0, sketch=sketch).fit(torus)
+        found, (i, j, k) = [], self.triples.T
+        for seed in range(150):  # another sketch of the same kernel each time
+            model.set_params(random_state=seed)._embed(model.kernel_, 4.0, None, np.float64)
+            Y = model.embedding_
             found.append(((Y[i] - Y[j]) * (Y[i] - Y[k])).sum(axis=1))
         expected = hs.secant_products(model.kernel_, 4, self.triples)
         error = np.std(found, axis=0) / np.sqrt(len(found))
         assert (np.abs(np.mean(found, axis=0) - expected) < 4 * error + 1e-15).all()
 
     def test_bad_triples(self, kernel):
-        with pytest.raises(ValueError, match=r"\(m, 3\), a row for each triple"):
+        with pytest.raises(ValueError, match="triple"):
             hs.secant_products(kernel, 1, [[0, 1]])

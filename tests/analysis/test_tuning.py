@@ -1,4 +1,4 @@
-"""Paths, and the bandwidth and the time that are chosen by them or by the entropy."""
+"""Shortest paths, and the bandwidth and diffusion time chosen by them or by the entropy."""
 
 from __future__ import annotations
 
@@ -55,12 +55,6 @@ class TestPaths:
         paths = shortest_paths(np.vstack([torus, torus[:100]]), EUCLIDEAN)
         assert len(paths.rows) == 300
         assert (paths.lengths > 0).all()
-
-    def test_points_that_coincide_by_angle(self):
-        X = np.random.default_rng(0).normal(size=(80, 3))
-        paths = shortest_paths(np.vstack([X, 2.0 * X]), Metric("cosine"))
-        assert (paths.lengths > 0).all()
-        assert np.isfinite(paths.lengths).all()
 
     @pytest.mark.parametrize("X", [np.zeros((5, 2)), np.array([[0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]])])
     def test_too_few_points(self, X):
@@ -119,57 +113,44 @@ class TestPower:
         assert 5 < left < 16
         assert (np.diff(chosen.scores) < 0).all()
 
-    @pytest.mark.parametrize("scale", [1e-6, 1e5])
-    def test_units_do_not_matter(self, scale):
+    def test_units_do_not_matter(self):
         X = hs.datasets.klein_bottle(400, random_state=0)
-        here, there = (GP(2, power="auto", random_state=0).fit(factor * X) for factor in (1.0, scale))
+        here, there = (GP(2, power="auto", random_state=0).fit(factor * X) for factor in (1.0, 1e5))
         assert here.power_ == there.power_
-        assert there.bandwidth_ == pytest.approx(scale**2 * here.bandwidth_, rel=1e-6)
+        assert there.bandwidth_ == pytest.approx(1e10 * here.bandwidth_, rel=1e-6)
 
-    def test_the_choice_does_not_depend_on_the_seed_or_the_estimator(self, torus):
+    def test_seed_and_estimator_do_not_matter(self, torus):
         models = [GP(2, power="auto", random_state=0), GP(5, power="auto", random_state=9), DM(2, power="auto")]
         assert len({(m.fit(torus).power_, m.bandwidth_) for m in models}) == 1
-
-    def test_what_was_chosen_is_told(self, torus, capsys):
-        model = GP(2, power="auto", verbose=True).fit(torus)
-        assert model.power_choice_.rule == "paths"
-        assert model.power_choice_.power == model.power_ in model.power_choice_.powers
-        assert model.kernel_.bandwidth_rule == "paths"
-        assert "paths" in capsys.readouterr().err
-        assert GP(2).fit(torus).power_choice_ is None
+        chosen = models[0].power_choice_
+        assert chosen.rule == models[0].kernel_.bandwidth_rule == "paths"
+        assert chosen.power == models[0].power_
+        assert chosen.power in chosen.powers
 
     def test_the_numbers_that_were_chosen_repeat_the_embedding(self, torus):
         auto = GP(3, power="auto", random_state=0).fit(torus)
         given = GP(3, power=auto.power_, bandwidth=auto.bandwidth_, random_state=0).fit(torus)
         np.testing.assert_array_equal(auto.embedding_, given.embedding_)
 
-    def test_a_bandwidth_too_wide_is_said(self, torus):
-        with pytest.warns(UserWarning, match="power='paths' chose 1, the shortest time there is"):
+    def test_wide_bandwidth_warns(self, torus):
+        with pytest.warns(UserWarning, match="chose 1"):
             model = GP(2, power="paths", bandwidth=200.0, random_state=0).fit(torus)
         assert model.power_ == 1
 
     def test_unknown_rules(self, torus):
-        with pytest.raises(
-            ValueError, match=r"power='knee' is not the name of a rule; use a positive number or one of"
-        ):
+        with pytest.raises(ValueError, match="power='knee'"):
             GP(2, power="knee").fit(torus)
-        with pytest.raises(ValueError, match="power='paths' was given with affinity='precomputed'"):
+        with pytest.raises(ValueError, match="power='paths'"):
             GP(2, power="paths", affinity="precomputed").fit(np.ones((4, 4)))
 
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize(
         "options", [{}, {"n_neighbors": 12}, {"kernel_params": {"cutoff": 1e-4}}, {"metric": "manhattan"}]
     )
-    def test_every_kind_of_kernel(self, torus, dtype, options):
-        model = GP(2, power="auto", random_state=0, **options).fit(torus.astype(dtype))
+    def test_every_kind_of_kernel(self, torus, options):
+        model = GP(2, power="auto", random_state=0, **options).fit(torus.astype(np.float32))
         assert model.power_ >= 1
-        assert model.embedding_.dtype == dtype
+        assert model.embedding_.dtype == np.float32
         assert np.isfinite(model.embedding_).all()
-
-    def test_a_cutoff_keeps_its_pairs(self):
-        X = hs.datasets.stretched_torus(1500, random_state=0)
-        model = GP(2, power="auto", kernel_params={"cutoff": 1e-6}, random_state=0).fit(X)
-        assert model.kernel_.affinity.operator.row_counts().mean() < 300
 
     def test_a_named_neighbour_sets_the_bandwidth(self, torus):
         narrow, wide = (
@@ -178,22 +159,11 @@ class TestPower:
         assert narrow.bandwidth_ == hs.estimate_bandwidth(torus, "neighbor", n_neighbors=5).epsilon
         assert wide.bandwidth_ > 4 * narrow.bandwidth_
 
-    def test_distances_that_are_none(self, torus):
-        D = squareform(pdist(torus))
-        with pytest.raises(ValueError, match="square"):
-            GP(2, power="auto", metric="precomputed").fit(D[:, :100])
-
-    def test_neighbours_keep_the_bandwidth_of_neighbours(self, torus):
-        model = GP(2, power="auto", n_neighbors=12, random_state=0).fit(torus)
+    def test_neighbours(self):
+        model = GP(8, power="auto", n_neighbors=16, random_state=0).fit(roll(4000).astype(np.float32))
         assert model.kernel_.bandwidth_rule == "neighbor"
         assert model.power_choice_.rule == "paths"
-
-    def test_large_data(self):
-        X = roll(30_000).astype(np.float32)
-        model = GP(8, power="auto", random_state=0).fit(X)
-        assert model.n_neighbors_ is not None
-        assert model.power_ >= 64  # the roll is long, and the steps are short
-        assert model.transform(X[:5]).shape == (5, 8)
+        assert model.power_ >= 32  # the roll is long, and the steps are short
 
 
 class TestGraphs:
@@ -214,10 +184,6 @@ class TestGraphs:
         assert np.isfinite(model.power_choice_.scores).all()
         assert model.power_ >= 1
         assert np.isfinite(model.embedding_).all()
-
-    def test_a_time_of_one_is_never_silent(self):
-        with pytest.warns(UserWarning, match="chose 1, the shortest time there is"):  # its modes decay alike
-            DM(2, power="entropy", affinity="precomputed").fit(nx.complete_graph(12))
 
 
 class TestTogether:
@@ -246,7 +212,7 @@ class TestTogether:
         assert kernel.bandwidth == 0.7
         assert chosen.power > 1
 
-    @pytest.mark.parametrize("n", [2, 3, 5, 12])
+    @pytest.mark.parametrize("n", [2, 5])
     def test_few_points(self, n):
         X = np.random.default_rng(n).normal(size=(n, 2))
         with warnings.catch_warnings():

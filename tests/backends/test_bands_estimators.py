@@ -303,7 +303,6 @@ class TestAnswers:
             (lambda: there.distortion(X[:5]), "Fit to a part of the data in memory"),
             (lambda: there.distortion(exhaustive=True), "leave it at None"),
             (lambda: hs.diffusion_distances(there.kernel_, 2), "give pairs"),
-            (lambda: hs.diffusion_distances(there.kernel_, 2, PAIRS, form="covariance"), "leave form at 'rows'"),
             (lambda: hs.save_model(there, tmp_path / "there.heatsketch"), "to_zarr"),
             (lambda: kernel_rows(there.kernel_, 2, [0]), "ask for diffusion_distances of pairs"),
             (lambda: there.kernel_ @ np.ones(N), f"give a Dask array with {N} rows"),

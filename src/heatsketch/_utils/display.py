@@ -16,17 +16,17 @@ Facts: TypeAlias = "Sequence[tuple[str, str]]"
 
 
 class Shown:
-    """Base of result dataclasses, declared with ``repr=False``: a short repr, and a table of `_facts` in notebooks."""
+    """Base of result dataclasses, declared with ``repr=False``: a short repr, and a table in notebooks."""
 
     def _facts(self) -> Facts:
-        raise NotImplementedError
+        return [(field.name, in_short(getattr(self, field.name))) for field in fields(self)]  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         values = (f"{field.name}={in_short(getattr(self, field.name))}" for field in fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(values)})"
 
     def _repr_html_(self) -> str:
-        return html_table(self._facts(), title=type(self).__name__)
+        return html_table(self._facts(), title=f"{type(self).__name__}: {self}")
 
 
 def in_short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Two kernels on the same items: how far apart they are, item by item, and both drawn through the same sketch."""
+"""Two kernels on the same items: their distance, in total and for each item, by one sketch of both."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from .._utils.display import Facts, Shown
+from .._utils.display import Shown
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, RandomState
-from ..kernel.operator import HeatKernel, as_heat_kernel
+from ..kernel.operator import as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import check_power, diffuse
 from ..linalg.metrics import magnitude
@@ -20,7 +20,7 @@ from .distances import check_level, distance_interval
 
 __all__ = ["GlobalDistance", "KernelComparison", "compare_kernels", "global_diffusion_distance"]
 
-# Items that are drawn at most.
+# Largest number of items drawn.
 _DRAWN = 5000
 
 
@@ -47,13 +47,6 @@ class GlobalDistance(Shown):
     def __str__(self) -> str:
         return f"{self.distance:.4g} ({self.low:.4g} to {self.high:.4g})"
 
-    def _facts(self) -> Facts:
-        return [
-            ("global diffusion distance", f"{self.distance:.4g}"),
-            ("interval", f"{self.low:.4g} to {self.high:.4g}"),
-            ("components", str(self.n_components)),
-        ]
-
 
 @dataclass(frozen=True, repr=False)
 class KernelComparison(Shown):
@@ -64,11 +57,10 @@ class KernelComparison(Shown):
     total : GlobalDistance
         Estimate of the global diffusion distance ``|A^t - B^t|_F``, with its interval.
     item_distances, item_low, item_high : ndarrays of shape (N,)
-        Estimate of each item's share in it, the distance between its rows of ``A^t`` and ``B^t``, with the ends of an
-        exact confidence interval. Their squares add up to the square of the total.
+        Estimated distance between the rows of ``A^t`` and ``B^t`` of each item, with an exact confidence interval.
+        Their squares add up to the square of the total.
     first, second : ndarrays of shape (N, n_components)
-        Gaussian process embeddings of both, to be laid over each other as they are: items with equal rows have equal
-        places.
+        Gaussian process embeddings of both; items with equal rows have equal positions.
     """
 
     total: GlobalDistance
@@ -79,26 +71,14 @@ class KernelComparison(Shown):
     second: FloatArray
 
     def __str__(self) -> str:
-        named = ", ".join(f"{i} ({self.item_low[i]:.3g} to {self.item_high[i]:.3g})" for i in self._most(3))
+        most = np.argsort(-self.item_distances, kind="stable")[:3]
+        named = ", ".join(f"{i} ({self.item_low[i]:.3g} to {self.item_high[i]:.3g})" for i in most)
         return f"Global diffusion distance {self.total}; items that differ most: {named}."
 
-    def _most(self, n: int) -> list[int]:
-        """The items that differ most."""
-        most: list[int] = np.argsort(-self.item_distances, kind="stable")[:n].tolist()
-        return most
-
-    def _facts(self) -> Facts:
-        intervals = (self.item_distances, self.item_low, self.item_high)
-        items = ((i, *(float(one[i]) for one in intervals)) for i in self._most(5))
-        return [
-            ("global diffusion distance", str(self.total)),
-            *((f"item {i}", f"{distance:.3g} ({low:.3g} to {high:.3g})") for i, distance, low, high in items),
-        ]
-
     def plot(self, ax: Any = None) -> Any:
-        """Draw both embeddings along the two axes in which they extend most, with a line from each item to itself.
+        """Draw both embeddings along their two principal axes, with a line between the positions of each item.
 
-        Of more than 5000 items, as many taken at random are drawn.
+        At most 5000 random items are drawn.
         """
         from .._utils.drawing import new_axes, point_size  # noqa: PLC0415
 
@@ -130,9 +110,9 @@ def compare_kernels(
 ) -> KernelComparison:
     r"""Compare two kernels on the same items: two times, two noise levels, two modalities.
 
-    Both are looked at through one Gaussian matrix G. The rows of ``(A^t - B^t) G / sqrt(k)`` tell of each item how far
-    its two rows are apart, with the exact chi-square law of a sketch; together they estimate the global diffusion
-    distance of the robustness proposition.
+    Both kernels are multiplied by one Gaussian matrix G. The norms of the rows of ``(A^t - B^t) G / sqrt(k)`` estimate
+    the distance between the two rows of each item, with an exact chi-square law; together they estimate the global
+    diffusion distance of the paper's robustness proposition.
 
     Parameters
     ----------
@@ -142,7 +122,7 @@ def compare_kernels(
     n_components : int
         k, at least 2.
     interval : float in (0, 1)
-        Level of the confidence intervals: of each item, and of the total.
+        Level of the confidence intervals.
     random_state : int, RandomState, Generator or None
 
     Returns
@@ -162,7 +142,11 @@ def compare_kernels(
     7
     """
     first, second = as_heat_kernel(A), as_heat_kernel(B)
-    _require_same_items(first, second)
+    if first.shape != second.shape:
+        raise ValueError(
+            f"kernels of {first.shape[0]} and {second.shape[0]} items were given; they must be on the same items, in "
+            "the same order."
+        )
     check_power(power)
     k = check_count(n_components, "n_components", "a whole number of at least 2, for the interval", least=2)
     level = check_level(interval, "interval")
@@ -175,7 +159,6 @@ def compare_kernels(
     return KernelComparison(total, items, low, high, ours / np.sqrt(k), theirs / np.sqrt(k))
 
 
-@quiet_blas()
 def global_diffusion_distance(
     A: Any,
     B: Any,
@@ -185,37 +168,35 @@ def global_diffusion_distance(
     interval: float = 0.95,
     random_state: RandomState = None,
 ) -> GlobalDistance:
-    r"""Global diffusion distance between two kernels on the same items, by one sketch of both.
-
-    The total of `compare_kernels`. ``|(A^t - B^t) G|_F^2 / k`` has the mean ``|A^t - B^t|_F^2`` and a variance that is
-    estimated; the interval is close to its level from 16 components on and too narrow below 8.
+    """Global diffusion distance ``|A^t - B^t|_F`` between two kernels: the total of `compare_kernels`.
 
     Parameters
     ----------
-    A, B : HeatKernel or symmetric matrix of shape (N, N)
-        Kernels with row weights are compared in their symmetric forms.
-    power : float
-    n_components : int
-        k, at least 2.
-    interval : float
-        Level of the confidence interval.
-    random_state : int, RandomState, Generator or None
+    A, B, power, n_components, interval, random_state
+        As for `compare_kernels`. The interval is too narrow below 8 components.
 
     Returns
     -------
     result : GlobalDistance
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> found = hs.global_diffusion_distance(np.eye(3), 2 * np.eye(3), random_state=0)
+    >>> found.low < np.sqrt(3) < found.high
+    True
     """
-    options: dict[str, Any] = {"n_components": n_components, "interval": interval, "random_state": random_state}
-    return compare_kernels(A, B, power, **options).total
+    return compare_kernels(A, B, power, n_components=n_components, interval=interval, random_state=random_state).total
 
 
 def _total(difference: FloatArray, level: float) -> GlobalDistance:
     """The global diffusion distance from ``(A^t - B^t) G``, G Gaussian, (N, k).
 
     ``|(A^t - B^t) G|_F^2 / k`` follows the law ``sum_i mu_i^2 chi^2_i(k) / k``, mu_i the eigenvalues of ``A^t - B^t``:
-    its mean is ``|A^t - B^t|_F^2`` and its variance ``(2/k) sum mu_i^4`` (the paper prints ``sum mu_i^2`` there). The
-    interval matches these two moments by a scaled chi-square, with ``sum mu_i^4`` estimated, unbiased, from products of
-    different columns; it is close to its level from 16 components on and too narrow below 8.
+    its mean is ``|A^t - B^t|_F^2`` and its variance ``(2/k) sum mu_i^4`` (the paper prints ``sum mu_i^2``). The
+    interval matches these two moments by a scaled chi-square, with an unbiased estimate of ``sum mu_i^4`` from products
+    of different columns; it is close to its level from 16 components on and too narrow below 8.
     """
     k = difference.shape[1]
     tail = (1.0 - level) / 2.0
@@ -228,12 +209,3 @@ def _total(difference: FloatArray, level: float) -> GlobalDistance:
     freedom = 2.0 * squared**2 / variance  # of the chi-square with the same mean and variance
     low, high = (freedom * squared / chi2.ppf(q, freedom) for q in (1.0 - tail, tail))
     return GlobalDistance(squared**0.5, float(low) ** 0.5, float(high) ** 0.5, variance, k)
-
-
-def _require_same_items(first: HeatKernel, second: HeatKernel) -> None:
-    """Refuse kernels of different sizes."""
-    if first.shape != second.shape:
-        raise ValueError(
-            f"kernels of {first.shape[0]} and {second.shape[0]} items were given; the global diffusion distance "
-            "compares two kernels on the same items, in the same order."
-        )

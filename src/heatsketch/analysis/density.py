@@ -1,4 +1,4 @@
-"""The spectral density of the heat kernel, and what it says of every diffusion time: entropy and dimensions."""
+"""The spectral density of the heat kernel: entropy and dimensions at every diffusion time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.display import Facts, Shown
+from .._utils.display import Shown
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from ..kernel.operator import as_heat_kernel
@@ -17,9 +17,9 @@ from ..linalg.lanczos import KrylovSketch, horizon
 
 __all__ = ["SpectralDensity", "density_of", "spectral_density"]
 
-# Half the step, in log t, over which the fall of the entropy is measured.
+# Half the step in log t for the slope of the entropy.
 _STEP = 0.1
-# Times at which a density tells its effective dimension when it is shown.
+# Times whose effective dimension is displayed.
 _SHOWN = (1.0, 4.0, 16.0, 64.0, 256.0)
 
 
@@ -27,8 +27,8 @@ _SHOWN = (1.0, 4.0, 16.0, 64.0, 256.0)
 class SpectralDensity(Shown):
     r"""Eigenvalues of the heat kernel outside its trivial mode, as a quadrature that estimates every trace.
 
-    The weights of all nodes add up to the number of nontrivial modes. Each random column has its own nodes, so that
-    their scatter tells the error of a mean.
+    The weights of all nodes add up to the number of nontrivial modes. Each random column has its own nodes; their
+    scatter gives the error of a mean.
 
     Attributes
     ----------
@@ -40,38 +40,18 @@ class SpectralDensity(Shown):
     weights: FloatArray
 
     def __str__(self) -> str:
-        dimensions = ", ".join(f"{dimension} at time {t:g}" for t, dimension in self._dimensions())
+        times = [t for t in _SHOWN if t <= max(1.0, horizon(self.nodes.shape[1]))]
+        dimensions = ", ".join(f"{float(self.effective_dimension(t)):.3g} at time {t:g}" for t in times)
         return (
-            f"About {self._n_modes:.0f} nontrivial modes, the largest eigenvalue {np.abs(self.nodes).max():.4g}; those "
-            f"that matter: {dimensions}."
+            f"About {self.weights.sum(axis=1).mean():.0f} nontrivial modes, largest eigenvalue "
+            f"{np.abs(self.nodes).max():.4g}; effective dimension {dimensions}."
         )
 
-    @property
-    def _n_modes(self) -> float:
-        return float(self.weights.sum(axis=1).mean())
-
-    def _dimensions(self) -> list[tuple[float, str]]:
-        """Effective dimensions at a few of the times that so many steps resolve."""
-        times = [t for t in _SHOWN if t <= max(1.0, horizon(self.nodes.shape[1]))]
-        return [(t, f"{float(self.effective_dimension(t)):.3g}") for t in times]
-
-    def _facts(self) -> Facts:
-        return [
-            ("nontrivial modes", f"about {self._n_modes:.0f}"),
-            ("largest eigenvalue", f"{np.abs(self.nodes).max():.4g}"),
-            *((f"effective dimension at time {t:g}", dimension) for t, dimension in self._dimensions()),
-        ]
-
-    def trace(self, power: ArrayLike) -> FloatArray:
-        """Estimate of ``tr |S|^t`` over the nontrivial modes, for each t."""
-        traces: FloatArray = self._moments(power)[0] * np.abs(self.nodes).max() ** np.asarray(power, dtype=np.float64)
-        return traces
-
     def entropy(self, power: ArrayLike) -> FloatArray:
-        r"""Von Neumann entropy at each time t: of the modes' shares in the mean squared diffusion distance.
+        """Von Neumann entropy ``-sum rho log rho`` at each time t, with ``rho_l = lambda_l^(2t) / sum lambda^(2t)``.
 
-        With ``rho_l = lambda_l^(2t) / sum lambda^(2t)`` it is ``-sum rho log rho``: between 0, where one mode is left,
-        and the logarithm of the number of modes.
+        rho are the shares of the modes in the mean squared diffusion distance. The entropy falls from the logarithm of
+        the number of modes to 0 if one mode is left.
         """
         t = np.asarray(power, dtype=np.float64)
         total, weighted = self._moments(2.0 * t)
@@ -79,11 +59,11 @@ class SpectralDensity(Shown):
         return np.maximum(entropy, 0.0)
 
     def effective_dimension(self, power: ArrayLike) -> FloatArray:
-        """``exp(entropy)``: how many modes share in the squared diffusion distances at each time."""
+        """``exp(entropy)``: the number of modes that contribute to diffusion distances at each time."""
         return np.exp(self.entropy(power))
 
     def spectral_dimension(self, power: ArrayLike) -> FloatArray:
-        """Fall of the entropy with log t, times -2: the dimension of a manifold while its heat kernel is local."""
+        """-2 times the slope of the entropy against log t: the dimension of a manifold while its kernel is local."""
         t = np.asarray(power, dtype=np.float64)
         fall = self.entropy(t * np.exp(-_STEP)) - self.entropy(t * np.exp(_STEP))
         dimension: FloatArray = fall / _STEP
@@ -108,13 +88,13 @@ class SpectralDensity(Shown):
 
 @quiet_blas()
 def spectral_density(A: Any, *, n_columns: int = 16, n_steps: int = 48) -> SpectralDensity:
-    """Spectral density of a heat kernel by stochastic Lanczos quadrature, without an eigensolver.
+    """Spectral density of a heat kernel by stochastic Lanczos quadrature.
 
     Parameters
     ----------
     A : HeatKernel, or symmetric matrix of shape (N, N)
     n_columns : int
-        Random columns: the relative error of a trace of d equal modes is about ``sqrt(2 / (n_columns d))``.
+        Random columns. The relative error of a trace of d equal modes is about ``sqrt(2 / (n_columns d))``.
     n_steps : int
         Products with the kernel. Powers up to about ``n_steps^2 / 7`` are resolved.
 
@@ -136,5 +116,5 @@ def spectral_density(A: Any, *, n_columns: int = 16, n_steps: int = 48) -> Spect
 
 
 def density_of(sketch: KrylovSketch) -> SpectralDensity:
-    """The density that a sketch has seen."""
+    """The density estimated by a Krylov sketch."""
     return SpectralDensity(*sketch.quadrature())

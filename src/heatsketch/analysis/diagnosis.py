@@ -1,4 +1,4 @@
-"""What looks wrong with an embedding: findings in words, each with the figure behind it and a remedy."""
+"""Common problems of an embedding: findings with a measured figure and a remedy."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .power import TIMES, ChosenPower, power_by_entropy
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
 
-# Thresholds. Heat that a point keeps in one step, on average, and the largest nontrivial eigenvalue: beyond these the
-# kernel is nearly the identity, or nearly constant.
+# Thresholds. Share of heat that a point keeps in one step, and largest nontrivial eigenvalue: beyond these the kernel
+# is nearly the identity, or nearly constant.
 _KEPT, _LEAST_EIGENVALUE = 0.8, 0.05
-# Parts exchange less than this share of their heat in all the time that is embedded, and this fraction of what goes on
+# Components exchange less than this share of their heat during the diffusion time, and this fraction of the exchange
 # within them.
 _EXCHANGED, _GAP = 0.01, 0.01
-# Times the median number of neighbours that makes a hub.
+# A hub has this many times the median number of neighbours.
 _HUB = 10.0
-# A point owns a direction if it has this share of one: its leverage over the leading directions.
+# An outlier has this leverage over the leading directions.
 _OWNED = 0.4
-# Share of the largest slope of log sum K below which the bandwidth is off the plateau.
+# The bandwidth is off the plateau below this share of the largest slope of log sum K.
 _PLATEAU = 0.5
-# Dimensions below which a single mode is all that is left, and times the knee of the entropy that are too long.
+# Effective dimension of a single mode, and multiple of the entropy's knee that is too late.
 _ONE_MODE, _PAST = 1.5, 4.0
 _RECALL = 0.99
 _COLUMNS, _STEPS = 64, 48
@@ -45,7 +45,7 @@ _MOST_DIRECTIONS = 16
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that looks wrong.
+    """A possible problem.
 
     Attributes
     ----------
@@ -53,13 +53,11 @@ class Finding:
         Short, for programs: "identity", "constant", "components", "hub", "outlier", "narrow", "wide", "late", "edge",
         "dimension", "scaling" or "recall".
     figure : float
-        What was measured.
-    message : str
-        What it means.
-    remedy : str
-        What to do.
+        The measured value.
+    message, remedy : str
+        What it means, and what to do.
     harmful : bool
-        Whether the embedding is not to be trusted as it is; otherwise it is worth knowing.
+        Whether the embedding cannot be trusted; otherwise the finding is worth knowing.
     """
 
     name: str
@@ -70,13 +68,13 @@ class Finding:
 
 
 class Diagnosis(tuple[Finding, ...]):
-    """All findings of an embedding, the harmful ones first; empty where nothing looks wrong."""
+    """All findings of an embedding, harmful ones first; empty if nothing looks wrong."""
 
     __slots__ = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the findings."""
+        """Names of the findings."""
         return tuple(finding.name for finding in self)
 
     def __str__(self) -> str:
@@ -96,7 +94,7 @@ class Diagnosis(tuple[Finding, ...]):
 
 @dataclass(frozen=True)
 class Subject:
-    """The embedding in question, with what is measured once for several findings."""
+    """The embedding in question, with measurements that several checks share."""
 
     kernel: HeatKernel
     power: float
@@ -105,14 +103,12 @@ class Subject:
 
     @cached_property
     def density(self) -> SpectralDensity:
-        """Of the kernel's eigenvalues."""
         return density_of(KrylovSketch(self.kernel, np.arange(1), _COLUMNS, _STEPS))
 
     @cached_property
     def directions(self) -> Any:
         """Leading directions, (N, r)."""
-        n = self.kernel.shape[0]
-        r = min(max(self.n_components + 2, 8), _MOST_DIRECTIONS, n - 1)
+        r = min(max(self.n_components + 2, 8), _MOST_DIRECTIONS, self.kernel.shape[0] - 1)
         return astype(leading_directions(self.kernel, r, self.power), np.float64)
 
     @cached_property
@@ -125,49 +121,43 @@ class Subject:
 
     @cached_property
     def profile(self) -> SlopeProfile | None:
-        """How neighbourhoods grow with the bandwidth; None for a given affinity."""
-        affinity = self.gaussian
-        return None if affinity is None else slope_profile(self.kernel.points, affinity.metric)
-
-    @cached_property
-    def neighbor_bandwidth(self) -> float | None:
-        """What the rule of the tenth neighbour gives."""
-        return self.kernel.neighbor_bandwidth
+        """Growth of neighbourhoods with the bandwidth; None for a precomputed affinity."""
+        return None if self.gaussian is None else slope_profile(self.kernel.points, self.gaussian.metric)
 
     @property
-    def measured_together(self) -> bool:
-        """Whether bandwidth and time were chosen together, by measuring what both do."""
+    def chosen_together(self) -> bool:
+        """Whether bandwidth and time were chosen together."""
         return self.kernel.bandwidth_rule == "paths"
 
     @property
     def graph(self) -> SparseOperator | None:
-        """The affinity as a sparse matrix, where it is held as one."""
+        """The affinity if it is a sparse matrix."""
         operator = None if self.kernel.affinity is None else self.kernel.affinity.operator
-        operator = getattr(operator, "here", operator)  # a copy in memory of one on a device
+        operator = getattr(operator, "here", operator)  # the copy in memory of an operator on a device
         return operator if isinstance(operator, SparseOperator) else None
 
     @property
     def gaussian(self) -> GaussianAffinity | None:
-        """The affinity, where it is Gaussian."""
+        """The affinity if it is Gaussian."""
         affinity = self.kernel.affinity
         return affinity if isinstance(affinity, GaussianAffinity) else None
 
+    @property
+    def remedy_wider(self) -> str:
+        if self.gaussian is None:
+            return "Give an affinity with more or heavier edges, or lighter self-loops"
+        return f"Use a larger bandwidth{self.suggested(larger=True)}, or more neighbours"
+
+    def suggested(self, *, larger: bool) -> str:
+        """The bandwidth of the rule "neighbor", if it is on the advised side."""
+        affinity, suggested = self.gaussian, self.kernel.neighbor_bandwidth
+        if affinity is None or suggested is None or (suggested > 1.01 * affinity.typical_epsilon) != larger:
+            return ""
+        return f" (the rule 'neighbor' gives {suggested:.3g})"
+
 
 def diagnose(kernel: HeatKernel, power: float, n_components: int, chosen: ChosenPower | None = None) -> Diagnosis:
-    """Look for what commonly goes wrong.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    power : float
-    n_components : int
-    chosen : ChosenPower, optional
-        How the power was chosen.
-
-    Returns
-    -------
-    diagnosis : Diagnosis
-    """
+    """Look for common problems of an embedding."""
     subject = Subject(kernel, power, n_components, chosen)
     found = [finding for check in _CHECKS if (finding := check(subject)) is not None]
     return Diagnosis(sorted(found, key=lambda one: not one.harmful))
@@ -182,7 +172,7 @@ def _identity(subject: Subject) -> Finding | None:
         "identity",
         kept,
         f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
-        f"{_wider(subject)}.",
+        f"{subject.remedy_wider}.",
         harmful=True,
     )
 
@@ -195,7 +185,7 @@ def _constant(subject: Subject) -> Finding | None:
         "constant",
         largest,
         f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes all.",
-        f"Use a smaller bandwidth{_suggested(subject, larger=False)}."
+        f"Use a smaller bandwidth{subject.suggested(larger=False)}."
         if subject.gaussian is not None
         else "Give an affinity that tells near from far.",
         harmful=True,
@@ -206,7 +196,7 @@ def _components(subject: Subject) -> Finding | None:
     if subject.graph is not None:
         parts = int(connected_components(subject.graph.array, directed=False)[0])
     else:
-        # Modes that hardly decay belong to parts if they stand apart: slow ones of a long shape follow one another.
+        # Modes that hardly decay belong to components if a gap follows; the slow modes of a long shape have none.
         lost = 1.0 - np.clip(subject.eigenvalues, 0.0, 1.0) ** subject.power
         apart = [c for c in range(1, len(lost)) if lost[c - 1] < min(_EXCHANGED, _GAP * lost[c])]
         parts = 1 + max(apart, default=len(lost) if lost[-1] < _EXCHANGED**2 else 0)
@@ -217,7 +207,7 @@ def _components(subject: Subject) -> Finding | None:
         parts,
         f"The data fall into {parts} parts that exchange next to no heat: distances between them say that they are "
         "apart, not how far.",
-        f"{_wider(subject)} if they should be one; otherwise embed each by itself.",
+        f"{subject.remedy_wider} if they should be one; otherwise embed each by itself.",
     )
 
 
@@ -238,7 +228,7 @@ def _hub(subject: Subject) -> Finding | None:
 
 
 def _outlier(subject: Subject) -> Finding | None:
-    # Only directions that are left at this time matter.
+    # Only directions that have not decayed at this time.
     left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
     directions = subject.directions[:, np.flatnonzero(left)]
     xp = array_namespace(directions)
@@ -252,7 +242,7 @@ def _outlier(subject: Subject) -> Finding | None:
         float(xp.max(leverage)),
         f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
         "themselves.",
-        f"Leave them out, or: {_wider(subject).lower()}. Sketches suffer less than eigenvectors.",
+        f"Leave them out, or: {subject.remedy_wider.lower()}. Sketches suffer less than eigenvectors.",
     )
 
 
@@ -264,7 +254,7 @@ def _bandwidth(subject: Subject) -> Finding | None:
     assert profile is not None
     share = profile.dimension_at(float(affinity.epsilon)) / profile.dimension
     narrow = float(affinity.epsilon) < profile.epsilon
-    if share >= _PLATEAU or (not narrow and subject.measured_together):
+    if share >= _PLATEAU or (not narrow and subject.chosen_together):
         return None
     side, verb = ("narrow", "larger") if narrow else ("wide", "smaller")
     return Finding(
@@ -272,14 +262,14 @@ def _bandwidth(subject: Subject) -> Finding | None:
         share,
         f"The bandwidth {float(affinity.epsilon):.3g} is at the {side} edge: neighbourhoods show {share:.0%} of the "
         f"dimension {profile.dimension:.1f} that they show at {profile.epsilon:.3g}.",
-        f"Use a {verb} bandwidth{_suggested(subject, larger=narrow)}.",
+        f"Use a {verb} bandwidth{subject.suggested(larger=narrow)}.",
     )
 
 
 def _late(subject: Subject) -> Finding | None:
     left = float(subject.density.effective_dimension(subject.power))
     knee = float(TIMES[power_by_entropy(subject.density, TIMES)[1]])
-    if subject.measured_together or subject.power <= knee:
+    if subject.chosen_together or subject.power <= knee:
         return None
     if left < _ONE_MODE and subject.n_components > 1:
         return Finding(
@@ -350,20 +340,6 @@ def _recall(subject: Subject) -> Finding | None:
         f"The search found {recall:.1%} of the nearest neighbours.",
         "Reduce the features first (PCA), or use n_neighbors=None on fewer points.",
     )
-
-
-def _wider(subject: Subject) -> str:
-    if subject.gaussian is None:
-        return "Give an affinity with more or heavier edges, or lighter self-loops"
-    return f"Use a larger bandwidth{_suggested(subject, larger=True)}, or more neighbours"
-
-
-def _suggested(subject: Subject, *, larger: bool) -> str:
-    """The bandwidth of the rule "neighbor", where it is on the side that is advised."""
-    affinity, suggested = subject.gaussian, subject.neighbor_bandwidth
-    if affinity is None or suggested is None or (suggested > 1.01 * affinity.typical_epsilon) != larger:
-        return ""
-    return f" (the rule 'neighbor' gives {suggested:.3g})"
 
 
 _CHECKS: tuple[Callable[[Subject], Finding | None], ...] = (

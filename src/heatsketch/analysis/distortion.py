@@ -1,4 +1,4 @@
-"""How far an embedding bends distances: the scale-free bi-Lipschitz constant and its kin."""
+"""Distortion of distances by an embedding: the scale-free bi-Lipschitz constant, also without extreme pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 
 from .._utils.array import asarray_like, astype, to_numpy
-from .._utils.display import Facts, Shown
+from .._utils.display import Shown
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..kernel.operator import HeatKernel
@@ -28,18 +28,17 @@ __all__ = [
     "distance_errors",
     "kernel_distortion",
     "measure_distortion",
-    "placed_distortion",
-    "unseen_distortion",
+    "new_point_distortion",
 ]
 
 QUANTILES = (0.001, 0.01, 0.05, 0.25)
 # Up to this many points all pairs are measured.
 ALL_PAIRS = 2000
-# Entries of kernel rows of new points whose distortion is measured (128 MB, and a few times as much to diffuse them).
+# Entries of kernel rows of new points (128 MB, and a few times as much to diffuse them).
 _ROW_ENTRIES = 1 << 24
 _OTHER_SEED = 0xD15707
 _ANCHORS, _MINED_PAIRS, _WIDTH = 256, 128, 64
-# On a cluster the worst pairs are looked for among so many points, brought to this process.
+# Points of a data set on a cluster among which the worst pairs are searched, in this process.
 _MINED_FROM = 20_000
 
 
@@ -59,10 +58,10 @@ class Distortion(Shown):
     most_contracted, most_expanded : tuple of int
         The pairs at which L is attained.
     n_pairs : int
-        Number of pairs measured; pairs that coincide are left out.
+        Number of pairs measured, without coincident points.
     exhaustive : bool
-        True if all pairs were measured. Otherwise `constant` is a lower bound for L, attained by pairs that were
-        looked for in the neighbourhoods of embedding and kernel, and `central` are estimates from random pairs.
+        True if all pairs were measured. Otherwise `constant` is a lower bound for L, from a search in neighbourhoods
+        of embedding and kernel, and `central` are estimates from random pairs.
     """
 
     constant: float
@@ -78,17 +77,6 @@ class Distortion(Shown):
             return f"L = {self.constant:.4g}, log L = {self.log:.3f}, over all {self.n_pairs:,} pairs"
         return f"L >= {self.constant:.4g}, log L >= {self.log:.3f}, over a sample of {self.n_pairs:,} pairs"
 
-    def _facts(self) -> Facts:
-        bound = "" if self.exhaustive else "at least "
-        return [
-            ("L", f"{bound}{self.constant:.4g}"),
-            ("log L", f"{bound}{self.log:.3f}"),
-            *((f"L without {100 * q:.3g}% of the pairs at either end", f"{L:.4g}") for q, L in self.central.items()),
-            ("most contracted pair", "{}, {}".format(*self.most_contracted)),
-            ("most expanded pair", "{}, {}".format(*self.most_expanded)),
-            ("pairs measured", f"{self.n_pairs:,}, {'all' if self.exhaustive else 'a sample'}"),
-        ]
-
 
 @quiet_blas()
 def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
@@ -101,12 +89,12 @@ def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
     Y : array-like of shape (N, k)
     distances : array-like
         Condensed, shape (N (N - 1) / 2,), or square, shape (N, N). Pairs closer than 1e-12 of the largest distance
-        coincide and are left out.
+        are left out.
 
     Returns
     -------
     L : float
-        At least 1; infinite if two distinct points fall together.
+        At least 1; infinite if the embedding maps two distinct points to one.
 
     Examples
     --------
@@ -121,7 +109,7 @@ def bilipschitz_constant(Y: ArrayLike, distances: ArrayLike) -> float:
 
 @quiet_blas()
 def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequence[float] = QUANTILES) -> Distortion:
-    """Distortion of an embedding over all pairs.
+    """Distortion of an embedding against given distances, over all pairs.
 
     Parameters
     ----------
@@ -171,13 +159,10 @@ def _summarise(
         raise ValueError(f"quantiles={tuple(quantiles)} were given; they must lie strictly between 0 and 1/2.")
     apart = np.flatnonzero(d > COINCIDENT * d.max())
     if not len(apart):
-        raise ValueError("all distances are zero, so there is no distortion to measure; the points coincide.")
+        raise ValueError("all distances are zero: the points coincide, and there is no distortion to measure.")
     dilation = embedded[apart] / d[apart]
     low, high = int(np.argmin(dilation)), int(np.argmax(dilation))
-    central = {}
-    for q in quantiles:
-        bottom, top = np.quantile(dilation, [q, 1.0 - q])
-        central[float(q)] = _ratio(top, bottom)
+    central = {float(q): _ratio(*np.quantile(dilation, [1.0 - q, q])) for q in quantiles}
     constant = _ratio(dilation[high], dilation[low])
     return Distortion(
         constant=constant,
@@ -203,40 +188,24 @@ def kernel_distortion(
     exhaustive: bool | None = None,
     random_state: RandomState = 0,
 ) -> Distortion:
-    """Distortion of an embedding against the diffusion distance of a kernel.
+    """Distortion of an embedding against the diffusion distance of a kernel at time `power`.
 
-    Parameters
-    ----------
-    Y : array-like of shape (N, k), or what the fit of data on a cluster gave
-    kernel : HeatKernel
-    power : float
-        Diffusion time of the distance.
-    quantiles : sequence of float
-    exhaustive : bool, optional
-        Whether to measure all pairs, which needs the N x N matrix; by default up to 2000 points. Beyond, exact
-        distances are computed for all pairs of 256 random points, and for the worst pairs found by neighbour
-        searches: near in `Y` though far by a wide sketch of the kernel, and the other way round. On a cluster not
-        all pairs can be measured, and searches are among 20,000 points, all or a random part of them.
-    random_state : int, RandomState, Generator or None
-        Draws the points and the wide sketch.
-
-    Returns
-    -------
-    distortion : Distortion
+    If `exhaustive`, by default up to 2000 points, all pairs are measured, which needs an N x N matrix. Otherwise exact
+    distances are computed for all pairs of 256 random points, and for the worst pairs that neighbour searches find:
+    near in `Y` but far in a wide sketch of the kernel, and the other way round.
     """
     Y = astype(kernel.collect(Y), np.float64)
     Y = Y / magnitude(Y)  # L does not depend on the scale
     if exhaustive and not kernel.in_memory:
         raise ValueError(
-            f"exhaustive=True was given for {len(Y)} points on a cluster, whose pairs are too many; leave it at None, "
-            "or measure the embedding of a part of the data in memory."
+            f"exhaustive=True was given for {len(Y)} points on a cluster, which have too many pairs; leave it at None."
         )
     if exhaustive if exhaustive is not None else len(Y) <= ALL_PAIRS and kernel.in_memory:
         return measure_distortion(Y, diffusion_distances(kernel, power), quantiles=quantiles)
     seed = resolve_seed(random_state)
     sampled = _random_pairs(len(Y), seed)
     mined = _mined_pairs(Y, kernel, power, seed)
-    pairs = np.vstack([sampled, mined])
+    pairs, m = np.vstack([sampled, mined]), len(sampled)
     d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, mined)])
     ends = rows_of_pairs(Y, pairs)
     embedded = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)
@@ -244,69 +213,32 @@ def kernel_distortion(
     def pair_at(position: int) -> tuple[int, int]:
         return int(pairs[position, 0]), int(pairs[position, 1])
 
-    all_found = _summarise(embedded, d, pair_at, (), exhaustive=False)
-    m = len(sampled)
     central = _summarise(embedded[:m], d[:m], pair_at, quantiles, exhaustive=False).central
-    return replace(all_found, central=central)
+    return replace(_summarise(embedded, d, pair_at, (), exhaustive=False), central=central)
 
 
-def unseen_distortion(
-    Y: ArrayLike, kernel: HeatKernel, power: float, X: Any, *, quantiles: Sequence[float] = QUANTILES
+def new_point_distortion(
+    X: Any, kernel: HeatKernel, power: float, Z: FloatArray, *, random_state: RandomState = 0
 ) -> Distortion:
-    """Distortion of an embedding of new points, against the diffusion distances between them.
+    """Distortion of new points X, (m, d), embedded by coefficients Z, (N, k); of a random subset if m is large.
 
     The diffusion distance of new points is the distance of their rows ``a(x) S^(t-1)``.
-
-    Parameters
-    ----------
-    Y : array-like of shape (m, k)
-        Where the new points were placed.
-    kernel : HeatKernel
-    power : float
-    X : ndarray or csr_array of shape (m, d), or (m, N) for precomputed input
-        The new points; all pairs are measured, with memory for m rows of the kernel.
-    quantiles : sequence of float
-
-    Returns
-    -------
-    distortion : Distortion
     """
-    if not kernel.in_memory:
-        raise ValueError(
-            "the distortion of new points was asked for on a cluster; it takes their kernel rows, which are as long as "
-            "the data. Measure that of the training points (X=None), or of a model that was fitted to a part of the "
-            "data in memory."
-        )
-    columns = kernel.asblock(kernel.rows_at_new_points(X).T)
-    diffused = to_numpy(coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant))
-    rows = diffused.T.astype(np.float64)
-    scale = magnitude(rows)
-    i, j = np.triu_indices(len(rows), 1)
-    return measure_distortion(Y, scale * row_distances(np.ascontiguousarray(rows) / scale, i, j), quantiles=quantiles)
-
-
-def placed_distortion(
-    X: Any,
-    kernel: HeatKernel,
-    power: float,
-    Z: FloatArray,
-    *,
-    quantiles: Sequence[float] = QUANTILES,
-    random_state: RandomState = 0,
-) -> Distortion:
-    """Distortion of new points X, (m, d), placed by coefficients Z, (N, k); a random part of them if they are many."""
-    m, n = X.shape[0], kernel.shape[0]
+    m = X.shape[0]
     if m < 2:
         raise ValueError(f"{m} new point was given; the distortion is a ratio of distances, so give at least 2.")
-    size = max(2, min(ALL_PAIRS, _ROW_ENTRIES // n))
+    size = max(2, min(ALL_PAIRS, _ROW_ENTRIES // kernel.shape[0]))
     if m > size:
         X = X[np.sort(np.random.default_rng(resolve_seed(random_state)).choice(m, size, replace=False))]
-    found = unseen_distortion(kernel.at_new_points(X, Z), kernel, power, X, quantiles=quantiles)
-    return found if m <= size else replace(found, exhaustive=False)
+    columns = kernel.asblock(kernel.rows_at_new_points(X).T)
+    rows = to_numpy(coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant)).T.astype(np.float64)
+    scale = magnitude(rows)
+    d = scale * row_distances(np.ascontiguousarray(rows) / scale, *np.triu_indices(len(rows), 1))
+    return replace(measure_distortion(kernel.at_new_points(X, Z), d), exhaustive=m <= size)
 
 
 def distance_errors(kernel: HeatKernel, power: float) -> Callable[[FloatArray], FloatArray]:
-    """From embeddings to ``| |y_i - y_j| / d_ij - 1 |`` for all pairs of a random subset of the points, shape (m,)."""
+    """Function from embeddings to relative errors of distances, for all pairs of a random subset of the points."""
     anchors = np.unique(_random_pairs(kernel.shape[0], _OTHER_SEED))
     d = distances_among(kernel, anchors, [power])[0]
     apart = d > COINCIDENT * d.max()
@@ -326,8 +258,8 @@ def _random_pairs(n: int, seed: int) -> IntArray:
 
 
 def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> IntArray:
-    """Pairs that look most contracted and most expanded, judged by a wide sketch, shape (m, 2)."""
-    # Another seed than the caller's, which may be that of the embedding: its own columns would find nothing.
+    """Most contracted and most expanded pairs according to a wide sketch, shape (m, 2)."""
+    # Not the seed of the caller, which may be that of the embedding: its own columns show no distortion.
     G = kernel.sketched(GaussianSketch(seed ^ _OTHER_SEED), _WIDTH) / float(np.sqrt(_WIDTH))
     wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
     numbers: Any = slice(None)

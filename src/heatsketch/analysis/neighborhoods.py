@@ -1,4 +1,4 @@
-"""How far the neighbourhoods of an embedding can be trusted: false neighbours, and stability over repetitions."""
+"""Whether to trust the neighbourhoods of an embedding: false neighbours, and stability over repetitions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import procrustes
 from sklearn.base import clone
 
 from .._utils.array import to_numpy
-from .._utils.display import Facts, Shown
+from .._utils.display import Shown
 from .._utils.progress import track
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.affinity import GaussianAffinity
@@ -22,7 +23,7 @@ from .reference_sketch import ReferenceSketch
 
 __all__ = ["NeighborSupport", "StabilityMap", "neighbor_support", "repeated_embeddings", "stability_map"]
 
-# A neighbour is false if it is farther away than this multiple of the distance to true neighbours.
+# A neighbour is false if it is farther away than this multiple of the radius of true neighbours.
 _SLACK = 2.0
 
 
@@ -35,8 +36,7 @@ class NeighborSupport(Shown):
     indices : ndarray of int, shape (N, k)
         Each point's nearest neighbours in the embedding, nearest first.
     supported : ndarray of bool, shape (N, k)
-        False where the two are, at the level of the interval, farther apart than twice the radius that holds k true
-        neighbours of the point.
+        False if, at the level of the interval, the two are farther apart than twice the radius of k true neighbours.
     level : float
     embedding : ndarray of shape (N, n_components)
     """
@@ -56,18 +56,9 @@ class NeighborSupport(Shown):
         bad = self.share < 0.5
         return (
             f"{1.0 - self.supported.mean():.1%} of the {self.indices.shape[1]} nearest neighbours in the embedding are "
-            f"not supported by the diffusion distance (intervals at {self.level:g}); for {bad.sum()} of {len(bad)} "
-            "points it is more than half."
+            f"not supported by the diffusion distance (intervals at {self.level:g}); more than half for {bad.sum()} of "
+            f"{len(bad)} points."
         )
-
-    def _facts(self) -> Facts:
-        bad = self.share < 0.5
-        return [
-            ("neighbours of each point", str(self.indices.shape[1])),
-            ("not supported", f"{1.0 - self.supported.mean():.1%}"),
-            ("points with more than half not supported", f"{bad.sum():,} of {len(bad):,}"),
-            ("level of the intervals", f"{self.level:g}"),
-        ]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the embedding's first two columns, coloured by the share of supported neighbours."""
@@ -77,24 +68,10 @@ class NeighborSupport(Shown):
 
 
 def neighbor_support(Y: FloatArray, reference: ReferenceSketch, n_neighbors: int, level: float) -> NeighborSupport:
-    """Find false neighbours in an embedding by the intervals of an independent reference sketch.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (N, k)
-    reference : ReferenceSketch
-        Independent of Y, whose own distances are too small between false neighbours.
-    n_neighbors : int
-    level : float
-
-    Returns
-    -------
-    support : NeighborSupport
-    """
+    """Find false neighbours in an embedding by the intervals of an independent reference sketch."""
     n = len(Y)
     k = min(n_neighbors, n - 1)
-    shown = _neighbors(Y / magnitude(Y), k)
-    true = _neighbors(reference.features / magnitude(reference.features), k)
+    shown, true = _neighbors(_scaled(Y), k), _neighbors(_scaled(reference.features), k)
     # At least k points lie within the largest upper end.
     radius = reference.interval(_pairs(true), level)[1].reshape(n, k).max(axis=1)
     low = reference.interval(_pairs(shown), level)[0].reshape(n, k)
@@ -116,8 +93,8 @@ class StabilityMap(Shown):
     kept : ndarray of shape (N,)
         Share of its nearest neighbours in the embedding that are its nearest neighbours in a repetition, on average.
     moved : ndarray of shape (N,)
-        Root mean square distance to its position in the repetitions, aligned by rotation, reflection, shift and scale,
-        in units of the embedding's root mean square radius.
+        Root mean square distance to its position in the repetitions after Procrustes alignment, in units of the
+        embedding's root mean square radius.
     under : str
         What was changed: "data" or "seed".
     n_repeats, n_neighbors : int
@@ -132,27 +109,13 @@ class StabilityMap(Shown):
     embedding: FloatArray
 
     def __str__(self) -> str:
+        changed = "subsets of the data" if self.under == "data" else "other seeds"
         return (
-            f"Over {self.n_repeats} repetitions with {self._changed}, points keep {self.kept.mean():.0%} of their "
-            f"{self.n_neighbors} nearest neighbours (the least stable tenth {np.quantile(self.kept, 0.1):.0%} or less) "
-            f"and move by {self._movement:.2f} of the embedding's radius."
+            f"Over {self.n_repeats} repetitions with {changed}, points keep "
+            f"{self.kept.mean():.0%} of their {self.n_neighbors} nearest neighbours (the least stable tenth "
+            f"{np.quantile(self.kept, 0.1):.0%} or less) and move by {np.sqrt(np.mean(self.moved**2)):.2f} of the "
+            "embedding's radius."
         )
-
-    @property
-    def _changed(self) -> str:
-        return {"data": "parts of the data", "seed": "other seeds"}[self.under]
-
-    @property
-    def _movement(self) -> float:
-        return float(np.sqrt(np.mean(self.moved**2)))
-
-    def _facts(self) -> Facts:
-        return [
-            ("repetitions", f"{self.n_repeats}, with {self._changed}"),
-            (f"kept of {self.n_neighbors} nearest neighbours", f"{self.kept.mean():.0%}"),
-            ("by the least stable tenth of the points", f"{np.quantile(self.kept, 0.1):.0%} or less"),
-            ("movement, in radii of the embedding", f"{self._movement:.2f}"),
-        ]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the embedding's first two columns, coloured by the share of neighbours that stay."""
@@ -164,17 +127,7 @@ class StabilityMap(Shown):
 def repeated_embeddings(
     model: Any, under: str, n_repeats: int, share: float, random_state: int | None
 ) -> Iterator[FloatArray]:
-    """Embeddings of the same points, (N, k) each, by a fitted estimator with other seeds or from parts of its data.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    under : {"data", "seed"}
-    n_repeats : int
-    share : float
-        Share of the points in a part.
-    random_state : int or None
-    """
+    """Embeddings of the same points by a fitted estimator, with other seeds or from subsets of its data."""
     if under not in ("data", "seed"):
         raise ValueError(f"under={under!r} is not known; use 'data' or 'seed'.")
     seeds = np.random.default_rng(resolve_seed(random_state)).integers(2**31, size=n_repeats)
@@ -194,21 +147,21 @@ def _with_other_seed(model: Any, rng: np.random.Generator) -> FloatArray:
 
 
 def _from_a_part(model: Any, rng: np.random.Generator, share: float) -> FloatArray:
-    """All points, placed by an embedding that was fitted to a part of them."""
+    """All points, embedded by a model that was fitted to a random subset."""
     affinity = model.kernel_.affinity
     if not isinstance(affinity, GaussianAffinity):
         raise ValueError(
-            "under='data' was given for a precomputed affinity, whose vertices may lose all neighbours in a part "
-            "of the data; use under='seed'."
+            "under='data' was given for a precomputed affinity, whose vertices may lose all neighbours in a subset; "
+            "use under='seed'."
         )
     for name in ("sketch", "init"):
         if isinstance(getattr(model, name, "named"), np.ndarray):
-            raise ValueError(f"{name} was given as an array for all samples, which does not fit a part of them.")
+            raise ValueError(f"{name} was given as an array for all samples, which does not fit a subset of them.")
     X, n = affinity.X, affinity.n_samples
     part: Any = np.sort(rng.choice(n, max(2, round(share * n)), replace=False))
     rule = model.kernel_.bandwidth_rule if np.ndim(affinity.epsilon) else float(affinity.epsilon)
     seeded = {"random_state": model.seed_} if hasattr(model, "seed_") else {}
-    other = _unfitted(model, bandwidth=rule, n_components=min(model.n_components_, len(part) - 1), **seeded)
+    other = _unfitted(model, bandwidth=rule, **seeded)
     if affinity.metric.precomputed:
         part, X = X[part][:, part], X[:, part]
     else:
@@ -218,61 +171,31 @@ def _from_a_part(model: Any, rng: np.random.Generator, share: float) -> FloatArr
 
 
 def _unfitted(model: Any, **parameters: Any) -> Any:
-    """An unfitted estimator with the choices of a fitted one."""
+    """An unfitted copy with the power and the components of a fitted estimator."""
     other: Any = clone(model)
     other.set_params(**{"power": model.power_, "n_components": model.n_components_, "verbose": False} | parameters)
     return other.set_output(transform="default")
 
 
 def stability_map(Y: FloatArray, others: Iterable[FloatArray], under: str, n_neighbors: int) -> StabilityMap:
-    """Compare an embedding with its repetitions.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (N, k)
-    others : iterable of ndarray of shape (N, k)
-        Embeddings of the same points.
-    under : {"data", "seed"}
-        What differs.
-    n_neighbors : int
-
-    Returns
-    -------
-    stability : StabilityMap
-    """
-    here = _standard(Y)
+    """Compare an embedding with its repetitions, (N, k) each."""
+    here = _scaled(Y)
     near = _neighbors(here, n_neighbors)
-    kept, moved, repeats = np.zeros(len(Y)), np.zeros(len(Y)), 0
+    n, k = near.shape
+    offset = np.arange(n)[:, None] * n  # distinguishes the neighbours of different points
+    kept, moved, repeats = np.zeros(n), np.zeros(n), 0
     for other in others:
-        there = _standard(other)
-        kept += _shared_neighbors(near, _neighbors(there, n_neighbors))
-        moved += np.square(here - _aligned(there, here)).sum(axis=1)
+        there = _scaled(other)
+        kept += np.isin(near + offset, _neighbors(there, k) + offset).mean(axis=1)
+        moved += n * np.square(np.subtract(*procrustes(here, there)[:2])).sum(axis=1)
         repeats += 1
-    return StabilityMap(kept / repeats, np.sqrt(moved / repeats), under, repeats, near.shape[1], Y)
+    return StabilityMap(kept / repeats, np.sqrt(moved / repeats), under, repeats, k, Y)
 
 
-def _standard(Y: FloatArray) -> FloatArray:
-    """Y about its mean, with root mean square radius 1."""
-    Z = Y.astype(np.float64) / magnitude(Y)
-    Z -= Z.mean(axis=0)
-    return np.ascontiguousarray(Z / np.sqrt(np.square(Z).sum(axis=1).mean()))
+def _scaled(Y: FloatArray) -> FloatArray:
+    """Y in float64, in a unit whose squares do not underflow."""
+    return np.ascontiguousarray(Y.astype(np.float64) / magnitude(Y))
 
 
 def _neighbors(Z: FloatArray, n_neighbors: int) -> IntArray:
-    return nearest_neighbors(np.ascontiguousarray(Z), min(n_neighbors, len(Z) - 1)).indices.astype(np.int64)
-
-
-def _shared_neighbors(a: IntArray, b: IntArray) -> FloatArray:
-    """Share of the entries of each row of `a` that are in the same row of `b`, shape (N,)."""
-    n, k = a.shape
-    offset = np.arange(n)[:, None] * n  # so that indices of different rows differ
-    share: FloatArray = np.isin(a + offset, b + offset).reshape(n, k).mean(axis=1)
-    return share
-
-
-def _aligned(Z: FloatArray, target: FloatArray) -> FloatArray:
-    """Z aligned with the target by rotation, reflection and scale (orthogonal Procrustes)."""
-    U, sizes, Vt = np.linalg.svd(Z.T @ target, full_matrices=False)
-    scale = sizes.sum() / np.square(Z).sum()
-    aligned: FloatArray = scale * (Z @ (U @ Vt))
-    return aligned
+    return nearest_neighbors(Z, min(n_neighbors, len(Z) - 1)).indices.astype(np.int64)

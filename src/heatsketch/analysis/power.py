@@ -1,15 +1,15 @@
 r"""Choosing the bandwidth and the diffusion time from the data.
 
 =============  =================================================================================================
-``"paths"``    the time at which diffusion distances come closest to being proportional to shortest paths over
-               neighbouring points; if the bandwidth is "auto" and every pair is used, both are chosen together
-``"entropy"``  the time at which all but seven of the modes that decay have decayed, by the von Neumann entropy;
-               it asks nothing but the kernel
+``"paths"``    the time at which diffusion distances are closest to proportional to shortest paths over
+               neighbouring points; if the bandwidth is "auto" and all pairs are used, both are chosen together
+``"entropy"``  the time at which all but seven of the decaying modes have decayed, by the von Neumann entropy;
+               needs only the kernel
 ``"auto"``     "paths" where X holds points or distances, "entropy" for a precomputed affinity
 =============  =================================================================================================
 
-The kernel is looked at through a few random columns (:mod:`heatsketch.linalg.lanczos`), never through its eigenvectors,
-but for the sample of 256 points on which bandwidths are compared. `docs/choosing.md` has the reasons, and the study.
+Both use a few random columns of the kernel (:mod:`heatsketch.linalg.lanczos`); only the sample of 256 points on which
+bandwidths are compared is diagonalised. `docs/choosing.md` has the reasons and the study.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.display import Facts, Shown
+from .._utils.display import Shown
 from .._utils.typing import FloatArray
 from ..kernel.bandwidth import bandwidth_by_rule
 from ..kernel.build import build_heat_kernel
@@ -45,26 +45,26 @@ __all__ = [
 ]
 
 POWER_RULES = ("auto", "paths", "entropy")
-# Random columns, and numbers of products with them, for data of up to so many points and for more.
+# Random columns and numbers of Lanczos steps, for up to _SMALL points and for more.
 _COLUMNS, _STEPS = (32, 8), ((8, 16, 32, 64, 96), (8, 16, 32, 64))
 _SMALL = 1000
-# Times that are tried, whole numbers about sqrt(2) apart.
+# Candidate times, integers about sqrt(2) apart.
 TIMES = np.unique(np.round(2.0 ** (np.arange(0, 27) / 2.0)))
-# Bandwidths that are tried, from the tenth neighbour's to the median distance's; on how many points, to what accuracy.
+# Number of candidate bandwidths, from the rule "neighbor" to the rule "median"; points of the sample, and tolerance.
 _BANDWIDTHS, _SAMPLE, _SAMPLE_TOL = 6, 256, 1e-3
-# Steps in which the widest bandwidth that does not join folds is looked for.
+# Grid on which the widest bandwidth that does not join folds is searched.
 _FINE = 24
-# The longest time tried there, and the share of the largest mode below which another does not matter.
+# The longest time on the sample; modes below this share of the largest are neglected.
 _LONGEST_ON_SAMPLE, _NEGLIGIBLE = 128, 1e-8
-# Once the distortion is so much larger than its least, longer times are worse.
+# Longer times are not tried once the distortion exceeds its minimum by this factor.
 _HOPELESS = 1.5
-# So many bandwidths in turn that are worse than a wider one end the search.
+# The search ends after this many bandwidths in turn that are worse than a wider one.
 _WORSE = 2
-# Share of the affinity that may join different folds: what leaks in a hundred steps is then a tenth of the heat.
+# Share of the affinity that may join different folds: a tenth of the heat leaks in a hundred steps.
 _LEAK = 1e-3
-# Dimensions left by the rule "entropy" beside those that never decay.
+# Decaying modes left by the rule "entropy".
 _LEFT = 7.0
-# A fall of the dimension that is rounding: all modes decay alike.
+# Rounding of the effective dimension.
 _ALIKE = 1e-6
 
 
@@ -80,7 +80,7 @@ class ChosenPower(Shown):
     powers, scores : ndarrays of shape (n_powers,)
         Times that were compared, and for each the log distortion against shortest paths, or the effective dimension.
     at_edge : bool
-        Whether the best was the shortest or the longest time that was compared: a better one may lie beyond.
+        Whether the best was the shortest or the longest time compared; a better one may lie beyond.
     """
 
     power: float
@@ -90,40 +90,16 @@ class ChosenPower(Shown):
     at_edge: bool
 
     def __str__(self) -> str:
-        return f"{self.power:g} by {self.rule}, {self._compared}"
-
-    @property
-    def _compared(self) -> str:
-        place = ""
-        if self.at_edge:
-            place = "the shortest " if self.power == self.powers.min() else "the longest "
-        return f"{place}of {len(self.powers)} times from {self.powers.min():.4g} to {self.powers.max():.4g}"
-
-    def _facts(self) -> Facts:
-        score = {"paths": "log distortion against shortest paths", "entropy": "effective dimension"}[self.rule]
-        here = float(self.scores[np.argmin(np.abs(self.powers - self.power))])
-        return [
-            ("power", f"{self.power:g}"),
-            ("rule", self.rule),
-            (score, f"{here:.3g}"),
-            ("chosen", self._compared),
-        ]
+        first, last = self.powers.min(), self.powers.max()
+        place = "" if not self.at_edge else "the shortest " if self.power == first else "the longest "
+        return f"{self.power:g} by {self.rule}, {place}of {len(self.powers)} times from {first:.4g} to {last:.4g}"
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Options of a kernel and its diffusion time, as far as they follow from the points alone.
+    """Options of a kernel and its diffusion time, as far as they are chosen before the kernel is built.
 
-    Attributes
-    ----------
-    options : KernelOptions
-        With the bandwidth, where it is chosen together with the time.
-    power : float or str
-        The time, or the rule that chooses it.
-    paths : Paths or None
-        Shortest paths between points, for the rule "paths".
-    chosen : ChosenPower or None
-        The time, where it is chosen together with the bandwidth.
+    `paths` are for the rule "paths"; `chosen` is None unless the time was chosen together with the bandwidth.
     """
 
     options: KernelOptions
@@ -132,7 +108,7 @@ class Tuning:
     chosen: ChosenPower | None = None
 
     def power_for(self, kernel: HeatKernel) -> tuple[float, ChosenPower | None]:
-        """The diffusion time of the kernel made with these options, and how it was chosen; None where it was given."""
+        """The diffusion time of the kernel, and how it was chosen (None if it was given)."""
         if not isinstance(self.power, str):
             return float(self.power), None
         if self.chosen is not None:
@@ -141,8 +117,8 @@ class Tuning:
         chosen = choose_power(kernel, self.paths)
         if chosen.power == 1:
             warnings.warn(
-                f"power={self.power!r} chose 1, the shortest time there is: with this kernel one step goes as far as "
-                "is good, or farther. Use a smaller bandwidth, or give the power.",
+                f"power={self.power!r} chose 1, the shortest time there is: one step of this kernel may go too far. "
+                "Use a smaller bandwidth, or give the power.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -150,18 +126,7 @@ class Tuning:
 
 
 def tune(X: Any, options: KernelOptions, power: float | str) -> Tuning:
-    """What of the bandwidth and the diffusion time can be chosen before the kernel is made.
-
-    Parameters
-    ----------
-    X : array or csr_array
-    options : KernelOptions
-    power : float or {"auto", "paths", "entropy"}
-
-    Returns
-    -------
-    tuning : Tuning
-    """
+    """Choose the bandwidth and the diffusion time as far as possible before the kernel is built."""
     if not isinstance(power, str) or power == "entropy" or options.affinity == "precomputed":
         return Tuning(options, power)
     X = check_distances(X) if options.measure.precomputed else X
@@ -175,29 +140,19 @@ def tune(X: Any, options: KernelOptions, power: float | str) -> Tuning:
 
 
 def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple[HeatKernel, ChosenPower | None]:
-    """The heat kernel of checked input, computed in `dtype`, and its diffusion time by a rule."""
+    """The heat kernel of checked input in `dtype`, and its diffusion time by a rule."""
     tuning = tune(X, options, rule)
     kernel = build_heat_kernel(X, tuning.options, dtype)
     return kernel, tuning.power_for(kernel)[1]
 
 
 def choose_power(kernel: HeatKernel, paths: Paths | None) -> ChosenPower:
-    """The diffusion time of a kernel by its paths; by its entropy where there are none.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    paths : Paths or None
-
-    Returns
-    -------
-    chosen : ChosenPower
-    """
+    """The diffusion time of a kernel by shortest paths, or by its entropy if there are none."""
     rows = np.arange(1) if paths is None else paths.rows
     large = kernel.shape[0] > _SMALL
     sketch = KrylovSketch(kernel, rows, _COLUMNS[large], 0)
     scores: FloatArray = np.empty(0)
-    for n_steps in _STEPS[large]:  # as many products as it takes for the best to be well within what they tell
+    for n_steps in _STEPS[large]:  # until the best time is well within those that the steps resolve
         sketch.extend(n_steps)
         powers = TIMES[TIMES <= horizon(n_steps)]
         if paths is None:
@@ -212,23 +167,11 @@ def choose_power(kernel: HeatKernel, paths: Paths | None) -> ChosenPower:
 
 
 def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, ChosenPower] | None:
-    """The bandwidth and the time at which diffusion distances come closest to the paths, judged on a sample.
+    """The bandwidth and the time at which diffusion distances are closest to the paths, on a sample of the points.
 
-    A sample is sparser than the data: where it asks for the narrowest bandwidth that it can bear, the data can bear,
-    and may want, a narrower one, of which the sample tells nothing. None is returned then, as it is where wide kernels
-    would join different folds of the data, would be cut off by a limited number of neighbours or keep too many pairs
-    above a cutoff, and where a neighbour is named to set the bandwidth.
-
-    Parameters
-    ----------
-    X : array or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
-    options : KernelOptions
-    paths : Paths
-
-    Returns
-    -------
-    epsilon : float
-    chosen : ChosenPower
+    Returns None if the sample prefers the narrowest bandwidth that it supports: the data are denser than the sample,
+    and may need a narrower one. Also if wide kernels would join different folds of the data, if the kernel is sparse,
+    and if `bandwidth_neighbor` is given.
     """
     if kept_neighbors(X, options) is not None or options.cutoff is not None or options.bandwidth_neighbor is not None:
         return None
@@ -236,7 +179,7 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
     few = paths.first(_SAMPLE)
     Z = among(X, few.rows, metric)
     narrow, wide = (bandwidth_by_rule(Z, rule, metric)[0] for rule in ("neighbor", "median"))
-    # From the narrowest that the sample can bear to the widest that does not join folds.
+    # From the narrowest that the sample supports to the widest that does not join folds.
     open_ = [e for e in np.geomspace(narrow, max(narrow, wide), _FINE) if paths.leak(e) <= _LEAK]
     if len(open_) < 2:
         return None
@@ -244,7 +187,7 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
     on_sample = replace(options, n_neighbors=None, tol=max(options.tol, _SAMPLE_TOL))
     best: tuple[float, ChosenPower] | None = None
     worse = 0
-    for trial in reversed(trials):  # from the widest, which often is the best, and soon found to be
+    for trial in reversed(trials):  # the widest first, which often is the best
         chosen = _on_sample(Z, replace(on_sample, bandwidth=trial), few)
         if chosen is not None and (best is None or chosen.scores.min() < best[1].scores.min()):
             best, worse = (trial, chosen), 0
@@ -254,12 +197,12 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
 
 
 def _on_sample(Z: Any, options: KernelOptions, paths: Paths) -> ChosenPower | None:
-    """The best time for the kernel of the sample itself, which is small enough to be diagonalised."""
+    """The best time for the kernel of the sample, which is small enough to be diagonalised."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of a kernel that is looked at and thrown away
+            warnings.simplefilter("ignore", ConvergenceWarning)
             kernel = build_heat_kernel(Z, options)
-    except ValueError:  # such a kernel cannot be made of these points (outliers, say), so it is not chosen
+    except ValueError:  # no such kernel of these points, e.g. because of outliers
         return None
     values, vectors = np.linalg.eigh(kernel.deflated.toarray().astype(np.float64))
     sizes = np.abs(values) / np.abs(values).max()
@@ -279,9 +222,9 @@ def _chosen(rule: str, scores: FloatArray, best: int) -> ChosenPower:
 
 
 def power_by_entropy(density: SpectralDensity, powers: FloatArray) -> tuple[FloatArray, int]:
-    """Effective dimensions at given times, and the position of the time that the rule "entropy" takes.
+    """Effective dimensions at given times, and the index of the time that the rule "entropy" chooses.
 
-    It is the last at which seven modes are left above those that never decay, or half of them if there are fewer.
+    It is the last at which seven decaying modes are left, or half of them if there are fewer.
     """
     dimensions = density.effective_dimension(powers)
     decaying = np.maximum(dimensions - density.effective_dimension(TIMES[-1]) - _ALIKE, 0.0)

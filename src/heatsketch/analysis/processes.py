@@ -1,4 +1,4 @@
-"""Gaussian processes whose covariance is the heat kernel, and what their law says of the geometry.
+"""Gaussian processes whose covariance is the heat kernel, and the geometry of their law.
 
 Section 3 of the paper: ``f = S^t g`` with g ~ N(0, I) is a Gaussian process on the data with covariance ``S^(2t)``.
 """
@@ -50,20 +50,9 @@ def check_pairs(pairs: ArrayLike, n_samples: int, *, width: int = 2) -> IntArray
 
 
 def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
-    """Rows of ``diag(w) S^t`` at the given samples: points of R^N whose distances are diffusion distances.
+    """Rows of ``diag(w) S^t`` at the given samples, (m, N), whose distances are diffusion distances.
 
-    A trivial mode that is constant adds the same to every row; it is left out, which keeps distances accurate at
-    large t.
-
-    Parameters
-    ----------
-    A : HeatKernel, or symmetric matrix of shape (N, N)
-    power : float
-    indices : array-like of int, shape (m,)
-
-    Returns
-    -------
-    rows : ndarray of shape (m, N)
+    A constant trivial mode is left out, which keeps distances accurate at large t.
     """
     kernel, indices = as_heat_kernel(A), np.asarray(indices)
     if not kernel.in_memory:
@@ -77,13 +66,7 @@ def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
 
 
 def rows_of_pairs(Y: Any, pairs: ArrayLike) -> FloatArray:
-    """The rows of both ends of each pair, as a NumPy array of float64, shape (m, 2, k).
-
-    Parameters
-    ----------
-    Y : array of shape (N, k)
-    pairs : array-like of int, shape (m, 2)
-    """
+    """The rows of both ends of each pair, as a NumPy array of float64, shape (m, 2, k)."""
     chosen = check_pairs(pairs, len(Y))
     rows: FloatArray = to_numpy(Y[chosen.reshape(-1)]).astype(np.float64)
     return rows.reshape(len(chosen), 2, Y.shape[1])
@@ -91,7 +74,7 @@ def rows_of_pairs(Y: Any, pairs: ArrayLike) -> FloatArray:
 
 @quiet_blas()
 def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
-    """Inner products of secants, the paper's stand-in for the Riemannian metric at a point.
+    """Inner products of secants, the paper's discrete Riemannian metric.
 
     For a triple (i, j, l) this is ``(a_i - a_j) . (a_i - a_l)`` with a_i the rows of A^t, which equals
     ``E <y_i - y_j, y_i - y_l>`` for every sketch (Propositions 3.2 and 4.1), and ``D^2`` for j = l.
@@ -161,7 +144,7 @@ def gaussian_process(
     A : HeatKernel, or symmetric positive semidefinite matrix of shape (N, N)
     n_draws : int
     power : float
-        1/2 gives covariance A itself (section 3 of the paper); p the process that the embedding with power p samples.
+        1/2 gives covariance A itself (section 3 of the paper); p the process of the embedding with power p.
     method : {"sketch", "karhunen-loeve"}
         "sketch" computes ``S^power g``; "karhunen-loeve" sums ``xi_i lambda_i^power v_i`` over the eigenpairs of S.
         For a kernel with row weights w the rows are multiplied by w: the covariance is diag(w) S^(2 power) diag(w).

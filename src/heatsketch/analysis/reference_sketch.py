@@ -1,4 +1,4 @@
-"""Independent reference sketch: confidence intervals of diffusion distances for embeddings without their own law."""
+"""Independent reference sketch, for confidence intervals of embeddings that have no known law."""
 
 from __future__ import annotations
 
@@ -15,23 +15,16 @@ from .distances import sketch_interval
 
 __all__ = ["ReferenceSketch", "reference_sketch"]
 
-# Exact directions, and random columns for the remainder.
+# Exact directions, and random columns of the remainder.
 _EXACT, _RANDOM = 32, 96
 _SEED = 0x317E55
 
 
 @dataclass(frozen=True)
 class ReferenceSketch:
-    """Diffusion distances by leading directions and, beyond them, a Gaussian sketch with its chi-square law.
+    """Diffusion distances by r exact leading directions and a Gaussian sketch of the remainder.
 
-    Attributes
-    ----------
-    features : array of shape (N, r + m)
-        Distances between rows are unbiased in their squares.
-    n_exact : int
-        r, the columns along which distances are exact.
-    kernel : HeatKernel
-    power : float
+    Squared distances between rows of `features`, (N, r + m), are unbiased.
     """
 
     features: FloatArray
@@ -40,18 +33,12 @@ class ReferenceSketch:
     power: float
 
     def interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
-        """Confidence interval of the diffusion distance, for pairs (m, 2), or all of them condensed."""
+        """Confidence interval of diffusion distances, for pairs (m, 2) or condensed for all."""
         return sketch_interval(self.features, pairs, level, n_exact=self.n_exact, kernel=self.kernel, power=self.power)
 
 
 def reference_sketch(kernel: HeatKernel, power: float) -> ReferenceSketch:
-    """Sketch the diffusion distances of a kernel with a fixed seed, independently of any embedding.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    power : float
-    """
+    """Sketch the diffusion distances of a kernel with a fixed seed, independently of any embedding."""
     others = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EXACT, others), power)
     if kernel.trivial is not None and not kernel.trivial_is_constant:

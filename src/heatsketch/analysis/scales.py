@@ -1,4 +1,4 @@
-"""The scale axis of an embedding: what each diffusion time keeps, and at what distortion."""
+"""An embedding at many diffusion times: entropy, dimensions and distortion."""
 
 from __future__ import annotations
 
@@ -24,34 +24,33 @@ __all__ = ["Scales", "default_powers", "measure_scales"]
 
 _COLUMNS, _MOST_STEPS = 64, 96
 _LONGEST = 1024.0
-# Points between all pairs of which the distortion is measured, and entries of kernel rows held for them (128 MB).
+# Points whose pairs are measured, and entries of their kernel rows in memory (128 MB).
 _ANCHORS, _ROW_ENTRIES = 128, 1 << 24
-# Pairs left out at either end of the distortion: the hundredth that chance decides.
+# Share of pairs left out at either end of the distortion, where chance decides.
 _TAIL = 0.01
-# Powers of the largest eigenvalue below this are not reached for by default.
+# Default powers stop where the power of the largest eigenvalue is below this.
 _LEAST_LEFT = {np.dtype(np.float64): 1e-100, np.dtype(np.float32): 1e-12}
 
 
 @dataclass(frozen=True, repr=False)
 class Scales(Shown):
-    """What every diffusion time keeps of the data, one entry for each power.
+    """Entropy, dimensions and distortion of an embedding, one entry for each power.
 
     Attributes
     ----------
     powers : ndarray of shape (n_powers,)
     entropy : ndarray of shape (n_powers,)
-        Von Neumann entropy: of the modes' shares in squared diffusion distances
-        (:meth:`heatsketch.analysis.density.SpectralDensity.entropy`).
+        Von Neumann entropy (:meth:`heatsketch.analysis.density.SpectralDensity.entropy`).
     effective_dimension : ndarray of shape (n_powers,)
-        ``exp(entropy)``: how many modes matter.
+        ``exp(entropy)``: the number of modes that matter.
     spectral_dimension : ndarray of shape (n_powers,)
-        -2 times the slope of the entropy against log t: the dimension that the data have at this scale.
+        -2 times the slope of the entropy against log t: the dimension of the data at this scale.
     distortion : ndarray of shape (n_powers,)
-        log L of the embedding at this time against the diffusion distance at this time, on a sample of points, without
-        the hundredth of pairs at either end.
+        log L of the embedding against the diffusion distance at this time, on a sample of points, without 1% of the
+        pairs at either end.
     paths : ndarray of shape (n_powers,), or None
-        How far diffusion distances at this time are from shortest paths over neighbouring points
-        (:meth:`heatsketch.neighbors.paths.Paths.distortion`); None where X holds no points.
+        Distortion of diffusion distances against shortest paths over neighbouring points
+        (:meth:`heatsketch.neighbors.paths.Paths.distortion`); None for a precomputed affinity.
     chosen : float
         The power of the embedding.
     """
@@ -64,18 +63,10 @@ class Scales(Shown):
     paths: FloatArray | None
     chosen: float
 
-    def __str__(self) -> str:
-        lines = ["power  entropy  effective dim.  spectral dim.  distortion  paths"]
-        for n, t in enumerate(self.powers):
-            paths = "" if self.paths is None else f"{self.paths[n]:7.2f}"
-            lines.append(
-                f"{t:<6g} {self.entropy[n]:7.2f} {self.effective_dimension[n]:15.1f} {self.spectral_dimension[n]:14.2f}"
-                f" {self.distortion[n]:11.2f}{paths}{'  <- chosen' if t == self.chosen else ''}"
-            )
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
+    def _table(self) -> list[tuple[str, ...]]:
+        """Header and rows, as text."""
         columns = {
+            "power": (self.powers, "g"),
             "entropy": (self.entropy, ".2f"),
             "effective dimension": (self.effective_dimension, ".1f"),
             "spectral dimension": (self.spectral_dimension, ".2f"),
@@ -83,25 +74,22 @@ class Scales(Shown):
         }
         if self.paths is not None:
             columns["paths"] = (self.paths, ".2f")
-        rows = [
-            (f"{t:g}", *(f"{values[n]:{digits}}" for values, digits in columns.values()))
-            for n, t in enumerate(self.powers)
-        ]
+        rows = (tuple(f"{values[n]:{digits}}" for values, digits in columns.values()) for n in range(len(self.powers)))
+        return [tuple(columns), *rows]
+
+    def __str__(self) -> str:
+        header, *rows = self._table()
+        lines = ["  ".join(cell.rjust(len(name)) for cell, name in zip(row, header, strict=True)) for row in rows]
+        marks = ("  <- chosen" if t == self.chosen else "" for t in self.powers)
+        return "\n".join(["  ".join(header), *(line + mark for line, mark in zip(lines, marks, strict=True))])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._table()
         marked = np.flatnonzero(self.powers == self.chosen).tolist()
-        return html_table(rows, header=("power", *columns), title="Scales", marked=marked)
+        return html_table(rows, header=header, title="Scales", marked=marked)
 
     def plot(self, axes: Sequence[Any] | None = None) -> Any:
-        """Draw entropy and dimensions, and distortions, against the diffusion time.
-
-        Parameters
-        ----------
-        axes : sequence of two matplotlib Axes, optional
-            By default a new figure.
-
-        Returns
-        -------
-        axes : sequence of two Axes
-        """
+        """Draw dimensions and distortions against the diffusion time, on two matplotlib Axes; returns them."""
         from .._utils.drawing import new_axes  # noqa: PLC0415
 
         above, below = new_axes(2) if axes is None else axes
@@ -123,21 +111,7 @@ class Scales(Shown):
 def measure_scales(
     kernel: HeatKernel, power: float, embed: Callable[[FloatArray], FloatArray], powers: FloatArray | None = None
 ) -> Scales:
-    """Measure an embedding at many diffusion times.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    power : float
-        The time that was chosen.
-    embed : callable
-        From times to embeddings, (n_powers,) -> (n_powers, N, k).
-    powers : ndarray of shape (n_powers,), optional
-
-    Returns
-    -------
-    scales : Scales
-    """
+    """Measure an embedding at many diffusion times; `embed` maps powers, (p,), to embeddings, (p, N, k)."""
     affinity = kernel.affinity
     paths = shortest_paths(kernel.points, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
     rows = np.arange(1) if paths is None else paths.rows
@@ -159,14 +133,14 @@ def measure_scales(
 
 
 def default_powers(largest: float, power: float, dtype: Any) -> FloatArray:
-    """1, 2, 4, ... while anything is left, and the power that was chosen."""
+    """1, 2, 4, ... while anything is left of the kernel, and the chosen power."""
     powers = 2.0 ** np.arange(np.log2(_LONGEST) + 1.0)
     left = powers * np.log(largest) > np.log(_LEAST_LEFT[np.dtype(dtype)]) if largest > 0 else powers <= 1
     return np.unique(np.append(powers[left], power))
 
 
 def _distortions(kernel: HeatKernel, powers: FloatArray, embeddings: Any) -> FloatArray:
-    """Central log L against exact diffusion distances between a sample of the points, at each time."""
+    """Central log L against exact diffusion distances between sampled points, at each time."""
     n = kernel.shape[0]
     anchors = sample(n, min(_ANCHORS, max(16, _ROW_ENTRIES // (n * len(powers)))))
     true = distances_among(kernel, anchors, powers.tolist())

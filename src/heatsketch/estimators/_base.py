@@ -1,11 +1,9 @@
-"""The base class of all embeddings: what they share is everything but the matrix M."""
+"""The base class of all embeddings, which share everything but the matrix M."""
 
 from __future__ import annotations
 
-import sys
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import wraps
@@ -29,7 +27,7 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
-from ..analysis.distortion import QUANTILES, Distortion, distance_errors, kernel_distortion, placed_distortion
+from ..analysis.distortion import Distortion, distance_errors, kernel_distortion, new_point_distortion
 from ..analysis.neighborhoods import (
     NeighborSupport,
     StabilityMap,
@@ -58,25 +56,22 @@ from ..kernel.options import (
 from ..kernel.plan import predict, require_columns
 from ..linalg.diffusion import check_power, check_powers, coefficients, diffuse
 
-__all__ = ["HeatEmbedding", "refuse_collapse"]
+__all__ = ["HeatEmbedding", "check_spread", "fitted", "transactional"]
 
 E = TypeVar("E")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Share of the pairs whose distances must be as exact as is asked for.
+# Share of the pairs that must reach a wanted error.
 _CONFIDENCE = 0.95
-# Adding half as many components should lower an error by more than this, or it will not be reached.
+# If half as many components again leave more than this share of the error, more components will not reach it.
 _STALLED = 0.97
-# Attributes that can be computed again, or that belong to a running cluster: they are not pickled.
+# Attributes that are not pickled: they can be computed again, or belong to a running cluster.
 _NOT_PICKLED = ("_reference", "_frame_index")
 
 
 def transactional(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
-    """Let a method leave its estimator unchanged if it raises an error or is interrupted.
-
-    The method works on a copy, whose attributes become those of the estimator when it has returned.
-    """
+    """Leave the estimator unchanged if a method fails: it works on a copy, whose attributes are taken on success."""
 
     @wraps(method)
     def changed(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -89,17 +84,29 @@ def transactional(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenat
     return changed
 
 
+def fitted(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+    """Let a method require a fitted estimator, show progress if it is verbose, and keep BLAS on one thread."""
+
+    @wraps(method)
+    def checked(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        check_is_fitted(self)
+        with shown(self.verbose), computing(), quiet_blas():
+            return method(self, *args, **kwargs)
+
+    return checked
+
+
 class HeatEmbedding(  # type: ignore[call-arg]
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,
     metaclass=ABCMeta,
-    auto_wrap_output_keys=None,  # `_output` makes frames, because scikit-learn does not know the nodes of a graph
+    auto_wrap_output_keys=None,  # `_output` makes frames: scikit-learn does not know the nodes of a graph
 ):
-    """An embedding ``Y = diag(w) S^t M`` of the training points, which new points join by their own kernel rows.
+    """An embedding ``Y = diag(w) S^t M``; new points are embedded by their own rows of the kernel.
 
-    S is the symmetric form of the heat kernel and w its row weight, 1 for the normalisations of the paper, where
-    ``Y = A^t M``. A subclass provides `_check_parameters`, `_matrix`, `_matrix_again`, `_add` and `_most_components`.
+    S is the symmetric form of the heat kernel and w its row weight. For the normalisations of the paper w = 1 and
+    ``Y = A^t M``. A subclass defines M: `_check_parameters`, `_matrix`, `_matrix_again`, `_add`, `_most_components`.
     """
 
     # Parameters of every embedding; subclasses list them in their constructors.
@@ -116,21 +123,21 @@ class HeatEmbedding(  # type: ignore[call-arg]
     verbose: bool
     kernel_params: dict[str, Any] | None
 
-    # What a fit finds.
+    # Fitted attributes.
     embedding_: Any
     kernel_: HeatKernel
     n_components_: int
     power_: float
     power_choice_: ChosenPower | None
-    _coefficients: FloatArray  # S^(t-1) M, by which new points are placed
+    _coefficients: FloatArray  # S^(t-1) M, which embeds new points
     _sample_names: Any = None  # a list, a pandas index, or None for samples without names
-    _frame_index: Any = None  # of a Dask frame that was fitted to
+    _frame_index: Any = None  # of the Dask frame that was fitted
 
     # Fitting
 
     @transactional
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Embed the rows of `X`; after an error or an interrupt, the estimator is as it was.
+        """Embed the rows of `X`. A failed or interrupted fit leaves the estimator unchanged.
 
         Parameters
         ----------
@@ -146,14 +153,14 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self
         """
         options = self._check_options(X)
-        elsewhere = distributed_backend(X)
-        if elsewhere is not None:
-            elsewhere.fit(self, X, options)
+        backend = distributed_backend(X)
+        if backend is not None:
+            backend.fit(self, X, options)
             return self
         points = self._check_data(X, reset=True)
         columns, dtype = self._n_columns(points.shape[0]), self._computed_in(points.dtype)
-        held = {"sparse_points": issparse(points), "entries": getattr(points, "nnz", None)}
-        plan = predict(points.shape, dtype, options, n_components=columns, **held)
+        size = {"sparse_points": issparse(points), "entries": getattr(points, "nnz", None)}
+        plan = predict(points.shape, dtype, options, n_components=columns, **size)
         plan.require_memory()
         with shown(self.verbose), computing(), quiet_blas():
             self._fit_points(points, options)
@@ -162,48 +169,53 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return self
 
     def _fit_points(self, X: Any, options: KernelOptions) -> None:
-        """From checked points to the embedding."""
-        tuning = tune(X, options, self.power)  # where the bandwidth and the power are chosen together
-        affinity, rule = build_affinity(X, tuning.options, self._computed_in(X.dtype))
-        kernel = normalized(affinity, tuning.options, rule)
-        power, chosen = tuning.power_for(kernel)
-        facts = self._kernel_facts(kernel, power, chosen)
+        """From checked points to the kernel A and the diffusion time t, then to the embedding."""
+        tuning = tune(X, options, self.power)  # if the bandwidth and the power are chosen together
+        K, rule = build_affinity(X, tuning.options, self._computed_in(X.dtype))
+        A = normalized(K, tuning.options, rule)
+        power, choice = tuning.power_for(A)
+        facts = self._kernel_facts(A, power, choice)
         say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
-        self._embed(kernel, power, chosen, X.dtype)
+        self._embed(A, power, choice, X.dtype)
 
-    def _embed(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> None:
+    def _embed(self, kernel: HeatKernel, power: float, choice: ChosenPower | None, dtype: Any) -> None:
         """From a kernel and its diffusion time to the embedding, in the dtype of the data."""
-        M = self._matrix(kernel, power)  # (N, k)
-        Z = self._diffused(kernel, M, power)  # S^(t-1) M, (N, k)
-        Y = self._placed(kernel, Z, power)  # diag(w) S Z, (N, k)
+        M = self._matrix(kernel, power)
         self.__dict__.pop("_reference", None)
         self._set_kernel(kernel)
-        self.power_, self.power_choice_, self.n_components_ = power, chosen, Y.shape[1]
-        self._coefficients = kernel.collect(Z)
+        self.power_, self.power_choice_ = power, choice
+        self._multiply(M, dtype)
+
+    def _multiply(self, M: Any, dtype: Any) -> None:
+        """Set the embedding ``Y = diag(w) S^t M``."""
+        kernel, power = self.kernel_, self.power_
+        Z = self._diffused(kernel, M, power)  # S^(t-1) M, (N, k)
+        Y = self._placed(kernel, Z, power)  # diag(w) S Z, (N, k)
+        self._coefficients, self.n_components_ = kernel.collect(Z), Y.shape[1]
         self.embedding_ = kernel.hand_out(Y).astype(dtype, copy=False)
 
     @abstractmethod
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
-        """M, (N, k): what the kernel is multiplied by. Sets the attributes that belong to it."""
+        """M, (N, k), which the kernel is multiplied by. Sets the attributes that describe it."""
 
     @abstractmethod
     def _matrix_again(self) -> Any:
         """M of a fitted embedding, (N, k)."""
 
     def _diffused(self, kernel: HeatKernel, M: Any, power: float) -> Any:
-        """``S^(t-1) M``. A trivial mode that is constant changes no distance, and is left out for the digits' sake."""
+        """``S^(t-1) M``. A constant trivial mode changes no distance; leaving it out preserves digits."""
         return coefficients(kernel, M, power, trivial=not kernel.trivial_is_constant)
 
     def _placed(self, kernel: HeatKernel, Z: Any, power: float) -> FloatArray:
-        """The embedding ``diag(w) S Z``."""
+        """``diag(w) S Z``."""
         Y: FloatArray = kernel.collect(kernel.place(Z))
-        refuse_collapse(Y, power)
+        check_spread(Y, power)
         return Y
 
     def _set_kernel(self, kernel: HeatKernel) -> None:
-        self.kernel_ = kernel
         scaling = kernel.scaling
         assert scaling is not None
+        self.kernel_ = kernel
         self.bandwidth_ = kernel.bandwidth
         self.n_neighbors_ = getattr(kernel.affinity, "n_neighbors", None)
         self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
@@ -214,23 +226,23 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
         Parameters
         ----------
-        X : array-like, sparse matrix, or networkx or igraph graph
+        X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
             As for `fit`.
         y : None
             Ignored.
         out : ndarray of shape (n_samples, n_components), optional
-            Where to write the embedding, in float32 or float64, for example a file mapped by
-            :func:`numpy.lib.format.open_memmap`; `embedding_` is then this array.
+            Array of float32 or float64 to write the embedding to, such as a memory-mapped file
+            (:func:`numpy.lib.format.open_memmap`). It becomes `embedding_`.
 
         Returns
         -------
         Y : ndarray of shape (n_samples, n_components)
-            After ``set_output(transform="pandas")`` a frame, indexed by the nodes of a graph or as `X` is.
+            After ``set_output(transform="pandas")`` a frame, with the index of `X` or the nodes of a graph.
         """
         if out is not None:
-            elsewhere = distributed_backend(X)
-            if elsewhere is not None:
-                elsewhere.refuse_out(out)
+            backend = distributed_backend(X)
+            if backend is not None:
+                backend.refuse_out(out)
             self._check_options(X)
             check_out(out, n_rows(X), self._n_embedded())
         self.fit(X, y)
@@ -239,10 +251,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
             self.embedding_ = out
         return self._output(self.embedding_, X)
 
-    # What is checked before any work
+    # Checks before any work
 
     def _check_options(self, X: Any) -> KernelOptions:
-        """Check all parameters; return those of the kernel, with the device that `X` is on."""
+        """Check all parameters; return those of the kernel."""
         options = replace(kernel_options(self), device=device_for(X, self.device))
         if not isinstance(self.power, str):
             check_power(self.power)
@@ -258,14 +270,14 @@ class HeatEmbedding(  # type: ignore[call-arg]
         if self.n_components != "auto":
             check_count(self.n_components, "n_components", "a positive integer or 'auto'")
         self._check_parameters()
-        find_device("cpu" if options.device == "auto" else options.device)  # an error if it is not there
+        find_device("cpu" if options.device == "auto" else options.device)  # raises if it is missing
         return options
 
     @abstractmethod
     def _check_parameters(self) -> None:
         """Check the parameters that only this estimator has."""
 
-    def _refuse_auto_components(self) -> None:
+    def _require_component_count(self) -> None:
         if isinstance(self.n_components, str):
             raise ValueError(
                 f"n_components={self.n_components!r} follows from the law of a random sketch, which "
@@ -293,45 +305,42 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return int(self.n_components)
 
     def _n_columns(self, n_samples: int) -> int:  # noqa: ARG002
-        """Number of columns that are multiplied by the kernel at once, for the plan of memory."""
+        """Number of columns that the kernel multiplies at once; determines the memory needed."""
         return self._n_embedded()
 
     # New points, other times, more components
 
+    @fitted
     def transform(self, X: Any, *, out: FloatArray | None = None) -> Any:
         """Embed new points by their own rows of the kernel, ``a(x) S^(t-1) M``.
 
-        Each row is embedded by itself, and a training point lands where `embedding_` has it. One case is undecidable:
-        vertices of a graph without self-loops that have the same neighbours also have the same rows. Such a row alone
-        is placed at their mean; given as the whole training matrix, rows are told apart by their order.
+        Each row is embedded independently, and a training point gets its row of `embedding_`. One case is ambiguous:
+        vertices of a graph without self-loops that have the same neighbours also have the same rows. Such a row is
+        placed at their mean, unless X is the whole training matrix.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, n_features)
-            For precomputed input the rows of the new points against the training points, (m, n_samples). A file mapped
-            into memory is read in batches.
+            For precomputed input the rows of the new points against the training points, (m, n_samples). A
+            memory-mapped file is read in batches.
         out : ndarray of shape (m, n_components), optional
-            Where to write the embedding, for example a file mapped by :func:`numpy.lib.format.open_memmap`.
+            Array to write the embedding to, such as a memory-mapped file.
 
         Returns
         -------
         Y : ndarray of shape (m, n_components)
         """
-        check_is_fitted(self)
-        elsewhere = distributed_backend(X)
-        if elsewhere is not None:
-            return self._output(elsewhere.transform(self, X, out), X)
+        backend = distributed_backend(X)
+        if backend is not None:
+            return self._output(backend.transform(self, X, out), X)
         points = self._check_data(X, reset=False)
         if out is None:
             out = np.empty((points.shape[0], self.n_components_), dtype=self._Y.dtype)
         else:
             check_out(out, points.shape[0], self.n_components_)
-        with shown(self.verbose), quiet_blas():
-            placed = as_given(self.kernel_.at_new_points(points, self._coefficients, out), X)
-        return self._output(placed, X)
+        return self._output(as_given(self.kernel_.at_new_points(points, self._coefficients, out), X), X)
 
-    @computing()
-    @quiet_blas()
+    @fitted
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
 
@@ -343,11 +352,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
         -------
         Y : ndarray of shape (n_powers, n_samples, n_components)
         """
-        check_is_fitted(self)
         times = check_powers(powers)
         blocks = self._at_powers(times.tolist())
         for t, Y in zip(times, blocks, strict=True):
-            refuse_collapse(Y, t)
+            check_spread(Y, t)
         scales = [self.kernel_.hand_out(Y).astype(self._Y.dtype, copy=False) for Y in blocks]
         stacked: FloatArray = as_given(np.stack(scales), self.embedding_)
         return stacked
@@ -357,42 +365,37 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return [self.kernel_.weigh_rows(block) for block in blocks]
 
     @transactional
+    @fitted
     def add_components(self, n: int | None = None, *, distance_error: float | None = None) -> Self:
-        """Sharpen a fitted embedding by `n` components, or by as many as a wanted error of distances takes.
+        """Add `n` components to a fitted embedding, or as many as a wanted error of distances needs.
 
-        A random sketch gets more columns and becomes that of a fit with all of them from the start; diffusion maps get
-        the next eigenvectors, and their components stay; HeatSketch optimises all components anew.
+        A random sketch gets more columns and equals a fit with all of them from the start. Diffusion maps get the next
+        eigenvectors; their present components stay. HeatSketch optimises all components again.
 
         Parameters
         ----------
         n : int, optional
         distance_error : float in (0, 1), optional
-            Give it instead of `n`, such as 0.05: components are added until a distance is within that fraction of the
-            diffusion distance with probability .95. For a random sketch this follows from its law; for other
-            embeddings it is measured, as the share of pairs of 256 random points. What was reached is kept in
-            `distance_error_`.
+            Instead of `n`, such as 0.05: add components until a distance is within that fraction of the diffusion
+            distance with probability .95. For a random sketch this follows from its law; other embeddings measure it
+            on all pairs of 256 random points. `distance_error_` is the error reached.
 
         Returns
         -------
         self
         """
-        check_is_fitted(self)
         if (n is None) == (distance_error is None):
             raise ValueError(
                 f"n={n!r} and distance_error={distance_error!r} were given; give one of the two: a number of "
                 "components, or the error to be reached."
             )
-        given, self.embedding_ = self.embedding_, self._Y
-        with shown(self.verbose), quiet_blas():
-            if distance_error is None:
-                self._add(check_count(n, "n"))
-            else:
-                self.distance_error_ = self._add_until(check_level(distance_error, "distance_error"))
-                say(
-                    f"[{type(self).__name__}] {self.n_components_} components: distances within "
-                    f"{self.distance_error_:.3g} of themselves"
-                )
-        self.embedding_ = as_given(self.kernel_.hand_out(self.embedding_), given)
+        before = self.embedding_
+        if distance_error is None:
+            self._add(check_count(n, "n"))
+        else:
+            self.distance_error_ = self._add_until(check_level(distance_error, "distance_error"))
+            say(f"[{type(self).__name__}] {self.n_components_} components: relative error {self.distance_error_:.3g}")
+        self.embedding_ = as_given(self.embedding_, before)
         return self
 
     @abstractmethod
@@ -401,10 +404,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @abstractmethod
     def _most_components(self) -> int:
-        """The most components that the fitted embedding can have."""
+        """Largest number of components that `add_components` may reach by itself."""
 
     def _add_until(self, wanted: float) -> float:
-        """Add components until the measured error is as wanted, or there are none left to add; the error reached."""
+        """Add components until the measured error is small enough or stalls; return the error reached."""
         errors = distance_errors(self.kernel_, self.power_)
         before = np.inf
         while True:
@@ -414,9 +417,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
             more = min((self.n_components_ + 1) // 2, self._most_components() - self.n_components_)
             if more < 1 or reached > _STALLED * before:
                 warnings.warn(
-                    f"distance_error={wanted:g} was asked for, and {reached:.3g} is reached with {self.n_components_} "
-                    "components; more would not bring it much nearer, or take too long. A GaussianProcessEmbedding "
-                    "reaches any error.",
+                    f"distance_error={wanted:g} is not reached: it is {reached:.3g} with {self.n_components_} "
+                    "components, and more would hardly help or take too long. A GaussianProcessEmbedding reaches any "
+                    "error.",
                     ConvergenceWarning,
                     stacklevel=5,
                 )
@@ -429,33 +432,31 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @property
     def _Y(self) -> FloatArray:
-        """The embedding as a NumPy array; a distributed one where the kernel is on a cluster."""
+        """The embedding as a NumPy array, or a distributed array if the kernel is on a cluster."""
         Y: FloatArray = self.kernel_.collect(self.embedding_)
         return Y
 
-    @quiet_blas()
+    @fitted
     def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
-        """Distances in the embedding, and confidence intervals of the diffusion distances on request.
+        """Distances in the embedding, with confidence intervals of the diffusion distances on request.
 
         Parameters
         ----------
         pairs : array-like of int, shape (m, 2), optional
-            Pairs of training points; all pairs when left out, which must not be on a cluster.
+            Pairs of training points; all pairs by default, except on a cluster.
         interval : float in (0, 1), optional
-            Level of the confidence interval, such as 0.95. The law of a Gaussian sketch gives it exactly, for every
-            pair. Where the embedding is one, it is its own; for other embeddings an independent sketch, made when
-            first asked for, gives the interval: a distance of the embedding outside of it is wrong. For signs the law
-            is an approximation, good where many points share in a distance: their estimates have the same mean and no
-            larger variance, but another law with few components and kernels of few neighbours.
+            Level of the confidence intervals, such as 0.95. They are exact for each pair, by the law of a Gaussian
+            sketch: of the embedding itself if it is one, otherwise of an independent sketch, made on first use. A
+            distance of the embedding outside its interval is wrong. For random signs the law is an approximation,
+            which is poor with few components and few neighbours.
 
         Returns
         -------
         distances : ndarray of shape (m,)
-            When `pairs` is None condensed, as :func:`scipy.spatial.distance.pdist` returns them.
+            Condensed if `pairs` is None, as :func:`scipy.spatial.distance.pdist` returns them.
         low, high : ndarrays of shape (m,)
             If `interval` is given.
         """
-        check_is_fitted(self)
         if interval is None:
             return embedded_distances(self._Y, pairs)
         level = check_level(interval, "interval")
@@ -465,18 +466,17 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return self._reference_sketch().interval(pairs, level)
 
     def _reference_sketch(self) -> ReferenceSketch:
-        """The independent sketch that gives intervals, made once."""
+        """Independent sketch for intervals, made once."""
         if "_reference" not in self.__dict__:
-            with shown(self.verbose):
-                self._reference = reference_sketch(self.kernel_, self.power_)
+            self._reference = reference_sketch(self.kernel_, self.power_)
         return self._reference
 
-    @quiet_blas()
+    @fitted
     def unsupported_neighbors(self, n_neighbors: int = 15, *, interval: float = 0.95) -> NeighborSupport:
-        """False neighbours: those in the embedding that are not neighbours by diffusion distance.
+        """False neighbours: neighbours in the embedding that are not neighbours by diffusion distance.
 
-        A sketch that is independent of the embedding gives an interval for each distance. Neighbours are unsupported
-        if even its lower end exceeds twice the radius that is sure to hold as many true neighbours.
+        A sketch that is independent of the embedding gives an interval for each distance. A neighbour is unsupported
+        if even the lower end exceeds twice a radius that contains at least `n_neighbors` true neighbours.
 
         Parameters
         ----------
@@ -490,13 +490,12 @@ class HeatEmbedding(  # type: ignore[call-arg]
             With ``.indices`` and ``.supported``, both (n_samples, n_neighbors), ``.share`` of each point, and
             ``.plot()``.
         """
-        check_is_fitted(self)
         level = check_level(interval, "interval")
         check_count(n_neighbors, "n_neighbors")
-        self._refuse_on_cluster("unsupported_neighbors()")
+        self._require_memory("unsupported_neighbors()")
         return neighbor_support(self._Y, self._reference_sketch(), n_neighbors, level)
 
-    @quiet_blas()
+    @fitted
     def stability(
         self,
         under: str = "data",
@@ -511,13 +510,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Parameters
         ----------
         under : {"data", "seed"}
-            "data" fits to random parts of the data, with the bandwidth and the power that were found, and places all
-            points; "seed" draws other random numbers for the same kernel.
+            "data" fits to random subsets, with the same bandwidth and power, and embeds all points; "seed" draws
+            another random matrix for the same kernel.
         n_repeats : int
         share : float in (0, 1)
-            Share of the points in each part.
+            Share of the points in each subset.
         n_neighbors : int
-            Neighbours that are compared.
+            Number of neighbours that are compared.
         random_state : int or None
 
         Returns
@@ -525,66 +524,50 @@ class HeatEmbedding(  # type: ignore[call-arg]
         stability : StabilityMap
             With ``.kept`` and ``.moved`` of each point, and ``.plot()``.
         """
-        check_is_fitted(self)
         check_count(n_repeats, "n_repeats")
         check_count(n_neighbors, "n_neighbors")
         check_level(share, "share")
-        self._refuse_on_cluster("stability()")
-        with shown(self.verbose):
-            others = repeated_embeddings(self, under, n_repeats, share, random_state)
-            return stability_map(self._Y, others, under, n_neighbors)
+        self._require_memory("stability()")
+        others = repeated_embeddings(self, under, n_repeats, share, random_state)
+        return stability_map(self._Y, others, under, n_neighbors)
 
-    @quiet_blas()
+    @fitted
     def scales(self, powers: ArrayLike | None = None) -> Scales:
-        """The whole scale axis: entropy, dimensions and distortion of the embedding at each diffusion time.
+        """Entropy, dimensions and distortion of the embedding at many diffusion times.
 
         Parameters
         ----------
         powers : array-like of float, optional
-            By default 1, 2, 4, ... as far as anything is left of the kernel, and the power of this embedding.
+            By default 1, 2, 4, ... until nothing is left of the kernel, and the power of this embedding.
 
         Returns
         -------
         scales : Scales
             With an array for each quantity, and ``.plot()``.
         """
-        check_is_fitted(self)
         times = None if powers is None else check_powers(powers)
-        with shown(self.verbose):
-            return measure_scales(self.kernel_, self.power_, self.at_powers, times)
+        return measure_scales(self.kernel_, self.power_, self.at_powers, times)
 
-    @quiet_blas()
+    @fitted
     def diagnose(self) -> Diagnosis:
-        """What looks wrong with this embedding: each finding with its figure and a remedy.
+        """Look for common problems; each finding has a measured figure and a remedy.
 
         Returns
         -------
         diagnosis : Diagnosis
-            A tuple of findings, empty where nothing looks wrong; ``print`` shows it.
+            A tuple of findings, empty if nothing looks wrong; ``print`` shows it.
         """
-        check_is_fitted(self)
-        with shown(self.verbose):
-            return diagnose(self.kernel_, self.power_, self.n_components_, self.power_choice_)
+        return diagnose(self.kernel_, self.power_, self.n_components_, self.power_choice_)
 
-    @quiet_blas()
-    def distortion(
-        self,
-        X: Any = None,
-        *,
-        quantiles: tuple[float, ...] = QUANTILES,
-        exhaustive: bool | None = None,
-        random_state: int | None = 0,
-    ) -> Distortion:
+    @fitted
+    def distortion(self, X: Any = None, *, exhaustive: bool | None = None, random_state: int | None = 0) -> Distortion:
         """Distortion of the embedding against the exact diffusion distance of its own kernel and time.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, n_features), optional
-            New points, as for `transform`: how well points are placed that were not seen. At most 2000 of them are
-            measured, and fewer where there are more than 8000 training points, taken at random. By default the training
-            points.
-        quantiles : tuple of float in (0, 1/2)
-            For the versions of L that leave extreme pairs out.
+            New points, as for `transform`; by default the training points. At most 2000 new points are measured, fewer
+            if there are more than 8000 training points.
         exhaustive : bool, optional
             Whether all pairs of training points are measured; by default up to 2000 points. Otherwise L is a lower
             bound.
@@ -596,15 +579,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         distortion : Distortion
             With ``.constant`` (L), ``.log``, ``.central`` and the pairs at which L is attained.
         """
-        check_is_fitted(self)
         kernel, power = self.kernel_, self.power_
-        drawn: dict[str, Any] = {"quantiles": quantiles, "random_state": random_state}
         if X is None:
-            return kernel_distortion(self._Y, kernel, power, exhaustive=exhaustive, **drawn)
-        self._refuse_on_cluster("the distortion of new points")
-        elsewhere = distributed_backend(X)
-        points = self._check_data(X if elsewhere is None else elsewhere.gathered(X), reset=False)
-        return placed_distortion(points, kernel, power, self._coefficients, **drawn)
+            return kernel_distortion(self._Y, kernel, power, exhaustive=exhaustive, random_state=random_state)
+        self._require_memory("the distortion of new points")
+        backend = distributed_backend(X)
+        points = self._check_data(X if backend is None else backend.gathered(X), reset=False)
+        return new_point_distortion(points, kernel, power, self._coefficients, random_state=random_state)
 
     @property
     @quiet_blas()
@@ -616,12 +597,12 @@ class HeatEmbedding(  # type: ignore[call-arg]
             return None
         return intrinsic_dimension(self.kernel_.points, affinity.metric)
 
-    def _refuse_on_cluster(self, question: str) -> None:
-        """Raise an error for what takes a search among all points in one place."""
+    def _require_memory(self, question: str) -> None:
+        """Raise an error for what needs all points in one process."""
         if not self.kernel_.in_memory:
             raise ValueError(
-                f"{question} was asked of an embedding on a cluster; it compares all {self.kernel_.shape[0]} points in "
-                "one place. Fit to a part of the data in memory, and ask that."
+                f"{question} needs all {self.kernel_.shape[0]} points in memory, and this embedding is on a cluster. "
+                "Fit to a part of the data in memory instead."
             )
 
     # Names of samples, frames
@@ -630,41 +611,32 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def sample_names_(self) -> NDArray[Any]:
         """Names of the training samples, shape (n_samples,).
 
-        The nodes of a networkx graph, the vertex attribute ``name`` of an igraph graph, the index of a pandas frame;
-        0, 1, 2, ... where the samples have no names.
+        The nodes of a networkx graph, the vertex attribute ``name`` of an igraph graph, the index of a pandas frame,
+        or 0, 1, 2, ...
         """
         check_is_fitted(self)
         names = self._sample_names
         if names is None:
             return np.arange(len(self.embedding_))
-        # One by one, for names may be tuples, of which NumPy would make a table.
+        # np.array would turn names that are tuples into a table.
         return np.fromiter(names, dtype=object, count=len(names)) if isinstance(names, list) else names.to_numpy()
 
     def to_dict(self) -> dict[Hashable, FloatArray]:
         """The embedding as a dictionary from the name of a sample to its coordinates.
 
-        This is the form in which networkx takes positions: ``networkx.draw(graph, pos=model.to_dict())``.
+        networkx takes positions in this form: ``networkx.draw(graph, pos=model.to_dict())``.
 
         Returns
         -------
         vectors : dict of ndarrays of shape (n_components,)
-            In the order of the samples; of a copy, so that changing them does not change `embedding_`.
+            In the order of the samples; a copy of the embedding.
         """
         check_is_fitted(self)
         names = list(range(len(self.embedding_)) if self._sample_names is None else self._sample_names)
-        try:
-            name, times = Counter(names).most_common(1)[0]
-        except TypeError as error:
-            raise TypeError(
-                f"the names of the samples, such as {names[0]!r}, cannot be keys of a dictionary ({error}); use "
-                "to_frame(), or give the samples names that are text or numbers."
-            ) from error
-        if times > 1:
-            raise ValueError(
-                f"{times} samples are called {name!r}, and a dictionary would keep one of them; use to_frame(), or "
-                "make the names unique."
-            )
-        return dict(zip(names, to_numpy(self.embedding_).copy(), strict=True))
+        vectors = dict(zip(names, to_numpy(self.embedding_).copy(), strict=True))
+        if len(vectors) < len(names):
+            raise ValueError("names of samples are repeated; use to_frame(), or make them unique.")
+        return vectors
 
     def to_frame(self) -> Any:
         """The embedding as a pandas frame.
@@ -675,27 +647,27 @@ class HeatEmbedding(  # type: ignore[call-arg]
             Its index holds the names of the samples, its columns those of `get_feature_names_out`.
         """
         check_is_fitted(self)
-        elsewhere = distributed_backend(self.embedding_)
-        if elsewhere is not None:
-            return elsewhere.as_frame(self, self.embedding_, self._frame_index)
-        pandas = optional("pandas", "make a frame")
-        index = _as_index(pandas, self._sample_names)
+        backend = distributed_backend(self.embedding_)
+        if backend is not None:
+            return backend.as_frame(self, self.embedding_, self._frame_index)
+        pandas, index = optional("pandas", "make a frame"), self._sample_names
+        if isinstance(index, list):
+            index = pandas.Index(index)  # tuples become levels
         return pandas.DataFrame(to_numpy(self.embedding_), index=index, columns=self.get_feature_names_out(), copy=True)
 
     def _output(self, Y: Any, X: Any) -> Any:
-        """An embedding of X as ``set_output`` asks for it."""
+        """The embedding of X in the container that ``set_output`` configures."""
         kind = _get_output_config("transform", self)["dense"]
         if kind == "default":
             return Y
-        elsewhere = distributed_backend(Y)
-        if elsewhere is not None:
+        backend = distributed_backend(Y)
+        if backend is not None:
             if kind != "pandas":
                 raise ValueError(f"set_output(transform={kind!r}) was given with a Dask array; use 'pandas'.")
-            return elsewhere.as_frame(self, Y, getattr(X, "index", None))
+            return backend.as_frame(self, Y, getattr(X, "index", None))
         frame = _wrap_data_with_container("transform", to_numpy(Y), X, self)
-        pandas = sys.modules.get("pandas")
-        if pandas is not None and isinstance(frame, pandas.DataFrame) and is_graph(X):
-            frame.index = _as_index(pandas, node_names(X))
+        if kind == "pandas" and is_graph(X):
+            frame.index = optional("pandas", "make a frame").Index(node_names(X))
         return frame
 
     # scikit-learn, notebooks, pickle
@@ -730,9 +702,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return [*facts, ("power", f"{power:g} ({'given' if chosen is None else chosen.rule})")]
 
     def _found(self) -> Facts:
-        """What a fit found, for the table in notebooks; nothing before a fit."""
-        if not hasattr(self, "embedding_"):
-            return []
+        """What a fit found, for the table in notebooks."""
         facts = [*self._kernel_facts(self.kernel_, self.power_, self.power_choice_)]
         exact = getattr(self, "n_exact_", 0)
         facts.append(("components", f"{self.n_components_}{f', {exact} of them exact' if exact else ''}"))
@@ -750,16 +720,15 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return bundle
 
     def _found_html(self) -> str:
-        facts = self._found()
-        return html_table(facts, title="Found") if facts else ""
+        return html_table(self._found(), title="Found") if hasattr(self, "embedding_") else ""
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _NOT_PICKLED}
 
 
-def refuse_collapse(Y: Any, power: float) -> None:
-    """Raise an error where all points coincide; below the smallest normal number digits are lost."""
+def check_spread(Y: Any, power: float) -> None:
+    """Raise an error if all points coincide, up to the smallest normal number, or overflow."""
     xp = array_namespace(Y)
     ranges = to_numpy(xp.max(Y, axis=0) - xp.min(Y, axis=0))
     if not xp.all(xp.isfinite(Y)) or ranges.max(initial=0.0) < np.finfo(ranges.dtype).tiny:
@@ -768,11 +737,3 @@ def refuse_collapse(Y: Any, power: float) -> None:
             "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
             "power or bandwidth, or float64; or a precomputed affinity has equal rows."
         )
-
-
-def _as_index(pandas: Any, names: Any) -> Any:
-    """Names as a pandas index; tuples of one length become levels, as in pandas, others stay whole."""
-    if not isinstance(names, list):
-        return names
-    lengths = {len(name) if isinstance(name, tuple) else None for name in names}
-    return pandas.Index(names, tupleize_cols=len(lengths) == 1 and lengths != {None})

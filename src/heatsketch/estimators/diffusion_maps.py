@@ -17,59 +17,43 @@ from ._base import HeatEmbedding
 class DiffusionMaps(HeatEmbedding):
     r"""Embedding by the leading eigenvectors of the heat kernel, ``y_j = (lambda_l^t v_l(j))_{l = 1..k}``.
 
-    Algorithm 3 of [1]_: the trivial coordinate is dropped. Distances in the embedding are diffusion distances cut off
-    after k eigenvectors, and so never larger than those.
+    Algorithm 3 of [1]_, without the trivial coordinate. Distances in the embedding are diffusion distances truncated
+    after k eigenvectors, so they are never larger.
 
     Parameters
     ----------
     n_components : int, default=2
         k, at most ``n_samples - 1``.
     power : float or {"auto", "paths", "entropy"}, default=8
-        Diffusion time t: any positive number, whole or not, or the rule that chooses a whole one
-        (:mod:`heatsketch.analysis.power`): "paths" the time at which diffusion distances are closest to shortest paths
-        between the points, "entropy" by the von Neumann entropy of the kernel; "auto" is "paths", or "entropy" for a
-        precomputed affinity.
+        Diffusion time t > 0, integer or not, or the rule that chooses it (:mod:`heatsketch.analysis.power`).
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+        "auto" is "neighbor", or chosen with the power if that is chosen by "paths" and all pairs are used.
     n_neighbors : int, None or "auto", default="auto"
-        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair up to 10,000 points, and beyond while that takes seconds, and 32 neighbours for more;
-        ``kernel_.affinity.description`` says what was chosen.
+        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps all pairs up to
+        10,000 points, and beyond while that takes seconds, and 32 neighbours otherwise.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
-        The paper's Algorithm 2 or 1; "stochastic" gives right eigenvectors of the Markov matrix, as other packages
-        report them, scaled to unit variance under its stationary law [2]_; or bistochastic with weights that correct
-        uneven sampling (:mod:`heatsketch.kernel.normalize`).
+        The paper's Algorithm 2 or 1; "stochastic" gives right eigenvectors of the Markov matrix, scaled to unit
+        variance under its stationary law [2]_; or bistochastic with weights that correct uneven sampling
+        (:mod:`heatsketch.kernel.normalize`).
     alpha : float, default=1.0
-        Density exponent of all but plain "bistochastic".
+        Density exponent of all normalisations but "bistochastic".
     affinity : {"gaussian", "precomputed"}, default="gaussian"
         "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
-        Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
+        Parameters of the metric, such as ``{"p": 3}`` for "minkowski".
     solver : {"auto", "dense", "randomized"}, default="auto"
-        "dense" diagonalises the matrix; "randomized" is subspace iteration with a Chebyshev filter.
-        "auto" takes "dense" up to 2000 points, or where a fifth of all eigenvectors is wanted, and
-        "randomized" otherwise.
+        "dense" diagonalises the matrix; "randomized" is subspace iteration with a Chebyshev filter. "auto" is "dense"
+        up to 2000 points or for more than a fifth of all eigenvectors, else "randomized".
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
-        work is worth it, or where X is a tensor on it.
+        NumPy on the CPU, or PyTorch. "auto" takes a GPU if there is one and the work is worth it.
     verbose : bool, default=False
-        Whether to show progress, and to say what was chosen, on standard error.
+        Show progress, and what was chosen, on standard error.
     kernel_params : dict or None, default=None
-        Further options of the kernel, for experts; any of
-
-        - "bandwidth_neighbor" : int, the k of the bandwidth rules "neighbor" (default 10) and "self-tuning" (7);
-        - "cutoff" : float, leaves out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and
-          exact to this tolerance;
-        - "diagonal" : {"auto", "keep", "zero"}; "zero" sets the affinity of points with themselves to zero, which
-          withstands heteroskedastic noise; "auto" keeps it, and completes self-loops that a precomputed affinity lacks;
-        - "precision" : {"auto", "halves", "mixed", "split", "float32"}, how a GPU forms the exponents of a float32
-          kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
-        - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
-          for float32), and residual wanted of eigenvectors;
-        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling, and on the eigenvectors.
+        Expert options of the kernel: "bandwidth_neighbor", "cutoff", "diagonal", "max_iter", "precision" and "tol", as
+        in :func:`heatsketch.heat_kernel`; "max_iter" and "tol" also apply to the eigensolver.
 
     Attributes
     ----------
@@ -82,26 +66,26 @@ class DiffusionMaps(HeatEmbedding):
         ``|S v - lambda v|``, measured.
     n_components_ : int
     distance_error_ : float
-        What ``add_components(distance_error=...)`` reached.
+        Error reached by ``add_components(distance_error=...)``.
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
     intrinsic_dimension_ : float or None
-        Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
+        Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
     power_choice_ : ChosenPower or None
-        What the power was chosen by; None where it was given.
+        How the power was chosen; None if it was given.
     n_neighbors_ : int or None
-        None where pairs are not chosen by it: where every pair is used, or those above a cutoff.
+        None if the kernel keeps all pairs, or those above a cutoff.
     n_iter_ : int
         Products with the affinity spent on the normalisation.
     scaling_residual_ : float
         Measured ``max |row sum - 1|``, for the bistochastic normalisations.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        When X has string column names.
+        If X has string column names.
     sample_names_ : ndarray of shape (n_samples,)
-        Nodes of a graph, or the index of a pandas frame; else 0, 1, 2, ...
+        Nodes of a graph, the index of a pandas frame, or 0, 1, 2, ...
 
     See Also
     --------
@@ -153,7 +137,7 @@ class DiffusionMaps(HeatEmbedding):
         self.kernel_params = kernel_params
 
     def _check_parameters(self) -> None:
-        self._refuse_auto_components()
+        self._require_component_count()
         check_choice(self.solver, "solver", SOLVERS)
 
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
@@ -174,7 +158,7 @@ class DiffusionMaps(HeatEmbedding):
         return pairs.vectors
 
     def _diffused(self, kernel: HeatKernel, M: FloatArray, power: float) -> FloatArray:
-        # Powers of the kernel are powers of the eigenvalues: no products are needed.
+        # Powers of the kernel are powers of the eigenvalues, so no products are needed.
         pairs = Eigenpairs(self.eigenvalues_, M, self.residuals_)
         Z: FloatArray = pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype)
         return Z
@@ -189,15 +173,11 @@ class DiffusionMaps(HeatEmbedding):
 
     def _most_components(self) -> int:
         n = self.kernel_.shape[0]
-        # Beyond a fifth of all, the whole kernel of many points would have to be diagonalised.
+        # More than a fifth of the eigenvectors would need a dense eigensolver.
         most = n - (self.kernel_.trivial is not None) if n <= DENSE_LIMIT else n // 5
         return max(self.n_components_, most)
 
     def _add(self, n: int) -> None:
-        # The next eigenvectors; the present ones stay. (Within the space of a repeated eigenvalue, they may differ from
-        # those of a fit with all of them from the start.)
-        kernel, power, pairs = self.kernel_, self.power_, self._pairs
-        M = self._keep(kernel, pairs.join(self._eigenpairs(kernel, n, after=pairs)))
-        self._coefficients = self._diffused(kernel, M, power)
-        self.embedding_ = self._placed(kernel, self._coefficients, power).astype(self._Y.dtype, copy=False)
-        self.n_components_ = len(self.eigenvalues_)
+        # Eigenvectors of a repeated eigenvalue may differ from those of a fit with all components from the start.
+        kernel, pairs, dtype = self.kernel_, self._pairs, self._Y.dtype
+        self._multiply(self._keep(kernel, pairs.join(self._eigenpairs(kernel, n, after=pairs))), dtype)

@@ -19,9 +19,9 @@ from ..linalg.sketch import SKETCHES, Sketch, make_sketch, resolve_seed
 from ..optimize.deflation import best_split
 from ._base import HeatEmbedding
 
-# Pairs on which the share of what is sketched is measured.
+# Pairs on which the share of the sketched remainder is measured.
 _SHARE_PAIRS = 2000
-# Components up to which more are added where the error must be measured.
+# Largest number of components if the error must be measured.
 _MOST_MEASURED = 4096
 
 
@@ -38,84 +38,67 @@ class GaussianProcessEmbedding(HeatEmbedding):
     ----------
     n_components : int or "auto", default=2
         k. Distances have a relative standard deviation of about ``1 / sqrt(2 k)``. "auto" takes as many as
-        `distance_error` asks for.
+        `distance_error` needs.
     power : float or {"auto", "paths", "entropy"}, default=8
-        Diffusion time, the paper's p: any positive number, whole or not, or the rule that chooses a whole one
-        (:mod:`heatsketch.analysis.power`): "paths" the time at which diffusion distances are closest to shortest paths
-        between the points, "entropy" by the von Neumann entropy of the kernel; "auto" is "paths", or "entropy" for a
-        precomputed affinity.
+        Diffusion time t > 0, integer or not, or the rule that chooses it (:mod:`heatsketch.analysis.power`).
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+        "auto" is "neighbor", or chosen with the power if that is chosen by "paths" and all pairs are used.
     n_neighbors : int, None or "auto", default="auto"
-        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair up to 10,000 points, and beyond while that takes seconds, and 32 neighbours for more;
-        ``kernel_.affinity.description`` says what was chosen.
+        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps all pairs up to
+        10,000 points, and beyond while that takes seconds, and 32 neighbours otherwise.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
         (:mod:`heatsketch.kernel.normalize`).
     alpha : float, default=1.0
-        Density exponent of all but plain "bistochastic".
+        Density exponent of all normalisations but "bistochastic".
     affinity : {"gaussian", "precomputed"}, default="gaussian"
         "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
-        Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
+        Parameters of the metric, such as ``{"p": 3}`` for "minkowski".
     sketch : {"gaussian", "rademacher", "rademacher-hash", "columns"} or array (n_samples, k), default="gaussian"
-        What the kernel is looked at through: normals, signs, signs from a hash with 244 bits of randomness, sampled
-        columns of the kernel, or a matrix of your own (divided by sqrt(k)). Two isolated points are sent together by k
-        signs with probability 2^-k: with outliers and few components use normals.
+        Law of the random matrix: normals, signs, signs from a hash with 244 random bits, sampled columns of the kernel;
+        or the matrix itself (it is divided by sqrt(k)). k signs map two isolated points to the same place with
+        probability 2^-k, so use normals for outliers and few components.
     n_exact : int or "auto", default=0
-        Number of directions along which the kernel is not sketched but computed: the leading eigenvectors up to 2000
-        points, for more the best that a random range finder gives
-        (:func:`heatsketch.linalg.range_finder.leading_directions`). Only the remainder is then sketched, by the other
-        ``k - n_exact`` components. Squared distances are unbiased whatever the directions. The variance of a pair's is
-        multiplied by ``k / (k - n_exact)`` times the square of the remainder's share in it: far smaller where the
-        leading directions carry most of a distance (large power, many components), larger where they carry little.
-        "auto" takes the number with the smallest error predicted over random pairs, which may be 0
+        Number of leading directions that are computed exactly: eigenvectors up to 2000 points, for more those of a
+        randomized range finder. The other ``k - n_exact`` components sketch the remainder. Squared distances stay
+        unbiased. Their variance is multiplied by ``k / (k - n_exact)`` times the squared share of the remainder: far
+        smaller if the leading directions carry most of a distance (large power, many components), larger if they
+        carry little. "auto" takes the number with the smallest error predicted over random pairs
         (:func:`heatsketch.optimize.deflation.best_split`).
     distance_error : float, default=0.1
-        Relative error of distances that ``n_components="auto"`` aims at, for each single pair with probability .95.
-        (``n_components=heatsketch.components_for(error, n_samples)`` holds it for all pairs at once.)
+        Relative error of distances for ``n_components="auto"``, for each single pair with probability .95.
+        (``n_components=heatsketch.components_for(error, n_samples)`` bounds all pairs at once.)
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
-        work is worth it, or where X is a tensor on it.
+        NumPy on the CPU, or PyTorch. "auto" takes a GPU if there is one and the work is worth it.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the sketch. An integer gives the same embedding whatever the number of threads, and the first k columns
-        of the sketch do not depend on how many are asked for.
+        Seed of the sketch. An integer gives the same embedding on any number of threads. The first columns of a sketch
+        do not depend on their number.
     verbose : bool, default=False
-        Whether to show progress, and to say what was chosen, on standard error.
+        Show progress, and what was chosen, on standard error.
     kernel_params : dict or None, default=None
-        Further options of the kernel, for experts; any of
-
-        - "bandwidth_neighbor" : int, the k of the bandwidth rules "neighbor" (default 10) and "self-tuning" (7);
-        - "cutoff" : float, leaves out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and
-          exact to this tolerance;
-        - "diagonal" : {"auto", "keep", "zero"}; "zero" sets the affinity of points with themselves to zero, which
-          withstands heteroskedastic noise; "auto" keeps it, and completes self-loops that a precomputed affinity lacks;
-        - "precision" : {"auto", "halves", "mixed", "split", "float32"}, how a GPU forms the exponents of a float32
-          kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
-        - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
-          for float32);
-        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling.
+        Expert options of the kernel: "bandwidth_neighbor", "cutoff", "diagonal", "max_iter", "precision" and "tol", as
+        in :func:`heatsketch.heat_kernel`.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
     n_components_ : int
     distance_error_ : float
-        What ``add_components(distance_error=...)`` reached.
+        Error reached by ``add_components(distance_error=...)``.
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
     intrinsic_dimension_ : float or None
-        Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
+        Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
     power_choice_ : ChosenPower or None
-        What the power was chosen by; None where it was given.
+        How the power was chosen; None if it was given.
     n_neighbors_ : int or None
-        None where pairs are not chosen by it: where every pair is used, or those above a cutoff.
+        None if the kernel keeps all pairs, or those above a cutoff.
     n_iter_ : int
         Products with the affinity spent on the normalisation.
     scaling_residual_ : float
@@ -127,9 +110,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
     sketch_ : Sketch
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        When X has string column names.
+        If X has string column names.
     sample_names_ : ndarray of shape (n_samples,)
-        Nodes of a graph, or the index of a pandas frame; else 0, 1, 2, ...
+        Nodes of a graph, the index of a pandas frame, or 0, 1, 2, ...
 
     See Also
     --------
@@ -196,7 +179,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         r = 0 if self.n_exact == "auto" else check_count(self.n_exact, "n_exact", accepted, least=0)
         named = isinstance(self.sketch, str)
         if named:
-            make_sketch(self.sketch, 0, 1)  # refuses unknown names before any work
+            make_sketch(self.sketch, 0, 1)  # raises for unknown names before any work
         elif self.n_exact == "auto":
             raise ValueError(
                 "n_exact='auto' was given with a sketch of your own; a number of directions can only be chosen where "
@@ -229,19 +212,15 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
         k, self.seed_ = self._n_embedded(), resolve_seed(self.random_state)
-        exact = self._directions(kernel, k, power)
-        r = exact.shape[1]
-        self._exact, self.n_exact_ = (exact if r else None), r
-        self.sketch_ = make_sketch(
-            self.sketch if isinstance(self.sketch, str) else kernel.collect(self.sketch), self.seed_, kernel.shape[0]
-        )
-        return _matrix(kernel, self.sketch_, exact if r else None, k - r)
-
-    def _directions(self, kernel: HeatKernel, k: int, power: float) -> Any:
-        """Directions that are not sketched, (N, r)."""
         if self.n_exact == "auto":
-            return best_split(kernel, k, power, self.seed_).directions
-        return leading_directions(kernel, int(self.n_exact), power) if self.n_exact else np.empty((0, 0))
+            exact = best_split(kernel, k, power, self.seed_).directions
+        else:
+            exact = leading_directions(kernel, int(self.n_exact), power) if self.n_exact else np.empty((0, 0))
+        self.n_exact_ = exact.shape[1]
+        self._exact = exact if self.n_exact_ else None
+        sketch = self.sketch if isinstance(self.sketch, str) else kernel.collect(self.sketch)
+        self.sketch_ = make_sketch(sketch, self.seed_, kernel.shape[0])
+        return _matrix(kernel, self.sketch_, self._exact, k - self.n_exact_)
 
     def _matrix_again(self) -> Any:
         return _matrix(self.kernel_, self.sketch_, self._exact, self._n_sketched)
@@ -255,16 +234,16 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return max(self.n_components_, _MOST_MEASURED)
 
     def _add(self, n: int) -> None:
-        # More columns of the same sketch: the result is that of a fit with so many from the start.
-        kernel, m, r = self.kernel_, self._n_sketched, self.n_exact_
+        # More columns of the same sketch: the result equals a fit with all of them from the start.
+        kernel, m, r, Y = self.kernel_, self._n_sketched, self.n_exact_, self._Y
         M = _sketched_block(kernel, self.sketch_, self._exact, m, n) / np.sqrt(m + n)
         new = kernel.collect(self._diffused(kernel, M, self.power_))
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
-        new_rows = self._placed(kernel, new, self.power_).astype(self.embedding_.dtype, copy=False)
+        new_rows = self._placed(kernel, new, self.power_).astype(Y.dtype, copy=False)
         concat = array_namespace(new).concat
         self._coefficients = concat([self._coefficients * shrink.astype(new.dtype), new], axis=1)
-        self.embedding_ = concat([self.embedding_ * shrink.astype(new_rows.dtype), new_rows], axis=1)
+        self.embedding_ = kernel.hand_out(concat([Y * shrink.astype(Y.dtype), new_rows], axis=1))
         self.n_components_ += n
 
     def _add_until(self, wanted: float) -> float:
@@ -275,20 +254,18 @@ class GaussianProcessEmbedding(HeatEmbedding):
             needed = columns_for(wanted, shares)
             if needed <= m:
                 return error_of(m, shares)
-            # Beside exact directions the shares are themselves estimates, which more columns sharpen.
+            # With exact directions the shares are estimates, which more columns sharpen.
             more = (min(needed, 2 * m) if self.n_exact_ else needed) - m
             require_columns(self.kernel_, self.n_components_ + more)
             self._add(more)
 
     def _remainder_shares(self) -> FloatArray:
-        """Shares of the sketched part in squared distances, of random pairs."""
+        """Share of the sketched remainder in squared distances, for random pairs."""
         if not self.n_exact_:
             return np.ones(1)
-        pairs = np.random.default_rng(self.seed_).integers(0, self.embedding_.shape[0], (_SHARE_PAIRS, 2))
-        exact, sketched = (
-            np.square(embedded_distances(part, pairs))
-            for part in (self.embedding_[:, : self.n_exact_], self.embedding_[:, self.n_exact_ :])
-        )
+        Y, r = self._Y, self.n_exact_
+        pairs = np.random.default_rng(self.seed_).integers(0, Y.shape[0], (_SHARE_PAIRS, 2))
+        exact, sketched = (np.square(embedded_distances(part, pairs)) for part in (Y[:, :r], Y[:, r:]))
         apart = exact + sketched > 0
         shares: FloatArray = sketched[apart] / (exact + sketched)[apart]
         return shares
@@ -305,7 +282,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
 
 def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: Any, first: int, count: int) -> Any:
-    """Columns of the sketch, without their part in the exact directions, (N, count), where the kernel computes."""
+    """Columns of the sketch, orthogonal to the exact directions, (N, count), where the kernel computes."""
     M = kernel.sketched(sketch, count, first_column=first)
     if exact is None:
         return M

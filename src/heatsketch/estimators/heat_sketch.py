@@ -23,123 +23,103 @@ from ..optimize.objectives import OBJECTIVES
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Plan, Start, optimize
 from ..optimize.starts import DEFAULT_STARTS, STARTS, make_start, nearest_start
-from ._base import HeatEmbedding, refuse_collapse
+from ._base import HeatEmbedding, check_spread
 
 _SOLVER_PARAMS = ("n_rounds", "regularization", "width")
-# Rounds where all pairs are looked at, and where the worst must be searched for.
+# Rounds if all pairs are used, and if the worst pairs must be searched.
 _ROUNDS = 14, 28
-# Components up to which more are optimised for a wanted error: beyond, a random sketch does as well.
+# Largest number of components for a wanted error; beyond, a random sketch does as well.
 _MOST_COMPONENTS = 64
-# Points of a data set on a cluster whose features are brought to this process, for pairs to be looked for among them.
+# Samples of a data set on a cluster among which pairs are searched, in this process.
 _SEEN = 20_000
 
 
 class HeatSketch(HeatEmbedding):
     r"""Embedding by the sketch of the heat kernel that distorts diffusion distances least, ``Y = A^t M``.
 
-    Diffusion maps take the leading eigenvectors for M and lose what they leave out; a Gaussian process embedding takes
-    a random M and pays for chance. Here M is chosen: among the combinations ``M = V W`` of the columns of a wide
-    sketch, the one whose embedding has the smallest distortion against the diffusion distance, over pairs of points.
-    The worst pairs are looked for again and again while W is optimised, from several starts, diffusion maps among
-    them. The result is linear in the kernel like the others: new points are placed by their own kernel rows.
+    M is optimised: among the combinations ``M = V W`` of the columns of a wide sketch V, the one whose embedding has
+    the smallest distortion against the diffusion distance. The search adds the worst pairs in each round and starts
+    from diffusion maps, among others. As for the other estimators, new points are embedded by their own kernel rows.
 
-    On a cluster (a Dask array as X) pairs are looked for among 20,000 points, all or a random part of them, whose rows
-    of the wide sketch are brought to the client; what is found there is then applied to all points on the cluster.
+    On a cluster (X is a Dask array) pairs are searched among at most 20,000 points, whose rows of the wide sketch are
+    brought to the client; the M found is then applied to all points on the cluster.
 
     Parameters
     ----------
     n_components : int, default=2
         k.
     power : float or {"auto", "paths", "entropy"}, default=8
-        Diffusion time t: any positive number, whole or not, or the rule that chooses a whole one
-        (:mod:`heatsketch.analysis.power`): "paths" the time at which diffusion distances are closest to shortest paths
-        between the points, "entropy" by the von Neumann entropy of the kernel; "auto" is "paths", or "entropy" for a
-        precomputed affinity.
+        Diffusion time t > 0, integer or not, or the rule that chooses it (:mod:`heatsketch.analysis.power`).
     bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is "neighbor"; with a power by "paths" and every pair in use, both are chosen together.
+        "auto" is "neighbor", or chosen with the power if that is chosen by "paths" and all pairs are used.
     n_neighbors : int, None or "auto", default="auto"
-        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii;
-        "auto" uses every pair up to 10,000 points, and beyond while that takes seconds, and 32 neighbours for more;
-        ``kernel_.affinity.description`` says what was chosen.
+        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps all pairs up to
+        10,000 points, and beyond while that takes seconds, and 32 neighbours otherwise.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
-        See :mod:`heatsketch.kernel.normalize`.
+        The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
+        (:mod:`heatsketch.kernel.normalize`).
     alpha : float, default=1.0
-        Density exponent of all but plain "bistochastic".
+        Density exponent of all normalisations but "bistochastic".
     affinity : {"gaussian", "precomputed"}, default="gaussian"
         "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
-        Further parameters of the metric, such as ``{"p": 3}`` for "minkowski".
+        Parameters of the metric, such as ``{"p": 3}`` for "minkowski".
     objective : {"bilipschitz", "log-stress"}, default="bilipschitz"
         "bilipschitz" minimises ``log L``, the logarithm of the largest over the smallest ratio of embedded to diffusion
-        distance: no pair is far off. "log-stress" minimises the root mean square error of log distances: typical pairs
-        are as close as can be, and a few may be far off.
+        distance, so no pair is far off. "log-stress" minimises the root mean square error of log distances: smaller
+        errors of typical pairs, larger ones of a few.
     init : str, sequence of str, or array of shape (n_samples, n_components), default="auto"
         Where to start: "spectral" (diffusion maps), "random" (a Gaussian process embedding), "deflated" (half of each),
-        or several of these, of which the best after the opening rounds goes on; a name that is repeated starts from
-        other random numbers. "auto" takes one of each. An array, or a Dask array, is an embedding of your own, whose
-        nearest sketch is taken.
+        or several of these, of which the best after the first rounds is continued; a repeated name draws other random
+        numbers. "auto" takes one of each. An array is an embedding, of which the nearest sketch is taken.
     solver_params : dict or None, default=None
-        Further options of the optimisation, for experts; any of
+        Expert options of the optimisation:
 
-        - "width" : int, columns of the wide sketch, at least `n_components` (default 512 up to 2000 points and 256 for
-          more): half of them leading directions of the kernel, half a random sketch of the remainder. Up to 2000
-          points, if the kernel has no more nontrivial eigenvectors than that, all of them are taken instead;
-        - "n_rounds" : int, rounds of optimisation, before each of which the worst pairs are searched (default 14 up to
-          2000 points, 28 for more);
-        - "regularization" : float, default 0.1, weight of a penalty on entries of M that cancel on the training points,
-          and may not on others (:class:`heatsketch.optimize.solver.Plan`).
+        - "width" : int, columns of the wide sketch (default 512 up to 2000 points, 256 for more): half of them leading
+          directions of the kernel, half a random sketch of the remainder; all eigenvectors if there are no more;
+        - "n_rounds" : int, rounds of optimisation (default 14 up to 2000 points, 28 for more);
+        - "regularization" : float, default 0.1, weight of a penalty on entries of M that cancel on the training points
+          and may not cancel on others (:class:`heatsketch.optimize.solver.Plan`).
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        NumPy on the CPU, or PyTorch on a GPU ("torch-cpu": on the CPU). "auto" takes a GPU where there is one and the
-        work is worth it, or where X is a tensor on it.
+        NumPy on the CPU, or PyTorch. "auto" takes a GPU if there is one and the work is worth it.
     random_state : int, RandomState, Generator or None, default=None
-        An integer gives the same embedding on every call. (Where BLAS runs on another number of threads, the rounding
-        of the kernel may lead the optimisation to another embedding, about as good.)
+        An integer gives the same embedding on every call.
     verbose : bool, default=False
-        Whether to show progress, and to say what was chosen, on standard error.
+        Show progress, and what was chosen, on standard error.
     kernel_params : dict or None, default=None
-        Further options of the kernel, for experts; any of
-
-        - "bandwidth_neighbor" : int, the k of the bandwidth rules "neighbor" (default 10) and "self-tuning" (7);
-        - "cutoff" : float, leaves out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and
-          exact to this tolerance;
-        - "diagonal" : {"auto", "keep", "zero"}; "zero" sets the affinity of points with themselves to zero, which
-          withstands heteroskedastic noise; "auto" keeps it, and completes self-loops that a precomputed affinity lacks;
-        - "precision" : {"auto", "halves", "mixed", "split", "float32"}, how a GPU forms the exponents of a float32
-          kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
-        - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
-          for float32);
-        - "max_iter" : int, default 1000, most products spent on the bistochastic scaling.
+        Expert options of the kernel: "bandwidth_neighbor", "cutoff", "diagonal", "max_iter", "precision" and "tol", as
+        in :func:`heatsketch.heat_kernel`.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
         Along its principal axes, scaled so that the median pair has its diffusion distance.
     distortion_ : Distortion
-        Measured against exact diffusion distances, on all pairs up to 2000 points. For more it is measured on random
-        pairs and on the worst that are found, and L is a lower bound.
+        Against exact diffusion distances: of all pairs up to 2000 points, of random pairs and the worst pairs found for
+        more, and L is then a lower bound.
     history_ : list of Round
-        What was measured in each round: ``start``, ``number``, ``distortion``, ``n_pairs``, ``seconds``. Beyond 2000
-        points it is measured against the distances of the wide sketch.
+        ``start``, ``number``, ``distortion``, ``n_pairs`` and ``seconds`` of each round; beyond 2000 points against
+        distances of the wide sketch.
     init_ : str
-        The start that won.
+        The start that was continued.
     width_ : int
         Columns of the wide sketch.
     n_components_ : int
     distance_error_ : float
-        What ``add_components(distance_error=...)`` reached.
+        Error reached by ``add_components(distance_error=...)``.
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
     intrinsic_dimension_ : float or None
-        Estimated when asked for, from the growth of neighbourhoods; None for a precomputed affinity.
+        Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
     power_ : float
     power_choice_ : ChosenPower or None
-        What the power was chosen by; None where it was given.
+        How the power was chosen; None if it was given.
     n_neighbors_ : int or None
-        None where pairs are not chosen by it: where every pair is used, or those above a cutoff.
+        None if the kernel keeps all pairs, or those above a cutoff.
     n_iter_ : int
         Products with the affinity spent on the normalisation.
     scaling_residual_ : float
@@ -148,9 +128,9 @@ class HeatSketch(HeatEmbedding):
         Seed that repeats the embedding.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        When X has string column names.
+        If X has string column names.
     sample_names_ : ndarray of shape (n_samples,)
-        Nodes of a graph, or the index of a pandas frame; else 0, 1, 2, ...
+        Nodes of a graph, the index of a pandas frame, or 0, 1, 2, ...
 
     See Also
     --------
@@ -208,7 +188,7 @@ class HeatSketch(HeatEmbedding):
         self.kernel_params = kernel_params
 
     def _check_parameters(self) -> None:
-        self._refuse_auto_components()
+        self._require_component_count()
         check_choice(self.objective, "objective", tuple(OBJECTIVES))
         params = check_params(self.solver_params, "solver_params", _SOLVER_PARAMS)
         for name, least in (("n_rounds", 1), ("width", int(self.n_components))):
@@ -222,7 +202,7 @@ class HeatSketch(HeatEmbedding):
         self._names()
 
     def _names(self) -> tuple[str, ...] | None:
-        """Names of the starts, or None where an embedding is given."""
+        """Names of the starts, or None if an embedding is given."""
         named = [self.init] if isinstance(self.init, str) else self.init
         if isinstance(named, Sequence) and named and all(isinstance(name, str) for name in named):
             unknown = [name for name in named if name not in (*STARTS, "auto")]
@@ -244,57 +224,54 @@ class HeatSketch(HeatEmbedding):
         return self._width(n_samples, int(self.n_components))
 
     def _width(self, n_samples: int, k: int) -> int:
-        """Columns of the wide sketch for k components."""
+        """Number of columns of the wide sketch for k components."""
         return max(int((self.solver_params or {}).get("width", default_width(n_samples))), k)
 
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
         require_range(kernel, [power])
         k, self.seed_ = int(self.n_components), resolve_seed(self.random_state)
-        names = self._names()
-        given = None if names else self._given(kernel)
-        wide = self._widen(kernel, k, power)
-        seen = _at_seen(kernel, wide)
-        starts = self._starts(wide, names, k) if given is None else [nearest_start(seen, given)]
-        return self._optimised(kernel, (wide, seen), starts, power)
+        given = None if self._names() else self._given(kernel)
+        wide, seen = self._wide_sketches(kernel, k, power)
+        starts = self._starts(wide, k) if given is None else [nearest_start(seen, given)]
+        return self._optimised(kernel, wide, seen, starts, power)
 
     def _matrix_again(self) -> FloatArray:
         return self._M
 
-    def _embed(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None, dtype: Any) -> None:
+    def _embed(self, kernel: HeatKernel, power: float, choice: ChosenPower | None, dtype: Any) -> None:
         with computing():
-            super()._embed(kernel, power, chosen, dtype)
+            super()._embed(kernel, power, choice, dtype)
             self.distortion_ = kernel_distortion(self._Y, kernel, power)
 
     def _given(self, kernel: HeatKernel) -> FloatArray:
-        """The embedding to start from, at the points that are seen."""
-        init = kernel.collect(self.init)
-        n, numbers = kernel.shape[0], _seen(kernel)
-        matches = len(init) == n
-        given = init if numbers is None or not matches else init[numbers]
-        given = np.asarray(given, dtype=np.float64) if matches else None
-        if given is None or not np.isfinite(given).all():
+        """The embedding to start from, at the samples among which pairs are searched."""
+        init, n, samples = kernel.collect(self.init), kernel.shape[0], _searched(kernel)
+        if len(init) == n:
+            given = np.asarray(init if samples is None else init[samples], dtype=np.float64)
+        if len(init) != n or not np.isfinite(given).all():
             raise ValueError(
                 f"init was given as an array of {len(init)} rows for {n} samples; it must have a row of "
                 "finite numbers for each sample."
             )
         if not np.ptp(given, axis=0).any():
-            raise ValueError("init was given as an array of equal rows, of which no distance is left to start from.")
+            raise ValueError("init was given as an array of equal rows, which has no distances to start from.")
         return given
 
-    def _starts(self, wide: WideSketch, names: Sequence[str] | None, k: int) -> list[Start]:
-        names = names or DEFAULT_STARTS
+    def _starts(self, wide: WideSketch, k: int) -> list[Start]:
+        names = self._names() or DEFAULT_STARTS
         return [make_start(name, wide, k, self.seed_, names[:at].count(name)) for at, name in enumerate(names)]
 
-    def _widen(self, kernel: HeatKernel, k: int, power: float) -> WideSketch:
+    def _wide_sketches(self, kernel: HeatKernel, k: int, power: float) -> tuple[WideSketch, WideSketch]:
+        """The wide sketch of all samples, and of those among which pairs are searched."""
         wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), self.seed_)
-        refuse_collapse(wide.features, power)
-        return wide
+        check_spread(wide.features, power)
+        samples = _searched(kernel)
+        return wide, wide if samples is None else wide.at(samples)
 
     def _optimised(
-        self, kernel: HeatKernel, sketches: tuple[WideSketch, WideSketch], starts: list[Start], power: float
+        self, kernel: HeatKernel, wide: WideSketch, seen: WideSketch, starts: list[Start], power: float
     ) -> Any:
         """The best M found, (N, k). Sets the attributes of the search."""
-        wide, seen = sketches  # of all points, and of those among which pairs are searched
         plan = {"n_rounds": _ROUNDS[kernel.shape[0] > ALL_PAIRS]} | (self.solver_params or {})
         plan.pop("width", None)
         source = _pair_source(kernel, seen, power)
@@ -308,39 +285,28 @@ class HeatSketch(HeatEmbedding):
     def _most_components(self) -> int:
         return max(self.n_components_, min(_MOST_COMPONENTS, self.kernel_.shape[0] - 1))
 
-    @computing()
     def _add(self, n: int) -> None:
-        # All components are optimised anew, from the present embedding with random columns beside it and from the
-        # starts that `init` names, so the present ones change.
+        # Optimises all components again, from the present embedding joined with random columns and from the starts
+        # that `init` names.
         self._check_parameters()
-        kernel, power, k, dtype = self.kernel_, self.power_, self.n_components_ + n, self.embedding_.dtype
-        wide = self._widen(kernel, k, power)
-        seen, numbers = _at_seen(kernel, wide), _seen(kernel)
-        Y = self.embedding_ if numbers is None else to_numpy(self.embedding_[numbers])
-        present = nearest_start(seen, Y.astype(np.float64)).W
+        kernel, power, k, Y = self.kernel_, self.power_, self.n_components_ + n, self._Y
+        wide, seen = self._wide_sketches(kernel, k, power)
+        samples = _searched(kernel)
+        present = nearest_start(seen, (Y if samples is None else to_numpy(Y[samples])).astype(np.float64)).W
         beside = make_start("random", wide, n, self.seed_, repeat=k).W  # columns that no other start has
         beside *= np.linalg.norm(present) / np.linalg.norm(beside)
-        starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, self._names(), k)]
-        Z = self._diffused(kernel, self._optimised(kernel, (wide, seen), starts, power), power)
-        Y = self._placed(kernel, Z, power)
-        self.distortion_ = kernel_distortion(Y, kernel, power)
-        self._coefficients, self.n_components_ = kernel.collect(Z), k
-        self.embedding_ = Y.astype(dtype, copy=False)
+        starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, k)]
+        self._multiply(self._optimised(kernel, wide, seen, starts, power), Y.dtype)
+        self.distortion_ = kernel_distortion(self._Y, kernel, power)
 
 
-def _seen(kernel: HeatKernel) -> IntArray | None:
-    """Samples among which pairs are looked for; None for all."""
+def _searched(kernel: HeatKernel) -> IntArray | None:
+    """Samples among which pairs are searched; None for all."""
     return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
 
 
-def _at_seen(kernel: HeatKernel, wide: WideSketch) -> WideSketch:
-    """The wide sketch with the features of these samples."""
-    numbers = _seen(kernel)
-    return wide if numbers is None else wide.at(numbers)
-
-
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSource:
-    """All pairs with their exact distances while that is soon done; else those that a search in the sketch finds."""
+    """All pairs with exact distances for few points; otherwise the pairs that a search in the sketch finds."""
     n = kernel.shape[0]
     if n > ALL_PAIRS or not kernel.in_memory:
         return FoundPairs(wide.features)
