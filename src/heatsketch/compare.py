@@ -1,7 +1,4 @@
-"""Side-by-side comparison of embeddings: the same kernel, time and number of components, different methods.
-
-Stands on the estimators, `analysis` and `plotting`; the report and the command line use it.
-"""
+"""Side-by-side comparison of embeddings: the same kernel, time and number of components, different methods."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._utils.array import to_numpy
 from ._utils.display import html_table
-from ._utils.extras import optional
 from ._utils.progress import shown, track
 from ._utils.threads import quiet_blas
 from ._utils.typing import FloatArray, IntArray
@@ -130,7 +126,8 @@ class EmbeddingComparison:
 
     def to_frame(self) -> Any:
         """The figures as a pandas frame, indexed by method."""
-        pd = optional("pandas", "make a frame")
+        import pandas as pd  # noqa: PLC0415
+
         records = [{key: getattr(one, key) for key in _TITLES} for one in self.embeddings]
         return pd.DataFrame(records, index=pd.Index([one.name for one in self.embeddings], name="method"), dtype=float)
 
@@ -250,21 +247,7 @@ def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, 
 
 
 def refit(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
-    """Fit an estimator of another class, or with other components, to the kernel and the time of a fitted one.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    method : class
-        Of the estimator.
-    n_components : int
-    **parameters
-        Further parameters of that estimator.
-
-    Returns
-    -------
-    other : fitted estimator
-    """
+    """Fit an estimator of another class, or with other components, to the kernel and the time of a fitted one."""
     shared = {name: getattr(model, name) for name in SHARED}
     seeded = {} if issubclass(method, DiffusionMaps) else {"random_state": getattr(model, "seed_", 0)}
     if type(model) is method:
@@ -279,18 +262,11 @@ def refit(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
 
 def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
     """Parameters that only this class of estimator has, if they suit another number of components."""
-    kept = {
-        "DiffusionMaps": ("solver",),
-        "GaussianProcessEmbedding": ("sketch",),
-        "HeatSketch": ("objective", "init", "solver_params"),
-    }
-    kind = next(name for name, kind in ESTIMATORS.items() if isinstance(model, kind))  # subclasses too
-    found = {name: getattr(model, name) for name in kept[kind]}
+    shared = {*SHARED, "n_components", "power", "random_state", "verbose", "distance_error", "n_exact"}
+    # Arrays have a column for each component.
+    found = {name: one for name, one in model.get_params(deep=False).items() if name not in shared and np.ndim(one) < 2}
     if isinstance(found.get("solver_params"), dict):  # the width belongs to a number of components
         found["solver_params"] = {key: value for key, value in found["solver_params"].items() if key != "width"}
-    for name, default in (("sketch", "gaussian"), ("init", "auto")):
-        if np.ndim(found.get(name, default)) == 2:
-            found[name] = default  # an array has a column for each component
     if isinstance(model, GaussianProcessEmbedding) and model.n_exact_ < n_components:
         found["n_exact"] = model.n_exact_
     return found

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["check_writable", "left_over", "replacing", "write_whole"]
-
-# Prefix of temporary files; a process that is killed while it writes leaves one behind.
-_PREFIX = ".heatsketch-"
+__all__ = ["check_writable", "replacing", "write_whole"]
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
@@ -52,7 +49,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield path
         return
     final = path.resolve()  # write through a symbolic link
-    temporary = final.with_name(f"{_PREFIX}{secrets.token_hex(4)}-{final.name[-60:]}")
+    temporary = final.with_name(f".heatsketch-{secrets.token_hex(4)}-{final.name[-60:]}")
     try:
         yield temporary
         if final.exists():
@@ -71,8 +68,3 @@ def write_whole(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def left_over(folder: Path) -> Iterator[Path]:
-    """Temporary files in and below a directory: of killed processes, or of processes that are still writing."""
-    return folder.rglob(f"{_PREFIX}*")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import note, print_json
-from .options import InputOptions, KernelOptions, MethodOptions, VoiceOptions, takes
+from .options import EstimatorOptions, InputOptions, Method, VoiceOptions, make_estimator, takes
 
 if TYPE_CHECKING:
     from ..io import Data
 
-__all__ = ["embed", "report", "transform"]
+__all__ = ["embed", "read_input", "report", "transform"]
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
 Output = Annotated[
@@ -32,7 +32,7 @@ Output = Annotated[
 ]
 
 
-@takes(reads=InputOptions, method=MethodOptions, kernel=KernelOptions, voice=VoiceOptions)
+@takes(reads=InputOptions, options=EstimatorOptions, voice=VoiceOptions)
 def embed(
     *,
     source: Input,
@@ -52,9 +52,9 @@ def embed(
     title: Annotated[
         str | None, typer.Option(help="Title of the page.", rich_help_panel="Output", show_default=False)
     ] = None,
+    method: Method = "heatsketch",
     reads: InputOptions,
-    method: MethodOptions,
-    kernel: KernelOptions,
+    options: EstimatorOptions,
     voice: VoiceOptions,
 ) -> None:
     """Embed the rows of a table, or the vertices of a graph.
@@ -75,15 +75,15 @@ def embed(
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, page, save, voice)
-    if title is not None and page is None:
-        raise ValueError("--title needs --report; it is the title of the page.")
-    data = _read(source, reads)
-    _note_square(data, kernel)
+    data = read_input(source, reads)
+    if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & options.given.keys():
+        note(
+            "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
+            "if it holds affinities or distances."
+        )
     if output is not None:
         check_output(output, cells=data.source is not None)
-    model = method.estimator(kernel, data, verbose=not voice.quiet)
-    if page is not None:
-        _require_report()
+    model = make_estimator(method, options, graph=data.is_graph, verbose=not voice.quiet)
     start = time.perf_counter()
     model.fit(data.points)
     seconds = time.perf_counter() - start
@@ -160,10 +160,9 @@ def report(
 
     _check_targets(source, None, page, None, voice)
     if source is None and reads.given:
-        raise ValueError(f"--{reads.given[0]} needs --data, the file that was embedded.")
-    _require_report()
+        raise ValueError(f"--{next(iter(reads.given))} needs --data, the file that was embedded.")
     model = load_model(stored)
-    data = None if source is None else _read(source, reads)
+    data = None if source is None else read_input(source, reads)
     if data is not None and data.X.shape[0] != model.embedding_.shape[0]:
         raise ValueError(
             f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; use the "
@@ -193,6 +192,10 @@ def _check_targets(
     for path in (page, save):
         if path is not None:
             check_writable(path)
+    if page is not None:
+        from ..report.page import plotly_script  # noqa: PLC0415
+
+        plotly_script()  # raises ImportError if a library for the report is missing
     named = [Path(path).resolve() for path in (output, page, save) if path is not None and path != "-"]
     if len(set(named)) < len(named):
         raise ValueError(f"{named[0]} was given for two outputs; choose different files.")
@@ -202,23 +205,13 @@ def _check_targets(
         raise ValueError(f"{source} is the input, which would be overwritten; choose another output.")
 
 
-def _note_square(data: Data, kernel: KernelOptions) -> None:
-    """Note that a square matrix, which may hold affinities or distances, is taken as points."""
-    given = kernel.parameters
-    if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & given.keys():
-        note(
-            "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
-            "if it holds affinities or distances."
-        )
-
-
 def _new_points(model: Any, source: str, reads: InputOptions) -> tuple[Data, Any]:
     """Points for a model: columns by name if both have names, else by position."""
     from ..io import FORMATS, format_of  # noqa: PLC0415
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     named = "only" in FORMATS[format_of(source, reads.format)].options
-    data = _read(source, replace(reads, only=reads.only or features) if named and features else reads)
+    data = read_input(source, replace(reads, only=reads.only or features) if named and features else reads)
     if not features or data.features is not None:
         return data, data.points if features else data.X
     if data.X.shape[1] != len(features):
@@ -253,14 +246,8 @@ def _embed_vertices(model: Any, data: Data, source: str) -> Any:
     return Y
 
 
-def _require_report() -> None:
-    """Raise ImportError before any work if a library for the report is missing."""
-    from ..report.page import plotly_script  # noqa: PLC0415
-
-    plotly_script()
-
-
-def _read(source: str, reads: InputOptions) -> Data:
+def read_input(source: str, reads: InputOptions) -> Data:
+    """Read INPUT, with notes on how it was interpreted."""
     from ..io import read  # noqa: PLC0415
 
     data = read(source, reads.reading)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
-import shutil
 import sys
 import tempfile
 import zlib
@@ -46,7 +44,7 @@ class Format:
     by_path: bool = False
 
 
-_ROLES = frozenset({"id", "labels", "drop"})
+_ROLES = frozenset({"id", "label", "drop"})
 _TABLE = _ROLES | {"only"}
 _TEXT = frozenset({"separator", "encoding"})
 FORMATS = {
@@ -122,8 +120,7 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     kind = FORMATS[name]
     for field in fields(Reading):
         if field.name not in kind.options | {"format"} and getattr(reading, field.name) not in (None, (), []):
-            option = {"labels": "label"}.get(field.name, field.name)
-            raise ValueError(f"--{option} does not apply to {name} files; leave it out.")
+            raise ValueError(f"--{field.name} does not apply to {name} files; leave it out.")
     shown = "standard input" if str(path) == "-" else str(path)
     try:
         with _opened(path, kind) as file:
@@ -140,33 +137,19 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
 @contextmanager
 def _opened(path: str | os.PathLike[str], kind: Format) -> Iterator[Any]:
     """A seekable binary file, decompressed; or the path of one, if the reader needs that."""
-    given = str(path) == "-"
     with ExitStack() as stack:
-        raw: Any = io.BytesIO(sys.stdin.buffer.read()) if given else stack.enter_context(Path(path).open("rb"))
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if kind.by_path and not packed and not given:
-            yield str(path)
+        piped = str(path) == "-"
+        raw: Any = sys.stdin.buffer if piped else stack.enter_context(Path(path).open("rb"))
+        packed = raw.peek(2)[:2] == b"\x1f\x8b"
+        if not piped and not packed:
+            yield str(path) if kind.by_path else raw
             return
-        if kind.by_path:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-            copy = Path(folder) / f"copy{kind.suffixes[0]}"
-            with copy.open("wb") as target:
-                _decompress(raw, target) if packed else shutil.copyfileobj(raw, target)
-            yield str(copy)
-            return
-        if packed:
-            _decompress(raw, content := io.BytesIO())
-            content.seek(0)
-            raw = content
-        yield raw
-
-
-def _decompress(raw: Any, target: Any) -> None:
-    """Decompress gzip, as long as the content fits in memory."""
-    size = 0
-    with gzip.GzipFile(fileobj=raw) as content:
-        while piece := content.read(1 << 22):
-            size += len(piece)
-            check_memory(size)
-            target.write(piece)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        copy, size = Path(folder) / f"copy{kind.suffixes[0]}", 0
+        content = gzip.GzipFile(fileobj=raw) if packed else raw
+        with copy.open("wb") as target:
+            while piece := content.read(1 << 22):
+                size += len(piece)
+                check_memory(size)  # a small file may decompress to a huge one
+                target.write(piece)
+        yield str(copy) if kind.by_path else stack.enter_context(copy.open("rb"))

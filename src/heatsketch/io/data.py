@@ -21,7 +21,7 @@ class Reading:
         Name of a format; by default determined by the suffix of the file.
     id : str or None
         Column that names the rows.
-    labels : sequence of str
+    label : sequence of str
         Columns that are not embedded but kept, to colour by.
     drop : sequence of str
         Columns to ignore.
@@ -42,7 +42,7 @@ class Reading:
 
     format: str | None = None
     id: str | None = None
-    labels: Sequence[str] = ()
+    label: Sequence[str] = ()
     drop: Sequence[str] = ()
     only: Sequence[str] = ()
     separator: str | None = None
@@ -52,7 +52,7 @@ class Reading:
     key: str | None = None
 
     def __post_init__(self) -> None:
-        roles = {"--id": [self.id] if self.id else [], "--label": self.labels, "--drop": self.drop, "--only": self.only}
+        roles = {"--id": [self.id] if self.id else [], "--label": self.label, "--drop": self.drop, "--only": self.only}
         taken: dict[str, str] = {}
         for role, names in roles.items():
             for name in names:
@@ -66,7 +66,7 @@ class Reading:
     @property
     def named(self) -> list[str]:
         """All columns that were given by name."""
-        return [*([self.id] if self.id else []), *self.labels, *self.drop, *self.only]
+        return [*([self.id] if self.id else []), *self.label, *self.drop, *self.only]
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,6 @@
 """Values in a file without pickle: a zip archive of one JSON document and the arrays it refers to.
 
-What JSON does not have is an object with one key that begins with "$":
-
-=============  ========================================================================================
-``$array``     name of a member in NumPy's .npy format
-``$strings``   an array of strings, as a list
-``$sparse``    a CSR matrix: ``shape``, ``data``, ``indices``, ``indptr``
-``$tuple``     a tuple, as a list
-``$map``       a dict whose keys are not all strings, as a list of pairs
-``$number``    "nan", "inf" or "-inf"
-``$record``    name of a class that the reader knows, with its ``fields``
-=============  ========================================================================================
-
+What JSON does not have is an object with one key that begins with "$", such as ``$array``; `docs/models.md` lists them.
 Reading creates numbers, strings, arrays and the listed classes only; nothing is imported or called by name.
 """
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from .._utils.colors import is_missing
 from .._utils.extras import optional
 from .._utils.files import check_writable, replacing
 from .._utils.typing import FloatArray
@@ -112,7 +110,8 @@ def write(
 
 
 def _frame(Y: FloatArray, components: Sequence[str], names: Any, columns: Mapping[str, Any]) -> Any:
-    pd = optional("pandas", "write tables")
+    import pandas as pd  # noqa: PLC0415
+
     aside = _renamed(columns, {"id", *components})
     return pd.DataFrame(
         {"id": np.arange(len(Y)) if names is None else names}
@@ -129,24 +128,17 @@ def _renamed(columns: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
 def _archive(Y: FloatArray, names: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Y, ids and columns for an .npz file: text as NumPy strings, so that no pickle is needed."""
     renamed = _renamed(columns, {"Y", "id", "file"})  # "file" is the first argument of np.savez
-    arrays = {_member(name): _plain(values) for name, values in renamed.items()}
+    arrays = {name: _plain(values) for name, values in renamed.items()}
     if names is not None:
         arrays["id"] = _plain(names)
     return arrays | {"Y": Y}
 
 
-def _member(name: str) -> str:
-    """A column name as the name of an archive member, which must not lead out of the archive."""
-    name = name.replace("\0", "_")
-    path = PureWindowsPath(name)  # both kinds of slashes, and drives
-    return "_".join(re.split(r"[\\/:]", name)) if ".." in path.parts or path.anchor else name
-
-
 def _plain(values: Any) -> Any:
-    """Numbers as they are; anything else as text, empty for missing values."""
+    """Numbers unchanged; anything else as text, empty for missing values."""
+    import pandas as pd  # noqa: PLC0415
+
     array = np.asarray(values)
     if array.dtype.kind in "biuf":
         return array
-    missing = is_missing(array)
-    words = np.datetime_as_string(array) if array.dtype.kind == "M" else array.tolist()
-    return np.array(["" if gone else str(word) for word, gone in zip(words, missing, strict=True)])
+    return np.array(["" if pd.isna(one) else str(one) for one in pd.Series(array)])
