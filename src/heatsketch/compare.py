@@ -91,10 +91,7 @@ class EmbeddingComparison:
     measured: str
 
     def __getitem__(self, name: str) -> MeasuredEmbedding:
-        for one in self.embeddings:
-            if one.name == name:
-                return one
-        raise KeyError(f"{name!r} is not among the methods compared; they are {[e.name for e in self.embeddings]}.")
+        return {one.name: one for one in self.embeddings}[name]
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table as text, a row for each method: name, log L, central log L, median error, seconds."""
@@ -238,9 +235,6 @@ def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, 
                 "out, or give the data instead."
             )
         return X
-    known = {"power", *SHARED}
-    if unknown := sorted(set(options) - known):
-        raise TypeError(f"{unknown} were given; known options are {sorted(known)}.")
     options = {"power": "auto"} | options
     k = 2 if n_components is None else n_components
     return GaussianProcessEmbedding(k, random_state=resolve_seed(random_state), verbose=verbose, **options).fit(X)
@@ -273,21 +267,15 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
 
 
 def distance_measure(
-    kernel: HeatKernel, power: float, *, max_searched: int | None = None
+    kernel: HeatKernel, power: float, *, max_searched: int = _MAX_SEARCHED
 ) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
-    """A function that measures how embeddings of a kernel distort its diffusion distances.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    power : float
-    max_searched : int, optional
-        Up to this many points (20,000 by default) the worst pairs are searched for, if not all are measured.
+    """Measure how embeddings of a kernel distort its diffusion distances.
 
     Returns
     -------
     measure : callable
-        From an embedding (N, k) to log L, central log L and the median relative error of distances.
+        From an embedding (N, k) to log L, central log L and the median relative error of distances. Up to
+        `max_searched` points the worst pairs are searched for, if not all are measured.
     measured : str
         Description of the pairs that are measured.
     """
@@ -300,7 +288,7 @@ def distance_measure(
         anchors = sample(n, min(_ANCHORS, max(_MIN_ANCHORS, _ROW_ENTRIES // n)))
         d = distances_among(kernel, anchors, [power])[0]
         measured = f"all pairs of {len(anchors)} random points"
-    searched = ALL_PAIRS < n <= (_MAX_SEARCHED if max_searched is None else max_searched)
+    searched = ALL_PAIRS < n <= max_searched
     apart = d > COINCIDENT * d.max()
 
     def measure(Y: FloatArray) -> tuple[float, float, float]:

@@ -18,7 +18,7 @@ from ._utils.typing import FloatArray
 from .analysis.density import SpectralDensity, spectral_density
 from .analysis.distances import distances_among
 from .estimators._base import HeatEmbedding
-from .kernel.options import check_count, is_number
+from .kernel.options import check_count
 from .linalg.sketch import sample
 from .optimize.pairs import COINCIDENT
 
@@ -89,7 +89,11 @@ def plot_embedding(
     'component 0'
     """
     Y = _coordinates(model_or_Y)
-    chosen = _check_dims(dims, Y.shape[1])
+    if dims is None:
+        dims = range(Y.shape[1] if Y.shape[1] <= 3 else 2)
+    chosen = [dims] if isinstance(dims, Integral) else list(dims)
+    if not 1 <= len(chosen) <= 3:
+        raise ValueError(f"dims={dims!r} was given; give one to three columns of the {Y.shape[1]}.")
     check_count(max_points, "max_points")
     if ax is not None and hasattr(ax, "get_zlim") != (len(chosen) == 3):
         raise ValueError(
@@ -255,16 +259,9 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
 
 def _coordinates(model_or_Y: Any) -> FloatArray:
     """The embedding to draw, (N, k)."""
-    Y = model_or_Y
     if isinstance(model_or_Y, BaseEstimator):
         check_is_fitted(model_or_Y)
-        Y = getattr(model_or_Y, "embedding_", None)
-        if Y is None:
-            raise TypeError(
-                f"{type(model_or_Y).__name__} was given, which has no embedding_; give the array that its transform "
-                "returns."
-            )
-    Y = np.asarray(to_numpy(Y))
+    Y = np.asarray(to_numpy(getattr(model_or_Y, "embedding_", model_or_Y)))
     if Y.ndim != 2 or not Y.size or Y.dtype.kind not in "iuf" or not np.isfinite(Y).all():
         raise ValueError(
             f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; give a fitted embedding, "
@@ -280,14 +277,3 @@ def _check_fitted(model: Any) -> None:
             f"{type(model).__name__} was given; give a fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch."
         )
     check_is_fitted(model)
-
-
-def _check_dims(dims: Sequence[int] | None, k: int) -> list[int]:
-    """Columns to draw, checked."""
-    if dims is None:
-        return list(range(k if k <= 3 else 2))
-    given: list[Any] = [dims] if isinstance(dims, Integral) else list(dims)
-    chosen = [int(d) for d in given if is_number(d, Integral) and 0 <= d < k]
-    if len(chosen) != len(given) or not 1 <= len(set(chosen)) == len(chosen) <= 3:
-        raise ValueError(f"dims={dims!r} were given; give one to three different columns between 0 and {k - 1}.")
-    return chosen

@@ -348,12 +348,12 @@ def test_compressed_tables_are_reproducible(tmp_path):
 
 def test_archives_keep_all_columns(tmp_path):
     days = np.array(["2020-01-01", "NaT", "2020-01-03", "2020-01-04"], dtype="M8[D]")
-    columns = {"Y": np.arange(4), "id": np.arange(4), "file": [1, 2, 3, 4], "day": days, "k": ["u", None, "", "v"]}
+    columns = {"Y": np.arange(4), "id": np.arange(4), "file": [1, 2, 3, 4], "day": days, "../k": ["u", None, "", "v"]}
     write(tmp_path / "y.npz", Y, ["y0", "y1"], names=NAMES, columns=columns)
     with np.load(tmp_path / "y.npz") as held:
-        assert set(held.files) == {"Y", "id", "Y (input)", "id (input)", "file (input)", "day", "k"}
+        assert set(held.files) == {"Y", "id", "Y (input)", "id (input)", "file (input)", "day", ".._k"}
         assert [day[:10] for day in held["day"]] == ["2020-01-01", "", "2020-01-03", "2020-01-04"]
-        assert held["k"].tolist() == ["u", "", "", "v"]
+        assert held[".._k"].tolist() == ["u", "", "", "v"]
 
 
 @pytest.mark.parametrize("path", ["y.xlsx", "y.npy.gz", "y.h5ad", "y"])

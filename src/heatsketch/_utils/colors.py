@@ -58,24 +58,10 @@ def read_colors(
     max_groups: int = _MAX_GROUPS,
     what: str = "color",
 ) -> Colors | None:
-    """Check values that points are coloured by.
+    """Check values that n points are coloured by: numbers, labels, or a mapping from sample names to these.
 
-    Parameters
-    ----------
-    color : array-like of shape (n,), mapping, or None
-        Numbers or labels; dates are labels. None and NaN are missing. A mapping goes from sample names to values.
-    n : int
-        Number of points.
-    names : sequence of length n, optional
-        Names of the samples.
-    categorical : bool, optional
-        Whether values are labels. By default numbers are not, except integers with at most 20 different values.
-    label : str, optional
-        By default the name of a pandas or polars series.
-    max_groups : int
-        Smaller groups beyond this number are joined.
-    what : str
-        The name of the values in errors.
+    Numbers are labels if `categorical`, by default if they are integers with at most 20 different values; dates are
+    labels. None and NaN are missing. Smaller groups beyond `max_groups` are joined. Errors call the values `what`.
     """
     import pandas as pd  # noqa: PLC0415
 

@@ -59,9 +59,7 @@ def row_of_axes(n: int) -> Any:
 
 def check_picture(path: Path) -> None:
     """Raise ValueError if matplotlib does not know the picture format, before any work."""
-    figure = _pyplot().figure()
-    known = figure.canvas.get_supported_filetypes()
-    _pyplot().close(figure)
+    known = optional("matplotlib.backend_bases", "draw", "plot").FigureCanvasBase.filetypes
     if path.suffix.lstrip(".").lower() not in known:
         raise ValueError(f"{path} does not end like a picture file; use one of {', '.join(sorted(known))}.")
 
@@ -136,15 +134,13 @@ def draw_points(
 
 def _axes_for(colors: Colors | None, *, deep: bool) -> Any:
     """The Axes of a new figure, with room for a legend of groups beside them."""
-    width = 6.4
-    if colors is not None and colors.groups is not None:
-        longest = max(len(_short(name)) for name in (*colors.groups, "missing"))
-        width += _legend_columns(len(colors.groups) + 1) * (0.4 + 0.085 * longest)
+    groups = None if colors is None else colors.groups
+    width = 6.4 if groups is None else 6.4 + 1.6 * -(-(len(groups) + 1) // _LEGEND_ROWS)
     if not deep:
         return _pyplot().figure(figsize=(width, 5.2), layout="constrained").add_subplot()
     # Layouts of matplotlib do not know the extent of labels in space.
     figure = _pyplot().figure(figsize=(width, 5.2))
-    return figure.add_axes((0.0, 0.06, (6.0 if width == 6.4 else 5.2) / width, 0.9), projection="3d")
+    return figure.add_axes((0.0, 0.06, (6.0 if groups is None else 5.2) / width, 0.9), projection="3d")
 
 
 def _draw_each(
@@ -240,17 +236,13 @@ def _draw_legend(ax: Any, colors: Colors, paint: FloatArray | None) -> None:
     place: dict[str, Any] = {}
     if paint is not None:
         place = {"loc": "center left", "bbox_to_anchor": (1.2 if hasattr(ax, "get_zlim") else 1.01, 0.5)}
-        place |= {"title": visible(colors.label) or None, "ncols": _legend_columns(len(handles)), "frameon": False}
+        place |= {"title": visible(colors.label) or None, "ncols": -(-len(handles) // _LEGEND_ROWS), "frameon": False}
     # Names are set afterwards and literally: they may begin with an underscore or look like a formula.
     legend = ax.legend(handles, [""] * len(handles), **place)
     for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
         text.set_text(_short(name))
     for text in (legend.get_title(), *legend.get_texts()):
         text.set_parse_math(False)
-
-
-def _legend_columns(n: int) -> int:
-    return -(-n // _LEGEND_ROWS)
 
 
 def _short(name: str) -> str:

@@ -120,6 +120,7 @@ def transform(
 
     [bold]Embed new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
+    from ..io import FORMATS, format_of  # noqa: PLC0415
     from ..io.models import load_model  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
 
@@ -127,9 +128,13 @@ def transform(
         raise ValueError("no output was given; use -o FILE, or -o - for standard output.")
     _check_targets(source, output, None, None, voice)
     model = load_model(stored)
-    data, points = _new_points(model, source, reads)
+    features = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if features and "only" in FORMATS[format_of(source, reads.format)].options:
+        reads = replace(reads, only=reads.only or features)
+    data = read_input(source, reads)
     check_output(output, cells=data.source is not None)
     model.set_params(verbose=not voice.quiet).set_output(transform="default")
+    points = data.points if features else data.X
     Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
     names = list(model.get_feature_names_out())
     write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
@@ -197,52 +202,27 @@ def _check_targets(
 
         plotly_script()  # raises ImportError if a library for the report is missing
     named = [Path(path).resolve() for path in (output, page, save) if path is not None and path != "-"]
-    if len(set(named)) < len(named):
-        raise ValueError(f"{named[0]} was given for two outputs; choose different files.")
     # An embedding is added to an h5ad file, which keeps everything else.
     added_to = source is not None and source == output and source.endswith(".h5ad")
     if source is not None and Path(source).resolve() in named and not added_to:
         raise ValueError(f"{source} is the input, which would be overwritten; choose another output.")
 
 
-def _new_points(model: Any, source: str, reads: InputOptions) -> tuple[Data, Any]:
-    """Points for a model: columns by name if both have names, else by position."""
-    from ..io import FORMATS, format_of  # noqa: PLC0415
-
-    features = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    named = "only" in FORMATS[format_of(source, reads.format)].options
-    data = read_input(source, replace(reads, only=reads.only or features) if named and features else reads)
-    if not features or data.features is not None:
-        return data, data.points if features else data.X
-    if data.X.shape[1] != len(features):
-        raise ValueError(f"{source} has {data.X.shape[1]} columns, and the model was fitted to {len(features)}.")
-    import pandas as pd  # noqa: PLC0415
-
-    note(f"{source} has no column names; columns are taken in the order of the model")
-    return data, pd.DataFrame(data.X.toarray() if hasattr(data.X, "toarray") else data.X, columns=features)
-
-
 def _embed_vertices(model: Any, data: Data, source: str) -> Any:
     """Embed the vertices of a graph: known ones by name, new ones by their edges to known ones."""
     import numpy as np  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415
+    from scipy import sparse  # noqa: PLC0415
 
-    place = {str(name): column for column, name in enumerate(model.sample_names_)}
-    columns = np.array([place.get(str(name), -1) for name in data.names])
-    known = columns >= 0
+    rows = pd.Index([str(name) for name in model.sample_names_]).get_indexer(data.names)  # -1 for new vertices
+    known = rows >= 0
     if model.affinity != "precomputed" or not known.any():
         raise ValueError(f"{source} is a graph, and the model was not fitted to any of its vertices.")
-    Y = model.embedding_[columns]
+    Y = model.embedding_[rows]
     if not known.all():
-        rows = data.X[~known][:, known].tocoo()
-        shape = (rows.shape[0], len(place))
-        weights = type(rows)((rows.data, (rows.row, columns[known][rows.col])), shape=shape).tocsr()
-        alone = np.flatnonzero(np.diff(weights.indptr) == 0)
-        if len(alone):
-            name = np.asarray(data.names)[~known][alone[0]]
-            raise ValueError(
-                f"{source}: vertex {name!r} has no edge to a vertex that the model was fitted to; leave it out."
-            )
-        Y[~known] = model.transform(weights)
+        n_known, n_fitted = int(known.sum()), len(model.embedding_)
+        place = sparse.csr_array((np.ones(n_known), (np.arange(n_known), rows[known])), shape=(n_known, n_fitted))
+        Y[~known] = model.transform(data.X[~known][:, known] @ place)
     return Y
 
 

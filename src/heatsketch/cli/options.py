@@ -30,10 +30,7 @@ _OF_POINTS = ("bandwidth", "n_neighbors", "metric")
 def takes(**groups: type) -> Callable[[F], F]:
     """Give a command the options of several groups, each passed to it as one object.
 
-    Parameters
-    ----------
-    **groups : dataclasses
-        By the name of the command's parameter for the group. Their fields are annotated for typer.
+    Groups are dataclasses, by the name of the command's parameter; their fields are annotated for typer.
     """
 
     def decorate(command: F) -> F:

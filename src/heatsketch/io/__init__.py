@@ -26,21 +26,11 @@ __all__ = ["FORMATS", "Data", "Reading", "format_of", "read"]
 
 @dataclass(frozen=True)
 class Format:
-    """A file format.
-
-    Attributes
-    ----------
-    suffixes : tuple of str
-    read : callable
-        Takes an open binary file, or a path if `by_path`, and a `Reading`.
-    options : set of str
-        Fields of `Reading` that apply to it.
-    by_path : bool
-    """
+    """A file format."""
 
     suffixes: tuple[str, ...]
-    read: Callable[[Any, Reading], Data]
-    options: frozenset[str] = frozenset()
+    read: Callable[[Any, Reading], Data]  # takes an open binary file, or a path if `by_path`
+    options: frozenset[str] = frozenset()  # fields of `Reading` that apply
     by_path: bool = False
 
 
@@ -61,13 +51,7 @@ FORMATS = {
 
 
 def format_of(path: str | os.PathLike[str], given: str | None = None) -> str:
-    """The format of a file, by its suffix with or without ``.gz`` unless `given`.
-
-    Raises
-    ------
-    ValueError
-        If it is not known.
-    """
+    """The format of a file, by its suffix with or without ``.gz`` unless `given`; raises ValueError if unknown."""
     if given is not None:
         if given not in FORMATS:
             raise ValueError(f"format {given!r} is not known; use one of {', '.join(FORMATS)}.")
@@ -84,36 +68,14 @@ def format_of(path: str | os.PathLike[str], given: str | None = None) -> str:
 
 
 def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
-    r"""Read a file of points or a graph.
+    """Read a file of points or a graph; "-" is standard input, and files compressed by gzip are recognised.
 
     Nothing in the file is executed: no pickles are loaded, and no other file is opened.
-
-    Parameters
-    ----------
-    path : path-like
-        "-" for standard input. Files compressed by gzip are recognised.
-    reading : Reading, optional
-
-    Returns
-    -------
-    data : Data
 
     Raises
     ------
     ValueError
         If the file is not of its format, does not fit in memory or has missing values; the message says where.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from heatsketch.io import Reading, read
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "flowers.csv"
-    ...     _ = path.write_text("width,height,kind\n1,2,rose\n3,4,tulip\n")
-    ...     data = read(path)
-    >>> data.features, data.X.shape, list(data.columns)
-    (['width', 'height'], (2, 2), ['kind'])
     """
     reading = reading or Reading()
     name = format_of(path, reading.format)

@@ -28,12 +28,7 @@ _DOCUMENT = "model.json"
 def write_document(path: Path, document: Mapping[str, Any], records: Mapping[str, type]) -> None:
     """Write a document and its arrays to a file, completely or not at all.
 
-    Parameters
-    ----------
-    path : Path
-    document : mapping
-    records : mapping of str to type
-        Dataclasses and named tuples that the document may contain, by the name that they get in the file.
+    `records` are dataclasses and named tuples that the document may contain, by their names in the file.
     """
     arrays: dict[str, Any] = {}
     names = {kind: name for name, kind in records.items()}
@@ -89,13 +84,7 @@ def _encode_array(value: Any, place: str, names: Mapping[type, str], arrays: dic
 
 
 def read_document(path: Path, records: Mapping[str, type]) -> dict[str, Any]:
-    """Read what `write_document` wrote.
-
-    Raises
-    ------
-    ValueError
-        If the file is not of this kind, or damaged.
-    """
+    """Read a document that `write_document` wrote; raises ValueError for other and damaged files."""
     with path.open("rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:

@@ -62,29 +62,14 @@ _EIGENVALUES = 12
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that a report shows.
+    """Everything that a report shows."""
 
-    Attributes
-    ----------
-    comparison : EmbeddingComparison
-        Of the pictures in the plane.
-    diagnosis : Diagnosis
-    support : str or None
-        Summary of the false neighbours, if they were looked for.
-    outside : ndarray of bool, shape (m,)
-        Which of m pairs of random points have a distance outside its interval.
-    notes : list of str
-        What was left out or sampled.
-    data : dict
-        Data of the pictures, as the script of the page reads them.
-    """
-
-    comparison: EmbeddingComparison
+    comparison: EmbeddingComparison  # of the pictures in the plane
     diagnosis: Diagnosis
-    support: str | None
-    outside: NDArray[np.bool_]
-    notes: list[str]
-    data: dict[str, Any]
+    support: str | None  # summary of the false neighbours, if they were looked for
+    outside: NDArray[np.bool_]  # which pairs of random points have a distance outside its interval
+    notes: list[str]  # what was left out or sampled
+    data: dict[str, Any]  # data of the pictures, as the script of the page reads them
 
 
 @quiet_blas()
@@ -270,17 +255,14 @@ def _notes(n: int, n_drawn: int, n_solid: int, kinds: Sequence[Any]) -> list[str
     if n_solid < n_drawn:
         notes.append(f"In three dimensions a random sample of {n_solid:,} points is drawn.")
     if n > _MANY:
-        as_fitted = (
-            "" if kinds[0] is GaussianProcessEmbedding else " The first axes of the embedding are drawn as fitted."
-        )
         notes.append(
-            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for comparison, and the distortion "
-            f"is measured at the chosen diffusion time only.{as_fitted}"
+            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for the pictures, which show their "
+            "first axes, and the distortion is measured at the chosen diffusion time only."
         )
     elif HeatSketch in kinds and n > _FULL_SEARCH:
         notes.append(
             f"Beyond {_FULL_SEARCH:,} points HeatSketch is optimised in {_SHORT['solver_params']['n_rounds']} rounds "
-            "from diffusion maps for the pictures; fitting it yourself runs more rounds, from several starts."
+            "from diffusion maps for the pictures; a fit runs more rounds, from several starts."
         )
     if n > _SUPPORT:
         notes.append(
