@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .kernel.build import heat_kernel
     from .kernel.operator import HeatKernel
     from .kernel.plan import Estimate, estimate
-    from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_scales, plot_spectrum
+    from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_spectrum
     from .report import write_report
 
 # Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
@@ -49,7 +49,6 @@ _HOMES = {
     "plot_distortion": ".plotting",
     "plot_embedding": ".plotting",
     "plot_intervals": ".plotting",
-    "plot_scales": ".plotting",
     "plot_spectrum": ".plotting",
     "reference": ".reference",
     "save_model": ".io.models",
@@ -85,7 +84,6 @@ __all__ = [
     "plot_distortion",
     "plot_embedding",
     "plot_intervals",
-    "plot_scales",
     "plot_spectrum",
     "reference",
     "save_model",

@@ -1,7 +1,4 @@
-"""Side-by-side comparison of embeddings: the same kernel, time and number of components, different methods.
-
-Stands on the estimators, `analysis` and `plotting`; the report and the command line use it.
-"""
+"""Side-by-side comparison of embeddings: the same kernel, time and number of components, different methods."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._utils.array import to_numpy
 from ._utils.display import html_table
-from ._utils.extras import optional
 from ._utils.progress import shown, track
 from ._utils.threads import quiet_blas
 from ._utils.typing import FloatArray, IntArray
@@ -95,10 +91,7 @@ class EmbeddingComparison:
     measured: str
 
     def __getitem__(self, name: str) -> MeasuredEmbedding:
-        for one in self.embeddings:
-            if one.name == name:
-                return one
-        raise KeyError(f"{name!r} is not among the methods compared; they are {[e.name for e in self.embeddings]}.")
+        return {one.name: one for one in self.embeddings}[name]
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table as text, a row for each method: name, log L, central log L, median error, seconds."""
@@ -130,7 +123,8 @@ class EmbeddingComparison:
 
     def to_frame(self) -> Any:
         """The figures as a pandas frame, indexed by method."""
-        pd = optional("pandas", "make a frame")
+        import pandas as pd  # noqa: PLC0415
+
         records = [{key: getattr(one, key) for key in _TITLES} for one in self.embeddings]
         return pd.DataFrame(records, index=pd.Index([one.name for one in self.embeddings], name="method"), dtype=float)
 
@@ -241,30 +235,13 @@ def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, 
                 "out, or give the data instead."
             )
         return X
-    known = {"power", *SHARED}
-    if unknown := sorted(set(options) - known):
-        raise TypeError(f"{unknown} were given; known options are {sorted(known)}.")
     options = {"power": "auto"} | options
     k = 2 if n_components is None else n_components
     return GaussianProcessEmbedding(k, random_state=resolve_seed(random_state), verbose=verbose, **options).fit(X)
 
 
 def refit(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
-    """Fit an estimator of another class, or with other components, to the kernel and the time of a fitted one.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    method : class
-        Of the estimator.
-    n_components : int
-    **parameters
-        Further parameters of that estimator.
-
-    Returns
-    -------
-    other : fitted estimator
-    """
+    """Fit an estimator of another class, or with other components, to the kernel and the time of a fitted one."""
     shared = {name: getattr(model, name) for name in SHARED}
     seeded = {} if issubclass(method, DiffusionMaps) else {"random_state": getattr(model, "seed_", 0)}
     if type(model) is method:
@@ -279,39 +256,26 @@ def refit(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
 
 def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
     """Parameters that only this class of estimator has, if they suit another number of components."""
-    kept = {
-        "DiffusionMaps": ("solver",),
-        "GaussianProcessEmbedding": ("sketch",),
-        "HeatSketch": ("objective", "init", "solver_params"),
-    }
-    kind = next(name for name, kind in ESTIMATORS.items() if isinstance(model, kind))  # subclasses too
-    found = {name: getattr(model, name) for name in kept[kind]}
+    shared = {*SHARED, "n_components", "power", "random_state", "verbose", "distance_error", "n_exact"}
+    # Arrays have a column for each component.
+    found = {name: one for name, one in model.get_params(deep=False).items() if name not in shared and np.ndim(one) < 2}
     if isinstance(found.get("solver_params"), dict):  # the width belongs to a number of components
         found["solver_params"] = {key: value for key, value in found["solver_params"].items() if key != "width"}
-    for name, default in (("sketch", "gaussian"), ("init", "auto")):
-        if np.ndim(found.get(name, default)) == 2:
-            found[name] = default  # an array has a column for each component
     if isinstance(model, GaussianProcessEmbedding) and model.n_exact_ < n_components:
         found["n_exact"] = model.n_exact_
     return found
 
 
 def distance_measure(
-    kernel: HeatKernel, power: float, *, max_searched: int | None = None
+    kernel: HeatKernel, power: float, *, max_searched: int = _MAX_SEARCHED
 ) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
-    """A function that measures how embeddings of a kernel distort its diffusion distances.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    power : float
-    max_searched : int, optional
-        Up to this many points (20,000 by default) the worst pairs are searched for, if not all are measured.
+    """Measure how embeddings of a kernel distort its diffusion distances.
 
     Returns
     -------
     measure : callable
-        From an embedding (N, k) to log L, central log L and the median relative error of distances.
+        From an embedding (N, k) to log L, central log L and the median relative error of distances. Up to
+        `max_searched` points the worst pairs are searched for, if not all are measured.
     measured : str
         Description of the pairs that are measured.
     """
@@ -324,7 +288,7 @@ def distance_measure(
         anchors = sample(n, min(_ANCHORS, max(_MIN_ANCHORS, _ROW_ENTRIES // n)))
         d = distances_among(kernel, anchors, [power])[0]
         measured = f"all pairs of {len(anchors)} random points"
-    searched = ALL_PAIRS < n <= (_MAX_SEARCHED if max_searched is None else max_searched)
+    searched = ALL_PAIRS < n <= max_searched
     apart = d > COINCIDENT * d.max()
 
     def measure(Y: FloatArray) -> tuple[float, float, float]:

@@ -1,7 +1,4 @@
-"""Plots of a fitted embedding: points, scales, distortion, confidence intervals and the spectrum of the kernel.
-
-Stands on the estimators, `analysis` and the drawing helpers in `_utils`.
-"""
+"""Plots of a fitted embedding: points, distortion, confidence intervals and the spectrum of the kernel."""
 
 from __future__ import annotations
 
@@ -17,16 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from ._utils.array import to_numpy
 from ._utils.colors import read_colors
 from ._utils.drawing import MAX_POINTS, PALETTE, Palette, draw_points, new_axes, point_size
-from ._utils.typing import FloatArray, IntArray, RandomState
+from ._utils.typing import FloatArray
 from .analysis.density import SpectralDensity, spectral_density
-from .analysis.distances import check_level, distances_among
-from .analysis.scales import Scales
+from .analysis.distances import distances_among
 from .estimators._base import HeatEmbedding
-from .kernel.options import check_count, is_number
-from .linalg.sketch import resolve_seed, sample
+from .kernel.options import check_count
+from .linalg.sketch import sample
 from .optimize.pairs import COINCIDENT
 
-__all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_scales", "plot_spectrum"]
+__all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"]
 
 # Entries of kernel rows that are held for distances between some points (256 MB).
 _ROW_ENTRIES = 1 << 25
@@ -43,10 +39,7 @@ def plot_embedding(
     dims: Sequence[int] | None = None,
     categorical: bool | None = None,
     label: str | None = None,
-    size: float | None = None,
     cmap: Any = "viridis",
-    vmin: float | None = None,
-    vmax: float | None = None,
     palette: Palette = None,
     legend: bool = True,
     max_points: int = MAX_POINTS,
@@ -73,12 +66,8 @@ def plot_embedding(
         Whether values are labels. By default numbers are not, except integers with at most 20 different values.
     label : str, optional
         Title of the legend or colour bar; by default the name of a pandas or polars series.
-    size : float, optional
-        Area of a point in points squared; by default smaller for more points.
     cmap : str or matplotlib Colormap
         For numbers.
-    vmin, vmax : float, optional
-        Numbers at the ends of the colour scale.
     palette : sequence of colours, or mapping from group names, optional
     legend : bool
         Whether to draw the legend or colour bar.
@@ -100,7 +89,11 @@ def plot_embedding(
     'component 0'
     """
     Y = _coordinates(model_or_Y)
-    chosen = _check_dims(dims, Y.shape[1])
+    if dims is None:
+        dims = range(Y.shape[1] if Y.shape[1] <= 3 else 2)
+    chosen = [dims] if isinstance(dims, Integral) else list(dims)
+    if not 1 <= len(chosen) <= 3:
+        raise ValueError(f"dims={dims!r} was given; give one to three columns of the {Y.shape[1]}.")
     check_count(max_points, "max_points")
     if ax is not None and hasattr(ax, "get_zlim") != (len(chosen) == 3):
         raise ValueError(
@@ -112,9 +105,7 @@ def plot_embedding(
         ax,
         P,
         read_colors(color, len(Y), names=names, categorical=categorical, label=label),
-        size=size,
         cmap=cmap,
-        limits=(vmin, vmax),
         palette=palette,
         legend=legend,
         max_points=max_points,
@@ -123,29 +114,6 @@ def plot_embedding(
     titles = [f"component {d}" for d in chosen] + ["row"]
     ax.set(**dict(zip(("xlabel", "ylabel", "zlabel")[: P.shape[1]], titles, strict=False)))
     return ax
-
-
-def plot_scales(model_or_scales: Any, powers: ArrayLike | None = None, *, axes: Sequence[Any] | None = None) -> Any:
-    """Draw dimensions and distortions against the diffusion time.
-
-    Parameters
-    ----------
-    model_or_scales : fitted embedding, or Scales
-        The result of an embedding's `scales` is drawn as it is.
-    powers : array-like of float, optional
-        For a fitted embedding.
-    axes : sequence of two matplotlib Axes, optional
-        By default a new figure.
-
-    Returns
-    -------
-    axes : tuple of two matplotlib Axes
-    """
-    if isinstance(model_or_scales, Scales):
-        if powers is not None:
-            raise ValueError("powers were given with measured scales; give the fitted embedding instead.")
-        return model_or_scales.plot(axes)
-    return _fitted(model_or_scales, "scales").scales(powers).plot(axes)
 
 
 def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
@@ -166,7 +134,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     -------
     ax : matplotlib Axes
     """
-    model = _fitted(model, "distortion")
+    _check_fitted(model)
     check_count(n_points, "n_points", "an integer of at least 2", least=2)
     Y = to_numpy(model.embedding_)
     points = sample(len(Y), min(n_points, max(32, _ROW_ENTRIES // len(Y))))
@@ -199,7 +167,6 @@ def plot_intervals(
     *,
     interval: float = 0.95,
     n_pairs: int = 200,
-    random_state: RandomState = 0,
     ax: Any = None,
 ) -> Any:
     """Draw distances of the embedding, sorted, with the confidence intervals of the diffusion distances.
@@ -211,13 +178,11 @@ def plot_intervals(
     ----------
     model : fitted embedding
     pairs : array-like of int, shape (m, 2), optional
-        By default random ones.
+        By default random ones, always the same.
     interval : float in (0, 1)
         Level of the intervals.
     n_pairs : int
         Number of random pairs.
-    random_state : int, RandomState, Generator or None
-        Draws the pairs.
     ax : matplotlib Axes, optional
         By default a new figure.
 
@@ -225,11 +190,12 @@ def plot_intervals(
     -------
     ax : matplotlib Axes
     """
-    model = _fitted(model, "distances")
-    check_count(n_pairs, "n_pairs")
-    level = check_level(interval, "interval")
-    chosen = _random_pairs(len(model.embedding_), n_pairs, random_state) if pairs is None else pairs
-    distance, low, high = model.diffusion_distances(chosen, interval=level)
+    _check_fitted(model)
+    if pairs is None:
+        n, rng = len(model.embedding_), np.random.default_rng(0)
+        i = rng.integers(n, size=check_count(n_pairs, "n_pairs"))
+        pairs = np.column_stack([i, (i + rng.integers(1, n, size=n_pairs)) % n])
+    distance, low, high = model.diffusion_distances(pairs, interval=interval)
     order = np.argsort(distance, kind="stable")
     distance, low, high = distance[order], low[order], high[order]
     outside = (distance < low) | (distance > high)
@@ -238,7 +204,7 @@ def plot_intervals(
     ax.vlines(at, low, high, color=PALETTE[4], lw=float(np.clip(400.0 / len(order), 1.0, 5.0)), zorder=1)
     sizes = {"s": float(np.clip(2000.0 / len(order), 4.0, 20.0)), "linewidths": 0}
     # A marker shows intervals that are too narrow to be seen.
-    ax.scatter(at, 0.5 * (low + high), color=PALETTE[4], label=f"{level:.3g} interval", zorder=2, **sizes)
+    ax.scatter(at, 0.5 * (low + high), color=PALETTE[4], label=f"{interval:.3g} interval", zorder=2, **sizes)
     wrong = f"embedding, outside ({outside.sum()} of {len(order)})"
     for those, color, name in ((~outside, PALETTE[0], "embedding"), (outside, PALETTE[1], wrong)):
         if those.any():
@@ -270,9 +236,9 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
     exact: FloatArray = np.empty(0)
     density = model_or_kernel
     if isinstance(model_or_kernel, BaseEstimator):
-        model = _fitted(model_or_kernel, "spectrum")
-        power = model.power_ if power is None else power
-        density, exact = model.kernel_, getattr(model, "eigenvalues_", exact)
+        _check_fitted(model_or_kernel)
+        power = model_or_kernel.power_ if power is None else power
+        density, exact = model_or_kernel.kernel_, getattr(model_or_kernel, "eigenvalues_", exact)
     if not isinstance(density, SpectralDensity):
         density = spectral_density(density)
     order = np.argsort(-np.abs(density.nodes), axis=None, kind="stable")
@@ -293,16 +259,9 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
 
 def _coordinates(model_or_Y: Any) -> FloatArray:
     """The embedding to draw, (N, k)."""
-    Y = model_or_Y
     if isinstance(model_or_Y, BaseEstimator):
         check_is_fitted(model_or_Y)
-        Y = getattr(model_or_Y, "embedding_", None)
-        if Y is None:
-            raise TypeError(
-                f"{type(model_or_Y).__name__} was given, which has no embedding_; give the array that its transform "
-                "returns."
-            )
-    Y = np.asarray(to_numpy(Y))
+    Y = np.asarray(to_numpy(getattr(model_or_Y, "embedding_", model_or_Y)))
     if Y.ndim != 2 or not Y.size or Y.dtype.kind not in "iuf" or not np.isfinite(Y).all():
         raise ValueError(
             f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; give a fitted embedding, "
@@ -311,35 +270,10 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
     return Y
 
 
-def _fitted(model: Any, wanted: str) -> Any:
+def _check_fitted(model: Any) -> None:
     """Raise an error unless `model` is a fitted embedding."""
     if not isinstance(model, HeatEmbedding):
         raise TypeError(
-            f"{type(model).__name__} was given to draw its {wanted}; give a fitted GaussianProcessEmbedding, "
-            "DiffusionMaps or HeatSketch."
+            f"{type(model).__name__} was given; give a fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch."
         )
     check_is_fitted(model)
-    return model
-
-
-def _check_dims(dims: Sequence[int] | None, k: int) -> list[int]:
-    """Columns to draw, checked."""
-    if dims is None:
-        return list(range(k if k <= 3 else 2))
-    given: list[Any] = [dims] if isinstance(dims, Integral) else list(dims)
-    chosen = [int(d) for d in given if is_number(d, Integral) and 0 <= d < k]
-    if len(chosen) != len(given) or not 1 <= len(set(chosen)) == len(chosen) <= 3:
-        raise ValueError(f"dims={dims!r} were given; give one to three different columns between 0 and {k - 1}.")
-    return chosen
-
-
-def _random_pairs(n: int, size: int, random_state: RandomState) -> IntArray:
-    """Random pairs of n samples, shape (m, 2); at most all of them."""
-    total = n * (n - 1) // 2
-    rng = np.random.default_rng(resolve_seed(random_state))
-    if total <= 4 * size:
-        pairs = np.column_stack(np.triu_indices(n, 1))
-        return pairs[np.sort(rng.choice(total, min(size, total), replace=False))]
-    i = rng.integers(n, size=size)
-    j = (i + 1 + rng.integers(n - 1, size=size)) % n
-    return np.column_stack([i, j])

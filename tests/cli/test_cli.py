@@ -10,8 +10,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import fields
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -21,9 +19,7 @@ import pytest
 import heatsketch as hs
 from conftest import run_code
 from heatsketch.cli import app, main
-from heatsketch.cli.options import KernelOptions, MethodOptions
 from heatsketch.estimators import ESTIMATORS, METHODS
-from parameters import KERNEL, SOLVER
 
 X = hs.datasets.circle(60, random_state=0)
 FRAME = pd.DataFrame(X, columns=["east", "north"]).assign(colour=np.where(X[:, 0] > 0, "red", "blue"))
@@ -74,50 +70,20 @@ def test_methods_with_defaults(heatsketch, method):
     np.testing.assert_array_equal(np.load("y.npy"), kind(power="auto", **seeded).fit_transform(X))
 
 
-def test_every_parameter_has_an_option():
-    options = {f.name for group in (KernelOptions, MethodOptions) for f in fields(group)}
-    for kind in ESTIMATORS.values():
-        known = set(inspect.signature(kind).parameters)
-        assert known - options <= {"verbose", "kernel_params", "solver_params"}
-    assert {*KERNEL, *SOLVER} <= options
-
-
-def test_options_reach_the_estimators(heatsketch):
-    given = ["--normalization", "symmetric", "--alpha", "0.5", "--n-neighbors", "all", "--metric", "minkowski"]
-    given += ["--metric-params", '{"p": 3}', "--bandwidth", "slope", "--diagonal", "zero", "-k", "5", "--seed", "7"]
-    given += ["--sketch", "rademacher", "--n-exact", "2", "-p", "2"]
-    given += ["--device", "cpu", "--precision", "split"]
+def test_options_reach_the_estimator(heatsketch):
+    given = ["--normalization", "symmetric", "--n-neighbors", "all", "--metric", "minkowski", "--bandwidth", "slope"]
+    given += ["-k", "5", "--seed", "7", "-p", "2", "--device", "cpu", "--set", 'metric_params={"p": 3}']
+    given += ["--set", "sketch=rademacher", "--set", "n_exact=2", "--set", 'kernel_params={"diagonal": "zero"}']
     code, out, _ = heatsketch(
         "embed", "points.csv", "--save", "m.heatsketch", "--json", "--method", "gaussian-process", *given
     )
     assert code == 0
     model, said = hs.load_model("m.heatsketch"), json.loads(out)
-    wanted = {"normalization": "symmetric", "alpha": 0.5, "n_neighbors": None, "metric_params": {"p": 3}, "power": 2}
-    wanted |= {"sketch": "rademacher", "n_exact": 2, "random_state": 7, "device": "cpu"}
-    wanted |= {"kernel_params": {"diagonal": "zero", "precision": "split"}}
+    wanted = {"normalization": "symmetric", "n_neighbors": None, "metric_params": {"p": 3}, "power": 2, "n_exact": 2}
+    wanted |= {"sketch": "rademacher", "random_state": 7, "device": "cpu", "kernel_params": {"diagonal": "zero"}}
     assert {name: model.get_params()[name] for name in wanted} == wanted
-    assert said["power"] == 2
     assert said["bandwidth_rule"] == "slope"
-    assert said["model"] == "m.heatsketch"
-    assert said["components"] == 5
-    code, _, _ = heatsketch(
-        "embed", "points.csv", "--save", "h.heatsketch", "-q", "--init", "random", "--init", "spectral", "--n-rounds", 1
-    )
-    assert code == 0
-    model = hs.load_model("h.heatsketch")
-    assert model.init == ["random", "spectral"]
-    assert model.solver_params == {"n_rounds": 1}
-
-
-@pytest.mark.parametrize("name", ["y.csv", "y.tsv", "y.csv.gz", "y.parquet", "y.npz"])
-def test_formats_of_output(heatsketch, name):
-    assert heatsketch("embed", "points.csv", "-o", name, "-q", *FAST)[0] == 0
-    if name.endswith("npz"):
-        with np.load(name) as held:
-            assert set(held.files) == {"Y", "colour"}
-        return
-    table = pd.read_parquet(name) if "parquet" in name else pd.read_csv(name, sep="\t" if "tsv" in name else ",")
-    assert table.shape == (60, 4)
+    assert (said["power"], said["components"], said["model"]) == (2, 5, "m.heatsketch")
 
 
 def test_graphs_keep_their_names(heatsketch, folder):
@@ -154,7 +120,7 @@ def test_transform_with_a_saved_model(heatsketch):
 
 
 def test_pipes(folder, monkeypatch, heatsketch):
-    sent = io.TextIOWrapper(io.BytesIO(FRAME.to_csv(index=False).encode()))
+    sent = io.TextIOWrapper(io.BufferedReader(io.BytesIO(FRAME.to_csv(index=False).encode())))
     monkeypatch.setattr(sys, "stdin", sent)
     code, out, err = heatsketch("embed", "-", "--format", "csv", "-o", "-", "-q", *FAST)
     assert (code, err) == (0, "")
@@ -168,7 +134,7 @@ def test_estimates(heatsketch):
     code, out, _ = heatsketch("estimate", "points.csv", "--json")
     assert json.loads(out)["n_samples"] == 60
     assert heatsketch("estimate")[0] == heatsketch("estimate", "points.csv", "--shape", "3,4")[0] == 1
-    assert "does not change the estimate" in heatsketch("estimate", "points.csv", "--alpha", 1)[2]
+    assert "random_state" in heatsketch("estimate", "points.csv", "--seed", 1)[2]
 
 
 def test_diagnoses(heatsketch):
@@ -209,12 +175,10 @@ def test_datasets(heatsketch):
         (["points.csv", "-o", "no/y.csv"], "no directory"),
         (["points.csv", "-o", "y.h5ad"], "needs an h5ad file as input"),
         (["points.csv", "-o", "-", "--json"], "both write to standard output"),
-        (["points.csv", "-o", "y.csv", "--save", "y.csv"], "was given for two outputs"),
-        (["points.csv", "-o", "y.csv", "--method", "umap"], "method 'umap' is not known"),
-        (["points.csv", "-o", "y.csv", "--solver", "dense"], "--solver does not apply"),
+        (["points.csv", "-o", "y.csv", "--set", "solver=dense"], "solver does not apply"),
+        (["points.csv", "-o", "y.csv", "--set", "dense"], "NAME=VALUE"),
         (["points.csv", "-o", "y.csv", "--power", "best"], "power='best' is not the name of a rule"),
         (["points.csv", "-o", "y.csv", "-k", "two"], "n_components='two' was given"),
-        (["points.csv", "-o", "y.csv", "--metric-params", "{p}"], "is not JSON"),
         (["points.csv", "-o", "y.csv", "--label", "color"], "no column 'color'; there are: 'east', 'north', 'colour'"),
         (["points.csv", "-o", "y.csv", "--bandwidth", "1e-12"], "so small that every point stands alone"),
     ],
@@ -229,12 +193,13 @@ def test_errors_have_a_message_and_leave_no_file(heatsketch, folder, arguments, 
 
 def test_wrong_usage_exits_with_2(heatsketch):
     assert heatsketch("embed", "points.csv", "--colour", "red")[0] == 2
+    assert heatsketch("embed", "points.csv", "-o", "y.csv", "--method", "umap")[0] == 2
     assert heatsketch("embed")[0] == 2
     assert heatsketch("nonsense")[0] == 2
 
 
 def test_warnings_have_no_code_location(heatsketch):
-    few = ("embed", "points.csv", "-o", "y.csv", *FAST, "--max-iter", 2)
+    few = ("embed", "points.csv", "-o", "y.csv", *FAST, "--set", 'kernel_params={"max_iter": 2}')
     code, _, err = heatsketch(*few)
     assert code == 0
     assert re.search(r"Warning: the bistochastic scaling reached row sums within", err)
@@ -259,10 +224,6 @@ def test_traceback_on_request(folder, monkeypatch):
         main(["embed", "points.csv"])
 
 
-def _command(*arguments):
-    return [sys.executable, "-m", "heatsketch", *arguments]
-
-
 def test_interrupt_exits_with_130_and_leaves_no_file(heatsketch, folder, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
@@ -276,21 +237,10 @@ def test_interrupt_exits_with_130_and_leaves_no_file(heatsketch, folder, monkeyp
 
 
 def test_closed_pipe_has_no_traceback(folder):
-    command = " ".join(_command("datasets", "digits", "-o", "-"))
-    done = subprocess.run(["bash", "-c", f"{command} | head -1"], capture_output=True, text=True, check=True)
+    command = f"{sys.executable} -m heatsketch datasets digits -o - | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("id,digit,pixel0")
     assert "Traceback" not in done.stderr
-
-
-def test_completion(folder):
-    environment = os.environ | {
-        "_HEATSKETCH_COMPLETE": "complete_bash",
-        "COMP_WORDS": "heatsketch em",
-        "COMP_CWORD": "1",
-    }
-    script = Path(sys.executable).with_name("heatsketch")
-    done = subprocess.run([script], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["embed"]
 
 
 def test_help_imports_no_numerical_library():
@@ -367,7 +317,7 @@ def test_vertices_are_known_by_their_names(heatsketch, folder):
     (folder / "lost.edges").write_text("guest v0 3\nother guest 1\n")
     code, _, err = heatsketch("transform", "m.heatsketch", "lost.edges", "-o", "n.csv", "-q")
     assert code == 1
-    assert "vertex 'other' has no edge" in err
+    assert "no affinity" in err
     (folder / "strangers.edges").write_text("w0 w1\nw1 w2\n")
     code, _, err = heatsketch("transform", "m.heatsketch", "strangers.edges", "-o", "n.csv", "-q")
     assert code == 1
@@ -379,13 +329,10 @@ def test_columns_without_names_are_taken_in_order(heatsketch):
     np.save("new.npy", X[:5])
     code, _, err = heatsketch("transform", "m.heatsketch", "new.npy", "-o", "z.npy")
     assert code == 0
-    assert "in the order of the model" in err
+    assert "Warning: X does not have valid feature names" in err
     np.testing.assert_allclose(np.load("z.npy"), pd.read_csv("y.csv").iloc[:5, -2:], rtol=1e-9)
     np.save("wide.npy", np.ones((4, 3)))
-    assert (
-        "has 3 columns, and the model was fitted to 2"
-        in heatsketch("transform", "m.heatsketch", "wide.npy", "-o", "z.npy")[2]
-    )
+    assert "3 features" in heatsketch("transform", "m.heatsketch", "wide.npy", "-o", "z.npy")[2]
 
 
 def test_input_is_not_overwritten(heatsketch, folder):
@@ -400,13 +347,10 @@ def test_input_is_not_overwritten(heatsketch, folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["embed", "points.csv", "-o", "y.csv", "--title", "T"], "--title needs --report"),
         (["embed", "points.csv", "-o", "y.csv", "--key", "X"], "--key does not apply to csv files"),
         (["embed", "g.edges", "-o", "y.csv", "--metric", "cosine"], "--metric does not apply to a graph"),
-        (["estimate", "points.csv", "--dtype", "float32"], "--dtype applies to --shape only"),
         (["report", "m.heatsketch", "-o", "p.html", "--label", "x"], "--label needs --data"),
-        (["diagnose", "m.heatsketch", "--method", "diffusion-maps"], "--method does not apply to a saved model"),
-        (["diagnose", "m.heatsketch", "--label", "x"], "--label does not apply to a saved model"),
+        (["diagnose", "m.heatsketch", "--label", "x"], "label does not apply to a saved model"),
         (["datasets", "circle", "-o", "-", "--json"], "both write to standard output"),
     ],
 )
@@ -424,14 +368,6 @@ def test_square_matrix_is_taken_as_points(heatsketch, folder):
     assert "taken as points" not in heatsketch("embed", "square.npy", "-o", "y.npy", *given)[2]
 
 
-def test_quiet(heatsketch):
-    few = ("embed", "points.csv", "-o", "y.csv", *FAST[:2], "--bandwidth", 0.25, "--max-iter", 2)
-    assert heatsketch(*few, "-qp4") == (0, "", "")
-    code, out, err = heatsketch("estimate", "points.csv", "-q")
-    assert (code, err) == (0, "")
-    assert "60 samples" in out
-
-
 @pytest.mark.parametrize("words", [("datasets", "circle"), ("transform", "m.heatsketch", "points.csv")])
 def test_output_is_required(heatsketch, words):
     code, out, err = heatsketch(*words)
@@ -444,5 +380,5 @@ def test_json_output(heatsketch):
     assert (code, json.loads(out)) == (0, {"name": "circle", "rows": 20, "columns": 2, "output": "c.csv"})
     assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
     code, out, _ = heatsketch("transform", "m.heatsketch", "points.csv", "-o", "z.csv", "--json")
-    told = {"model": "m.heatsketch", "input": "points.csv", "rows": 60, "components": 2, "output": "z.csv"}
-    assert (code, json.loads(out)) == (0, told)
+    wanted = {"model": "m.heatsketch", "input": "points.csv", "rows": 60, "components": 2, "output": "z.csv"}
+    assert (code, json.loads(out)) == (0, wanted)

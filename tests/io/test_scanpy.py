@@ -18,19 +18,18 @@ import heatsketch as hs
 from heatsketch.estimators import METHODS
 from heatsketch.scanpy import heat_sketch, place_cells
 
-# HeatSketch in two rounds: what is tested here is what surrounds it.
+# HeatSketch in two rounds, to save time.
 FAST = {"solver_params": {"n_rounds": 2}}
-# What heat_sketch takes where nothing is said.
+# Defaults of heat_sketch.
 CELLS = {"n_neighbors": 15, "bandwidth": "self-tuning"}
 
 
 @pytest.fixture(scope="module")
 def blood():
-    """A quarter of the cells of blood that scanpy ships, without genes that are constant, with a PCA of their own."""
+    """A quarter of the blood cells that scanpy ships, without constant genes, with a PCA and two neighbour graphs."""
     whole = sc.datasets.pbmc68k_reduced()
     adata = whole[::4, ::4][:, np.ptp(whole.X[::4, ::4], axis=0) > 0].copy()
     sc.pp.pca(adata, n_comps=20)
-    # as sc.pp.neighbors leaves them, of which one key is its default and the other is given
     for key, k in (("neighbors", 10), ("wide", 30)):
         name = "connectivities" if key == "neighbors" else f"{key}_connectivities"
         graph = kneighbors_graph(adata.obsm["X_pca"], k)
@@ -63,7 +62,7 @@ class TestWhatIsRead:
         np.testing.assert_array_equal(cells.obsm["X_heatsketch"], model.embedding_)
         assert cells.uns["heatsketch"]["params"]["use_rep"] == "X_pca"
 
-    def test_few_genes_are_used_as_they_are(self, myeloid):
+    def test_few_genes_are_used_directly(self, myeloid):
         adata = heat_sketch(myeloid, method="diffusion-maps", power=4, copy=True)
         expected = hs.DiffusionMaps(2, power=4, **CELLS).fit_transform(myeloid.X)
         np.testing.assert_array_equal(adata.obsm["X_heatsketch"], expected)
@@ -89,7 +88,7 @@ class TestWhatIsRead:
             hs.GaussianProcessEmbedding(3, power=4, random_state=0, **CELLS).fit_transform(cells.obsm["X_pca"][:, :5]),
         )
 
-    def test_a_graph_of_neighbours(self, cells):
+    def test_neighbour_graph(self, cells):
         found = {}
         for key, where in {"neighbors": "connectivities", "wide": "wide_connectivities"}.items():
             heat_sketch(cells, method="diffusion-maps", neighbors_key=key)
@@ -98,21 +97,10 @@ class TestWhatIsRead:
             found[key] = cells.uns["heatsketch"]
             assert found[key]["params"]["neighbors_key"] == key
             assert "bandwidth" not in found[key]
-        assert found["neighbors"]["power"] > found["wide"]["power"]  # short steps take longer
-
-    def test_seeds_decide(self, cells):
-        a, b, c = (
-            heat_sketch(cells, method="gaussian-process", random_state=s, diagnose=False, copy=True).obsm[
-                "X_heatsketch"
-            ]
-            for s in (0, 0, 1)
-        )
-        np.testing.assert_array_equal(a, b)
-        assert not np.allclose(a, c)
 
 
 class TestWhatIsWritten:
-    def test_the_record_tells_what_the_model_would(self, cells):
+    def test_record_agrees_with_the_model(self, cells):
         heat_sketch(cells, **FAST)
         model = hs.HeatSketch(2, power="entropy", random_state=0, **CELLS, **FAST, objective="log-stress").fit(
             cells.obsm["X_pca"]
@@ -157,14 +145,13 @@ class TestWhatIsWritten:
         np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(cells.obsm["X_heatsketch"], axis=0))
         plt.close("all")
 
-    def test_what_takes_long_can_be_left_out(self, cells):
+    def test_diagnosis_can_be_left_out(self, cells):
         quick = heat_sketch(cells, method="diffusion-maps", diagnose=False, copy=True)
         heat_sketch(cells, method="diffusion-maps")
         np.testing.assert_array_equal(quick.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
         assert set(cells.uns["heatsketch"]) - set(quick.uns["heatsketch"]) == {"distortion", "diagnosis"}
-        place_cells(cells, quick)
 
-    def test_what_is_harmful_is_said(self, myeloid):
+    def test_harmful_findings_warn(self, myeloid):
         with pytest.warns(UserWarning, match=r"nearly the identity.* Use a larger bandwidth"):
             adata = heat_sketch(
                 myeloid, method="gaussian-process", power=2, bandwidth=1e-5, n_neighbors=None, copy=True
@@ -185,13 +172,12 @@ def _assert_same(found, expected):
 class TestNewCells:
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("options", [{}, {"n_neighbors": None, "bandwidth": "auto"}], ids=str)
-    def test_they_land_where_the_model_puts_them(self, blood, method, options):
+    def test_new_cells_are_placed_as_the_model_does(self, blood, method, options):
         reference, new = blood[:120].copy(), blood[120:].copy()
         sc.pp.pca(reference, n_comps=20)
         options = options | (FAST if method == "heatsketch" else {})
         heat_sketch(reference, 3, method=method, power=4, **options)
         assert place_cells(new, reference) is None
-        # by hand: the reference's own projection, then the estimator
         projected = (new.X - reference.X.mean(axis=0)) @ reference.varm["PCs"]
         objective = {"objective": "log-stress"} if method == "heatsketch" else {}
         seed = {} if method == "diffusion-maps" else {"random_state": 0}
@@ -201,7 +187,7 @@ class TestNewCells:
             new.obsm["X_heatsketch"], expected, atol=1e-3 * np.abs(expected).max()
         )  # X_pca is float32
 
-    def test_cells_of_the_reference_come_back(self, cells, tmp_path):
+    def test_cells_of_the_reference_keep_their_places(self, cells, tmp_path):
         heat_sketch(cells, method="gaussian-process", key_added="map")
         cells.write_h5ad(tmp_path / "reference.h5ad")
         reference = anndata.read_h5ad(tmp_path / "reference.h5ad")
@@ -209,11 +195,11 @@ class TestNewCells:
         place_cells(some, reference, key="map")
         moved = np.linalg.norm(some.obsm["map"] - reference.obsm["map"][::3], axis=1)
         scale = np.linalg.norm(reference.obsm["map"], axis=1).max()
-        # The projection is rounded to float32, so they are new cells next to themselves, with scales of their own.
+        # The projection is rounded to float32.
         assert np.median(moved) < 0.01 * scale
         assert moved.max() < 0.05 * scale
 
-    def test_on_genes_and_on_other_representations(self, myeloid):
+    def test_genes_and_other_representations(self, myeloid):
         myeloid = myeloid.copy()
         myeloid.obsm["X_latent"] = myeloid.X[:, :6].copy()
         reference, new = myeloid[::2].copy(), myeloid[1::2].copy()
@@ -227,7 +213,7 @@ class TestNewCells:
             np.testing.assert_allclose(same, reference.obsm["X_heatsketch"][::3], atol=1e-4)
         assert "X_heatsketch" not in new.obsm
 
-    def test_what_cannot_be_placed(self, cells):
+    def test_errors(self, cells):
         new = cells.copy()
         with pytest.raises(ValueError, match="X_heatsketch"):
             place_cells(new, cells)
@@ -259,8 +245,8 @@ class TestNewCells:
             place_cells(new, cells)
 
 
-class TestRefusals:
-    def test_nothing_to_embed(self, cells):
+class TestErrors:
+    def test_missing_representations(self, cells):
         del cells.obsm["X_pca"]
         with pytest.raises(ValueError, match="X_pca"):
             heat_sketch(cells)
@@ -269,54 +255,34 @@ class TestRefusals:
         with pytest.raises(ValueError, match="n_pcs"):
             heat_sketch(cells, use_rep="X_umap", n_pcs=9)
         empty = anndata.AnnData(obs=cells.obs)
-        with pytest.raises(ValueError, match="no X"):
+        with pytest.raises(ValueError, match="use_rep"):
             heat_sketch(empty)
 
-    def test_graphs_that_are_not_there(self, cells):
+    def test_missing_graphs(self, cells):
         with pytest.raises(ValueError, match="narrow"):
             heat_sketch(cells, neighbors_key="narrow")
         del cells.obsp["connectivities"]
-        with pytest.raises(ValueError, match="connectivities"):
-            heat_sketch(cells, neighbors_key="neighbors")
-        del cells.uns["neighbors"], cells.uns["wide"]
-        with pytest.raises(ValueError, match="none"):
+        with pytest.raises(ValueError, match="neighbors"):
             heat_sketch(cells, neighbors_key="neighbors")
         with pytest.raises(ValueError, match="use_rep"):
             heat_sketch(cells, neighbors_key="neighbors", use_rep="X")
 
-    def test_views_and_things_that_are_no_cells(self, cells):
-        with pytest.raises(ValueError, match="view"):
-            heat_sketch(cells[:50])
-        assert heat_sketch(cells[:50], method="diffusion-maps", power=4, copy=True).obsm["X_heatsketch"].shape == (
-            50,
-            2,
-        )
-        with pytest.raises(TypeError, match="ndarray"):
-            heat_sketch(cells.X)
-        with pytest.raises(ValueError, match="adata has 2 cells"):
-            heat_sketch(cells[:2].copy())
-
-    def test_cells_that_are_in_a_file(self, cells, tmp_path):
+    def test_backed_cells(self, cells, tmp_path):
         cells.write_h5ad(tmp_path / "cells.h5ad")
         backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
         with pytest.raises(ValueError, match="to_memory"):
             heat_sketch(backed, use_rep="X")
-        with pytest.raises(ValueError, match="backed"):
-            heat_sketch(backed, copy=True)
         heat_sketch(backed, method="diffusion-maps")  # components are in memory
         heat_sketch(cells, method="diffusion-maps")
         np.testing.assert_array_equal(backed.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
         backed.file.close()
 
     @pytest.mark.parametrize(
-        ("given", "said"),
+        ("given", "word"),
         [
             ({"method": "umap"}, "umap"),
             ({"n_components": 0}, "n_components"),
             ({"perplexity": 30}, "perplexity"),
-            ({"affinity": "precomputed"}, "neighbors_key"),
-            ({"metric": "precomputed"}, "neighbors_key"),
-            ({"neighbors_key": "neighbors", "metric": "cosine"}, "metric"),
             ({"metric": max}, "function"),
             ({"n_pcs": -1}, "n_pcs"),
             ({"n_pcs": 5, "use_rep": "X"}, "n_pcs"),
@@ -324,7 +290,7 @@ class TestRefusals:
             ({"power": -1}, "power"),
         ],
     )
-    def test_options(self, blood, given, said):
-        with pytest.raises((ValueError, TypeError), match=said):
+    def test_options(self, blood, given, word):
+        with pytest.raises((ValueError, TypeError), match=word):
             heat_sketch(blood, **given)
         assert "heatsketch" not in blood.uns

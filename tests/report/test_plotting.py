@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.manifold import SpectralEmbedding
 
 import heatsketch as hs
-from heatsketch._utils.colors import Groups, Numbers, read_colors
+from heatsketch._utils.colors import read_colors
 from heatsketch._utils.drawing import PALETTE
 
 
@@ -50,31 +50,31 @@ class TestColors:
     def test_numbers_and_groups(self):
         for values in ([0.5, 1.5, 2.0], np.arange(50), {"a": 3, "b": 1.5}):
             names = list(values) if isinstance(values, dict) else None
-            assert isinstance(read_colors(values, len(values), names=names), Numbers)
+            assert read_colors(values, len(values), names=names).groups is None
         for values in (["a", "b", "a"], [True, False, True], [3, 1, 3], pd.Series([1.5, 2.0, 1.5], dtype="category")):
-            assert isinstance(read_colors(values, 3), Groups)
-        assert isinstance(read_colors([3, 1, 3], 3, categorical=False), Numbers)
-        assert isinstance(read_colors([0.5, 1.5, 0.5], 3, categorical=True), Groups)
+            assert read_colors(values, 3).groups is not None
+        assert read_colors([3, 1, 3], 3, categorical=False).groups is None
+        assert read_colors([0.5, 1.5, 0.5], 3, categorical=True).groups == ("0.5", "1.5")
 
     def test_missing_values(self):
         for values in ([1.5, None, 2.5], [1.5, np.nan, 2.5], pd.array([1.5, pd.NA, 2.5]), [1.5, np.inf, 2.5]):
             np.testing.assert_array_equal(read_colors(values, 3).values, [1.5, np.nan, 2.5])
         dates = np.array(["2020-01-02", "NaT", "2020-01-01"], dtype="M8[ns]")
         for values in (["b", None, "a"], pd.Series(["b", np.nan, "a"]), pl.Series(["b", None, "a"]), dates):
-            assert read_colors(values, 3).codes.tolist() == [1, -1, 0]
+            assert read_colors(values, 3).values.tolist() == [1, -1, 0]
 
     def test_groups_are_in_natural_order(self):
-        assert read_colors(["g10", "g9", "g1"], 3).names == ("g1", "g9", "g10")
-        assert read_colors(["x", 10, 9], 3).names == ("9", "10", "x")
+        assert read_colors(["g10", "g9", "g1"], 3).groups == ("g1", "g9", "g10")
+        assert read_colors(["x", 10, 9], 3).groups == ("9", "10", "x")
         ordered = pd.Series(pd.Categorical(["low", "high", "low"], categories=["low", "middle", "high"]), name="level")
-        assert read_colors(ordered, 3).names == ("low", "high")
+        assert read_colors(ordered, 3).groups == ("low", "high")
         assert read_colors(ordered, 3).label == "level"
 
     def test_small_groups_are_joined(self):
         values = np.repeat([f"g{i}" for i in range(40)], np.arange(1, 41))
         colors = read_colors(values, len(values))
-        assert colors.names[:-1] == tuple(f"g{i}" for i in range(19, 40))
-        assert np.bincount(colors.codes).tolist() == [*range(20, 41), sum(range(1, 20))]
+        assert colors.groups[:-1] == tuple(f"g{i}" for i in range(19, 40))
+        assert np.bincount(colors.values).tolist() == [*range(20, 41), sum(range(1, 20))]
 
     def test_mapping_goes_by_names(self):
         assert read_colors({"b": 2.5, "a": 1.5, "c": 0.0}, 2, names=["a", "b"]).values.tolist() == [1.5, 2.5]
@@ -116,10 +116,10 @@ class TestPoints:
     def test_numbers(self):
         Y, values = points(50), np.linspace(0, 1, 50)
         values[:10] = np.nan
-        ax = hs.plot_embedding(Y, color=values, label="height", vmax=2.0)
+        ax = hs.plot_embedding(Y, color=values, label="height")
         missing, known = ax.collections
         assert {*map(tuple, missing.get_offsets())} == {*map(tuple, Y[:10])}
-        assert known.get_clim() == (values[10], 2.0)
+        assert known.get_clim() == (values[10], 1.0)
         assert drawn_values(known) == dict(zip(map(tuple, Y[10:]), values[10:], strict=True))
         assert ax.figure.axes[1].get_ylabel() == "height"
         assert entries(ax) == ["missing"]
@@ -164,29 +164,18 @@ class TestPoints:
         fitted = hs.DiffusionMaps(2, affinity="precomputed").fit(graph)
         assert entries(hs.plot_embedding(fitted, color=dict(graph.nodes(data="club")))) == ["Mr. Hi", "Officer"]
 
-    def test_axes_that_share_their_limits(self):
-        _, axes = plt.subplots(1, 2, sharex=True, sharey=True)
-        for ax in axes:
-            hs.plot_embedding(points(10), ax=ax)
-        axes[0].figure.canvas.draw()
-        assert axes[0].get_xlim() == axes[1].get_xlim()
-        assert axes[0].get_aspect() == 1.0
-
     def test_errors(self, model, maps):
-        for dims in ((0, 7), (), (1, 1), (0, 1, 2, 3), "ab", (0.0, 1.0)):
+        for dims in ((), (0, 1, 2, 3)):
             with pytest.raises(ValueError, match="dims"):
                 hs.plot_embedding(maps, dims=dims)
-        with pytest.raises(ValueError, match="3d"):
-            hs.plot_embedding(maps, dims=(0, 1, 2), ax=plt.figure().add_subplot())
-        with pytest.raises(ValueError, match="3d"):
-            hs.plot_embedding(model, ax=plt.figure().add_subplot(projection="3d"))
-        for Y in (np.ones(3), np.ones((0, 2)), [["a", "b"]], [[np.nan, 1.0]]):
+        for wrong, shape in ((maps.embedding_[:, :3], None), (model, "3d")):
+            with pytest.raises(ValueError, match="3d"):
+                hs.plot_embedding(wrong, ax=plt.figure().add_subplot(projection=shape))
+        for Y in (np.ones(3), np.ones((0, 2)), [["a", "b"]], [[np.nan, 1.0]], PCA().fit(points(5))):
             with pytest.raises(ValueError, match="finite"):
                 hs.plot_embedding(Y)
         with pytest.raises(NotFittedError):
             hs.plot_embedding(hs.DiffusionMaps(2))
-        with pytest.raises(TypeError, match="PCA"):
-            hs.plot_embedding(PCA().fit(points(5)))
         with pytest.raises(ValueError, match="max_points"):
             hs.plot_embedding(model, max_points=0)
 
@@ -214,10 +203,8 @@ class TestCells:
         assert rgba[0, 0, 3] > rgba[-1, -1, 3] > 0
         assert (rgba[..., 3] > 0).sum() == 2
 
-    @pytest.mark.parametrize("color", [None, np.arange(6.0), list("abbbaa")])
-    def test_space_is_sampled(self, color):
-        ax = hs.plot_embedding(points(6, 3), color=color, max_points=5)
-        ax.figure.canvas.draw()
+    def test_space_is_sampled(self):
+        ax = hs.plot_embedding(points(6, 3), color=np.arange(6.0), max_points=5)
         assert sum(len(one.get_offsets()) for one in ax.collections) == 5
 
     @pytest.mark.parametrize("k", [1, 2, 3])
@@ -231,12 +218,9 @@ class TestCells:
 class TestMeasurements:
     def test_scales(self, model):
         scales = model.scales([1, 4])
-        for above, below in (hs.plot_scales(scales), hs.plot_scales(model, [1, 4])):
-            np.testing.assert_array_equal(above.lines[0].get_ydata(), scales.effective_dimension)
-            np.testing.assert_array_equal(below.lines[0].get_ydata(), scales.distortion)
-        assert hs.plot_scales(scales, axes=(above, below)) == (above, below)
-        with pytest.raises(ValueError, match="powers"):
-            hs.plot_scales(scales, [1, 2])
+        above, below = scales.plot()
+        np.testing.assert_array_equal(above.lines[0].get_ydata(), scales.effective_dimension)
+        np.testing.assert_array_equal(below.lines[0].get_ydata(), scales.distortion)
 
     def test_distortion(self, model, maps):
         ax = hs.plot_distortion(model)
@@ -263,8 +247,6 @@ class TestMeasurements:
 
         assert len(drawn(n_pairs=50)) == 50
         np.testing.assert_array_equal(drawn(n_pairs=50), drawn(n_pairs=50))
-        assert not np.array_equal(drawn(n_pairs=50), drawn(n_pairs=50, random_state=1))
-        assert len(drawn(n_pairs=10_000)) == 120 * 119 // 2
 
     def test_spectrum(self, maps):
         ax = hs.plot_spectrum(maps)
@@ -279,7 +261,7 @@ class TestMeasurements:
         for other in (maps.kernel_, maps.kernel_.toarray(), hs.spectral_density(maps.kernel_)):
             assert len(hs.plot_spectrum(other).lines) == 1
 
-    @pytest.mark.parametrize("draw", [hs.plot_scales, hs.plot_distortion, hs.plot_intervals])
+    @pytest.mark.parametrize("draw", [hs.plot_distortion, hs.plot_intervals])
     def test_errors(self, draw):
         with pytest.raises(NotFittedError):
             draw(hs.DiffusionMaps(2))

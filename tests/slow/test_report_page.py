@@ -53,14 +53,14 @@ def written(tmp_path_factory):
     }
     names = [f"id-{i}" for i in range(N)]
     names[5] = EVIL
-    common = {"names": names, "columns": columns, "title": f"A page {EVIL}", "powers": [1, 2, 4, 8]}
+    common = {"names": names, "columns": columns, "title": f"A page {EVIL}"}
     hs.write_report(model, folder / "whole.html", **common)
     hs.write_report(model, folder / "cells.html", **common, max_points=40, methods=False)
     return folder
 
 
 class Watched:
-    """A page with all that it says and asks for."""
+    """A page, with its errors and requests."""
 
     def __init__(self, browser, path, **options):
         self.context = browser.new_context(viewport={"width": 1100, "height": 900}, **options)
@@ -108,19 +108,15 @@ def test_all_parts_are_drawn(watched, page):
     assert page.locator("#status").inner_text() == ""
 
 
-def test_the_slider_changes_the_picture_by_keyboard(watched, page):
+def test_slider_changes_the_picture(watched, page):
     before, side = _places(watched), watched.data("trace.x[0]", "lineup")
     page.focus("#power")
     assert page.locator("#power-value").inner_text() == "4 (chosen)"
     page.keyboard.press("ArrowRight")
     watched.settle()
     assert page.locator("#power-value").inner_text() == "8"
-    after = _places(watched)
-    assert not np.allclose(before, after)
+    assert not np.allclose(before, _places(watched))
     assert watched.data("trace.x[0]", "lineup") != side
-    # No time is drawn smaller than another: the longest side of the box is from -1 to 1.
-    tall = np.concatenate(watched.data("Array.from(trace.y)"))
-    assert max(np.abs(after).max(), np.abs(tall).max()) == pytest.approx(1, abs=1e-3)
     page.keyboard.press("ArrowLeft")
     watched.settle()
     np.testing.assert_array_equal(_places(watched), before)
@@ -153,12 +149,10 @@ def test_hover_shows_the_id_and_markup_as_text(watched, page):
     page.evaluate(f"() => Plotly.Fx.hover('plot', [{{curveNumber: {curve}, pointNumber: {at}}}])")
     shown = page.locator("#plot .hoverlayer .hovertext").first.text_content()
     assert EVIL in shown
-    # The label of the group, in the hover text and in the legend.
-    assert shown.count(EVIL) >= 2
     assert any(EVIL in text for text in page.locator("#plot .legendtext").all_text_contents())
 
 
-def test_a_real_pointer_finds_a_point(watched, page):
+def test_pointer_finds_a_point(watched, page):
     page.locator("#plot").scroll_into_view_if_needed()
     places = page.evaluate(
         """() => { const plot = document.getElementById('plot'), box = plot.getBoundingClientRect();
@@ -171,9 +165,9 @@ def test_a_real_pointer_finds_a_point(watched, page):
     x, y, point = places[int(np.argmax(apart.min(axis=1)))]  # the one that stands most alone
     page.mouse.move(x - 3, y)
     page.mouse.move(x, y)
-    # Its label takes the place of any that was there.
     label = "document.querySelector('#plot .hoverlayer .hovertext')?.textContent"
     page.wait_for_function(f"() => {label}?.startsWith('id-{point}group')")
+    assert page.evaluate(f"() => {label}").startswith(f"id-{point}group")
 
 
 def test_search_marks_a_point_and_lists_its_neighbours(watched, page):
@@ -196,7 +190,7 @@ def test_search_marks_a_point_and_lists_its_neighbours(watched, page):
     assert page.locator("#found").inner_text() == ""
 
 
-def test_there_is_a_view_in_space(watched, page):
+def test_view_in_space(watched, page):
     page.check("input[value=solid]")
     page.wait_for_selector("#plot .gl-container canvas")
     assert {*watched.data("trace.type")} == {"scatter3d"}

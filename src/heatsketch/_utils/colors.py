@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,50 +13,39 @@ from numpy.typing import ArrayLike, NDArray
 
 from .typing import FloatArray, IntArray
 
-__all__ = ["Groups", "Numbers", "as_vector", "is_missing", "read_colors"]
+__all__ = ["Colors", "as_series", "read_colors", "summarize_cells"]
 
 # Integers with at most this many different values are labels.
 _MAX_LABELS = 20
-# Groups that can be told apart in a picture; smaller ones are joined.
+# Groups that can be distinguished in a picture; smaller ones are joined.
 _MAX_GROUPS = 21
+_NUMERIC = ("integer", "floating", "mixed-integer-float")
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Values on a colour scale, (N,), NaN where missing."""
-
-    values: FloatArray
-    label: str = ""
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Points with a number, shape (N,)."""
-        return np.isfinite(self.values)
-
-
-@dataclass(frozen=True)
-class Groups:
-    """A colour for each group.
+class Colors:
+    """A number or a group for each point.
 
     Attributes
     ----------
-    codes : ndarray of int, shape (N,)
-        Group of each point, -1 where missing.
-    names : tuple of str
+    values : ndarray of shape (N,)
+        Numbers, NaN where missing; or group indices, -1 where missing.
+    groups : tuple of str, or None
+        Names of the groups; None for numbers.
+    label : str
     n_joined : int
         Number of small groups that were joined into the last one.
-    label : str
     """
 
-    codes: IntArray
-    names: tuple[str, ...]
-    n_joined: int = 0
+    values: NDArray[Any]
+    groups: tuple[str, ...] | None = None
     label: str = ""
+    n_joined: int = 0
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Points with a group, shape (N,)."""
-        return self.codes >= 0
+        """Points whose value is not missing, shape (N,)."""
+        return np.isfinite(self.values) if self.groups is None else self.values >= 0
 
 
 def read_colors(
@@ -69,114 +57,73 @@ def read_colors(
     label: str | None = None,
     max_groups: int = _MAX_GROUPS,
     what: str = "color",
-) -> Numbers | Groups | None:
-    """Check values that points are coloured by.
+) -> Colors | None:
+    """Check values that n points are coloured by: numbers, labels, or a mapping from sample names to these.
 
-    Parameters
-    ----------
-    color : array-like of shape (n,), mapping, or None
-        Numbers or labels; dates are labels. None and NaN are missing. A mapping goes from sample names to values.
-    n : int
-        Number of points.
-    names : sequence of length n, optional
-        Names of the samples.
-    categorical : bool, optional
-        Whether values are labels. By default numbers are not, except integers with at most 20 different values.
-    label : str, optional
-        By default the name of a pandas or polars series.
-    max_groups : int
-        Smaller groups beyond this number are joined.
-    what : str
-        The name of the values in errors.
-
-    Returns
-    -------
-    colors : Numbers, Groups or None
+    Numbers are labels if `categorical`, by default if they are integers with at most 20 different values; dates are
+    labels. None and NaN are missing. Smaller groups beyond `max_groups` are joined. Errors call the values `what`.
     """
+    import pandas as pd  # noqa: PLC0415
+
     if color is None:
         return None
     if isinstance(color, Mapping):
         color = _by_name(color, names, n)
     label = str(label if label is not None else (getattr(color, "name", None) or ""))
-    categories: Any = getattr(getattr(color, "dtype", None), "categories", None)
-    order = categories.tolist() if hasattr(categories, "tolist") else None  # polars has categories without an order
-    values = as_vector(color if order is None else np.asarray(color, dtype=object), n, what)
-    if values.dtype.kind not in "biufUOmM":
-        raise ValueError(f"{what} holds {values.dtype}; values must be numbers or labels.")
-    missing = is_missing(values)
-    if values.dtype.kind in "mM":
-        values = np.datetime_as_string(values) if values.dtype.kind == "M" else values.astype(str)
-    known = values[~missing].tolist()
-    numeric, integer = (
-        all(isinstance(x, kind) and not isinstance(x, bool) for x in known) for kind in (Real, Integral)
-    )
-    grouped = order is not None or not numeric or (integer and len(set(known)) <= _MAX_LABELS)
-    if categorical if categorical is not None else grouped:
-        return _groups(known, missing, order, label, max_groups)
-    if not numeric:
-        raise ValueError(f"categorical=False was given with values such as {known[0]!r}; a colour scale needs numbers.")
-    numbers = np.full(n, np.nan)
-    numbers[~missing] = values[~missing].astype(np.float64)
+    values = as_series(color, n, what)
+    kind = pd.api.types.infer_dtype(values, skipna=True)
+    if kind == "complex":
+        raise ValueError(f"{what} holds complex numbers; values must be real numbers or labels.")
+    labels = kind not in _NUMERIC or (kind == "integer" and values.nunique() <= _MAX_LABELS)
+    if labels if categorical is None else categorical:
+        return _groups(values, label, max_groups)
+    if kind not in _NUMERIC:
+        raise ValueError(f"categorical=False was given with {kind} values; a colour scale needs numbers.")
+    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     numbers[np.isinf(numbers)] = np.nan
-    return Numbers(numbers, label)
+    return Colors(numbers, label=label)
 
 
-def _by_name(color: Mapping[Any, Any], names: Any, n: int) -> NDArray[Any]:
+def _by_name(color: Mapping[Any, Any], names: Any, n: int) -> list[Any]:
     if names is None:
         raise ValueError("color was given as a mapping, but the samples have no names; give an array of values.")
     if absent := [name for name in names if name not in color]:
         raise ValueError(
             f"color has no value for {len(absent)} of {n} samples, such as {absent[0]!r}; give None for missing values."
         )
-    return np.fromiter((color[name] for name in names), dtype=object, count=n)
+    return [color[name] for name in names]
 
 
-def as_vector(values: Any, n: int, what: str) -> NDArray[Any]:
-    """Values of any kind as an array (n,), mixed ones as objects."""
-    if isinstance(values, (str, bytes)):
-        raise ValueError(f"{what} was given as {values!r}; give a value for each of the {n} points.")
-    if isinstance(values, (list, tuple)) and not all(isinstance(one, (Real, np.generic)) for one in values):
-        found: NDArray[Any] = np.fromiter(values, dtype=object, count=len(values))
+def as_series(values: Any, n: int, what: str) -> Any:
+    """Values of any kind as a pandas series of length n with the default index."""
+    import pandas as pd  # noqa: PLC0415
+
+    if not isinstance(values, (list, tuple, pd.Series, pd.api.extensions.ExtensionArray)):
+        values = np.asarray(values)
+    shape = values.shape if isinstance(values, np.ndarray) else (len(values),)
+    if shape != (n,):
+        raise ValueError(f"{what} has shape {shape}; give one value for each of the {n} points.")
+    mixed = isinstance(values, (list, tuple))  # elements keep their types
+    return pd.Series(values, dtype=object if mixed else None).reset_index(drop=True)
+
+
+def _groups(values: Any, label: str, most: int) -> Colors:
+    import pandas as pd  # noqa: PLC0415
+
+    counts = values.value_counts()
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        order = [one for one in values.cat.categories if counts[one]]
     else:
-        found = np.asarray(values)
-    if found.shape != (n,):
-        raise ValueError(
-            f"{what} was given as {type(values).__name__} of shape {found.shape}; give one value for each of the {n} "
-            "points."
-        )
-    return found
-
-
-def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where an array holds None, NaN, NaT or pandas' NA."""
-    if values.dtype.kind in "fmM":
-        missing: NDArray[np.bool_] = np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
-        return missing
-    if values.dtype.kind != "O":
-        return np.zeros(len(values), dtype=bool)
-    # NaN is the only number that differs from itself; pandas' NA and NaT are known by name, as pandas is optional.
-    return np.fromiter(
-        (
-            x is None or type(x).__name__ in ("NAType", "NaTType") or (isinstance(x, Real) and x != x)  # noqa: PLR0124
-            for x in values
-        ),
-        dtype=bool,
-        count=len(values),
-    )
-
-
-def _groups(known: list[Any], missing: NDArray[np.bool_], order: list[Any] | None, label: str, most: int) -> Groups:
-    counts = Counter(known)
-    order = sorted(counts, key=_sort_key) if order is None else [one for one in order if one in counts]
+        order = sorted(counts.index, key=_sort_key)
     n_joined = max(0, len(order) - most)
     if n_joined:
-        largest = {one for one, _ in counts.most_common(most)}
+        largest = set(counts.index[:most])
         order = [one for one in order if one in largest]
     number = {one: code for code, one in enumerate(order)}
-    codes = np.full(len(missing), -1)
-    codes[~missing] = [number.get(one, len(order)) for one in known]
+    codes = np.array([number.get(one, len(order)) for one in values.tolist()], dtype=np.int64)
+    codes[values.isna().to_numpy()] = -1
     names = [*map(str, order)] + ([f"other ({n_joined} groups)"] if n_joined else [])
-    return Groups(codes, tuple(names), n_joined, label)
+    return Colors(codes, tuple(names), label, n_joined)
 
 
 def _sort_key(name: Any) -> tuple[bool, float, list[Any]]:
@@ -185,3 +132,19 @@ def _sort_key(name: Any) -> tuple[bool, float, list[Any]]:
         return False, float(name), []
     parts = re.split(r"(\d+)", str(name))
     return True, 0.0, [int(part) if part.isdecimal() else part for part in parts]
+
+
+def summarize_cells(colors: Colors, cells: IntArray, n_cells: int) -> FloatArray:
+    """Mean number, or index of the most common group, in each cell; NaN without a known value, shape (n_cells,).
+
+    `cells` holds the cell of each point.
+    """
+    cells, values = cells[colors.known], colors.values[colors.known]
+    counts = np.bincount(cells, minlength=n_cells)
+    if colors.groups is None:
+        found = np.bincount(cells, weights=values, minlength=n_cells) / np.maximum(counts, 1)
+    else:
+        k = max(1, len(colors.groups))
+        found = np.bincount(cells * k + values, minlength=n_cells * k).reshape(n_cells, k).argmax(axis=1)
+    summary: FloatArray = np.where(counts > 0, found, np.nan)
+    return summary

@@ -1,6 +1,6 @@
 """Drawing with matplotlib, which is imported nowhere else: axes, points, legends and picture files.
 
-The `.plot()` methods of results and `heatsketch.plotting` stand on it. Many points are drawn as the cells of a grid.
+The `.plot()` methods of results and `heatsketch.plotting` use it. Many points are drawn as the cells of a grid.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .colors import Groups, Numbers
+from .colors import Colors, summarize_cells
 from .extras import optional
-from .files import replacing
+from .files import write_whole
 from .text import visible
 from .typing import FloatArray, IntArray
 
@@ -58,10 +58,8 @@ def row_of_axes(n: int) -> Any:
 
 
 def check_picture(path: Path) -> None:
-    """Raise an error if matplotlib does not know the picture format, before any work."""
-    figure = _pyplot().figure()
-    known = figure.canvas.get_supported_filetypes()
-    _pyplot().close(figure)
+    """Raise ValueError if matplotlib does not know the picture format, before any work."""
+    known = optional("matplotlib.backend_bases", "draw", "plot").FigureCanvasBase.filetypes
     if path.suffix.lstrip(".").lower() not in known:
         raise ValueError(f"{path} does not end like a picture file; use one of {', '.join(sorted(known))}.")
 
@@ -69,13 +67,10 @@ def check_picture(path: Path) -> None:
 def save_picture(axes: Any, path: Path) -> None:
     """Write the figure of some Axes and close it; no partial file is left behind."""
     figure = np.ravel(axes)[0].figure
-    content = BytesIO()  # matplotlib does not close files that it fails to write
-    try:
-        figure.savefig(content, format=path.suffix.lstrip(".").lower(), dpi=150)
-    finally:
-        _pyplot().close(figure)
-    with replacing(path) as target:
-        target.write_bytes(content.getvalue())
+    content = BytesIO()
+    figure.savefig(content, format=path.suffix.lstrip(".").lower(), dpi=150)
+    _pyplot().close(figure)
+    write_whole(path, content.getvalue())
 
 
 def point_size(n: int) -> float:
@@ -86,64 +81,41 @@ def point_size(n: int) -> float:
 def draw_shares(ax: Any, Y: FloatArray, shares: FloatArray, label: str) -> Any:
     """Draw the first two columns of Y (or the only one), coloured by shares between 0 and 1, the lowest on top."""
     second = Y[:, 1] if Y.shape[1] > 1 else np.zeros(len(Y))
-    colors = Numbers(shares, label)
-    return draw_points(ax, np.column_stack([Y[:, 0], second]), colors, limits=(0.0, 1.0), low_on_top=True)
+    order = np.argsort(-shares, kind="stable")
+    points = np.column_stack([Y[:, 0], second])[order]
+    return draw_points(ax, points, Colors(shares[order], label=label), limits=(0.0, 1.0), shuffle=False)
 
 
 def draw_points(
     ax: Any,
     P: FloatArray,
-    colors: Numbers | Groups | None,
+    colors: Colors | None,
     *,
-    size: float | None = None,
     cmap: Any = "viridis",
     limits: tuple[float | None, float | None] = (None, None),
     palette: Palette = None,
     legend: bool = True,
     max_points: int = MAX_POINTS,
-    low_on_top: bool = False,
+    shuffle: bool = True,
     equal: bool = True,
 ) -> Any:
-    """Draw points in the plane or in space.
+    """Draw points (N, 2) in the plane or (N, 3) in space; returns the Axes, new ones if `ax` is None.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes or None
-        None for a new figure.
-    P : ndarray of shape (N, 2) or (N, 3)
-    colors : Numbers, Groups or None
-    size : float, optional
-        Area of a point; by default smaller for more points.
-    cmap : str or matplotlib Colormap
-        For numbers.
-    limits : tuple of float or None
-        Numbers at the ends of the colour scale.
-    palette : sequence of colours, or mapping from group names
-    legend : bool
-        Whether to draw a legend or colour bar.
-    max_points : int
-        Beyond, the plane is drawn as cells and space as a random sample.
-    low_on_top : bool
-        Whether small numbers are drawn over large ones; otherwise the order is random.
-    equal : bool
-        Whether all axes have the same unit.
-
-    Returns
-    -------
-    ax : matplotlib Axes
+    `limits` are the numbers at the ends of the colour scale. Beyond `max_points` the plane is drawn as cells, and space
+    as a random sample. Points are drawn in random order if `shuffle`; axes have the same unit if `equal`.
     """
     P = P.astype(np.float64)
     deep = P.shape[1] == 3
     ax = _axes_for(colors if legend else None, deep=deep) if ax is None else ax
-    paint = _group_colors(colors, palette) if isinstance(colors, Groups) else None
+    paint = None if colors is None or colors.groups is None else _group_colors(colors, palette)
     scale = {"cmap": cmap, "vmin": limits[0], "vmax": limits[1]}
     if len(P) > max_points and not deep:
         mapped = _draw_cells(ax, P, colors, paint, scale, equal=equal)
     else:
-        rows = np.random.default_rng(0).permutation(len(P))[:max_points]  # random order, so that no group is on top
-        if low_on_top and isinstance(colors, Numbers):
-            rows = rows[np.argsort(-colors.values[rows], kind="stable")]
-        mapped = _draw_each(ax, P, colors, paint, rows=rows, scale=scale, size=size)
+        rows = np.arange(len(P))
+        if shuffle:  # so that no group is on top
+            rows = np.random.default_rng(0).permutation(rows)[:max_points]
+        mapped = _draw_each(ax, P, colors, paint, rows=rows, scale=scale)
     if legend and colors is not None:
         _draw_legend(ax, colors, paint)
     if legend and mapped is not None:
@@ -160,32 +132,23 @@ def draw_points(
     return ax
 
 
-def _axes_for(colors: Numbers | Groups | None, *, deep: bool) -> Any:
+def _axes_for(colors: Colors | None, *, deep: bool) -> Any:
     """The Axes of a new figure, with room for a legend of groups beside them."""
-    width = 6.4
-    if isinstance(colors, Groups):
-        longest = max(len(_short(name)) for name in (*colors.names, "missing"))
-        width += _legend_columns(len(colors.names) + 1) * (0.4 + 0.085 * longest)
+    groups = None if colors is None else colors.groups
+    width = 6.4 if groups is None else 6.4 + 1.6 * -(-(len(groups) + 1) // _LEGEND_ROWS)
     if not deep:
         return _pyplot().figure(figsize=(width, 5.2), layout="constrained").add_subplot()
     # Layouts of matplotlib do not know the extent of labels in space.
     figure = _pyplot().figure(figsize=(width, 5.2))
-    return figure.add_axes((0.0, 0.06, (5.2 if isinstance(colors, Groups) else 6.0) / width, 0.9), projection="3d")
+    return figure.add_axes((0.0, 0.06, (6.0 if groups is None else 5.2) / width, 0.9), projection="3d")
 
 
 def _draw_each(
-    ax: Any,
-    P: FloatArray,
-    colors: Numbers | Groups | None,
-    paint: FloatArray | None,
-    *,
-    rows: IntArray,
-    scale: dict[str, Any],
-    size: float | None,
+    ax: Any, P: FloatArray, colors: Colors | None, paint: FloatArray | None, *, rows: IntArray, scale: dict[str, Any]
 ) -> Any:
     """Draw points individually; returns what a colour bar belongs to, if any."""
     # Vector graphics of many points become very large.
-    common = {"s": point_size(len(rows)) if size is None else size, "linewidths": 0, "rasterized": len(rows) > 5000}
+    common = {"s": point_size(len(rows)), "linewidths": 0, "rasterized": len(rows) > 5000}
     if colors is None:
         ax.scatter(*P[rows].T, color=PALETTE[0], **common)
         return None
@@ -193,21 +156,14 @@ def _draw_each(
     if not known.all():
         ax.scatter(*P[rows[~known]].T, color=_MISSING, **common)
     rows = rows[known]
-    if isinstance(colors, Numbers):
-        return ax.scatter(*P[rows].T, c=colors.values[rows], **scale, **common) if len(rows) else None
-    assert paint is not None
-    ax.scatter(*P[rows].T, c=paint[colors.codes[rows]], **common)
-    return None
+    if paint is not None:
+        ax.scatter(*P[rows].T, c=paint[colors.values[rows]], **common)
+        return None
+    return ax.scatter(*P[rows].T, c=colors.values[rows], **scale, **common) if len(rows) else None
 
 
 def _draw_cells(
-    ax: Any,
-    P: FloatArray,
-    colors: Numbers | Groups | None,
-    paint: FloatArray | None,
-    scale: dict[str, Any],
-    *,
-    equal: bool,
+    ax: Any, P: FloatArray, colors: Colors | None, paint: FloatArray | None, scale: dict[str, Any], *, equal: bool
 ) -> Any:
     """Draw a grid of cells as an image; returns what a colour bar belongs to, if any."""
     from matplotlib.colors import LogNorm, to_rgba  # noqa: PLC0415
@@ -218,88 +174,75 @@ def _draw_cells(
     bins = np.full(2, _CELLS)
     if equal and extent.max() > 0:
         bins = np.maximum(1, np.ceil(_CELLS * extent / extent.max() - 1e-9)).astype(int)
-
-    def count(rows: Any, weights: FloatArray | None = None) -> FloatArray:
-        x, y = P[rows].T
-        box = np.column_stack([low, high])
-        counts: FloatArray = np.histogram2d(x, y, bins=bins.tolist(), range=box, weights=weights)[0]
-        return counts.T
+    x, y = np.minimum((P - low) / (high - low) * bins, bins - 1).astype(np.int64).T
+    cells, shape = y * bins[0] + x, (bins[1], bins[0])
+    counts = np.bincount(cells, minlength=bins.prod()).reshape(shape)
 
     def show(image: Any, **options: Any) -> Any:
         box = (low[0], high[0], low[1], high[1])
         return ax.imshow(image, origin="lower", extent=box, interpolation="nearest", aspect="auto", **options)
 
     if colors is None:
-        counts = count(slice(None))
-        image = np.ma.masked_equal(counts, 0.0)
+        image = np.ma.masked_equal(counts, 0)
         return show(image, cmap=scale["cmap"], norm=LogNorm(1, max(2.0, counts.max())))
-    known = colors.known
-    counts = count(known)
-    only_missing = (counts == 0) & (count(~known) > 0)
-    if only_missing.any():
+    found = summarize_cells(colors, cells, counts.size).reshape(shape)
+    unknown = np.isnan(found)
+    if (only_missing := unknown & (counts > 0)).any():
         show(np.where(only_missing[..., None], to_rgba(_MISSING), 0.0))
-    if not known.any():
+    if unknown.all():
         return None
-    if isinstance(colors, Numbers):
-        means = count(known, colors.values[known]) / np.maximum(counts, 1)
-        return show(np.ma.masked_array(means, counts == 0), **scale)
-    assert paint is not None
-    votes = np.stack([count(colors.codes == group) for group in range(len(colors.names))])
-    rgba = paint[votes.argmax(axis=0)]
-    rgba[..., 3] = np.where(counts > 0, 0.4 + 0.6 * np.log1p(counts) / np.log1p(counts.max()), 0.0)  # paler if fewer
+    if paint is None:
+        return show(np.ma.masked_array(found, unknown), **scale)
+    rgba = paint[np.where(unknown, 0, found).astype(np.int64)]
+    rgba[..., 3] = np.where(unknown, 0.0, 0.4 + 0.6 * np.log1p(counts) / np.log1p(counts.max()))  # paler if fewer
     show(rgba)
     return None
 
 
-def _group_colors(groups: Groups, palette: Palette) -> FloatArray:
+def _group_colors(colors: Colors, palette: Palette) -> FloatArray:
     """Colour of each group, (n_groups, 4)."""
     from matplotlib.colors import to_rgba_array  # noqa: PLC0415
 
-    names = groups.names[:-1] if groups.n_joined else groups.names
+    groups = colors.groups or ()
+    names = groups[:-1] if colors.n_joined else groups
     if isinstance(palette, Mapping):
         given = {str(name): color for name, color in palette.items()}
         if absent := [name for name in names if name not in given]:
             raise ValueError(f"palette has no colour for the groups {absent[:5]}; it has colours for {[*given]}.")
-        colors = to_rgba_array([given[name] for name in names])
+        paint = to_rgba_array([given[name] for name in names])
     elif palette is not None:
         if len(palette) < len(names):
             raise ValueError(f"palette has {len(palette)} colours for {len(names)} groups; give one for each.")
-        colors = to_rgba_array(list(palette[: len(names)]))
+        paint = to_rgba_array(list(palette[: len(names)]))
     else:
         number = np.arange(len(names))
-        colors = to_rgba_array(PALETTE)[number % len(PALETTE)]
+        paint = to_rgba_array(PALETTE)[number % len(PALETTE)]
         amount, target = np.array(_SHADES)[number // len(PALETTE)].T[..., None]
-        colors[:, :3] += amount * (target - colors[:, :3])
-    found: FloatArray = np.vstack([colors, to_rgba_array([_OTHER])]) if groups.n_joined else colors
+        paint[:, :3] += amount * (target - paint[:, :3])
+    found: FloatArray = np.vstack([paint, to_rgba_array([_OTHER])]) if colors.n_joined else paint
     return found
 
 
-def _draw_legend(ax: Any, colors: Numbers | Groups, paint: FloatArray | None) -> None:
+def _draw_legend(ax: Any, colors: Colors, paint: FloatArray | None) -> None:
     """Name the groups beside the axes, and the colour of missing values."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    entries: list[tuple[str, Any]] = []
-    if isinstance(colors, Groups) and paint is not None:
-        entries = [*zip(colors.names, paint, strict=True)]
+    entries: list[tuple[str, Any]] = [] if paint is None else [*zip(colors.groups or (), paint, strict=True)]
     if not colors.known.all():
         entries.append(("missing", _MISSING))
     if not entries:
         return
     handles = [Line2D([], [], ls="", marker="o", color=color, mew=0, ms=6) for _, color in entries]
     place: dict[str, Any] = {}
-    if isinstance(colors, Groups):
+    if paint is not None:
         place = {"loc": "center left", "bbox_to_anchor": (1.2 if hasattr(ax, "get_zlim") else 1.01, 0.5)}
-        place |= {"title": visible(colors.label) or None, "ncols": _legend_columns(len(handles)), "frameon": False}
+        place |= {"title": visible(colors.label) or None, "ncols": -(-len(handles) // _LEGEND_ROWS), "frameon": False}
     # Names are set afterwards and literally: they may begin with an underscore or look like a formula.
     legend = ax.legend(handles, [""] * len(handles), **place)
     for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
         text.set_text(_short(name))
     for text in (legend.get_title(), *legend.get_texts()):
         text.set_parse_math(False)
-
-
-def _legend_columns(n: int) -> int:
-    return -(-n // _LEGEND_ROWS)
 
 
 def _short(name: str) -> str:

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["check_writable", "left_over", "replacing", "write_whole"]
-
-# Prefix of temporary files; a process that is killed while it writes leaves one behind.
-_PREFIX = ".heatsketch-"
+__all__ = ["check_writable", "replacing", "write_whole"]
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
-    """`path`, if a file can be written there. Called before long work whose result would be lost.
-
-    Raises
-    ------
-    OSError
-        If it names a directory, or if its directory does not exist or is not writable.
-    """
+    """`path`; raises OSError if no file can be written there, before long work whose result would be lost."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory; name a file in it.")
@@ -41,27 +31,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The temporary name has the same suffix, for writers that depend on it. Devices such as /dev/stdout are written to
     directly.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written, e.g. because the disk is full. What was at `path` is unchanged.
     """
     path = check_writable(path)
     if path.exists() and not path.is_file():
         yield path
         return
     final = path.resolve()  # write through a symbolic link
-    temporary = final.with_name(f"{_PREFIX}{secrets.token_hex(4)}-{final.name[-60:]}")
+    temporary = final.with_name(f".heatsketch-{secrets.token_hex(4)}-{final.name[-60:]}")
     try:
         yield temporary
-        if final.exists():
-            shutil.copymode(final, temporary)
         temporary.replace(final)
-    except OSError as error:
-        raise OSError(
-            f"{path} cannot be written ({error.strerror or error}); free space or name another file."
-        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -71,8 +50,3 @@ def write_whole(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def left_over(folder: Path) -> Iterator[Path]:
-    """Temporary files in and below a directory: of killed processes, or of processes that are still writing."""
-    return folder.rglob(f"{_PREFIX}*")

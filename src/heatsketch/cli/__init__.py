@@ -52,19 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command ``heatsketch``: shows errors without a traceback."""
     notes.quiet = False
     try:
-        try:
-            with warnings_as_notes():
-                app(list(sys.argv[1:] if arguments is None else arguments))
-        finally:
-            sys.stdout.flush()  # here, where a closed pipe can be handled
-    except BrokenPipeError:  # the reader has seen enough, e.g. head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(FAILED)
+        with warnings_as_notes():
+            app(list(sys.argv[1:] if arguments is None else arguments))
     except (ReproductionError, OSError, ImportError, ValueError, TypeError, MemoryError) as failure:
         if os.environ.get("HEATSKETCH_TRACEBACK"):
             raise
-        message = str(failure)
-        if isinstance(failure, MemoryError) and not (type(failure) is MemoryError and failure.args):  # not one of ours
-            message = f"not enough memory ({failure}); heatsketch estimate INPUT predicts what an embedding needs."
+        message = str(failure) or "not enough memory; heatsketch estimate INPUT predicts what an embedding needs."
         err.print(f"[bold red]Error:[/] {plain(message)}", soft_wrap=True)
         sys.exit(FAILED)

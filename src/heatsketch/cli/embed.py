@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import note, print_json
-from .options import InputOptions, KernelOptions, MethodOptions, VoiceOptions, takes
+from .options import EstimatorOptions, InputOptions, Method, VoiceOptions, make_estimator, takes
 
 if TYPE_CHECKING:
     from ..io import Data
 
-__all__ = ["embed", "report", "transform"]
+__all__ = ["embed", "read_input", "report", "transform"]
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
 Output = Annotated[
@@ -32,7 +32,7 @@ Output = Annotated[
 ]
 
 
-@takes(reads=InputOptions, method=MethodOptions, kernel=KernelOptions, voice=VoiceOptions)
+@takes(reads=InputOptions, options=EstimatorOptions, voice=VoiceOptions)
 def embed(
     *,
     source: Input,
@@ -52,9 +52,9 @@ def embed(
     title: Annotated[
         str | None, typer.Option(help="Title of the page.", rich_help_panel="Output", show_default=False)
     ] = None,
+    method: Method = "heatsketch",
     reads: InputOptions,
-    method: MethodOptions,
-    kernel: KernelOptions,
+    options: EstimatorOptions,
     voice: VoiceOptions,
 ) -> None:
     """Embed the rows of a table, or the vertices of a graph.
@@ -75,15 +75,15 @@ def embed(
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, page, save, voice)
-    if title is not None and page is None:
-        raise ValueError("--title needs --report; it is the title of the page.")
-    data = _read(source, reads)
-    _note_square(data, kernel)
+    data = read_input(source, reads)
+    if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & options.given.keys():
+        note(
+            "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
+            "if it holds affinities or distances."
+        )
     if output is not None:
         check_output(output, cells=data.source is not None)
-    model = method.estimator(kernel, data, verbose=not voice.quiet)
-    if page is not None:
-        _require_report()
+    model = make_estimator(method, options, graph=data.is_graph, verbose=not voice.quiet)
     start = time.perf_counter()
     model.fit(data.points)
     seconds = time.perf_counter() - start
@@ -120,6 +120,7 @@ def transform(
 
     [bold]Embed new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
+    from ..io import FORMATS, format_of  # noqa: PLC0415
     from ..io.models import load_model  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
 
@@ -127,9 +128,13 @@ def transform(
         raise ValueError("no output was given; use -o FILE, or -o - for standard output.")
     _check_targets(source, output, None, None, voice)
     model = load_model(stored)
-    data, points = _new_points(model, source, reads)
+    features = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if features and "only" in FORMATS[format_of(source, reads.format)].options:
+        reads = replace(reads, only=reads.only or features)
+    data = read_input(source, reads)
     check_output(output, cells=data.source is not None)
     model.set_params(verbose=not voice.quiet).set_output(transform="default")
+    points = data.points if features else data.X
     Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
     names = list(model.get_feature_names_out())
     write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
@@ -160,10 +165,9 @@ def report(
 
     _check_targets(source, None, page, None, voice)
     if source is None and reads.given:
-        raise ValueError(f"--{reads.given[0]} needs --data, the file that was embedded.")
-    _require_report()
+        raise ValueError(f"--{next(iter(reads.given))} needs --data, the file that was embedded.")
     model = load_model(stored)
-    data = None if source is None else _read(source, reads)
+    data = None if source is None else read_input(source, reads)
     if data is not None and data.X.shape[0] != model.embedding_.shape[0]:
         raise ValueError(
             f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; use the "
@@ -193,74 +197,37 @@ def _check_targets(
     for path in (page, save):
         if path is not None:
             check_writable(path)
+    if page is not None:
+        from ..report.page import plotly_script  # noqa: PLC0415
+
+        plotly_script()  # raises ImportError if a library for the report is missing
     named = [Path(path).resolve() for path in (output, page, save) if path is not None and path != "-"]
-    if len(set(named)) < len(named):
-        raise ValueError(f"{named[0]} was given for two outputs; choose different files.")
     # An embedding is added to an h5ad file, which keeps everything else.
     added_to = source is not None and source == output and source.endswith(".h5ad")
     if source is not None and Path(source).resolve() in named and not added_to:
         raise ValueError(f"{source} is the input, which would be overwritten; choose another output.")
 
 
-def _note_square(data: Data, kernel: KernelOptions) -> None:
-    """Note that a square matrix, which may hold affinities or distances, is taken as points."""
-    given = kernel.parameters
-    if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & given.keys():
-        note(
-            "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
-            "if it holds affinities or distances."
-        )
-
-
-def _new_points(model: Any, source: str, reads: InputOptions) -> tuple[Data, Any]:
-    """Points for a model: columns by name if both have names, else by position."""
-    from ..io import FORMATS, format_of  # noqa: PLC0415
-
-    features = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    named = "only" in FORMATS[format_of(source, reads.format)].options
-    data = _read(source, replace(reads, only=reads.only or features) if named and features else reads)
-    if not features or data.features is not None:
-        return data, data.points if features else data.X
-    if data.X.shape[1] != len(features):
-        raise ValueError(f"{source} has {data.X.shape[1]} columns, and the model was fitted to {len(features)}.")
-    import pandas as pd  # noqa: PLC0415
-
-    note(f"{source} has no column names; columns are taken in the order of the model")
-    return data, pd.DataFrame(data.X.toarray() if hasattr(data.X, "toarray") else data.X, columns=features)
-
-
 def _embed_vertices(model: Any, data: Data, source: str) -> Any:
     """Embed the vertices of a graph: known ones by name, new ones by their edges to known ones."""
     import numpy as np  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415
+    from scipy import sparse  # noqa: PLC0415
 
-    place = {str(name): column for column, name in enumerate(model.sample_names_)}
-    columns = np.array([place.get(str(name), -1) for name in data.names])
-    known = columns >= 0
+    rows = pd.Index([str(name) for name in model.sample_names_]).get_indexer(data.names)  # -1 for new vertices
+    known = rows >= 0
     if model.affinity != "precomputed" or not known.any():
         raise ValueError(f"{source} is a graph, and the model was not fitted to any of its vertices.")
-    Y = model.embedding_[columns]
+    Y = model.embedding_[rows]
     if not known.all():
-        rows = data.X[~known][:, known].tocoo()
-        shape = (rows.shape[0], len(place))
-        weights = type(rows)((rows.data, (rows.row, columns[known][rows.col])), shape=shape).tocsr()
-        alone = np.flatnonzero(np.diff(weights.indptr) == 0)
-        if len(alone):
-            name = np.asarray(data.names)[~known][alone[0]]
-            raise ValueError(
-                f"{source}: vertex {name!r} has no edge to a vertex that the model was fitted to; leave it out."
-            )
-        Y[~known] = model.transform(weights)
+        n_known, n_fitted = int(known.sum()), len(model.embedding_)
+        place = sparse.csr_array((np.ones(n_known), (np.arange(n_known), rows[known])), shape=(n_known, n_fitted))
+        Y[~known] = model.transform(data.X[~known][:, known] @ place)
     return Y
 
 
-def _require_report() -> None:
-    """Raise ImportError before any work if a library for the report is missing."""
-    from ..report.page import plotly_script  # noqa: PLC0415
-
-    plotly_script()
-
-
-def _read(source: str, reads: InputOptions) -> Data:
+def read_input(source: str, reads: InputOptions) -> Data:
+    """Read INPUT, with notes on how it was interpreted."""
     from ..io import read  # noqa: PLC0415
 
     data = read(source, reads.reading)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from .console import INTERRUPTED, err, notes, out, plain
@@ -113,33 +113,20 @@ def _show_claims(claims: Any) -> None:
 
 @contextmanager
 def _progress(planned: Sequence[Experiment], quiet: bool) -> Iterator[Callable[[Step], None]]:
-    """A bar for the experiment at work and one for all of them, with the time left."""
+    """A bar with the time left, which counts trials by the seconds that they are expected to take."""
     if quiet:
         yield lambda _: None
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-    )
-    # Trials differ in length: the bar for all counts them by the seconds that they are expected to take.
-    whole = sum(e.n_trials * e.effort for e in planned)
-    with Progress(*columns, console=err, transient=True) as bars:
-        everything = bars.add_task("all, per cent", total=100)
-        current = bars.add_task("", total=None)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=err, transient=True) as bars:
+        task = bars.add_task("", total=sum(e.n_trials * e.effort for e in planned))
         finished: dict[str, float] = {}
 
         def report(step: Step) -> None:
             experiment = step.experiment
-            if experiment.name not in finished:
-                bars.reset(current, description=experiment.name, total=step.total)
-            bars.update(current, completed=step.done)
             finished[experiment.name] = step.done * experiment.effort
+            bars.update(task, description=experiment.name, completed=sum(finished.values()))
             if step.done == step.total and not err.is_terminal:  # a log has no bars
                 err.print(f"{experiment.name}: {step.total} trials")
-            bars.update(everything, completed=round(100.0 * sum(finished.values()) / whole))
 
         yield report

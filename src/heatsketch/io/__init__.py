@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
-import shutil
 import sys
 import tempfile
 import zlib
@@ -28,25 +26,15 @@ __all__ = ["FORMATS", "Data", "Reading", "format_of", "read"]
 
 @dataclass(frozen=True)
 class Format:
-    """A file format.
-
-    Attributes
-    ----------
-    suffixes : tuple of str
-    read : callable
-        Takes an open binary file, or a path if `by_path`, and a `Reading`.
-    options : set of str
-        Fields of `Reading` that apply to it.
-    by_path : bool
-    """
+    """A file format."""
 
     suffixes: tuple[str, ...]
-    read: Callable[[Any, Reading], Data]
-    options: frozenset[str] = frozenset()
+    read: Callable[[Any, Reading], Data]  # takes an open binary file, or a path if `by_path`
+    options: frozenset[str] = frozenset()  # fields of `Reading` that apply
     by_path: bool = False
 
 
-_ROLES = frozenset({"id", "labels", "drop"})
+_ROLES = frozenset({"id", "label", "drop"})
 _TABLE = _ROLES | {"only"}
 _TEXT = frozenset({"separator", "encoding"})
 FORMATS = {
@@ -63,13 +51,7 @@ FORMATS = {
 
 
 def format_of(path: str | os.PathLike[str], given: str | None = None) -> str:
-    """The format of a file, by its suffix with or without ``.gz`` unless `given`.
-
-    Raises
-    ------
-    ValueError
-        If it is not known.
-    """
+    """The format of a file, by its suffix with or without ``.gz`` unless `given`; raises ValueError if unknown."""
     if given is not None:
         if given not in FORMATS:
             raise ValueError(f"format {given!r} is not known; use one of {', '.join(FORMATS)}.")
@@ -86,44 +68,21 @@ def format_of(path: str | os.PathLike[str], given: str | None = None) -> str:
 
 
 def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
-    r"""Read a file of points or a graph.
+    """Read a file of points or a graph; "-" is standard input, and files compressed by gzip are recognised.
 
     Nothing in the file is executed: no pickles are loaded, and no other file is opened.
-
-    Parameters
-    ----------
-    path : path-like
-        "-" for standard input. Files compressed by gzip are recognised.
-    reading : Reading, optional
-
-    Returns
-    -------
-    data : Data
 
     Raises
     ------
     ValueError
         If the file is not of its format, does not fit in memory or has missing values; the message says where.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from heatsketch.io import Reading, read
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "flowers.csv"
-    ...     _ = path.write_text("width,height,kind\n1,2,rose\n3,4,tulip\n")
-    ...     data = read(path)
-    >>> data.features, data.X.shape, list(data.columns)
-    (['width', 'height'], (2, 2), ['kind'])
     """
     reading = reading or Reading()
     name = format_of(path, reading.format)
     kind = FORMATS[name]
     for field in fields(Reading):
         if field.name not in kind.options | {"format"} and getattr(reading, field.name) not in (None, (), []):
-            option = {"labels": "label"}.get(field.name, field.name)
-            raise ValueError(f"--{option} does not apply to {name} files; leave it out.")
+            raise ValueError(f"--{field.name} does not apply to {name} files; leave it out.")
     shown = "standard input" if str(path) == "-" else str(path)
     try:
         with _opened(path, kind) as file:
@@ -140,33 +99,19 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
 @contextmanager
 def _opened(path: str | os.PathLike[str], kind: Format) -> Iterator[Any]:
     """A seekable binary file, decompressed; or the path of one, if the reader needs that."""
-    given = str(path) == "-"
     with ExitStack() as stack:
-        raw: Any = io.BytesIO(sys.stdin.buffer.read()) if given else stack.enter_context(Path(path).open("rb"))
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if kind.by_path and not packed and not given:
-            yield str(path)
+        piped = str(path) == "-"
+        raw: Any = sys.stdin.buffer if piped else stack.enter_context(Path(path).open("rb"))
+        packed = raw.peek(2)[:2] == b"\x1f\x8b"
+        if not piped and not packed:
+            yield str(path) if kind.by_path else raw
             return
-        if kind.by_path:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-            copy = Path(folder) / f"copy{kind.suffixes[0]}"
-            with copy.open("wb") as target:
-                _decompress(raw, target) if packed else shutil.copyfileobj(raw, target)
-            yield str(copy)
-            return
-        if packed:
-            _decompress(raw, content := io.BytesIO())
-            content.seek(0)
-            raw = content
-        yield raw
-
-
-def _decompress(raw: Any, target: Any) -> None:
-    """Decompress gzip, as long as the content fits in memory."""
-    size = 0
-    with gzip.GzipFile(fileobj=raw) as content:
-        while piece := content.read(1 << 22):
-            size += len(piece)
-            check_memory(size)
-            target.write(piece)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        copy, size = Path(folder) / f"copy{kind.suffixes[0]}", 0
+        content = gzip.GzipFile(fileobj=raw) if packed else raw
+        with copy.open("wb") as target:
+            while piece := content.read(1 << 22):
+                size += len(piece)
+                check_memory(size)  # a small file may decompress to a huge one
+                target.write(piece)
+        yield str(copy) if kind.by_path else stack.enter_context(copy.open("rb"))

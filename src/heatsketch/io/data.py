@@ -13,46 +13,21 @@ SEPARATORS = {"comma": ",", "tab": "\t", "space": r"\s+", "semicolon": ";"}
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a file.
+    """How to read a file; the fields are the options of ``heatsketch embed``."""
 
-    Attributes
-    ----------
-    format : str or None
-        Name of a format; by default determined by the suffix of the file.
-    id : str or None
-        Column that names the rows.
-    labels : sequence of str
-        Columns that are not embedded but kept, to colour by.
-    drop : sequence of str
-        Columns to ignore.
-    only : sequence of str
-        The columns to embed; all others are kept aside. By default all numeric columns.
-    separator : str or None
-        Column separator of a text file: "comma", "tab", "space", "semicolon" or one character; by default that of the
-        format.
-    decimal : str or None
-        Decimal point of a text file, "." by default.
-    encoding : str or None
-        Encoding of a text file, UTF-8 by default.
-    header : bool or None
-        Whether the first line of a text file holds column names; by default it does unless it is all numbers.
-    key : str or None
-        Array of an .npz file, or entry of ``obsm`` in an .h5ad file ("X" for the matrix itself).
-    """
-
-    format: str | None = None
-    id: str | None = None
-    labels: Sequence[str] = ()
+    format: str | None = None  # by default that of the suffix
+    id: str | None = None  # column that names the rows
+    label: Sequence[str] = ()  # columns that are not embedded but kept, to colour by
     drop: Sequence[str] = ()
-    only: Sequence[str] = ()
-    separator: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    header: bool | None = None
-    key: str | None = None
+    only: Sequence[str] = ()  # columns to embed, by default all numeric ones; all others are kept aside
+    separator: str | None = None  # a key of SEPARATORS, or one character; by default that of the format
+    decimal: str | None = None  # "." by default
+    encoding: str | None = None  # UTF-8 by default
+    header: bool | None = None  # by default the first line has column names unless it is all numbers
+    key: str | None = None  # array of an .npz file, or entry of obsm in an .h5ad file ("X" for the matrix)
 
     def __post_init__(self) -> None:
-        roles = {"--id": [self.id] if self.id else [], "--label": self.labels, "--drop": self.drop, "--only": self.only}
+        roles = {"--id": [self.id] if self.id else [], "--label": self.label, "--drop": self.drop, "--only": self.only}
         taken: dict[str, str] = {}
         for role, names in roles.items():
             for name in names:
@@ -66,37 +41,20 @@ class Reading:
     @property
     def named(self) -> list[str]:
         """All columns that were given by name."""
-        return [*([self.id] if self.id else []), *self.labels, *self.drop, *self.only]
+        return [*([self.id] if self.id else []), *self.label, *self.drop, *self.only]
 
 
 @dataclass(frozen=True)
 class Data:
-    """Points or a graph from a file.
+    """Points or a graph from a file."""
 
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n, d), or (n, n) for a graph
-    names : ndarray of str, shape (n,), or None
-        Ids of the rows.
-    features : list of str, or None
-        Names of the columns of X, if the file has them.
-    columns : dict of str to array-like of shape (n,)
-        Columns that are not embedded.
-    is_graph : bool
-        Whether X is the adjacency matrix of a graph.
-    notes : list of str
-        How the file was interpreted, for the user.
-    source : object
-        The AnnData object, for an .h5ad file.
-    """
-
-    X: Any
-    names: Any = None
-    features: list[str] | None = None
-    columns: dict[str, Any] = field(default_factory=dict)
+    X: Any  # ndarray or csr_array (n, d), or (n, n) for a graph
+    names: Any = None  # ids of the rows: ndarray of str (n,), or None
+    features: list[str] | None = None  # names of the columns of X, if the file has them
+    columns: dict[str, Any] = field(default_factory=dict)  # columns (n,) that are not embedded
     is_graph: bool = False
-    notes: list[str] = field(default_factory=list)
-    source: Any = None
+    notes: list[str] = field(default_factory=list)  # how the file was interpreted, for the user
+    source: Any = None  # the AnnData object, for an .h5ad file
 
     @property
     def points(self) -> Any:

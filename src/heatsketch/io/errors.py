@@ -19,14 +19,9 @@ __all__ = ["check_finite", "check_known", "check_memory", "parsing", "row_name",
 
 @contextmanager
 def parsing(what: str, notes: list[str] | None = None) -> Iterator[None]:
-    """Turn whatever a library raises for a file that it cannot read into a ValueError.
+    """Turn whatever a library raises for a file that it cannot read as `what` into a ValueError.
 
-    Parameters
-    ----------
-    what : str
-        What the file should be, such as "parquet".
-    notes : list of str, optional
-        Receives the text of each UserWarning; other warnings are dropped.
+    `notes` receives the text of each UserWarning; other warnings are dropped.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -71,30 +66,24 @@ def row_name(row: int, names: Any = None) -> str:
 
 
 def check_finite(X: Any, features: Sequence[str] | None = None, names: Any = None) -> None:
-    """Raise ValueError for missing and infinite values, with the row and the column of the first.
+    """Raise ValueError for a missing or infinite value, with its row and column.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d), real
-        It may be memory-mapped, and is checked in blocks of rows.
-    features : sequence of str, optional
-    names : ndarray of str, shape (n,), optional
+    X is an array or csr_array of shape (n, d), real; it may be memory-mapped, and is checked in row chunks.
     """
     if issparse(X):
         entries = X.tocoo()
-        bad = np.flatnonzero(~np.isfinite(entries.data))
-        count, at = len(bad), [(int(entries.row[k]), int(entries.col[k])) for k in bad[:1]]
+        bad = np.flatnonzero(~np.isfinite(entries.data))[:1]
+        places = list(zip(entries.row[bad], entries.col[bad], strict=True))
     else:
-        count, at = 0, []
-        for rows in chunks(X.shape[0], X.shape[1]):
-            found = np.argwhere(~np.isfinite(X[rows]))
-            at = at or [(rows.start + int(i), int(j)) for i, j in found[:1]]
-            count += len(found)
-    for i, j in at:
+        places = [
+            (rows.start + i, j)
+            for rows in chunks(X.shape[0], X.shape[1])
+            for i, j in np.argwhere(~np.isfinite(X[rows]))[:1]
+        ]
+    for i, j in places:
         column = f"column {j + 1}" if features is None else f"column {features[j]!r}"
         what = "a missing value" if np.isnan(X[i, j]) else f"the value {X[i, j]}"
-        more = "" if count == 1 else f", the first of {count} such values"
         raise ValueError(
-            f"{row_name(i, names)}, {column} holds {what}{more}; every value must be a finite number. Fill it in or "
+            f"{row_name(i, names)}, {column} holds {what}; every value must be a finite number. Fill it in or "
             "remove the row, or leave the column out with --drop."
         )

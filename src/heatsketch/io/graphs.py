@@ -26,7 +26,8 @@ def read_edges(file: Any, reading: Reading) -> Data:
 
     An edge may be listed once or in both directions. Repeated edges add up.
     """
-    pd = optional("pandas", "read edges")
+    import pandas as pd  # noqa: PLC0415
+
     notes: list[str] = []
     options = _layout(file, reading, notes)
     try:
@@ -75,7 +76,8 @@ def _layout(file: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
 
 
 def _weights(frame: Any) -> Any:
-    pd = optional("pandas", "read edges")
+    import pandas as pd  # noqa: PLC0415
+
     weights = pd.to_numeric(frame[2], errors="coerce").to_numpy(dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
     if len(bad):
@@ -92,12 +94,10 @@ def _undirected(directed: Any, names: Any) -> Any:
     back = directed.T.tocsr()
     both = directed.multiply(back.astype(bool)) - back.multiply(directed.astype(bool))
     if abs(both).max() > 0:
-        at = abs(both).tocoo()
-        worst = int(np.argmax(at.data))
-        a, b = at.row[worst], at.col[worst]
+        a, b = (names[at] for at in np.argwhere(both)[0])
         raise ValueError(
-            f"the weight from {names[a]!r} to {names[b]!r} is {directed[a, b]:g} and back {directed[b, a]:g}; the heat "
-            "kernel needs an undirected graph: list each edge once, or with the same weight in both directions."
+            f"the weights from {a!r} to {b!r} and back differ; the heat kernel needs an undirected graph: list each "
+            "edge once, or with the same weight in both directions."
         )
     return sparse.csr_array(directed.maximum(back))
 
@@ -108,11 +108,6 @@ def read_graphml(file: Any, reading: Reading) -> Data:
     notes: list[str] = []
     with parsing("GraphML", notes):
         graph = networkx.read_graphml(file)
-    for a, b, weight in graph.edges(data="weight", default=1.0):
-        if not isinstance(weight, (int, float)) or not 0 <= weight < np.inf:
-            raise ValueError(
-                f"the edge from {a!r} to {b!r} has the weight {weight!r}; weights must be finite and non-negative."
-            )
     nodes = list(graph.nodes(data=True))
     attributes = sorted({name for _, values in nodes for name in values})
     check_known(reading.named, attributes, "attribute")

@@ -1,18 +1,6 @@
 """Fitted embeddings in files, saved without pickle: loading a model from an unknown source executes nothing.
 
-A model file is a document of :mod:`heatsketch.io.storage` with these entries:
-
-==============  ======================================================================================
-``format``      "heatsketch model"
-``version``     of the format: 1
-``heatsketch``  the version that wrote it
-``estimator``   "GaussianProcessEmbedding", "DiffusionMaps" or "HeatSketch"
-``parameters``  of its constructor
-``kernel``      ``X`` (points, or the given matrix), ``dtype``, ``bandwidth``, ``rule``, ``n_neighbors``,
-                and ``scaling``, what the normalisation found
-``fitted``      its other attributes
-==============  ======================================================================================
-
+`docs/models.md` describes the format, a document of `heatsketch.io.storage`.
 The neighbours of a sparse kernel are not stored; they are searched for again when the model is loaded.
 """
 

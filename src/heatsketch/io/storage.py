@@ -1,17 +1,6 @@
 """Values in a file without pickle: a zip archive of one JSON document and the arrays it refers to.
 
-What JSON does not have is an object with one key that begins with "$":
-
-=============  ========================================================================================
-``$array``     name of a member in NumPy's .npy format
-``$strings``   an array of strings, as a list
-``$sparse``    a CSR matrix: ``shape``, ``data``, ``indices``, ``indptr``
-``$tuple``     a tuple, as a list
-``$map``       a dict whose keys are not all strings, as a list of pairs
-``$number``    "nan", "inf" or "-inf"
-``$record``    name of a class that the reader knows, with its ``fields``
-=============  ========================================================================================
-
+What JSON does not have is an object with one key that begins with "$", such as ``$array``; `docs/models.md` lists them.
 Reading creates numbers, strings, arrays and the listed classes only; nothing is imported or called by name.
 """
 
@@ -39,12 +28,7 @@ _DOCUMENT = "model.json"
 def write_document(path: Path, document: Mapping[str, Any], records: Mapping[str, type]) -> None:
     """Write a document and its arrays to a file, completely or not at all.
 
-    Parameters
-    ----------
-    path : Path
-    document : mapping
-    records : mapping of str to type
-        Dataclasses and named tuples that the document may contain, by the name that they get in the file.
+    `records` are dataclasses and named tuples that the document may contain, by their names in the file.
     """
     arrays: dict[str, Any] = {}
     names = {kind: name for name, kind in records.items()}
@@ -100,13 +84,7 @@ def _encode_array(value: Any, place: str, names: Mapping[type, str], arrays: dic
 
 
 def read_document(path: Path, records: Mapping[str, type]) -> dict[str, Any]:
-    """Read what `write_document` wrote.
-
-    Raises
-    ------
-    ValueError
-        If the file is not of this kind, or damaged.
-    """
+    """Read a document that `write_document` wrote; raises ValueError for other and damaged files."""
     with path.open("rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:

@@ -20,36 +20,29 @@ _MOSTLY_NUMBERS = 0.5
 def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
     """Read a table in text, with or without a line of column names.
 
-    Parameters
-    ----------
-    file : seekable binary file
-    reading : Reading
-    separator : str
-        Separator of the format, unless `reading` has one.
+    `file` is seekable and binary; `separator` is that of the format, unless `reading` has one.
     """
-    pd = optional("pandas", "read tables")
+    import pandas as pd  # noqa: PLC0415
+
     given = reading.separator
     options: dict[str, Any] = {
         "sep": separator if given is None else SEPARATORS.get(given, given),
         "encoding": reading.encoding or "utf-8-sig",
     }
-    # Before 3.1, pandas by default rounds the last digit of a number.
-    exact = tuple(int(part) for part in pd.__version__.split(".")[:2]) < (3, 1) and not reading.decimal
     try:
         first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
         cells = [str(cell) for cell in first.iloc[0]]
-        _check_separator(cells, given, options["sep"])
         headless = not reading.header if reading.header is not None else _is_data(cells)
-        words = [] if headless else [name for name in (reading.id, *reading.labels) if name in cells]
+        words = [] if headless else [name for name in (reading.id, *reading.label) if name in cells]
         file.seek(0)
         frame = pd.read_csv(
             file,
             header=None if headless else 0,
-            # Keep ids and labels as written: 007 is not 7, and NA may be a name. The prefix is removed below.
-            converters=dict.fromkeys(words, "=".__add__),
+            converters=dict.fromkeys(words, str),  # as written: 007 is not 7, and NA may be a name
             low_memory=False,
             decimal=reading.decimal or ".",
-            **({"float_precision": "round_trip"} if exact else {}),
+            # By default pandas may round the last digit of a number.
+            float_precision=None if reading.decimal else "round_trip",
             **options,
         )
     except UnicodeError as error:
@@ -58,8 +51,9 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         raise ValueError(f"--encoding {reading.encoding} is not known: {error}.") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OverflowError) as error:
         raise ValueError(f"cannot be read as a table: {str(error).strip()}.") from error
-    for name in words:
-        frame[name] = _as_written(frame[name].str.removeprefix("="))
+    for name in reading.label:
+        if name in words:
+            frame[name] = _as_written(frame[name])
     notes: list[str] = []
     if headless:
         frame.columns = [f"x{j}" for j in range(frame.shape[1])]
@@ -72,15 +66,6 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
             )
         notes.append("the first value of each row, which has no column name, is its id")
     return _split_columns(frame, reading, notes)
-
-
-def _check_separator(cells: Sequence[str], given: str | None, separator: str) -> None:
-    strange = next((cell for cell in cells if any(c in cell for c in ";\t" if c != separator)), None)
-    if given is None and strange is not None:
-        raise ValueError(
-            f"the first line has {strange!r} in one column, which looks like several; choose the separator with "
-            "--separator comma, tab, space or semicolon."
-        )
 
 
 def _is_data(cells: Sequence[str]) -> bool:
@@ -98,17 +83,21 @@ def _is_number(text: str) -> bool:
 
 
 def _as_written(column: Any) -> Any:
-    """A text column: integers if all are written as such, else strings; None for empty cells."""
+    """A text column as numbers if all are, except those with leading zeros; empty cells are missing."""
+    import pandas as pd  # noqa: PLC0415
+
     words = column.str.strip()
-    filled = words[words != ""]
-    plain = len(filled) > 0 and all(word.lstrip("-").isdecimal() and str(int(word)) == word for word in filled)
-    values = [None if word == "" else int(word) if plain else word for word in words]
-    return np.array(values) if plain and None not in values else np.array(values, dtype=object)
+    words = words.where(words != "")
+    if words.str.match(r"-?0\d", na=False).any():
+        return words
+    numbers = pd.to_numeric(words, errors="coerce")
+    return numbers if (numbers.notna() == words.notna()).all() else words
 
 
 def read_parquet(file: Any, reading: Reading) -> Data:
     """Read a parquet file; an index is taken as ids."""
-    pd = optional("pandas", "read tables")
+    import pandas as pd  # noqa: PLC0415
+
     parquet = optional("pyarrow.parquet", "read parquet", "parquet")
     notes: list[str] = []
     with parsing("parquet", notes):
@@ -127,7 +116,8 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
     Ids are the index if there is one, the column --id, or a first column without a name or called "id". Text columns
     without a role are kept aside.
     """
-    pd = optional("pandas", "read tables")
+    import pandas as pd  # noqa: PLC0415
+
     frame = frame.rename(columns=str)
     known = list(frame.columns)
     if not frame.columns.is_unique:
@@ -145,13 +135,15 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
         column = column or _id_column(known, reading, notes)
         names = None if column is None else [str(one) for one in frame[column]]
     names = None if names is None else np.array(names, dtype=object)
-    given = {*reading.labels, *reading.drop, column}
+    given = {*reading.label, *reading.drop, column}
     candidates = list(reading.only) or [name for name in known if name not in given]
     numbers = {name: _numbers(frame[name], name, names, wanted=name in reading.only) for name in candidates}
     features = [name for name in candidates if numbers[name] is not None]
     if not features:
-        hint = "" if reading.decimal else "; if decimals are written as 0,5, use --decimal ,"
-        raise ValueError(f"no column is numeric, so there is nothing to embed{hint}.")
+        raise ValueError(
+            f"no column is numeric, so there is nothing to embed; the columns are {', '.join(map(repr, known[:8]))}. "
+            "For columns separated by semicolons use --separator semicolon, for decimals such as 0,5 --decimal ,"
+        )
     if words := [name for name in candidates if numbers[name] is None]:
         listed = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
         notes.append(f"text columns are kept aside: {listed}")
@@ -179,10 +171,9 @@ def _numbers(column: Any, name: str, names: Any, *, wanted: bool) -> Any:
     ValueError
         If a column that is mostly numeric, or was asked for, holds text: one cell must not change a column's role.
     """
-    pd = optional("pandas", "read tables")
+    import pandas as pd  # noqa: PLC0415
+
     if column.dtype.kind in "biuf":
-        if isinstance(column.dtype, np.dtype):  # the usual case, and faster
-            return column.to_numpy().astype(np.float64)
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     readable = column.astype(str if column.dtype.kind in "mM" else object)  # pandas would turn dates into numbers
     found = pd.to_numeric(readable, errors="coerce")

@@ -8,13 +8,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from .._utils.colors import is_missing
 from .._utils.extras import optional
 from .._utils.files import check_writable, replacing
 from .._utils.typing import FloatArray
@@ -27,21 +26,9 @@ _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
 def check_output(path: str | os.PathLike[str], *, cells: bool = False) -> str:
-    """The format of an output file, checked before any work.
+    """The format of an output file; raises an error before any work if the file cannot be written.
 
-    Parameters
-    ----------
-    path : path-like
-        "-" for standard output, as csv.
-    cells : bool
-        Whether the input is an AnnData, to which the embedding can be added.
-
-    Raises
-    ------
-    ValueError
-        If the suffix is not known, or does not suit the input.
-    OSError
-        If the file cannot be written.
+    "-" is standard output, as csv. `cells` says whether the input is an AnnData, to which the embedding can be added.
     """
     if str(path) == "-":
         return "csv"
@@ -70,21 +57,10 @@ def write(
     columns: Mapping[str, Any] | None = None,
     cells: Any = None,
 ) -> None:
-    """Write an embedding, completely or not at all.
+    """Write an embedding Y (n, k), completely or not at all.
 
-    Parameters
-    ----------
-    path : path-like
-        As for `check_output`.
-    Y : ndarray of shape (n, k)
-    components : sequence of str
-        Names of the columns of Y.
-    names : array-like of str, shape (n,), optional
-        Ids; in a table, row numbers from 0 by default.
-    columns : mapping of str to array-like of shape (n,), optional
-        Written beside the embedding in tables and .npz files.
-    cells : AnnData, optional
-        Written with the embedding in its ``obsm["X_heatsketch"]``, for .h5ad.
+    Tables have the ids `names` (row numbers by default), `columns` of the input, and `components`, the names of the
+    columns of Y. An .h5ad file has everything in `cells`, and Y in its ``obsm["X_heatsketch"]``.
     """
     kind = check_output(path, cells=cells is not None)
     columns = columns or {}
@@ -112,7 +88,8 @@ def write(
 
 
 def _frame(Y: FloatArray, components: Sequence[str], names: Any, columns: Mapping[str, Any]) -> Any:
-    pd = optional("pandas", "write tables")
+    import pandas as pd  # noqa: PLC0415
+
     aside = _renamed(columns, {"id", *components})
     return pd.DataFrame(
         {"id": np.arange(len(Y)) if names is None else names}
@@ -129,24 +106,18 @@ def _renamed(columns: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
 def _archive(Y: FloatArray, names: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Y, ids and columns for an .npz file: text as NumPy strings, so that no pickle is needed."""
     renamed = _renamed(columns, {"Y", "id", "file"})  # "file" is the first argument of np.savez
-    arrays = {_member(name): _plain(values) for name, values in renamed.items()}
+    # No path in the names of members, which could lead out of the folder where the archive is unpacked.
+    arrays = {re.sub(r"[\\/:\0]", "_", name): _plain(values) for name, values in renamed.items()}
     if names is not None:
         arrays["id"] = _plain(names)
     return arrays | {"Y": Y}
 
 
-def _member(name: str) -> str:
-    """A column name as the name of an archive member, which must not lead out of the archive."""
-    name = name.replace("\0", "_")
-    path = PureWindowsPath(name)  # both kinds of slashes, and drives
-    return "_".join(re.split(r"[\\/:]", name)) if ".." in path.parts or path.anchor else name
-
-
 def _plain(values: Any) -> Any:
-    """Numbers as they are; anything else as text, empty for missing values."""
+    """Numbers unchanged; anything else as text, empty for missing values."""
+    import pandas as pd  # noqa: PLC0415
+
     array = np.asarray(values)
     if array.dtype.kind in "biuf":
         return array
-    missing = is_missing(array)
-    words = np.datetime_as_string(array) if array.dtype.kind == "M" else array.tolist()
-    return np.array(["" if gone else str(word) for word, gone in zip(words, missing, strict=True)])
+    return np.array(["" if pd.isna(one) else str(one) for one in pd.Series(array)])

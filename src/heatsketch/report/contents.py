@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .._utils.colors import Colors
 from .._utils.progress import shown, track
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
@@ -24,9 +26,19 @@ from ..kernel.operator import HeatKernel
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import sample
 from ..neighbors.search import nearest_neighbors
-from .points import Cells, Column, Coordinates, count_in_cells, feature_columns, quantize
+from .points import (
+    MAX_COLORS,
+    MISSING,
+    encode_cells,
+    encode_column,
+    encode_points,
+    feature_columns,
+    rounded,
+    scaled,
+    to_binary,
+)
 
-__all__ = ["Contents", "Picture", "gather"]
+__all__ = ["Contents", "gather"]
 
 # Points drawn in three dimensions.
 _SOLID_POINTS = 6000
@@ -49,90 +61,15 @@ _EIGENVALUES = 12
 
 
 @dataclass(frozen=True)
-class Picture:
-    """An embedding as it is drawn, one list entry for each power.
-
-    Attributes
-    ----------
-    name : str
-    flat : list of Coordinates
-        In the plane.
-    solid : list of Coordinates, or None
-        In space, of fewer points.
-    cells : list of Cells, or None
-        All points in the plane, if not all of them are drawn individually.
-    distortion : ndarray of shape (n_powers,)
-        Central log L in the plane against the diffusion distance at each power; NaN where it was not measured.
-    """
-
-    name: str
-    flat: list[Coordinates]
-    solid: list[Coordinates] | None
-    cells: list[Cells] | None
-    distortion: FloatArray
-
-
-@dataclass(frozen=True)
 class Contents:
-    """Everything that a report shows.
+    """Everything that a report shows."""
 
-    Attributes
-    ----------
-    names : list of str, or None
-        None if samples are called by their row numbers.
-    drawn, solid : ndarrays of int
-        Rows that are drawn in the plane, and which of these are drawn in space.
-    columns : list of Column
-        Of all samples.
-    powers : ndarray of shape (n_powers,)
-        Diffusion times of the slider, with that of the embedding.
-    pictures : list of Picture
-        The reported embedding first.
-    comparison : EmbeddingComparison
-        Of the pictures in the plane.
-    pair_indices : ndarray of int, shape (m, 2)
-        Pairs of random points.
-    pairs : dict of ndarray of shape (m,)
-        Their "exact" diffusion distance, distance "embedded" and in the "flat" picture, and interval "low" to "high".
-    curves : dict of ndarray
-        "entropy" and dimensions at each power, leading "eigenvalues", and estimated "counts" of eigenvalues above each
-        of the "values".
-    neighbors, near_low, near_high : ndarrays of shape (n_drawn, k)
-        Nearest of the points drawn, in the plane at the chosen power, with the ends of their intervals.
-    support : str or None
-        Summary of the false neighbours, if they were looked for.
-    notes : list of str
-        What was left out or sampled.
-    """
-
-    n_samples: int
-    n_components: int
-    power: float
-    names: list[str] | None
-    drawn: IntArray
-    solid: IntArray
-    columns: list[Column]
-    powers: FloatArray
-    pictures: list[Picture]
-    comparison: EmbeddingComparison
-    pair_indices: IntArray
-    pairs: dict[str, FloatArray]
-    curves: dict[str, FloatArray]
-    neighbors: IntArray
-    near_low: FloatArray
-    near_high: FloatArray
+    comparison: EmbeddingComparison  # of the pictures in the plane
     diagnosis: Diagnosis
-    support: str | None
-    notes: list[str]
-
-    @property
-    def chosen(self) -> int:
-        """Position of the embedding's power among all powers."""
-        return int(np.flatnonzero(self.powers == self.power)[0])
-
-    def name(self, row: int) -> str:
-        """The name of a sample."""
-        return str(row) if self.names is None else self.names[row]
+    support: str | None  # summary of the false neighbours, if they were looked for
+    outside: NDArray[np.bool_]  # which pairs of random points have a distance outside its interval
+    notes: list[str]  # what was left out or sampled
+    data: dict[str, Any]  # data of the pictures, as the script of the page reads them
 
 
 @quiet_blas()
@@ -140,81 +77,75 @@ def gather(
     model: Any,
     *,
     names: list[str] | None = None,
-    columns: Sequence[Column] = (),
+    columns: Sequence[Colors] = (),
     methods: bool = True,
-    powers: FloatArray | None = None,
     max_points: int = 20_000,
 ) -> Contents:
     """Compute everything that a report shows of a fitted estimator; options as for `write_report`, checked."""
     kernel, power, n = model.kernel_, model.power_, model.kernel_.shape[0]
     with shown(bool(model.verbose)):
         density = spectral_density(kernel)
-        if powers is None:
-            powers = default_powers(float(np.abs(density.nodes).max()), power, kernel.dtype)
-        else:
-            powers = np.unique(np.append(powers, power))
+        powers = default_powers(float(np.abs(density.nodes).max()), power, kernel.dtype)
         chosen = int(np.flatnonzero(powers == power)[0])
         drawn = sample(n, max_points)
         solid = sample(len(drawn), _SOLID_POINTS)
-        all_columns, support = _columns(model, columns)
+        columns, support = _columns(model, columns)
         distortions = _distortions(model, powers)
         measure, measured = distance_measure(kernel, power, max_searched=_FULL_SEARCH)
         kinds = [type(model), *(kind for kind in ESTIMATORS.values() if methods and kind is not type(model))]
-        pictures: list[Picture] = []
-        figures: list[MeasuredEmbedding] = []
-        planes: list[FloatArray] = []
+        pictures: list[dict[str, Any]] = []
+        measurements: list[MeasuredEmbedding] = []
+        plane: FloatArray = np.empty(0)
         for other, flat, deep, seconds in track(
             _embeddings(model, kinds, powers), "embedding for the pictures", len(kinds)
         ):
-            cells = None
-            if len(drawn) < n:
-                size = _SMALL_GRID if pictures else _LARGE_GRID
-                cells = [count_in_cells(Y, all_columns, size) for Y in flat]
-            in_space = None if deep is None else [quantize(Y, drawn[solid], 3) for Y in deep]
+            if not pictures:
+                plane = flat[chosen]
+            size = _SMALL_GRID if pictures else _LARGE_GRID
             name = type(other).__name__
-            pictures.append(Picture(name, [quantize(Y, drawn, 2) for Y in flat], in_space, cells, distortions(flat)))
-            figures.append(MeasuredEmbedding(name, other, *measure(flat[chosen]), seconds))
-            planes.append(flat[chosen])
-        k = min(_NEIGHBORS, len(drawn) - 1)
-        near = nearest_neighbors(_normalized(planes[0][drawn]), k).indices.astype(np.int64)
-        near_pairs = np.column_stack([np.repeat(drawn, k), drawn[near].ravel()])
-        _, low, high = model.diffusion_distances(near_pairs, interval=_LEVEL)
-        pair_indices, pairs = _pairs(model, planes[0])
-        return Contents(
-            n_samples=n,
-            n_components=model.n_components_,
-            power=power,
-            names=names,
-            drawn=drawn,
-            solid=solid,
-            columns=all_columns,
-            powers=powers,
-            pictures=pictures,
-            comparison=EmbeddingComparison(tuple(figures), n, 2, power, measured),
-            pair_indices=pair_indices,
-            pairs=pairs,
-            curves=_curves(kernel, power, density, powers),
-            neighbors=near,
-            near_low=low.reshape(near.shape),
-            near_high=high.reshape(near.shape),
-            diagnosis=model.diagnose(),
-            support=support,
-            notes=_notes(n, len(drawn), len(solid), kinds),
-        )
+            picture = {
+                "name": name,
+                "flat": [encode_points(Y, drawn, 2) for Y in flat],
+                "solid": None if deep is None else [encode_points(Y, drawn[solid], 3) for Y in deep],
+                "cells": [encode_cells(Y, columns, size) for Y in flat] if len(drawn) < n else None,
+                "distortion": rounded(distortions(flat)),
+            }
+            pictures.append(picture)
+            measurements.append(MeasuredEmbedding(name, other, *measure(flat[chosen]), seconds))
+        comparison = EmbeddingComparison(tuple(measurements), n, 2, power, measured)
+        outside, pairs = _pairs(model, plane, names)
+        data = {
+            "n": n,
+            "components": model.n_components_,
+            "missing": MISSING,
+            "mostColours": MAX_COLORS,
+            "chosen": chosen,
+            "powers": powers.tolist(),
+            "ids": None if names is None else [names[row] for row in drawn],
+            "drawn": to_binary(drawn.astype(np.uint32)),
+            "solid": to_binary(solid.astype(np.uint32)),
+            "columns": [encode_column(column, drawn) for column in columns],
+            "methods": pictures,
+            "figures": [dict(zip(("log", "central"), row[1:3], strict=True)) for row in comparison.rows()],
+            "pairs": pairs,
+            "curves": _curves(kernel, power, density, powers),
+            "near": _neighbors(model, plane, drawn),
+        }
+        return Contents(comparison, model.diagnose(), support, outside, _notes(n, len(drawn), len(solid), kinds), data)
 
 
-def _columns(model: Any, given: Sequence[Column]) -> tuple[list[Column], str | None]:
+def _columns(model: Any, given: Sequence[Colors]) -> tuple[list[Colors], str | None]:
     """What points can be coloured by: given columns, features, and the share of supported neighbours."""
     columns = list(given)
     affinity = model.kernel_.affinity
     if isinstance(affinity, GaussianAffinity) and not affinity.metric.precomputed:
-        taken = {column.name for column in columns}
+        taken = {column.label for column in columns}
         features = feature_columns(affinity.X, getattr(model, "feature_names_in_", None))
-        columns += [column for column in features if column.name not in taken]
+        columns += [column for column in features if column.label not in taken]
     if model.kernel_.shape[0] > _SUPPORT:
         return columns, None
     found = model.unsupported_neighbors()
-    return [*columns, Column("share of supported neighbours", found.share)], str(found)
+    return [*columns, Colors(found.share, label="share of supported neighbours")], str(found)
 
 
 def _embeddings(
@@ -271,7 +202,8 @@ def _normalized(Y: FloatArray) -> FloatArray:
     return scaled
 
 
-def _pairs(model: Any, plane: FloatArray) -> tuple[IntArray, dict[str, FloatArray]]:
+def _pairs(model: Any, plane: FloatArray, names: list[str] | None) -> tuple[NDArray[np.bool_], dict[str, list[Any]]]:
+    """Which pairs of random points have a distance outside its interval, and distances and intervals of all."""
     n = model.kernel_.shape[0]
     anchors = sample(n, _n_anchors(n))
     i, j = np.triu_indices(len(anchors), 1)
@@ -279,15 +211,28 @@ def _pairs(model: Any, plane: FloatArray) -> tuple[IntArray, dict[str, FloatArra
     exact = distances_among(model.kernel_, anchors, [model.power_])[0]
     embedded, low, high = model.diffusion_distances(indices, interval=_LEVEL)
     flat = embedded_distances(plane, indices)
-    return indices, {"exact": exact, "embedded": embedded, "flat": flat, "low": low, "high": high}
+    found = {"exact": exact, "embedded": embedded, "flat": flat, "low": low, "high": high}
+    pairs: dict[str, list[Any]] = {name: rounded(values) for name, values in found.items()}
+    pairs["names"] = [[str(row) if names is None else names[row] for row in pair] for pair in indices.tolist()]
+    return (embedded < low) | (embedded > high), pairs
 
 
-def _curves(kernel: HeatKernel, power: float, density: SpectralDensity, powers: FloatArray) -> dict[str, FloatArray]:
+def _neighbors(model: Any, plane: FloatArray, drawn: IntArray) -> dict[str, Any]:
+    """The nearest of the points drawn, in the plane at the chosen power, with the ends of their intervals."""
+    k = min(_NEIGHBORS, len(drawn) - 1)
+    near = nearest_neighbors(_normalized(plane[drawn]), k).indices
+    pairs = np.column_stack([np.repeat(drawn, k), drawn[near].ravel()])
+    _, low, high = model.diffusion_distances(pairs, interval=_LEVEL)
+    points = near.astype(np.uint32 if len(drawn) > 1 << 16 else np.uint16)
+    return {"k": k, "points": to_binary(points), "low": scaled(low), "high": scaled(high)}
+
+
+def _curves(kernel: HeatKernel, power: float, density: SpectralDensity, powers: FloatArray) -> dict[str, list[Any]]:
     values = np.geomspace(1e-3, 1.0, 61)[:-1]
     n_modes = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EIGENVALUES, n_modes), power).astype(np.float64)
     ritz = np.einsum("ij,ij->j", Q, np.asarray(kernel.deflated @ Q, dtype=np.float64))
-    return {
+    found = {
         "entropy": density.entropy(powers),
         "effective_dimension": density.effective_dimension(powers),
         "spectral_dimension": density.spectral_dimension(powers),
@@ -295,6 +240,7 @@ def _curves(kernel: HeatKernel, power: float, density: SpectralDensity, powers: 
         "values": values,
         "counts": np.array([density.count(value) for value in values]),
     }
+    return {name: rounded(curve) for name, curve in found.items()}
 
 
 def _notes(n: int, n_drawn: int, n_solid: int, kinds: Sequence[Any]) -> list[str]:
@@ -309,17 +255,14 @@ def _notes(n: int, n_drawn: int, n_solid: int, kinds: Sequence[Any]) -> list[str
     if n_solid < n_drawn:
         notes.append(f"In three dimensions a random sample of {n_solid:,} points is drawn.")
     if n > _MANY:
-        as_fitted = (
-            "" if kinds[0] is GaussianProcessEmbedding else " The first axes of the embedding are drawn as fitted."
-        )
         notes.append(
-            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for comparison, and the distortion "
-            f"is measured at the chosen diffusion time only.{as_fitted}"
+            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for the pictures, which show their "
+            "first axes, and the distortion is measured at the chosen diffusion time only."
         )
     elif HeatSketch in kinds and n > _FULL_SEARCH:
         notes.append(
             f"Beyond {_FULL_SEARCH:,} points HeatSketch is optimised in {_SHORT['solver_params']['n_rounds']} rounds "
-            "from diffusion maps for the pictures; fitting it yourself runs more rounds, from several starts."
+            "from diffusion maps for the pictures; a fit runs more rounds, from several starts."
         )
     if n > _SUPPORT:
         notes.append(

@@ -1,28 +1,30 @@
-"""Points as the report draws them: their names, the columns that colour them, coordinates in 16 bits and grid cells."""
+"""Points as the script of the page reads them: names, columns to colour by, coordinates in 16 bits and grid cells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import base64
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.colors import Groups, Numbers, as_vector, is_missing, read_colors
+from .._utils.colors import Colors, as_series, read_colors, summarize_cells
 from .._utils.typing import FloatArray, IntArray
 
 __all__ = [
     "MAX_COLORS",
     "MISSING",
-    "Cells",
-    "Column",
-    "Coordinates",
-    "count_in_cells",
+    "encode_cells",
+    "encode_column",
+    "encode_points",
     "feature_columns",
-    "quantize",
     "read_columns",
     "read_names",
+    "rounded",
+    "scaled",
+    "to_binary",
 ]
 
 MISSING = "missing"
@@ -35,116 +37,72 @@ _MAX_FEATURES = 36
 _STEPS = 32767
 # Levels of a mean in a cell: 0 is an empty cell, 255 one whose values are all missing.
 _LEVELS, _NO_VALUE = 254, 255
-
-
-@dataclass(frozen=True)
-class Column:
-    """A value for each point: a number or a group.
-
-    Attributes
-    ----------
-    name : str
-    values : ndarray of shape (n,)
-        Numbers, NaN where missing; or group indices, -1 where missing.
-    labels : tuple of str, or None
-        Names of the groups; None for numbers.
-    """
-
-    name: str
-    values: FloatArray | IntArray
-    labels: tuple[str, ...] | None = None
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """Smallest and largest number."""
-        known = self.values[np.isfinite(self.values)]
-        return (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+# Types of NumPy and their typed arrays in a browser.
+_ARRAYS = {"u1": "Uint8Array", "u2": "Uint16Array", "i2": "Int16Array", "u4": "Uint32Array", "f4": "Float32Array"}
 
 
 def read_names(names: Any, n_samples: int) -> list[str] | None:
     """Names of the samples as text; None if there are none."""
     if names is None:
         return None
-    values = as_vector(names, n_samples, "names")
-    return [MISSING if gone else _text(value) for value, gone in zip(values, is_missing(values), strict=True)]
+    values = as_series(names, n_samples, "names")
+    return [MISSING if gone else str(value) for value, gone in zip(values, values.isna(), strict=True)]
 
 
-def read_columns(columns: Any, n_samples: int) -> list[Column]:
+def read_columns(columns: Any, n_samples: int) -> list[Colors]:
     """Columns of a pandas or polars frame, or of a dict of arrays."""
-    return [_column(_text(name), values, n_samples) for name, values in _named(columns)]
+    if columns is None:
+        return []
+    names = columns.keys() if hasattr(columns, "keys") else columns.columns  # polars frames have no keys
+    return [_read_column(str(name), columns[name], n_samples) for name in names]
 
 
-def feature_columns(X: Any, names: Any = None) -> list[Column]:
+def _read_column(name: str, values: Any, n_samples: int) -> Colors:
+    column = read_colors(values, n_samples, label=name, max_groups=_MAX_GROUPS - 1, what=f"column {name!r}")
+    assert column is not None
+    if column.groups is None or len(column.groups) <= MAX_COLORS:
+        return column
+    # The largest groups come first, since they get the colours; joined groups stay last.
+    sizes = np.bincount(column.values[column.known], minlength=len(column.groups))
+    if column.n_joined:
+        sizes[-1] = -1
+    rank = np.argsort(-sizes, kind="stable")
+    renumbered = np.append(np.argsort(rank), -1)  # -1 stays -1
+    return replace(column, values=renumbered[column.values], groups=tuple(column.groups[at] for at in rank))
+
+
+def feature_columns(X: Any, names: Any = None) -> list[Colors]:
     """The features of the points, if there are few enough to choose from."""
     n_features = X.shape[1]
     if n_features > _MAX_FEATURES:
         return []
-    titles = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
+    labels = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
     dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-    return [Column(title, np.where(np.isfinite(x), x, np.nan)) for title, x in zip(titles, dense.T, strict=True)]
+    return [Colors(x, label=label) for label, x in zip(labels, dense.T, strict=True)]
 
 
-def _named(columns: Any) -> Iterator[tuple[Any, Any]]:
-    if columns is None:
-        return
-    if isinstance(columns, Mapping):
-        yield from columns.items()
-        return
-    if not hasattr(columns, "columns"):
-        raise TypeError(
-            f"columns were given as {type(columns).__name__}; give a pandas or polars frame, or a dict of arrays."
-        )
-    names = list(columns.columns)
-    if len(set(names)) < len(names):
-        raise ValueError(f"columns {names} contain a name more than once; rename the duplicates.")
-    for name in names:
-        yield name, columns[name]
+def encode_column(column: Colors, rows: IntArray) -> dict[str, Any]:
+    """The values of some points; numbers with the range of all."""
+    values = column.values[rows]
+    if column.groups is not None:
+        return {"name": column.label, "labels": column.groups, "values": to_binary(values.astype(np.int16))}
+    return {"name": column.label, "labels": None, "range": _range(column), **scaled(values)}
 
 
-def _column(name: str, values: Any, n_samples: int) -> Column:
-    found = read_colors(values, n_samples, label=name, max_groups=_MAX_GROUPS - 1, what=f"column {name!r}")
-    if isinstance(found, Numbers):
-        return Column(name, found.values)
-    assert isinstance(found, Groups)
-    codes, labels = found.codes, list(found.names)
-    if len(labels) > MAX_COLORS:  # the largest groups first, since they get the colours; joined groups stay last
-        sizes = np.bincount(codes[codes >= 0], minlength=len(labels))
-        if found.n_joined:
-            sizes[-1] = -1
-        rank = np.argsort(-sizes, kind="stable")
-        renumbered = np.full(len(labels) + 1, -1, dtype=np.int64)  # -1 stays -1
-        renumbered[rank] = np.arange(len(labels))
-        codes, labels = renumbered[codes], [labels[at] for at in rank]
-    return Column(name, codes, tuple(map(_text, labels)))
+def _range(column: Colors) -> tuple[float, float]:
+    known = column.values[column.known]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
 
 
-def _text(value: Any) -> str:
-    """A value as text that can be encoded."""
-    return str(value).encode("utf-8", "replace").decode()
+def encode_points(Y: FloatArray, rows: IntArray, d: int) -> dict[str, Any]:
+    """Some rows of an embedding as integers in the bounding box of all rows; axes that it lacks are zero.
 
-
-@dataclass(frozen=True)
-class Coordinates:
-    """Points in their bounding box, as integers.
-
-    Attributes
-    ----------
-    axes : ndarray of uint16, shape (d, m)
-        Coordinates relative to the centre of the box are ``radius * (axes - 32768) / 32767``.
-    radius : float
-        Half the longest side of the box.
+    Coordinates relative to the centre of the box are ``radius * (axis - 32768) / 32767``.
     """
-
-    axes: NDArray[np.uint16]
-    radius: float
-
-
-def quantize(Y: FloatArray, rows: IntArray, d: int) -> Coordinates:
-    """Some rows of an embedding as integers in the bounding box of all rows; axes that it lacks are zero."""
     relative, radius = _in_box(Y)
     axes = np.full((d, len(rows)), _STEPS + 1, dtype=np.uint16)
     axes[: Y.shape[1]] = (np.rint(relative[rows] * _STEPS) + _STEPS + 1).T
-    return Coordinates(axes, radius)
+    return {"axes": [to_binary(axis) for axis in axes], "radius": radius}
 
 
 def _in_box(Y: FloatArray) -> tuple[FloatArray, float]:
@@ -155,58 +113,42 @@ def _in_box(Y: FloatArray) -> tuple[FloatArray, float]:
     return relative, radius
 
 
-@dataclass(frozen=True)
-class Cells:
-    """All points of a picture, counted in the cells of a grid over their bounding box.
+def encode_cells(Y: FloatArray, columns: Sequence[Colors], size: int) -> dict[str, Any]:
+    """Points (n, 2) counted in a grid over their bounding box, with the mean or the most common value of each column.
 
-    Attributes
-    ----------
-    counts : ndarray of uint32, shape (size, size)
-        By the second coordinate, then the first.
-    colors : list of ndarray of uint8, shape (size, size)
-        For each column the mean in each cell, from 1 to 254 over the column's range, or the most common group, from 1;
-        0 where there is no point, and 255 where all values are missing.
-    """
-
-    counts: NDArray[np.uint32]
-    colors: list[NDArray[np.uint8]]
-
-
-def count_in_cells(Y: FloatArray, columns: Sequence[Column], size: int) -> Cells:
-    """Count points in a grid of `size` by `size` cells, with the mean or the most common value of each column.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n, 2)
-    columns : sequence of Column
-        Of all n points.
-    size : int
+    Cells go by the second coordinate, then the first. A mean is a level from 1 to 254 over the column's range, a group
+    its index plus 1; 0 is a cell without points, and 255 one whose values are all missing.
     """
     first, second = np.clip(((_in_box(Y)[0] + 1.0) * (size / 2.0)).astype(np.int64), 0, size - 1).T
     cells = second * size + first
     counts = np.bincount(cells, minlength=size * size)
     colors = []
     for column in columns:
-        levels = _means(cells, column, len(counts)) if column.labels is None else _majority(cells, column, len(counts))
-        colors.append(np.where(counts > 0, levels, 0).astype(np.uint8).reshape(size, size))
-    return Cells(counts.astype(np.uint32).reshape(size, size), colors)
+        if column.groups is None:
+            low, high = _range(column)
+            found = summarize_cells(column, cells, len(counts))
+            found = np.rint((found - low) / (high - low if high > low else 1.0) * (_LEVELS - 1))
+        else:  # groups without their own colour count as one
+            few = replace(column, values=np.minimum(column.values, MAX_COLORS), groups=column.groups[: MAX_COLORS + 1])
+            found = summarize_cells(few, cells, len(counts))
+        levels = np.where(np.isnan(found), _NO_VALUE, found + 1)
+        colors.append(to_binary(np.where(counts > 0, levels, 0).astype(np.uint8)))
+    return {"size": size, "counts": to_binary(counts.astype(np.uint32)), "colours": colors}
 
 
-def _means(cells: IntArray, column: Column, n_cells: int) -> FloatArray:
-    known = np.isfinite(column.values)
-    counts = np.bincount(cells[known], minlength=n_cells)
-    sums = np.bincount(cells[known], weights=column.values[known], minlength=n_cells)
-    low, high = column.range
-    shares = (sums / np.maximum(counts, 1) - low) / (high - low if high > low else 1.0)
-    levels: FloatArray = np.where(counts > 0, np.rint(np.clip(shares, 0.0, 1.0) * (_LEVELS - 1)) + 1, _NO_VALUE)
-    return levels
+def to_binary(values: NDArray[Any]) -> dict[str, str]:
+    """An array as a typed array of the browser: its kind, and its bytes in base64."""
+    data = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
+    return {"kind": _ARRAYS[values.dtype.str[1:]], "data": base64.b64encode(data).decode("ascii")}
 
 
-def _majority(cells: IntArray, column: Column, n_cells: int) -> IntArray:
-    """The most common group in each cell; groups without their own colour count as one."""
-    kinds = min(len(column.labels or ()), MAX_COLORS) + 2  # groups with a colour, the others, and missing
-    codes = np.where(column.values < 0, kinds - 1, np.minimum(column.values, kinds - 2)).astype(np.int64)
-    votes = np.bincount(cells * kinds + codes, minlength=n_cells * kinds).reshape(n_cells, kinds)
-    winners: IntArray = votes.argmax(axis=1) + 1
-    winners[winners == kinds] = _NO_VALUE
-    return winners
+def scaled(values: NDArray[Any]) -> dict[str, Any]:
+    """Numbers in single precision relative to a power of two, so that any range fits; missing ones are NaN."""
+    known = values[np.isfinite(values)]
+    scale = float(np.ldexp(0.5, np.frexp(np.abs(known).max())[1])) if known.size else 1.0
+    return {"scale": scale, "values": to_binary((values / scale).astype(np.float32))}
+
+
+def rounded(values: FloatArray) -> list[float | None]:
+    """Numbers for JSON, which has neither NaN nor infinity, with the digits that a plot shows."""
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
