@@ -108,7 +108,7 @@ class HeatSketch(HeatEmbedding):
         - "diagonal" : {"auto", "keep", "zero"}; "zero" sets the affinity of points with themselves to zero, which
           withstands heteroskedastic noise; "auto" keeps it, and completes self-loops that a precomputed affinity lacks;
         - "precision" : {"auto", "halves", "mixed", "split", "float32"}, how a GPU forms the exponents of a float32
-          kernel of all pairs (:mod:`heatsketch.backends.torch.halves`);
+          kernel of all pairs (:mod:`heatsketch.backends.torch.gaussian`);
         - "tol" : float, default 1e-8, largest deviation of the bistochastic kernel's row sums from 1 (not below 7.6e-6
           for float32);
         - "max_iter" : int, default 1000, most products spent on the bistochastic scaling.

@@ -88,7 +88,7 @@ def heat_kernel(
         Where to compute: with NumPy on the CPU, or with PyTorch on a GPU ("torch-cpu": with PyTorch on the CPU).
         "auto" takes a GPU where there is one and the work is worth it.
     precision : {"auto", "halves", "mixed", "split", "float32"}
-        How a GPU forms the exponents of a float32 kernel (:mod:`heatsketch.backends.torch.halves`); "auto" takes the
+        How a GPU forms the exponents of a float32 kernel (:mod:`heatsketch.backends.torch.gaussian`); "auto" takes the
         cheapest way that is accurate enough for the data.
 
     Returns
