@@ -293,11 +293,6 @@ def test_missing_triton(device, monkeypatch, missing):
     assert error(device.gaussian_operator(X, 2.0) @ V, expected) < BOUNDS["split"]
 
 
-def test_unknown_precision(device):
-    with pytest.raises(ValueError, match="precision='double'"):
-        device.gaussian_operator(points("cloud", 5, 2), 1.0, precision="double")
-
-
 def test_triton_is_not_used_on_the_cpu():
     pytest.importorskip("triton")
     from heatsketch.backends.torch.programs import halves_kernel  # noqa: PLC0415

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib.abc import MetaPathFinder
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
-from conftest import run_code
 from heatsketch._utils.registry import computing, has_gpu
 from heatsketch.backends.torch.device import Device
 from heatsketch.kernel.options import KernelOptions
@@ -73,56 +71,6 @@ class TestErrors:
             KernelOptions(device="cuda:")
 
 
-# Optional libraries.
-_ABSENT = (
-    "pandas typer matplotlib plotly networkx igraph pyarrow anndata scanpy faiss pynndescent polars hatch_vcs "
-    "triton markdown_it"
-)
-_BARE = """
-import importlib.metadata, importlib.abc, json, sys
-absent = set(sys.argv[1].split())
-
-class Absent(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in absent:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-sys.modules["triton"] = None  # PyTorch looks for its spec
-version = importlib.metadata.version
-
-def unknown(name):
-    if name == "heatsketch":
-        raise importlib.metadata.PackageNotFoundError(name)
-    return version(name)
-
-importlib.metadata.version = unknown
-import numpy as np
-import heatsketch as hs
-X = hs.datasets.stretched_torus(300, random_state=0).astype(np.float32)
-found = {"version": hs.__version__}
-for device in json.loads(sys.argv[2]):
-    for make in (hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch):
-        few = {"solver_params": {"n_rounds": 1, "width": 24}} if make is hs.HeatSketch else {}
-        for n_neighbors in (None, 12) if make is hs.GaussianProcessEmbedding else (None,):
-            model = make(3, power=4, device=device, verbose=True, n_neighbors=n_neighbors, **few).fit(X)
-            shape = model.transform(X[:7]).shape
-            found[f"{device} {make.__name__} {n_neighbors}"] = [list(shape), bool(np.isfinite(model.embedding_).all())]
-print(json.dumps(found))
-"""
-
-
-def test_machine_with_pytorch_only():
-    """From the source tree, not installed, without the libraries for tables, plots, graphs and the command line."""
-    devices = ["cpu", "torch-cpu", *(["cuda"] if has_gpu() else [])]
-    run = run_code(_BARE, _ABSENT, json.dumps(devices))
-    found = json.loads(run.stdout)
-    assert found.pop("version") == "0+unknown"
-    assert len(found) == 4 * len(devices)
-    assert all(result == [[7, 3], True] for result in found.values())
-    assert run.stderr.count("[HeatSketch]") == len(devices)
-
-
 class TestTensors:
     def test_dtypes_and_layouts(self):
         points = torch.from_numpy(X)
@@ -140,6 +88,26 @@ class TestTensors:
 
 class TestPrecision:
     """Products of float32 have full precision, even if the user allows TF32 elsewhere."""
+
+    def test_settings_are_restored(self):
+        matmul = torch.backends.cuda.matmul
+        newer = hasattr(matmul, "fp32_precision")
+        try:
+            torch.set_float32_matmul_precision("medium")
+            with computing():
+                assert torch.get_float32_matmul_precision() == "highest"
+                assert not matmul.allow_tf32
+            assert torch.get_float32_matmul_precision() == "medium"
+            torch.set_float32_matmul_precision("highest")
+            if newer:
+                matmul.fp32_precision = "tf32"
+                with computing():
+                    assert not matmul.allow_tf32
+                assert matmul.fp32_precision == "tf32"
+        finally:
+            if newer:
+                matmul.fp32_precision = "ieee"
+            torch.set_float32_matmul_precision("highest")
 
     def test_fits_use_full_precision(self, monkeypatch):
         seen = []
@@ -183,6 +151,12 @@ class TestCosts:
         assert not predict((1_000_000, 200), np.float32, there, n_components=2).fits
         given = KernelOptions(affinity="precomputed", device="cuda")
         assert not predict((25_000, 25_000), np.float32, given, n_components=2).fits
+
+    @pytest.mark.usefixtures("gpu")
+    def test_search_of_neighbours(self):
+        """A search on a GPU takes its memory."""
+        there = predict((100_000, 50), np.float32, KernelOptions(n_neighbors=32, device="cuda"), n_components=4)
+        assert (there.n_neighbors, there.available) == (32, 2 * 10**9)
 
     @pytest.mark.usefixtures("gpu")
     def test_cutoff_is_sparse(self):

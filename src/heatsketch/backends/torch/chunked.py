@@ -17,19 +17,9 @@ _ENTRIES = 1 << 26
 
 
 class ChunkedGaussian:
-    """``exp(-a_i a_j |x_i - x_j|^2)`` for all pairs.
+    """``exp(-a_i a_j |x_i - x_j|^2)`` for all pairs of points ``x = (X - centre) / unit``, (n, d); `scale` is a, (n,).
 
-    Parameters
-    ----------
-    X : tensor of shape (n, d)
-    centre : tensor of float64, shape (d,)
-    unit : float
-        The points are x = (X - centre) / unit.
-    scale : tensor of float64, shape (n,)
-        a.
-    dtype : torch dtype of the products
-    zero_diagonal : bool
-        Set the affinity of a point with itself to zero; no two points may coincide then.
+    `dtype` is the torch dtype of the products. With a zero diagonal, no two points may coincide.
     """
 
     rounding: float | None = None  # that of the dtype

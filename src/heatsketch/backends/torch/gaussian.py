@@ -75,20 +75,10 @@ _BOX_PAIRS = 1 << 25
 
 
 class FusedGaussian:
-    """``exp(-a_i a_j |x_i - x_j|^2)`` for all pairs, in float32.
+    """``exp(-a_i a_j |x_i - x_j|^2)`` for all pairs of points ``x = (X - centre) / unit``, (n, d); `scale` is a, (n,).
 
-    Parameters
-    ----------
-    X : tensor of shape (n, d)
-    centre : tensor of float64, shape (d,)
-    unit : float
-        The points are x = (X - centre) / unit.
-    scale : tensor of float64, shape (n,)
-        a.
-    zero_diagonal : bool
-        Set the affinity of a point with itself to zero; no two points may coincide then.
-    precision : {"auto", "halves", "mixed", "split", "float32"}
-        The arithmetic of exponents; "auto" is the cheapest that is accurate enough for the data.
+    `precision` is the arithmetic of exponents; "auto" is the cheapest that is accurate enough for the data. With a zero
+    diagonal, no two points may coincide.
 
     Attributes
     ----------

@@ -116,16 +116,6 @@ def nearest(
         Nearest first; points at the same distance (in float64) in increasing order.
     squared : ndarray of float64, shape (m, k)
         Squared distances, by differences in float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from heatsketch.backends.torch.device import Device
-    >>> from heatsketch.backends.torch.nearest import nearest
-    >>> X = np.array([[0.0], [1.0], [3.0]])
-    >>> ids, squared = nearest(Device("cpu"), X, X, 1, itself=True)
-    >>> ids.ravel(), squared.ravel()
-    (array([1, 0, 1], dtype=int32), array([1., 1., 4.]))
     """
     m, (n, d) = Q.shape[0], X.shape
     most = n - int(itself)
@@ -167,20 +157,11 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Way:
-    """How the distances of a tile are computed.
-
-    Attributes
-    ----------
-    dtype : torch dtype
-    direct : bool
-        By differences.
-    last : bool
-        By differences in float64, with ties in increasing order: no proof is needed.
-    """
+    """How the distances of a tile are computed."""
 
     dtype: Any
-    direct: bool
-    last: bool = False
+    direct: bool  # by differences
+    last: bool = False  # by differences in float64, with ties in increasing order: no proof is needed
 
     def tile(self, m: int, n: int, n_listed: int, budget: int) -> tuple[int, int]:
         """Rows and columns of a tile."""
@@ -244,15 +225,10 @@ class _Placed:
         return out
 
     def proved(self, rows: slice, kept: Any, kth: Any) -> Any:
-        """Rows of which no neighbour can have been missed.
+        """Rows of which no neighbour can have been missed, bool (m,).
 
-        Parameters
-        ----------
-        rows : slice
-        kept : tensor of shape (m,)
-            The largest approximate distance of a candidate, as `distances` returns it.
-        kth : tensor of float64, shape (m,)
-            The k-th smallest true squared distance of the candidates.
+        `kept` is the largest approximate distance of a candidate, as `distances` returns it, (m,), and `kth` the k-th
+        smallest true squared distance of the candidates, (m,).
         """
         kept = kept.double()
         if not self.way.direct:  # differences have a relative error

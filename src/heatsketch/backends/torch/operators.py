@@ -18,7 +18,6 @@ from scipy import sparse
 from ..._utils.array import to_numpy
 from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
-from ...kernel.options import PRECISIONS
 from ...linalg.metrics import central_point, column_distances, magnitude, row_distances
 from ...linalg.operators import Operator, SparseOperator
 from ...linalg.sketch import Sketch
@@ -181,8 +180,6 @@ class DeviceGaussianOperator(DeviceOperator):
         dtype: Any = np.float32,
         precision: str = "auto",
     ) -> None:
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision={precision!r} is not known; use one of {PRECISIONS}.")
         n = X.shape[0]
         self.shape, self.dtype, self.device, self.zero_diagonal = (n, n), np.dtype(dtype), device, zero_diagonal
         scales = np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), n)
@@ -209,18 +206,9 @@ class DeviceGaussianOperator(DeviceOperator):
 
     @computing()
     def rows(self, X: FloatArray, epsilon: Any, V: Any) -> tuple[FloatArray, FloatArray]:
-        """Kernel rows of new points times V, each divided by its largest entry, and the logarithms of these entries.
+        """Kernel rows of new points, (m, d), times V, (N, k), each divided by its largest entry: (m, k).
 
-        Parameters
-        ----------
-        X : ndarray of shape (m, d)
-        epsilon : float, or ndarray of shape (m,)
-        V : ndarray of shape (N, k)
-
-        Returns
-        -------
-        products : ndarray of shape (m, k)
-        logs : ndarray of shape (m,)
+        The logarithms of these entries come second, (m,).
         """
         scale = self._unit / np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), X.shape[0])
         found = self._kernel.rows(self.device.tensor(X), self.device.tensor(scale), self.asblock(V))
