@@ -6,16 +6,12 @@ THREADS is the number of cores that heatsketch uses, CALLERS the number of jobli
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import json
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,20 +130,6 @@ def answers(X: np.ndarray) -> Results:
     }
 
 
-def command(X: np.ndarray) -> bytes:
-    """The output of ``heatsketch embed``."""
-    from heatsketch.cli import main  # noqa: PLC0415
-
-    with tempfile.TemporaryDirectory() as folder:
-        data, out = Path(folder, "x.csv"), Path(folder, "y.csv")
-        np.savetxt(data, X, delimiter=",", header="a,b,c,d", comments="")
-        sys.argv = ["heatsketch", "embed", str(data), "-o", str(out), "-q", "--method", "diffusion-maps"]
-        with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.suppress(SystemExit):
-            main()
-        assert out.exists(), said.getvalue()
-        return out.read_bytes()
-
-
 def main(threads: int | None = None, callers: int = 1) -> dict[str, str]:
     """Digests of all results, for a number of threads and of concurrent callers."""
     if threads is not None:
@@ -158,8 +140,7 @@ def main(threads: int | None = None, callers: int = 1) -> dict[str, str]:
     X = points(N, 4, np.float64)
     found = options(X) | answers(X) | estimators(np.float64, 4) | estimators(np.float32, 40)
     jobs = (delayed(lambda result: digest(result()))(result) for result in found.values())
-    digests = dict(zip(found, Parallel(n_jobs=callers, backend="threading")(jobs), strict=True))
-    return digests | {"command": digest(command(X))}
+    return dict(zip(found, Parallel(n_jobs=callers, backend="threading")(jobs), strict=True))
 
 
 if __name__ == "__main__":

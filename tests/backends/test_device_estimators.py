@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.utils.estimator_checks import check_estimator
 
 import heatsketch as hs
 from conftest import NORMALIZATIONS, run_code
@@ -322,9 +321,3 @@ def test_functions_of_kernels(ask, where):
     found, expected = (ask(hs.heat_kernel(X, device=place)) for place in (where, "cpu"))
     assert not torch.is_tensor(found)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_conventions_of_scikit_learn(where):
-    check_estimator(GP(n_components=1, random_state=0, device=where))

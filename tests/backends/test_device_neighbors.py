@@ -129,17 +129,6 @@ def test_only_unproved_rows_are_searched_again(device, monkeypatch):
     assert searched[-1] == (torch.float64, True, 256)
 
 
-def test_smallest_entries_by_groups_of_columns():
-    D = torch.from_numpy(np.random.default_rng(2).integers(0, 50, size=(40, 1003)).astype(np.float32))
-    values, places = module._smallest(D, 9)
-    np.testing.assert_array_equal(values, D.gather(1, places))
-    np.testing.assert_array_equal(values.sort(1).values, D.sort(1).values[:, :9])
-    expected, order = D.sort(dim=1, stable=True)
-    values, places = module._smallest_in_order(D, 9)
-    np.testing.assert_array_equal(values, expected[:, :9])
-    np.testing.assert_array_equal(places, order[:, :9])
-
-
 def test_any_number_of_queries_points_and_neighbours(device):
     X = RNG.normal(size=(12, 6))
     for n in (2, 5, 12):
