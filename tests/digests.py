@@ -1,4 +1,4 @@
-"""Digests of many results, to the last bit: ``python digests.py [THREADS [CALLERS]]`` prints them as JSON.
+"""Digests of results to the last bit: ``python digests.py [THREADS [CALLERS]]`` prints them as JSON.
 
 THREADS is the number of cores that heatsketch uses, CALLERS the number of joblib threads that compute results at once.
 `test_determinism.py` compares the digests of several environments.
@@ -6,16 +6,12 @@ THREADS is the number of cores that heatsketch uses, CALLERS the number of jobli
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import json
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,8 +39,6 @@ def digest(result: Any) -> str:
 def _parts(value: Any) -> Iterator[bytes]:
     if is_dataclass(value) and not isinstance(value, type):
         value = [getattr(value, field.name) for field in fields(value)]
-    if isinstance(value, dict):
-        value = list(value.items())
     if sparse.issparse(value):
         value = value.toarray()
     if isinstance(value, (list, tuple)):
@@ -68,14 +62,11 @@ def points(n: int, d: int, dtype: Any) -> np.ndarray:
 def _fitted(model: Any, X: np.ndarray, *attributes: str) -> list[Any]:
     """The embedding, that of new points, and attributes of a fitted model."""
     model.fit(X)
-    return [
-        model.embedding_,
-        model.transform(X[:200] + X.dtype.type(0.01)),
-        *(getattr(model, name) for name in attributes),
-    ]
+    new = model.transform(X[:200] + X.dtype.type(0.01))
+    return [model.embedding_, new, *(getattr(model, name) for name in attributes)]
 
 
-def every_kind(dtype: Any, d: int) -> Results:
+def estimators(dtype: Any, d: int) -> Results:
     """Kernels, sketches and eigenvectors of points of a dtype and dimension."""
     X = points(N, d, dtype)
 
@@ -88,62 +79,42 @@ def every_kind(dtype: Any, d: int) -> Results:
         return [*_fitted(model, X), model.at_powers([1, 3, 300]), model.distortion(), model.diffusion_distances(PAIRS)]
 
     return {
-        "kernel": kernel,
-        "sketch": sketch,
-        "maps": lambda: _fitted(hs.DiffusionMaps(3, bandwidth=1.0), X, "eigenvalues_", "eigenvectors_"),
-        "neighbours": lambda: _fitted(hs.DiffusionMaps(3, n_neighbors=12), X, "eigenvalues_"),
+        f"{np.dtype(dtype)} kernel": kernel,
+        f"{np.dtype(dtype)} sketch": sketch,
+        f"{np.dtype(dtype)} maps": lambda: _fitted(hs.DiffusionMaps(3, bandwidth=1.0), X, "eigenvectors_"),
+        f"{np.dtype(dtype)} neighbours": lambda: _fitted(hs.DiffusionMaps(3, n_neighbors=12), X, "eigenvalues_"),
     }
 
 
-def kernels(X: np.ndarray) -> Results:
-    """Bandwidth rules, normalisations and affinities."""
-    D = np.sqrt(np.square(X[:300, None] - X[None, :300]).sum(axis=2))
+def options(X: np.ndarray) -> Results:
+    """Bandwidth rules, normalisations, metrics, solvers, and neighbours by clusters."""
 
-    def embed(Z: Any = X, **options: Any) -> Any:
-        return _fitted(hs.GaussianProcessEmbedding(3, random_state=0, **options), Z)
+    def embed(**chosen: Any) -> Any:
+        return _fitted(hs.GaussianProcessEmbedding(3, random_state=0, **chosen), X)
 
-    found: Results = {}
+    found: Results = {"clusters": lambda: nearest_neighbors(points(4500, 12, np.float32), 8)}
     for rule in ("median", "neighbor", "slope", "self-tuning"):
         found[f"bandwidth {rule}"] = lambda rule=rule: hs.heat_kernel(X, bandwidth=rule).bandwidth
     for name in ("symmetric", "stochastic", "bistochastic-weighted"):
         found[name] = lambda name=name: embed(normalization=name, bandwidth=1.0)
+    for power in ("auto", "entropy", 1.5):
+        found[f"power {power}"] = lambda power=power: embed(power=power, bandwidth=2.0)
+    for solver in ("lanczos", "randomized"):
+        found[solver] = lambda solver=solver: _fitted(hs.DiffusionMaps(3, bandwidth=1.0, solver=solver), X)
     return found | {
-        "power auto": lambda: embed(power="auto"),
-        "power entropy": lambda: embed(power="entropy"),
-        "power 1.5": lambda: embed(power=1.5, bandwidth=2.0),
         "cutoff": lambda: embed(kernel_params={"cutoff": 1e-3}),
         "manhattan": lambda: embed(metric="manhattan"),
-        "given distances": lambda: hs.DiffusionMaps(3, metric="precomputed").fit_transform(D),
-        "given affinities": lambda: hs.DiffusionMaps(3, affinity="precomputed").fit_transform(np.exp(-D)),
-        "networkx graph": lambda: hs.DiffusionMaps(3, affinity="precomputed").fit_transform(_graph()),
-        "clusters": lambda: nearest_neighbors(points(4500, 12, np.float32), 8),
+        "exact directions": lambda: embed(n_exact=2, bandwidth=1.0),
     }
 
 
-def _graph() -> Any:
-    import networkx as nx  # noqa: PLC0415
-
-    graph = nx.random_geometric_graph(150, 0.2, seed=1)
-    graph.add_edges_from(nx.utils.pairwise(range(150)))
-    return nx.relabel_nodes(graph, {i: f"vertex {i}" for i in graph})
-
-
 def answers(X: np.ndarray) -> Results:
-    """Solvers, and questions to kernels and embeddings."""
+    """Functions of kernels and of fitted models."""
     A, B = hs.heat_kernel(X, bandwidth=1.0), hs.heat_kernel(X, bandwidth=1.2)
     model = hs.GaussianProcessEmbedding(4, bandwidth=1.0, random_state=0).fit(X)
     maps = hs.DiffusionMaps(3, bandwidth=1.0).fit(X)
     drawn = {"random_state": 0}
-
-    def solved(solver: str) -> list[Any]:
-        return _fitted(hs.DiffusionMaps(3, bandwidth=1.0, solver=solver), X, "eigenvalues_")
-
-    def exact(**options: Any) -> Any:
-        return hs.GaussianProcessEmbedding(6, n_exact=2, random_state=0, **options).fit_transform(X)
-
     return {
-        "randomized": lambda: solved("randomized"),
-        "exact directions": lambda: exact(bandwidth=1.0),
         "distances": lambda: [hs.diffusion_distances(A, t) for t in (3, 1.5)],
         "distances of pairs": lambda: hs.diffusion_distances(A, 4, PAIRS),
         "kernels apart": lambda: hs.global_diffusion_distance(A, B, **drawn),
@@ -159,30 +130,6 @@ def answers(X: np.ndarray) -> Results:
     }
 
 
-def command(X: np.ndarray) -> bytes:
-    """The output of ``heatsketch embed``."""
-    from heatsketch.cli import main  # noqa: PLC0415
-
-    with tempfile.TemporaryDirectory() as folder:
-        data, out = Path(folder, "x.csv"), Path(folder, "y.csv")
-        np.savetxt(data, X, delimiter=",", header="a,b,c,d", comments="")
-        sys.argv = ["heatsketch", "embed", str(data), "-o", str(out), "-q", "--method", "diffusion-maps"]
-        with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.suppress(SystemExit):
-            main()
-        assert out.exists(), said.getvalue()
-        return out.read_bytes()
-
-
-def results() -> Results:
-    """All results by name."""
-    X = points(N, 4, np.float64)
-    found = kernels(X) | answers(X)
-    for dtype, d in ((np.float64, 4), (np.float32, 40)):
-        kind = f"{np.dtype(dtype)} R^{d}"
-        found |= {f"{kind} {name}": result for name, result in every_kind(dtype, d).items()}
-    return found
-
-
 def main(threads: int | None = None, callers: int = 1) -> dict[str, str]:
     """Digests of all results, for a number of threads and of concurrent callers."""
     if threads is not None:
@@ -190,10 +137,10 @@ def main(threads: int | None = None, callers: int = 1) -> dict[str, str]:
 
         heatsketch._utils.threads._cores = lambda: threads
     warnings.simplefilter("ignore")  # a scaling may not converge in float32
-    found = results()
+    X = points(N, 4, np.float64)
+    found = options(X) | answers(X) | estimators(np.float64, 4) | estimators(np.float32, 40)
     jobs = (delayed(lambda result: digest(result()))(result) for result in found.values())
-    digests = dict(zip(found, Parallel(n_jobs=callers, backend="threading")(jobs), strict=True))
-    return digests | {"command": digest(command(points(N, 4, np.float64)))}
+    return dict(zip(found, Parallel(n_jobs=callers, backend="threading")(jobs), strict=True))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The heat kernel in fifty digits: each formula once, as it is written down, for a handful of points.
+"""The heat kernel with fifty digits, by the plain formulas, for a handful of points.
 
-Arrays hold numbers of mpmath, so that NumPy adds, multiplies and indexes them. Data are taken as the binary numbers
-that they are; nothing but the arithmetic of the package is then in a difference from these results.
+Arrays hold mpmath numbers, which NumPy adds, multiplies and indexes. Floats are converted exactly, so a difference from
+these results is the rounding error of the package.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ mp = mpmath.mp
 mp.dps = 50
 
 EPS = float(np.finfo(np.float64).eps)
-_exp, _log, _sqrt = (np.frompyfunc(f, 1, 1) for f in (mp.exp, mp.log, mp.sqrt))
+_exp, _sqrt = (np.frompyfunc(f, 1, 1) for f in (mp.exp, mp.sqrt))
 
 
 def exactly(values: Any) -> Any:
-    """Numbers of NumPy as numbers of mpmath."""
+    """Floats as mpmath numbers."""
     return np.frompyfunc(lambda value: mp.mpf(float(value)), 1, 1)(np.asarray(values, dtype=np.float64))
 
 
@@ -43,7 +43,7 @@ def gaussian(D2: Any, epsilon: Any) -> Any:
 
 
 def local_epsilon(D2: Any, k: int) -> Any:
-    """s_i s_j with s_i the distance from i to its k-th neighbour; distances are those of distinct points."""
+    """s_i s_j with s_i the distance from i to its k-th neighbour, for distinct points."""
     scales = _sqrt(np.sort(D2, axis=1)[:, k])  # the first is the point itself
     return scales[:, None] * scales[None, :]
 
@@ -55,7 +55,7 @@ def neighbors_only(K: Any, D2: Any, k: int) -> Any:
 
 
 def sinkhorn(K: Any, w: Any) -> Any:
-    """S with s (K (s w)) = 1 to 40 digits, by the damped iteration alone."""
+    """Vector s with s (K (s w)) = 1 to 40 digits, by the damped iteration."""
     s = 1 / _sqrt(w * (K @ w))
     for _ in range(5000):
         rows = s * (K @ (s * w))
@@ -86,9 +86,8 @@ class Heat:
         self.vectors = np.array(vectors.tolist(), dtype=object).reshape(n, n)[:, ::-1]
 
     def power(self, t: float, *, trivial: bool = True) -> Any:
-        """S^t, with or without u u^T; whole powers of negative eigenvalues too."""
-        whole = float(t).is_integer()
-        lifted = self.values ** int(t) if whole else power(self.values, t)
+        """S^t, with or without u u^T; for integer t eigenvalues may be negative."""
+        lifted = self.values ** int(t) if float(t).is_integer() else power(self.values, t)
         S = (self.vectors * lifted[None, :]) @ self.vectors.T
         return S if trivial else S - self.u[:, None] * self.u[None, :]
 
@@ -99,11 +98,11 @@ class Heat:
 
 
 def off(found: Any, expected: Any) -> float:
-    """Norm of the difference, Frobenius."""
+    """Frobenius norm of the difference."""
     difference = exactly(found) - expected
     return float(mp.sqrt((difference**2).sum()))
 
 
 def worst(found: Any, expected: Any) -> float:
-    """Largest relative difference of entries, of which none that is expected is zero."""
+    """Largest relative difference of entries; expected ones are not zero."""
     return float(max(abs((exactly(found) - expected) / expected).ravel()))

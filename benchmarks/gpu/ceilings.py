@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heatsketch.backends.torch.precision import full_precision
+from heatsketch.backends.torch.device import full_precision
 
 from .bench import Bench, timing
 

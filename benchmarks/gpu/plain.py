@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from heatsketch.backends.torch.precision import full_precision
+from heatsketch.backends.torch.device import full_precision
 
 from .bench import Bench, Row, bandwidth_of, in_words, timing
 from .products import operator, relative_error

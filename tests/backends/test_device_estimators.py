@@ -1,15 +1,14 @@
-"""Estimators on a device: what they give on the CPU, for arrays and for tensors."""
+"""Estimators on a device, compared with the CPU, for arrays and for tensors."""
 
 from __future__ import annotations
 
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
 
 import heatsketch as hs
 from conftest import NORMALIZATIONS, run_code
@@ -34,12 +33,12 @@ def dtype(request):
 
 @pytest.fixture(autouse=True)
 def strict(monkeypatch):
-    """NumPy takes no tensors, as it takes none from a GPU; those on the CPU it would take unseen."""
+    """Let NumPy reject tensors on the CPU, as it rejects those on a GPU."""
 
     def refuse(self, *arguments, **options):
         raise TypeError("a tensor was given to NumPy")
 
-    def asked_for(values, device):  # `to_numpy` is the one way out
+    def asked_for(values, device):  # `to_numpy` is the only conversion
         return values.cpu().numpy() if torch.is_tensor(values) else to_device(values, device)
 
     to_device = array.to_device
@@ -54,7 +53,7 @@ def where(device):
 
 
 def _close(found, expected, dtype, device, factor=1.0):
-    """Within rounding of the largest; the fused kernels of a GPU are somewhat farther off."""
+    """Equal up to rounding, relative to the largest entry; the fused kernels of a GPU round more."""
     fused = 30.0 if device.is_cuda and dtype is np.float32 else 1.0
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
@@ -76,7 +75,7 @@ def _affinity():
     return (K + K.T) / 2
 
 
-def _repeated():
+def _duplicates():
     return np.vstack([X[:120], X[:30]])
 
 
@@ -84,42 +83,37 @@ def _sparse_points():
     return sparse.csr_array(np.where(np.abs(X) > 0.4, X, 0.0))
 
 
-# What X is, and how the estimator is made.
+# X and the options of the estimator.
 SETTINGS = {
     **{name: (lambda: X, {"normalization": name}) for name in NORMALIZATIONS},
     "every pair": (lambda: X, {"n_neighbors": None, "bandwidth": 0.5}),
     "neighbours": (lambda: X, {"n_neighbors": 12}),
     "exact directions": (lambda: X, {"n_exact": 2}),
-    "chosen directions": (lambda: X, {"n_exact": "auto", "n_components": 8}),
-    "a real power": (lambda: X, {"power": 2.5}),
-    "a small power": (lambda: X, {"power": 0.5}),
-    "a large power": (lambda: X, {"power": 300.0}),
-    "a power by rule": (lambda: X, {"power": "auto"}),
+    "real power": (lambda: X, {"power": 2.5}),
+    "large power": (lambda: X, {"power": 300.0}),
+    "power by rule": (lambda: X, {"power": "auto"}),
     "signs": (lambda: X, {"sketch": "rademacher"}),
-    "no diagonal": (lambda: X, {"diagonal": "zero"}),
-    "no diagonal, neighbours": (lambda: X, {"diagonal": "zero", "n_neighbors": 12}),
+    "zero diagonal": (lambda: X, {"diagonal": "zero"}),
     "self-tuning": (lambda: X, {"bandwidth": "self-tuning"}),
     "self-tuning, neighbours": (lambda: X, {"bandwidth": "self-tuning", "n_neighbors": 12}),
     "bandwidth by slope": (lambda: X, {"bandwidth": "slope"}),
-    "points that coincide": (_repeated, {}),
-    "points that coincide, no diagonal": (_repeated, {"diagonal": "zero"}),
-    "points that coincide, neighbours": (_repeated, {"n_neighbors": 12}),
+    "duplicates": (_duplicates, {}),
+    "duplicates, zero diagonal": (_duplicates, {"diagonal": "zero"}),
+    "duplicates, neighbours": (_duplicates, {"n_neighbors": 12}),
     "sparse points": (_sparse_points, {}),
     "sparse points, neighbours": (_sparse_points, {"n_neighbors": 12}),
-    "another metric": (lambda: X, {"metric": "manhattan"}),
-    "another metric, neighbours": (lambda: X, {"metric": "cosine", "n_neighbors": 12}),
-    "a cutoff": (lambda: X, {"cutoff": 1e-4}),
+    "other metric, neighbours": (lambda: X, {"metric": "cosine", "n_neighbors": 12}),
+    "cutoff": (lambda: X, {"cutoff": 1e-4}),
     "precomputed distances": (lambda: np.sqrt(np.square(X[:, None] - X[None]).sum(axis=2)), {"metric": "precomputed"}),
     "precomputed": (_affinity, {"affinity": "precomputed"}),
     "precomputed, sparse": (_graph, {"affinity": "precomputed"}),
-    "precomputed, no diagonal": (_affinity, {"affinity": "precomputed", "diagonal": "zero"}),
 }
-# Where eigenvectors, or a number of them, are found to the tolerance of a solver.
-SOLVED = {"exact directions", "chosen directions"}
+# Eigenvectors depend on the tolerance of a solver, and a large power amplifies rounding.
+LOOSER = {"exact directions": 1e3, "large power": 30.0}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_gaussian_processes_are_those_of_the_cpu(name, dtype, device, where):
+def test_gaussian_processes(name, dtype, device, where):
     make, options = SETTINGS[name]
     data = make().astype(dtype)
     options = {"n_components": 4, "power": 6, "random_state": 0, **options}
@@ -128,7 +122,7 @@ def test_gaussian_processes_are_those_of_the_cpu(name, dtype, device, where):
     assert there.kernel_.device == device
     assert there.power_ == pytest.approx(here.power_, rel=1e-3 if dtype is np.float32 else 1e-8)
     assert there.n_neighbors_ == here.n_neighbors_
-    factor = 1e3 if name in SOLVED else 30.0 if name == "a large power" else 1.0
+    factor = LOOSER.get(name, 1.0)
     _close(there.embedding_, here.embedding_, dtype, device, factor)
     new = data[:25]
     if data.shape == X.shape and not sparse.issparse(data):
@@ -136,17 +130,6 @@ def test_gaussian_processes_are_those_of_the_cpu(name, dtype, device, where):
     _close(there.transform(new), here.transform(new), dtype, device, 3 * factor)
     training = there.transform(data)
     assert np.abs(training - there.embedding_).max() <= 3e-4 * np.abs(there.embedding_).max()
-
-
-@pytest.mark.parametrize("package", ["networkx", "igraph"])
-def test_graphs(package, device, where):
-    library, W = pytest.importorskip(package), _graph()
-    i, j = sparse.triu(W).nonzero()
-    edges = list(zip(i.tolist(), j.tolist(), strict=True))
-    graph = library.Graph(edges) if package == "networkx" else library.Graph(n=N, edges=edges)
-    here, there = (GP(3, affinity="precomputed", random_state=0, device=p).fit(graph) for p in ("cpu", where))
-    _close(there.embedding_, here.embedding_, np.float64, device)
-    np.testing.assert_array_equal(there.sample_names_, here.sample_names_)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +148,7 @@ def test_diffusion_maps(options, dtype, device, where):
 
 @pytest.mark.parametrize("options", [{}, {"n_neighbors": 12}])
 def test_heat_sketch(options, dtype, device, where):
-    """It goes its own way where numbers are rounded differently: as good, not the same."""
+    """Rounding changes the path of the optimisation: as good, not the same."""
     settings = {"n_components": 3, "power": 4, "random_state": 0, **options}
     settings["solver_params"] = {"n_rounds": 3, "width": 24}
     here, there = (HS(**settings, device=place).fit(X.astype(dtype)) for place in ("cpu", where))
@@ -177,64 +160,49 @@ def test_heat_sketch(options, dtype, device, where):
     assert np.abs(placed - there.embedding_).max() <= 3e-4 * np.abs(there.embedding_).max()
 
 
-@pytest.fixture(params=["GaussianProcessEmbedding", "DiffusionMaps", "HeatSketch"])
+# Estimators with a fast fit.
+FAST = {
+    "GaussianProcessEmbedding": partial(GP, 4, power=4, random_state=0),
+    "DiffusionMaps": partial(DM, 4, power=4),
+    "HeatSketch": partial(HS, 4, power=4, solver_params={"n_rounds": 1, "width": 24}, init="spectral", random_state=0),
+}
+
+
+@pytest.fixture(params=FAST)
 def make(request):
-    """An estimator that is soon fitted."""
-
-    def made(**options):
-        if request.param == "GaussianProcessEmbedding":
-            return GP(4, power=4, random_state=0, **options)
-        if request.param == "DiffusionMaps":
-            return DM(4, power=4, **options)
-        return HS(4, power=4, solver_params={"n_rounds": 1, "width": 24}, init="spectral", random_state=0, **options)
-
-    return made
+    return FAST[request.param]
 
 
 class TestTensors:
     @pytest.mark.parametrize("place", ["where", "cpu"])
     def test_in_and_out(self, make, device, where, dtype, place):
-        """With tensors come tensors, where X lies and of its dtype, wherever the work is done."""
+        """Results are tensors on the device and of the dtype of X, wherever they are computed."""
         given, new = device.tensor(X, dtype), device.tensor(NEW, dtype)
-        kind = where if place == "where" else "cpu"
-        model, expected = make(device=kind), make(device=kind)
-        results = {"fit_transform": model.fit_transform(given), "embedding_": model.embedding_}
-        results |= {"transform": model.transform(new), "at_powers": model.at_powers([1, 2])}
-        expected.fit(X.astype(dtype))
-        arrays = {"fit_transform": expected.embedding_, "embedding_": expected.embedding_}
-        arrays |= {"transform": expected.transform(NEW.astype(dtype)), "at_powers": expected.at_powers([1, 2])}
-        for name, result in results.items():
-            assert torch.is_tensor(result), name
-            assert result.device == given.device
-            assert result.dtype == given.dtype
-            np.testing.assert_allclose(result.cpu().numpy(), arrays[name], atol=1e-5 * np.abs(arrays[name]).max())
-        # An array among tensors is an array.
+        model, expected = (make(device=where if place == "where" else "cpu") for _ in range(2))
+        fitted, arrays = model.fit_transform(given), expected.fit_transform(X.astype(dtype))
+        for found, same in (
+            (fitted, arrays),
+            (model.embedding_, arrays),
+            (model.transform(new), expected.transform(NEW.astype(dtype))),
+            (model.at_powers([1, 2]), expected.at_powers([1, 2])),
+        ):
+            assert torch.is_tensor(found)
+            assert (found.device, found.dtype) == (given.device, given.dtype)
+            np.testing.assert_allclose(found.cpu().numpy(), same, atol=1e-5 * np.abs(same).max())
         assert isinstance(model.transform(NEW.astype(dtype)), np.ndarray)
         assert torch.is_tensor(expected.transform(new))
 
-    def test_a_tensor_on_the_cpu_needs_no_device(self):
-        model = GP(3, random_state=0, device="cpu")
-        found = model.fit_transform(torch.from_numpy(X))
-        assert torch.is_tensor(found)
-        assert model.kernel_.device is None
-        np.testing.assert_array_equal(found.numpy(), GP(3, random_state=0, device="cpu").fit_transform(X))
+    def test_detached_floats(self, device, where):
+        model = GP(3, random_state=0, device=where)
+        assert not model.fit_transform(device.tensor(X).requires_grad_()).requires_grad
+        assert model.fit_transform(device.tensor((10 * X).astype(np.int64))).dtype == torch.float64
 
-    def test_without_a_gradient(self, device, where):
-        given = device.tensor(X, np.float64).requires_grad_()
-        found = GP(3, random_state=0, device=where).fit_transform(given)
-        assert not found.requires_grad
-
-    def test_whole_numbers_are_numbers(self, device, where):
-        given = device.tensor((10 * X).astype(np.int64))
-        found = GP(3, random_state=0, device=where).fit_transform(given)
-        assert found.dtype == torch.float64
-
-    def test_where_x_lies_is_where_auto_computes(self, device):
+    def test_auto_computes_on_the_device_of_x(self, device):
         model = GP(3, random_state=0).fit(device.tensor(X))
         assert model.kernel_.device == (device if device.is_cuda else None)
 
     def test_answers(self, make, device, where):
-        """What a fitted embedding is asked comes in arrays, also where it was fitted to a tensor."""
+        """Methods of a fitted model return arrays, also if it was fitted to a tensor."""
         model, other = make(device=where).fit(device.tensor(X)), make(device=where).fit(X)
         pairs = [[0, 1], [2, 3], [7, 100]]
         for found, expected in (
@@ -248,8 +216,7 @@ class TestTensors:
         assert model.unsupported_neighbors(5).share.shape == (N,)
         assert isinstance(model.to_dict()[3], np.ndarray)
         assert isinstance(model.scales([1, 2, 4]).powers, np.ndarray)
-        model.diagnose()
-        assert "150" in model._repr_html_()
+        assert model.diagnose().names == other.diagnose().names
 
     def test_more_components(self, make, device, where):
         model, other = make(device=where).fit(device.tensor(X)), make(device=where).fit(X)
@@ -261,25 +228,13 @@ class TestTensors:
         np.testing.assert_allclose(found, other.embedding_, atol=1e-6 * np.abs(found).max())
         assert tuple(model.transform(device.tensor(NEW)).shape) == (25, 6)
 
-    def test_a_frame_is_a_frame(self, device, where):
+    def test_pandas_output(self, device, where):
         pandas = pytest.importorskip("pandas")
         model = GP(3, random_state=0, device=where).set_output(transform="pandas")
-        frame = model.fit_transform(X)
-        assert isinstance(frame, pandas.DataFrame)
-        of_a_tensor = model.fit_transform(device.tensor(X))
-        assert isinstance(of_a_tensor, pandas.DataFrame)
-        np.testing.assert_array_equal(of_a_tensor.to_numpy(), frame.to_numpy())
+        frame, of_tensor = model.fit_transform(X), model.fit_transform(device.tensor(X))
+        assert isinstance(of_tensor, pandas.DataFrame)
+        np.testing.assert_array_equal(of_tensor.to_numpy(), frame.to_numpy())
         assert isinstance(model.transform(device.tensor(NEW)), pandas.DataFrame)
-        assert isinstance(model.to_frame(), pandas.DataFrame)
-
-
-def test_as_good_as_more_components_from_the_start(device, where):
-    grown = GP(3, random_state=0, device=where).fit(X).add_components(3)
-    whole = GP(6, random_state=0, device=where).fit(X)
-    np.testing.assert_allclose(grown.embedding_, whole.embedding_, atol=1e-12)
-    reached = GP(20, random_state=0, device=where).fit(X).add_components(distance_error=0.3)
-    assert reached.distance_error_ <= 0.3
-    assert reached.n_components_ > 20
 
 
 def test_out(make, device, where):
@@ -293,16 +248,14 @@ def test_out(make, device, where):
     np.testing.assert_array_equal(placed, model.transform(NEW.astype(np.float32)))
 
 
-@pytest.mark.parametrize("options", [{}, {"n_neighbors": 12}, {"bandwidth": "self-tuning"}, {"diagonal": "zero"}])
+@pytest.mark.parametrize("options", [{}, {"n_neighbors": 12}, {"bandwidth": "self-tuning"}])
 def test_pickle_and_files(options, device, where, tmp_path, dtype):
-    model = GP(4, power=4, random_state=0, device=where, **folded(options)).fit(device.tensor(X, dtype))
+    model = GP(4, power=4, random_state=0, device=where, **options).fit(device.tensor(X, dtype))
     hs.save_model(model, tmp_path / "model")
     for again in (pickle.loads(pickle.dumps(model)), hs.load_model(tmp_path / "model")):
         found, expected = (m.transform(NEW.astype(dtype)) for m in (again, model))
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
-        assert again.get_params()["device"] == where
-        embedded = again.embedding_.cpu().numpy() if torch.is_tensor(again.embedding_) else again.embedding_
-        np.testing.assert_array_equal(embedded, model.embedding_.cpu().numpy())
+        np.testing.assert_array_equal(array.to_numpy(again.embedding_), array.to_numpy(model.embedding_))
 
 
 _LOAD = """
@@ -315,34 +268,23 @@ class Absent(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Absent())
 import numpy as np, heatsketch as hs
-new, found = np.load(sys.argv[1]), []
-for name in sys.argv[2:]:
-    model = hs.load_model(name)
-    found.append({"device": str(model.kernel_.device), "rows": model.transform(new).tolist(),
-                  "distances": model.diffusion_distances([[0, 1]]).tolist()})
-print(json.dumps(found))
+new, models = np.load(sys.argv[1]), [hs.load_model(name) for name in sys.argv[2:]]
+print(json.dumps([[str(model.kernel_.device), model.transform(new).tolist()] for model in models]))
 """
 
 
-def test_models_load_where_there_is_no_pytorch(device, where, tmp_path):
-    options = {"power": 4, "device": where}
-    models = [GP(4, random_state=0, **options), GP(4, random_state=0, n_neighbors=12, **options), DM(4, **options)]
-    models += [HS(4, solver_params={"n_rounds": 1, "width": 24}, init="spectral", random_state=0, **options)]
+def test_models_load_without_pytorch(device, where, tmp_path):
+    settings = [*((make, {}) for make in FAST.values()), (FAST["GaussianProcessEmbedding"], {"n_neighbors": 12})]
+    models = [make(device=where, **options).fit(device.tensor(X)) for make, options in settings]
     files = [tmp_path / f"model{number}" for number in range(len(models))]
     for model, file in zip(models, files, strict=True):
-        hs.save_model(model.fit(device.tensor(X)), file)
+        hs.save_model(model, file)
     np.save(tmp_path / "new.npy", NEW)
     loaded = json.loads(run_code(_LOAD, tmp_path / "new.npy", *files).stdout)
-    for model, found in zip(models, loaded, strict=True):
-        assert found["device"] == "None"
+    for model, (kind, found) in zip(models, loaded, strict=True):
+        assert kind == "None"
         expected = model.transform(NEW)
-        np.testing.assert_allclose(found["rows"], expected, atol=1e-8 * np.abs(expected).max())
-        np.testing.assert_allclose(found["distances"], model.diffusion_distances([[0, 1]]), rtol=1e-6)
-
-
-def test_clone(make, where):
-    model = make(device=where, kernel_params={"precision": "split"})
-    assert clone(model).get_params() == model.get_params()
+        np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
 
 def test_kernels(device, where, dtype):
@@ -375,13 +317,7 @@ OTHER = hs.heat_kernel(X, bandwidth=2.0, device="cpu")
         lambda kernel: hs.global_diffusion_distance(OTHER, kernel, 2.0, random_state=0).distance,
     ],
 )
-def test_what_is_asked_of_kernels(ask, where):
+def test_functions_of_kernels(ask, where):
     found, expected = (ask(hs.heat_kernel(X, device=place)) for place in (where, "cpu"))
     assert not torch.is_tensor(found)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_conventions_of_scikit_learn(where):
-    check_estimator(GP(n_components=1, random_state=0, device=where))

@@ -1,17 +1,14 @@
-"""Devices that are asked for and are not there, and machines that have little else."""
+"""Choice of a device, errors for devices and libraries that are missing, and machines with PyTorch only."""
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib.abc import MetaPathFinder
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import heatsketch as hs
-from conftest import run_code
 from heatsketch._utils.registry import computing, has_gpu
 from heatsketch.backends.torch.device import Device
 from heatsketch.kernel.options import KernelOptions
@@ -19,13 +16,12 @@ from heatsketch.kernel.plan import predict
 
 torch = pytest.importorskip("torch")
 
-PLACES = "cpu", "torch-cpu"
 GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
 X = hs.datasets.stretched_torus(50, random_state=0)
 
 
 class _Absent(MetaPathFinder):
-    """Finds no PyTorch."""
+    """Hides PyTorch."""
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == "torch":
@@ -41,19 +37,19 @@ def no_pytorch(monkeypatch):
 class TestErrors:
     @pytest.mark.parametrize("estimator", [GP, DM, HS])
     def test_unknown(self, estimator):
-        with pytest.raises(ValueError, match=r"device='tpu' was given; it must be one of .*'torch-cpu'.*'cuda:1'"):
+        with pytest.raises(ValueError, match="device='tpu'"):
             estimator(2, device="tpu").fit(X)
-        with pytest.raises(ValueError, match="device=3 was given"):
+        with pytest.raises(ValueError, match="device=3"):
             estimator(2, device=3).fit(X)
-        with pytest.raises(ValueError, match="precision='double' is not known; use one of"):
+        with pytest.raises(ValueError, match="precision='double'"):
             estimator(2, kernel_params={"precision": "double"}).fit(X)
-        with pytest.raises(ValueError, match=r"device='cuda:99' was given, and PyTorch .* finds .* GPU"):
+        with pytest.raises(ValueError, match="device='cuda:99'"):
             estimator(2, device="cuda:99").fit(X)
 
     def test_no_gpu(self, monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         for make in (lambda: GP(2, device="cuda").fit(X), lambda: hs.heat_kernel(X, device="cuda:0")):
-            with pytest.raises(ValueError, match=r"finds no GPU here; use device='cpu' or 'auto', or install a build"):
+            with pytest.raises(ValueError, match="no GPU"):
                 make()
         assert not has_gpu()
         assert GP(2, device="auto").fit(X).kernel_.device is None
@@ -69,88 +65,51 @@ class TestErrors:
         assert GP(2, device="auto").fit(X).kernel_.device is None
 
     @pytest.mark.usefixtures("no_pytorch")
-    def test_options_are_checked_before_a_library_is_looked_for(self):
+    def test_options_are_checked_without_pytorch(self):
         assert KernelOptions(device="cuda:7").device == "cuda:7"
         with pytest.raises(ValueError, match="device='cuda:'"):
             KernelOptions(device="cuda:")
 
 
-# Libraries that a machine with PyTorch need not have.
-_ABSENT = (
-    "pandas typer matplotlib plotly networkx igraph pyarrow anndata scanpy faiss pynndescent polars hatch_vcs "
-    "triton markdown_it"
-)
-_BARE = """
-import importlib.metadata, importlib.abc, json, sys
-absent = set(sys.argv[1].split())
-
-class Absent(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in absent:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-sys.modules["triton"] = None  # PyTorch asks whether it can be found
-version = importlib.metadata.version
-
-def unknown(name):
-    if name == "heatsketch":
-        raise importlib.metadata.PackageNotFoundError(name)
-    return version(name)
-
-importlib.metadata.version = unknown
-import numpy as np
-import heatsketch as hs
-X = hs.datasets.stretched_torus(300, random_state=0).astype(np.float32)
-found = {"version": hs.__version__}
-for device in json.loads(sys.argv[2]):
-    for make in (hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch):
-        few = {"solver_params": {"n_rounds": 1, "width": 24}} if make is hs.HeatSketch else {}
-        for n_neighbors in (None, 12) if make is hs.GaussianProcessEmbedding else (None,):
-            model = make(3, power=4, device=device, verbose=True, n_neighbors=n_neighbors, **few).fit(X)
-            shape = model.transform(X[:7]).shape
-            found[f"{device} {make.__name__} {n_neighbors}"] = [list(shape), bool(np.isfinite(model.embedding_).all())]
-print(json.dumps(found))
-"""
-
-
-def test_a_machine_with_little_but_pytorch():
-    """From the source tree, not installed, without what tables, pictures, graphs and the command line need."""
-    devices = ["cpu", "torch-cpu", *(["cuda"] if has_gpu() else [])]
-    run = run_code(_BARE, _ABSENT, json.dumps(devices))
-    found = json.loads(run.stdout)
-    assert found.pop("version") == "0+unknown"
-    assert len(found) == 4 * len(devices)
-    assert all(result == [[7, 3], True] for result in found.values())
-    assert run.stderr.count("[HeatSketch]") == len(devices)
-
-
 class TestTensors:
-    def test_what_numpy_does_not_know(self):
+    def test_dtypes_and_layouts(self):
         points = torch.from_numpy(X)
         Y = GP(2, device="torch-cpu", random_state=0).fit_transform(points.bfloat16())
         assert Y.dtype == torch.float32
-        with pytest.raises(ValueError, match=r"X is a tensor of layout torch.sparse_coo; give a dense one"):
+        with pytest.raises(TypeError, match="to_dense"):
             GP(2).fit(points.to_sparse())
-        differentiated = points.clone().requires_grad_()
-        assert not GP(2, random_state=0).fit_transform(differentiated).requires_grad
+        with pytest.raises(ValueError, match="Complex data"):
+            GP(2).fit(points.to(torch.complex64))
 
-    def test_components_that_cannot_be_added_leave_the_embedding(self):
-        model = GP(2, random_state=0).fit(torch.from_numpy(X))
-        before = model.embedding_
-        with pytest.raises(ValueError, match="n=-1 was given"):
-            model.add_components(-1)
-        assert model.embedding_ is before or torch.equal(model.embedding_, before)
-
-    def test_bytes_in_another_order(self):
+    def test_byte_order(self):
         A = hs.heat_kernel(X, device="torch-cpu")
         np.testing.assert_array_equal(A @ np.ones((50, 2), dtype=">f8"), A @ np.ones((50, 2)))
 
 
 class TestPrecision:
-    """Whatever coarser arithmetic a user allows elsewhere, products of float32 are as they are written."""
+    """Products of float32 have full precision, even if the user allows TF32 elsewhere."""
 
-    def test_everywhere(self, monkeypatch):
+    def test_settings_are_restored(self):
+        matmul = torch.backends.cuda.matmul
+        newer = hasattr(matmul, "fp32_precision")
+        try:
+            torch.set_float32_matmul_precision("medium")
+            with computing():
+                assert torch.get_float32_matmul_precision() == "highest"
+                assert not matmul.allow_tf32
+            assert torch.get_float32_matmul_precision() == "medium"
+            torch.set_float32_matmul_precision("highest")
+            if newer:
+                matmul.fp32_precision = "tf32"
+                with computing():
+                    assert not matmul.allow_tf32
+                assert matmul.fp32_precision == "tf32"
+        finally:
+            if newer:
+                matmul.fp32_precision = "ieee"
+            torch.set_float32_matmul_precision("highest")
+
+    def test_fits_use_full_precision(self, monkeypatch):
         seen = []
         product = torch.Tensor.__matmul__
 
@@ -169,10 +128,9 @@ class TestPrecision:
         assert len(seen) > 20
         assert set(seen) == {"highest"}
 
-    def test_a_lack_of_memory_is_put_into_words(self):
-        words = r"the memory of the device does not hold .*tried to allocate.*n_neighbors=32"
-        with pytest.raises(MemoryError, match=words), computing():
-            raise torch.OutOfMemoryError("CUDA out of memory: tried to allocate 3 GiB\nmore")
+    def test_out_of_memory(self):
+        with pytest.raises(MemoryError, match="n_neighbors=32"), computing():
+            raise torch.OutOfMemoryError("CUDA out of memory")
 
 
 class TestCosts:
@@ -185,7 +143,7 @@ class TestCosts:
         monkeypatch.setattr(Device, "free_memory", lambda self: 2 * 10**9)
 
     @pytest.mark.usefixtures("gpu")
-    def test_memory_of_a_gpu_is_counted(self):
+    def test_memory_of_a_gpu(self):
         there = KernelOptions(device="cuda")
         million = predict((1_000_000, 20), np.float32, there, n_components=2)
         assert (million.n_neighbors, million.available) == (None, 2 * 10**9)
@@ -195,26 +153,21 @@ class TestCosts:
         assert not predict((25_000, 25_000), np.float32, given, n_components=2).fits
 
     @pytest.mark.usefixtures("gpu")
-    def test_pairs_above_a_cutoff_are_no_matrix(self):
+    def test_search_of_neighbours(self):
+        """A search on a GPU takes its memory."""
+        there = predict((100_000, 50), np.float32, KernelOptions(n_neighbors=32, device="cuda"), n_components=4)
+        assert (there.n_neighbors, there.available) == (32, 2 * 10**9)
+
+    @pytest.mark.usefixtures("gpu")
+    def test_cutoff_is_sparse(self):
         cut = [KernelOptions(cutoff=1e-6, device=place) for place in ("cuda", "cpu")]
         memory = [predict((400_000, 10), np.float32, options, n_components=2).memory for options in cut]
         assert memory[0] == memory[1]
 
 
-def test_a_pytorch_that_does_not_load_is_none(monkeypatch):
+def test_broken_pytorch_means_no_gpu(monkeypatch):
     def broken():
         raise OSError("libcudart.so: cannot open shared object file")
 
     monkeypatch.setattr("heatsketch.backends.torch.device._torch", broken)
     assert not has_gpu()
-
-
-def test_hubs_of_a_graph_on_a_device_are_found():
-    star = np.zeros((60, 60))
-    star[0, 1:] = star[1:, 0] = 1.0
-    star = sparse.csr_array(star)
-    found = [
-        GP(2, power=4, affinity="precomputed", device=place, random_state=0).fit(star).diagnose() for place in PLACES
-    ]
-    assert "hub" in found[0].names
-    assert found[0].names == found[1].names

@@ -1,6 +1,6 @@
-"""Devices of PyTorch, and what the backend does with tensors that users pass in.
+"""Devices of PyTorch, and the backend that handles tensors passed in by users.
 
-PyTorch is imported when it is first needed, so that a missing one is reported with what installs it.
+PyTorch is imported when it is first needed. If it is missing, the error names the extra that installs it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ import numpy as np
 
 from ..._utils.array import to_numpy
 from ..._utils.extras import optional
-from ..._utils.tables import complex_error
 
-__all__ = ["Device", "TorchBackend", "backend", "computing", "device_of", "worker_has_gpu"]
+__all__ = ["Device", "TorchBackend", "backend", "computing", "device_of", "full_precision", "worker_has_gpu"]
 
-# Where Linux shows the driver of a GPU: NVIDIA's, AMD's, and that of Windows below.
+# Files that a GPU driver creates on Linux: NVIDIA, AMD, and WSL.
 _DRIVERS = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/kfd", "/dev/dxg")
 
 
@@ -42,11 +40,11 @@ class Device:
 
     name: str
 
-    @cached_property
+    @property
     def torch(self) -> Any:
-        """The library; what tensors do is registered with it."""
+        """The library, after the functions for tensors have been registered."""
         torch = _torch()
-        import_module(f"{__package__}.points")
+        import_module(f"{__package__}.operators")
         return torch
 
     @property
@@ -56,49 +54,49 @@ class Device:
 
     @property
     def chip(self) -> str:
-        """What the device calls itself."""
+        """The model name of a GPU; "CPU" for the CPU."""
         return str(self.torch.cuda.get_device_name(self.name)) if self.is_cuda else "CPU"
 
     @property
     def multiprocessors(self) -> int:
-        """How many a GPU has; 1 for the CPU."""
+        """Number of multiprocessors of a GPU; 1 for the CPU."""
         return int(self.torch.cuda.get_device_properties(self.name).multi_processor_count) if self.is_cuda else 1
 
     @property
     def tile_bytes(self) -> int:
-        """Memory that a search for neighbours takes at a time."""
+        """Memory that a neighbour search takes at a time."""
         from .nearest import tile_bytes  # noqa: PLC0415
 
         return tile_bytes(self)
 
     def dtype(self, dtype: Any) -> Any:
-        """PyTorch's name of a dtype of NumPy."""
+        """The torch dtype of a NumPy dtype."""
         return getattr(self.torch, np.dtype(dtype).name)
 
     def tensor(self, values: Any, dtype: Any = None) -> Any:
-        """An array, or a tensor from anywhere, as a tensor here; not copied if it is one already."""
+        """An array or a tensor as a tensor on this device, detached; not copied if it is one already."""
         dtype = None if dtype is None else self.dtype(dtype)
         if not isinstance(values, self.torch.Tensor):
             values = np.ascontiguousarray(values)
             values = values.astype(values.dtype.newbyteorder("="), copy=False)
-            # PyTorch warns of memory that it must not write to, though the library never does.
+            # PyTorch warns about read-only arrays, even if nothing writes to them.
             values = self.torch.from_numpy(values if values.flags.writeable else values.copy())
         return values.detach().to(device=self.name, dtype=dtype)
 
     def free_memory(self) -> int:
-        """Bytes that may still be taken, what PyTorch holds in reserve included."""
+        """Free memory of a GPU in bytes, including the reserve of PyTorch's allocator."""
         cuda = self.torch.cuda
         free, _ = cuda.mem_get_info(self.name)
         return int(free + cuda.memory_reserved(self.name) - cuda.memory_allocated(self.name))
 
     def dense_operator(self, array: Any) -> Any:
-        """Operator of a matrix that is held on the device."""
+        """Operator of a dense matrix held on the device."""
         from .operators import DeviceDenseOperator  # noqa: PLC0415
 
         return DeviceDenseOperator(array, self)
 
     def sparse_operator(self, array: Any, order: Any = None) -> Any:
-        """Operator of a sparse matrix that is held on the device, with rows and columns in `order`."""
+        """Operator of a sparse matrix held on the device, with rows and columns in `order`."""
         from .operators import DeviceSparseOperator  # noqa: PLC0415
 
         return DeviceSparseOperator(array, self, order)
@@ -114,9 +112,6 @@ class Device:
         from .nearest import DeviceIndex  # noqa: PLC0415
 
         return DeviceIndex(X, self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Device, (self.name,)
 
 
 class TorchBackend:
@@ -149,23 +144,14 @@ class TorchBackend:
 
     def table(self, X: Any) -> Any:
         """A tensor as a NumPy array with the same entries."""
-        torch = _torch()
-        if X.layout != torch.strided:
-            raise ValueError(
-                f"X is a tensor of layout {X.layout}; give a dense one, or a sparse matrix of SciPy, which "
-                "scipy.sparse.csr_array makes of its parts."
-            )
-        if X.is_complex():
-            raise complex_error(f"X is a tensor of {X.dtype}")
-        X = X.detach().resolve_neg()
-        return to_numpy(X.float() if X.dtype == torch.bfloat16 else X)
+        return to_numpy(X.float() if X.dtype == _torch().bfloat16 else X)
 
     def as_given(self, Y: Any, X: Any) -> Any:
         """An embedding as a tensor on the device of `X`."""
         return device_of(X).tensor(Y)
 
     def computing(self) -> Any:
-        """Products of float32 in float32, and a lack of memory reported with remedies."""
+        """Context manager for computations with tensors; see :func:`computing`."""
         return computing()
 
 
@@ -178,23 +164,21 @@ def device_of(values: Any) -> Device:
 
 
 def worker_has_gpu() -> bool:
-    """Whether a worker has a GPU; PyTorch, which takes 200 MB and seconds, is only imported where a driver is found."""
-    seen = sys.platform != "linux" or any(Path(driver).exists() for driver in _DRIVERS)
+    """Whether a Dask worker has a GPU. Imports PyTorch (200 MB, seconds) only if a GPU driver is installed."""
+    has_driver = sys.platform != "linux" or any(Path(driver).exists() for driver in _DRIVERS)
     try:
-        return seen and backend.has_gpu()
+        return has_driver and backend.has_gpu()
     except (ImportError, OSError):
         return False
 
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """While tensors may be computed with; without effect where PyTorch has not been imported."""
+    """Use full precision and raise MemoryError with remedies; no effect if PyTorch has not been imported."""
     torch = sys.modules.get("torch")
     if torch is None:
         yield
         return
-    from .precision import full_precision  # noqa: PLC0415
-
     try:
         with full_precision():
             yield
@@ -203,3 +187,29 @@ def computing() -> Iterator[None]:
             f"the memory of the device does not hold what is needed ({str(error).splitlines()[0]}). Free some of it, "
             "ask for fewer components, keep neighbours only (n_neighbors=32), or use device='cpu'."
         ) from error
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Disable TF32 and other reduced precision in float32 products, whatever the user allows elsewhere."""
+    # PyTorch has two settings for this and refuses to multiply if they contradict each other. The older one cannot be
+    # read if the newer one allows reduced precision.
+    torch = _torch()
+    try:
+        allowed = torch.get_float32_matmul_precision()
+    except RuntimeError:
+        allowed = "highest"
+    backends: tuple[Any, ...] = torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)
+    newer = [matmul for matmul in backends if hasattr(matmul, "fp32_precision")]  # since PyTorch 2.9
+    before = [matmul.fp32_precision for matmul in newer]
+    try:
+        if allowed != "highest":
+            torch.set_float32_matmul_precision("highest")
+        for matmul in newer:
+            matmul.fp32_precision = "ieee"
+        yield
+    finally:
+        if allowed != "highest":
+            torch.set_float32_matmul_precision(allowed)
+        for matmul, precision in zip(newer, before, strict=True):
+            matmul.fp32_precision = precision

@@ -1,61 +1,91 @@
-"""The Gaussian kernel of all pairs on a GPU: points prepared once, products by the fused kernels."""
+r"""The Gaussian kernel of all pairs on a GPU in float32: points are prepared once, fused programs multiply.
+
+With points centred and in units of the bandwidth, ``x = (X - c) sqrt(2 log2(e) / epsilon)``, the kernel is ``2^e`` with
+
+    e_ij = x_i . x_j - |x_i|^2 / 2 - |x_j|^2 / 2,
+
+a sum of products of something of i with something of j. Tensor cores multiply float16 numbers (11 bits) and add in
+float32, so each factor is a sum of such halves, ``u = u' + u'' + ...``, and ``u v = u' v' + u' v'' + u'' v' + ...`` has
+one column per term: ``e_ij`` is the inner product of a row of a left factor and a row of a right factor. With local
+scales, ``epsilon_ij = s_i s_j``, every factor is multiplied by ``1 / s``.
+
+The data decide how many terms the coordinates need (`choose_arithmetic`):
+
+==============  ===========================================================  =======================================
+arithmetic      terms of a coordinate                                        error of an exponent
+==============  ===========================================================  =======================================
+``"halves"``    ``x' y'``                                                    2^-12 |x||y| / sqrt(d), at random
+``"mixed"``     ``x' y'`` in float16, ``x' y'' + x'' y'`` in float8          a tenth of that
+``"split"``     ``x' y' + x' y'' + x'' y'`` in float16                       that of float32 sums
+``"float32"``   differences, one by one                                      that of the coordinates themselves
+==============  ===========================================================  =======================================
+
+Points are sorted so that close points have close numbers. Tiles whose entries are all negligible are skipped.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from ..._utils.chunks import chunks
 from .chunked import ChunkedGaussian
-from .halves import as_halves, choose_arithmetic, far_away, fourth_powers
-from .locality import active_lists, locality_order
-from .products import COLUMNS, GROUP, ROWS, SHIFT, Lists, Task, by_differences, by_halves
+from .products import COLUMNS, DEEP, GROUP, PIECE, ROWS, SHIFT, Halves, Lists, Task, by_differences, by_halves
+from .programs import EIGHTH
 
-__all__ = ["FusedGaussian"]
+__all__ = ["FusedGaussian", "active_lists", "as_halves", "choose_arithmetic", "locality_order"]
 
-# Points far away are left to differences in float64, while they are no larger a share than this.
-_MOST_FAR = 0.005
 # |x - y|^2 a b in natural logarithms is |x - y|^2 a b / 2 in powers of two, for coordinates multiplied by this.
 _UNIT = 1.6986436005760381  # sqrt(2 log2(e))
 _LN2 = 0.6931471805599453
-# ... and new points farther out than the others, by this factor to the fourth power: for them it is not accurate.
+# Far points are handled by differences in float64, up to this share of all points.
+_MOST_FAR = 0.005
+# Beyond this |x|^2 / 2 the cancellation of norms in float32 costs more than _EXPONENT_ERROR.
+_FARTHEST = 384.0
+# So are new points farther out than the training points by this factor (to the fourth power), ...
 _FARTHER = 4.0
-# Rows whose largest entry is below two to minus this are left to float64 as well.
+# ... and rows whose largest entry is below two to minus this.
 _FAINT = 128.0
-# Where points that only fill up a tile are: so far away that their entries are zero.
+# Coordinate of points that only pad a tile: so far away that their entries are zero.
 _ELSEWHERE = 1e18
-# The largest entry of a column, as a power of two, when it is made of halves.
+# Columns are scaled so that their largest entry is about two to this power.
 _TOP = 14
-# Columns at a time where memory does not hold more; the matrix units take no fewer.
-_FEWEST = 16
+
+# Root mean square of the relative rounding error of a float16 number, and of a float8 product in units of it.
+_HALF = 2.07e-4
+_EIGHT_BITS = 0.04
+# An arithmetic is accurate enough if the exponent (a natural logarithm) of the worst pair is off by at most this.
+_EXPONENT_ERROR = 4e-5
+# Range of features for which "mixed" is faster and its factors fit on the chip.
+_MIXED = 16, 128
+# Widths of factors are multiples of the depth of the tensor cores, in float16 and float8.
+_DEPTH, _DEPTH8 = 16, 32
+_CONVERTED = 1 << 23  # entries that are converted at a time
+
+# Principal directions that the order of the points follows, and bits of a key.
+_DIRECTIONS, _BITS = 3, 30
+_PROJECTED = 64  # features to which points are projected first
+_SAMPLE = 1 << 16  # points that determine the principal directions
+# Tiles with all entries below 2^-46, one part in 10^14 of a row's largest, are skipped if they are a tenth of all.
+_NEGLIGIBLE = -46.0
+_WORTHWHILE = 0.9
+_BOX_PAIRS = 1 << 25
 
 
 class FusedGaussian:
-    """``exp(-a_i a_j |x_i - x_j|^2)`` for all pairs, in float32.
+    """``exp(-a_i a_j |x_i - x_j|^2)`` for all pairs of points ``x = (X - centre) / unit``, (n, d); `scale` is a, (n,).
 
-    Parameters
-    ----------
-    X : tensor of shape (n, d)
-        The points as they were given: of these differences are taken where nothing else is accurate enough.
-    centre : tensor of float64, shape (d,)
-    unit : float
-        The points are x = (X - centre) / unit.
-    scale : tensor of float64, shape (n,)
-        a.
-    zero_diagonal : bool
-        Whether points have no affinity with themselves. No two may coincide then.
-    precision : {"auto", "halves", "mixed", "split", "float32"}
-        The arithmetic of exponents; "auto" takes the cheapest that is accurate enough for the data.
+    `precision` is the arithmetic of exponents; "auto" is the cheapest that is accurate enough for the data. With a zero
+    diagonal, no two points may coincide.
 
     Attributes
     ----------
     arithmetic : str
-        What was chosen.
+        The chosen arithmetic.
     share : float
-        Share of the kernel's tiles that products look at.
+        Share of the kernel's tiles that products compute.
     rounding : float
         Relative error of products, as measured for random columns (benchmarks/gpu).
     """
@@ -63,42 +93,34 @@ class FusedGaussian:
     rounding = 5e-6
 
     def __init__(
-        self,
-        X: Any,
-        centre: Any,
-        unit: float,
-        scale: Any,
-        *,
-        zero_diagonal: bool = False,
-        precision: str = "auto",
+        self, X: Any, centre: Any, unit: float, scale: Any, *, zero_diagonal: bool = False, precision: str = "auto"
     ) -> None:
         self._centre, self._unit, self._zero, self._n = centre, unit, zero_diagonal, len(X)
         x = self._centred(X)
         order = locality_order(x)
         self._uniform = bool((scale == 1.0).all())
-        far = far_away(x, scale)[order]
+        far = _far_away(x, scale)[order]
         self.arithmetic = self._arithmetic(x, scale, far, order, precision)
         exact = self.arithmetic == "float32"
-        # Points that are far away come last: they have no part in the fused products.
+        # Far points come last, where the fused products do not see them.
         self._order = order if exact or not bool(far.any()) else torch.cat([order[~far], order[far]])
         self._near = self._n if exact else self._n - int(far.sum())
         self._x, self._scale = x[self._order], scale[self._order]
-        del x  # on the device memory is scarce
+        del x  # free its memory on the device
         near, own = (X[self._order] if exact else self._x)[: self._near], self._scale[: self._near]
-        self._reach = float(fourth_powers(self._x[: self._near], own).max())
+        self._reach = float(_fourth_powers(self._x[: self._near], own).max())
         none = torch.zeros(self._near, dtype=torch.float64, device=X.device)
         self._right = self._factor(near, own, none, left=False)
-        # Brings the largest exponent of each row to 0: rows of small entries keep their digits then.
+        # Brings the largest exponent of each row to 0, so that rows of small entries keep their digits.
         self._shift = SHIFT - self._largest(near, own, zero=True) if zero_diagonal else none
         self._left = self._factor(near, own, self._shift)
         self._lists = active_lists(self._x[: self._near], own, self._shift)
-        self._columns = COLUMNS
         blocks, groups = -(-self._near // ROWS), -(-self._near // GROUP)
         self.share = 1.0 if self._lists is None else len(self._lists.groups) / (blocks * groups)
 
     def _arithmetic(self, x: Any, scale: Any, far: Any, order: Any, precision: str) -> str:
-        """The arithmetic that is asked for, if it can be had, or the one that suits the points."""
-        many, eight_bits = float(far.double().mean()) > _MOST_FAR, has_eight_bits(x.device)
+        """The requested arithmetic if the points and the chip allow it, or the cheapest accurate one."""
+        many, eight_bits = float(far.double().mean()) > _MOST_FAR, _has_float8(x.device)
         if precision in ("auto", "float32"):
             if many or precision == "float32":
                 return "float32"
@@ -106,55 +128,40 @@ class FusedGaussian:
             return choose_arithmetic(x[near], scale[near], eight_bits=eight_bits)
         if many:
             raise ValueError(
-                f"precision={precision!r} was given, but {int(far.sum())} of {self._n} points lie so far out, in units "
+                f"precision={precision!r} was given, but {int(far.sum())} of {self._n} points are so far out, in units "
                 "of the bandwidth, that their norms would cancel; use 'auto' or 'float32'."
             )
         if precision == "mixed" and x.is_cuda and not eight_bits:
-            raise ValueError("precision='mixed' was given, and this chip does not multiply eight bits; use 'split'.")
+            raise ValueError("precision='mixed' was given, and this GPU does not multiply float8; use 'split'.")
         return precision
 
     def product(self, V: Any) -> Any:
-        """K V, (n, k) -> (n, k), tensors of float32.
-
-        Raises
-        ------
-        MemoryError
-            If even a few columns at a time do not fit into what is left of the device's memory.
-        """
-        with self._memory_in_words(V):
-            return self._product(V)
-
-    def _product(self, V: Any) -> Any:
+        """K V, (n, k) -> (n, k), tensors of float32."""
         m, inside = self._near, V[self._order]
         out = self._multiply(self._left, m, inside[:m], zero=self._zero, lists=self._lists)
         out *= torch.exp2(-self._shift).float()[:, None]
         if m < self._n:
             near, far = slice(0, m), slice(m, self._n)
-            out += self._by_differences(near, far, inside)
-            out = torch.cat([out, self._by_differences(far, slice(0, self._n), inside)])
+            out += self._far_part(near, far, inside)
+            out = torch.cat([out, self._far_part(far, slice(0, self._n), inside)])
         placed = torch.empty_like(out)
         placed[self._order] = out
         return placed
 
-    def _by_differences(self, rows: Any, columns: Any, inside: Any) -> Any:
-        """Rows of the product, of some columns of the kernel, in float64."""
-        some = self._chunked(columns)
-        found, logs = some.rows(self._x[rows], self._scale[rows], inside[columns])
+    def _far_part(self, rows: slice, columns: slice, inside: Any) -> Any:
+        """Part of the product from some rows and columns of the kernel, by differences in float64."""
+        found, logs = self._chunked(columns).rows(self._x[rows], self._scale[rows], inside[columns])
         return found * torch.exp(logs).float()[:, None]
 
-    def _chunked(self, columns: Any) -> ChunkedGaussian:
+    def _chunked(self, columns: slice) -> ChunkedGaussian:
         points = self._x[columns], torch.zeros_like(self._centre), _UNIT, self._scale[columns]
         return ChunkedGaussian(*points, torch.float32, zero_diagonal=self._zero)
 
     def rows(self, X: Any, scale: Any, V: Any) -> tuple[Any, Any]:
-        """Rows of other points times V, each in units of its largest entry, and the logarithms of these, (m, k), (m,).
+        """Rows of new points times V, each divided by its largest entry, and the logarithms of these, (m, k), (m,).
 
-        Without a diagonal, points at no distance have no affinity.
+        With a zero diagonal, points at distance zero have no affinity.
         """
-        with self._memory_in_words(V):
-            return self._rows(X, scale, V)
-
-    def _rows(self, X: Any, scale: Any, V: Any) -> tuple[Any, Any]:
         inside, x = V[self._order], self._centred(X)
         exact = self.arithmetic == "float32"
         if self._zero or self._near < self._n:
@@ -162,19 +169,18 @@ class FusedGaussian:
         elif exact:
             far = SHIFT - self._largest(X, scale) > _FAINT
         else:
-            far = far_away(torch.cat([x, x[:1]]), torch.cat([scale, self._scale.max()[None]]))[:-1]
-            far |= fourth_powers(x, scale) > _FARTHER * self._reach
+            far = _far_away(torch.cat([x, x[:1]]), torch.cat([scale, self._scale.max()[None]]))[:-1]
+            far |= _fourth_powers(x, scale) > _FARTHER * self._reach
         points = X if exact else x
         out = torch.empty((len(x), V.shape[1]), dtype=torch.float32, device=V.device)
         logs = torch.empty(len(x), dtype=torch.float64, device=V.device)
-        here = (~far).nonzero()[:, 0]
-        if len(here):
-            shift = SHIFT - self._largest(points[here], scale[here])
-            left = self._factor(points[here], scale[here], shift)
-            out[here], logs[here] = self._multiply(left, len(here), inside), -_LN2 * shift
-        if len(here) < len(x):
-            whole = self._chunked(slice(None))  # which takes points wherever they are
-            out[far], logs[far] = whole.rows(x[far], scale[far], inside)
+        near = (~far).nonzero()[:, 0]
+        if len(near):
+            shift = SHIFT - self._largest(points[near], scale[near])
+            left = self._factor(points[near], scale[near], shift)
+            out[near], logs[near] = self._multiply(left, len(near), inside), -_LN2 * shift
+        if len(near) < len(x):
+            out[far], logs[far] = self._chunked(slice(None)).rows(x[far], scale[far], inside)
         return out, logs
 
     def _centred(self, X: Any) -> Any:
@@ -182,47 +188,22 @@ class FusedGaussian:
         return (X.double() - self._centre) * (_UNIT / self._unit)
 
     def _largest(self, x: Any, scale: Any, *, zero: bool = False) -> Any:
-        """The largest exponent of each row, and 15."""
+        """The largest exponent of each row, plus `SHIFT`."""
         none = torch.zeros(len(x), dtype=torch.float64, device=x.device)
         task = Task(len(x), self._near, None, zero)
         return self._run(self._factor(x, scale, none), task)[:, 0].double()
 
     def _multiply(self, left: Any, n_rows: int, V: Any, *, zero: bool = False, lists: Lists | None = None) -> Any:
-        """2^e V for a factor, a few columns at a time; with fewer where memory does not hold them."""
+        """2^e V for a left factor, some columns at a time."""
         out = torch.empty((n_rows, V.shape[1]), dtype=torch.float32, device=V.device)
         top = V.abs().amax(0).double()
         top = torch.where(top > 0, top, torch.ones_like(top))
-        unit = torch.exp2(_TOP - torch.ceil(torch.log2(top)))  # powers of two, so that nothing is rounded
-        start = 0
-        while start < V.shape[1]:
-            some = slice(start, min(V.shape[1], start + self._columns))
-            try:
-                out[:, some] = self._multiply_few(left, n_rows, V[:, some], unit[some], zero=zero, lists=lists)
-            except torch.OutOfMemoryError:
-                if some.stop - some.start <= _FEWEST:
-                    raise
-                self._columns = max(_FEWEST, self._columns // 2)
-                continue
-            start = some.stop
+        unit = torch.exp2(_TOP - torch.ceil(torch.log2(top)))  # powers of two, so that scaling does not round
+        for some in chunks(V.shape[1], 1, COLUMNS):
+            values = _values((V[:, some].double() * unit[some]).float())
+            found = self._run(left, Task(n_rows, self._near, values, zero, lists))[:, : some.stop - some.start]
+            out[:, some] = (found.double() / (unit[some] * 2.0**SHIFT)).float()
         return out
-
-    def _multiply_few(self, left: Any, n_rows: int, V: Any, unit: Any, *, zero: bool, lists: Lists | None) -> Any:
-        """The same for as few columns as are multiplied at a time; what is held on the way is gone when it returns."""
-        scaled = (V.double() * unit).float()
-        found = self._run(left, Task(n_rows, self._near, _values(scaled), zero, lists))[:, : V.shape[1]]
-        return (found.double() / (unit * 2.0**SHIFT)).float()
-
-    @contextmanager
-    def _memory_in_words(self, V: Any) -> Iterator[None]:
-        """Say what did not fit into memory, and what would."""
-        try:
-            yield
-        except torch.OutOfMemoryError as error:
-            raise MemoryError(
-                f"a product of the kernel of {self._n} points with {V.shape[1]} columns does not fit into the memory "
-                f"that is left on {V.device}; free some, ask for fewer components, or keep neighbours only "
-                "(n_neighbors=32)."
-            ) from error
 
     def _run(self, left: Any, task: Task) -> Any:
         if self.arithmetic == "float32":
@@ -232,7 +213,7 @@ class FusedGaussian:
         return by_halves(left, self._right, task)
 
     def _factor(self, x: Any, scale: Any, shift: Any, *, left: bool = True) -> Any:
-        """Rows as the arithmetic wants them, for the left or the right side."""
+        """The left or the right factor of some points, for the chosen arithmetic."""
         pad = ROWS if left else GROUP
         if self.arithmetic == "float32":
             return self._features(x, scale, shift + SHIFT, pad)
@@ -240,9 +221,9 @@ class FusedGaussian:
         return as_halves(x, own, shift + SHIFT, arithmetic=self.arithmetic, left=left, pad=pad)
 
     def _features(self, X: Any, scale: Any, shift: Any, pad: int) -> tuple[Any, Any, Any]:
-        """Coordinates feature by feature, scales and shifts, filled up.
+        """Coordinates feature by feature, scales and shifts, padded.
 
-        Coordinates are those that were given, times a power of two: then only their differences are rounded.
+        Coordinates are the given ones times a power of two, so that only their differences are rounded.
         """
         n, d = X.shape
         power = 2.0 ** -round(math.log2(self._unit))
@@ -255,15 +236,15 @@ class FusedGaussian:
         return held[:d], held[d], held[d + 1]
 
 
-def has_eight_bits(device: Any) -> bool:
-    """Whether the matrix units of a chip multiply numbers of eight bits: NVIDIA's since Ada and Hopper."""
+def _has_float8(device: Any) -> bool:
+    """Whether the tensor cores of a GPU multiply float8: NVIDIA's since Ada and Hopper."""
     if device.type != "cuda" or torch.version.hip is not None:
         return False
     return bool(torch.cuda.get_device_capability(device) >= (8, 9))
 
 
 def _values(V: Any) -> Any:
-    """Columns as the fused kernels multiply them: one in float32, several as first and second halves side by side."""
+    """Columns as the fused programs multiply them: one in float32; several as first and second halves side by side."""
     n, k = V.shape
     full = -(-n // GROUP) * GROUP
     if k == 1:
@@ -275,3 +256,176 @@ def _values(V: Any) -> Any:
     held[:n, :k] = V
     held[:n, width : width + k] = V - held[:n, :k].float()
     return held
+
+
+# Factors in float16
+
+
+def _far_away(x: Any, scale: Any) -> Any:
+    """Which points are so far from the centre that the cancellation of norms spoils their exponents, bool (n,)."""
+    return 0.5 * x.double().square().sum(1) * (scale * scale.max()).double() > _FARTHEST
+
+
+def choose_arithmetic(x: Any, scale: Any, *, eight_bits: bool) -> str:
+    """The cheapest arithmetic whose exponents are accurate enough for points x, (n, d), none of them far away.
+
+    `scale` has the reciprocal local scales, (n,); `eight_bits` says whether the GPU multiplies float8.
+    """
+    # By Cauchy-Schwarz, the square root of sum_c (x_ic x_jc)^2 for the worst pair of points.
+    error = _LN2 * _HALF * (2.0 * float(_fourth_powers(x, scale).max())) ** 0.5
+    if error <= _EXPONENT_ERROR:
+        return "halves"
+    eight_bits = eight_bits and _MIXED[0] <= x.shape[1] <= _MIXED[1]
+    return "mixed" if eight_bits and _EIGHT_BITS * error <= _EXPONENT_ERROR else "split"
+
+
+def _fourth_powers(x: Any, scale: Any) -> Any:
+    """``sum_c (s x_c)^4`` of each point, (n,), on which the error of rounded coordinates depends."""
+    sums = [(x[rows] * scale[rows, None]).square().square().sum(1) for rows in chunks(len(x), x.shape[1], _CONVERTED)]
+    return torch.cat(sums)
+
+
+def as_halves(x: Any, scale: Any, shift: Any, *, arithmetic: str, left: bool, pad: int) -> Halves:
+    """The left or the right factor of points x, (n, d), with rows padded to a multiple of `pad`.
+
+    `scale` has the reciprocal local scales, (n,), or is None; `shift`, (n,), is added to the exponents of a row (left).
+    """
+    n, d = x.shape
+    full = -(-n // pad) * pad
+    columns, eighths = None, None
+    for rows in chunks(n, d, _CONVERTED):
+        some = None if scale is None else scale[rows, None].double()
+        y, norms = x[rows].double(), -0.5 * x[rows].double().square().sum(1, keepdim=True)
+        parts = _norm_columns(norms, some, shift[rows, None].double(), left)
+        first, second = _pieces(y if some is None else y * some, 2)
+        if arithmetic == "split":
+            parts += [first, first, second] if left else [first, second, first]
+        else:
+            parts.append(first)
+        if columns is None:
+            width = sum(part.shape[1] for part in parts)
+            width = _two_powers(width, _DEPTH) if width <= DEEP else -(-width // PIECE) * PIECE
+            columns = torch.zeros((full, width), dtype=torch.float16, device=x.device)
+        _fill(columns[rows], parts)
+        if arithmetic == "mixed":
+            if eighths is None:
+                width = _two_powers(2 * d, _DEPTH8)
+                eighths = torch.zeros((full, width), dtype=torch.float8_e4m3fn, device=x.device)
+            scaled = second.double() / EIGHTH
+            _fill(eighths[rows], [first, scaled] if left else [scaled, first])
+    return Halves(columns, eighths)
+
+
+def _two_powers(width: int, least: int) -> int:
+    """The smallest sum of one or two powers of two, each at least `least`, that is not below the width."""
+    top = least
+    while 2 * top <= width:
+        top *= 2
+    rest = 0 if width <= top else least
+    while rest and top + rest < width:
+        rest *= 2
+    return top + rest
+
+
+# Products of pieces, largest first, that make a product of numbers of 33 bits.
+_TERMS = ((0, 0), (0, 1), (1, 0), (0, 2), (2, 0), (1, 1))
+
+
+def _norm_columns(norms: Any, scale: Any, shift: Any, left: bool) -> list[Any]:
+    """Columns of ``-|x_i|^2/2 - |x_j|^2/2 + shift_i``, to 33 bits; with local scales, times ``s_i s_j``."""
+    one = torch.ones_like(norms).half()
+    if scale is None:
+        own = _pieces(norms + shift if left else norms, 3)
+        return [*own, one, one, one] if left else [one, one, one, *own]
+    lengths, scales = _pieces(norms * scale, 3), _pieces(scale, 3)
+    if left:
+        terms = [lengths[i] for i, _ in _TERMS] + [scales[i] for i, _ in _TERMS]
+        return [*terms, *_pieces(shift, 2)]
+    return [scales[j] for _, j in _TERMS] + [lengths[j] for _, j in _TERMS] + [one, one]
+
+
+def _pieces(values: Any, count: int) -> list[Any]:
+    """Float16 numbers that add up to the values."""
+    pieces = []
+    for _ in range(count):
+        pieces.append(values.half())
+        values = values - pieces[-1].double()
+    return pieces
+
+
+def _fill(out: Any, parts: list[Any]) -> None:
+    """Write parts side by side, in the dtype of `out`."""
+    start = 0
+    for part in parts:
+        out[:, start : start + part.shape[1]] = part.to(out.dtype)
+        start += part.shape[1]
+
+
+# Order of the points, and tiles that are skipped
+
+
+def locality_order(x: Any) -> Any:
+    """Order of the points along a Morton curve through their leading principal directions, int64 of shape (n,)."""
+    n, d = x.shape
+    if d > _PROJECTED:  # a random projection is enough for the leading directions
+        generator = torch.Generator(device=x.device).manual_seed(0)
+        x = x @ torch.randn((d, _PROJECTED), dtype=x.dtype, device=x.device, generator=generator)
+    if d > _DIRECTIONS:
+        some = x[:: max(1, n // _SAMPLE)].double()
+        some = some - some.mean(0)
+        axes = torch.linalg.eigh(some.T @ some)[1][:, -_DIRECTIONS:]
+        x = x.double() @ axes
+    low, high = x.amin(0), x.amax(0)
+    bits = _BITS // x.shape[1]
+    span = torch.where(high > low, high - low, torch.ones_like(low))
+    cells = ((x - low) / span * (2**bits - 1)).to(torch.int64)
+    keys = torch.zeros(n, dtype=torch.int64, device=x.device)
+    for bit in range(bits):
+        for c in range(x.shape[1]):
+            keys |= ((cells[:, c] >> bit) & 1) << (bit * x.shape[1] + c)
+    return torch.sort(keys, stable=True).indices
+
+
+def active_lists(x: Any, scale: Any, shift: Any) -> Lists | None:
+    """For blocks of rows the groups of columns whose entries are not all negligible; None if nearly all are active.
+
+    Points are in the order of `locality_order`; the kernel is ``2^(shift_i - s_i s_j |x_i - x_j|^2 / 2)``.
+    """
+    rows, columns = _boxes(x, scale, shift, ROWS), _boxes(x, scale, shift, GROUP)
+    n_blocks, n_groups = len(rows[0]), len(columns[0])
+    counts, kept = [], []
+    for some in chunks(n_blocks, n_groups, _BOX_PAIRS):
+        gap = torch.zeros((len(rows[0][some]), n_groups), dtype=torch.float32, device=x.device)
+        for c in range(x.shape[1]):
+            apart = torch.maximum(
+                rows[0][some, c, None] - columns[1][None, :, c], columns[0][None, :, c] - rows[1][some, c, None]
+            )
+            gap += apart.clamp_(min=0.0).square_()
+        largest = rows[3][some, None] - 0.5 * gap * rows[2][some, None] * columns[2][None, :]
+        active = largest >= _NEGLIGIBLE
+        counts.append(active.sum(1))
+        kept.append(active.nonzero()[:, 1].to(torch.int32))
+    totals = torch.cat(counts)
+    if float(totals.sum()) > _WORTHWHILE * n_blocks * n_groups:
+        return None
+    starts = torch.zeros(n_blocks + 1, dtype=torch.int32, device=x.device)
+    starts[1:] = torch.cumsum(totals, 0)
+    return Lists(starts, torch.cat(kept))
+
+
+def _boxes(x: Any, scale: Any, shift: Any, size: int) -> tuple[Any, Any, Any, Any]:
+    """Lower and upper corner, smallest scale and largest shift of each run of `size` points."""
+    n = len(x)
+    runs = -(-n // size)
+
+    def reduced(values: Any, fill: float, how: str) -> Any:
+        full = torch.full((runs * size, *values.shape[1:]), fill, dtype=torch.float32, device=x.device)
+        full[:n] = values
+        return getattr(full.view(runs, size, *values.shape[1:]), how)(1)
+
+    return (
+        reduced(x, torch.inf, "amin"),
+        reduced(x, -torch.inf, "amax"),
+        reduced(scale, torch.inf, "amin"),
+        reduced(shift, -torch.inf, "amax"),
+    )

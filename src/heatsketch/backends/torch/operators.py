@@ -1,4 +1,8 @@
-"""Operators on a device of PyTorch: they multiply tensors that lie there, and take and give arrays as well."""
+"""Operators that multiply on a device of PyTorch, and distances between rows of tensors.
+
+Importing this module registers the functions for tensors: :func:`heatsketch.linalg.metrics.row_distances`,
+:func:`heatsketch.linalg.metrics.column_distances` and :func:`heatsketch.optimize.solver.play`.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,32 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+import torch
 from scipy import sparse
 
 from ..._utils.array import to_numpy
-from ..._utils.typing import FloatArray
-from ...kernel.options import PRECISIONS
-from ...linalg.metrics import central_point
+from ..._utils.chunks import chunks
+from ..._utils.typing import FloatArray, IntArray
+from ...linalg.metrics import central_point, column_distances, magnitude, row_distances
 from ...linalg.operators import Operator, SparseOperator
 from ...linalg.sketch import Sketch
-from .device import Device, computing
+from ...optimize.pairs import Pairs
+from ...optimize.solver import play
+from .device import Device, computing, device_of
 from .sketches import draw
 
-__all__ = ["DeviceDenseOperator", "DeviceGaussianOperator", "DeviceOperator", "DeviceSparseOperator"]
+__all__ = ["DeviceDenseOperator", "DeviceGaussianOperator", "DeviceOperator", "DeviceSparseOperator", "PairDifferences"]
 
-# The least that a chip must be capable of for the fused kernels: NVIDIA's Ampere of 2020.
+# Compute capability that the fused kernels need: NVIDIA Ampere (2020).
 _CAPABILITY = (8, 0)
+# Entries of rows that are gathered at a time: about 200 MB with the temporaries.
+_GATHERED = 1 << 23
+# Added to squared distances, so that the logarithm has a derivative at zero.
+_LEAST = 1e-290
 
 
 class DeviceOperator(Operator):
-    """A matrix whose products are made on a device."""
+    """A matrix that multiplies tensors on a device."""
 
     device: Device
 
@@ -39,7 +50,7 @@ class DeviceOperator(Operator):
         return draw(sketch, shape, first_column, self.device, dtype)
 
     def project(self, V: Any, u: Any) -> Any:
-        """``(I - u u^T) V``, or `V` itself where it has no part along u but for rounding."""
+        """``(I - u u^T) V``, or `V` itself if it is orthogonal to u up to rounding."""
         part = u @ V
         if self.is_clean(to_numpy(part), to_numpy((V * V).sum(0))):
             return V
@@ -57,7 +68,7 @@ class DeviceOperator(Operator):
 
 
 class DeviceDenseOperator(DeviceOperator):
-    """Products with a matrix held on the device, (N, N)."""
+    """Products with a dense matrix held on the device, (N, N)."""
 
     @computing()
     def __init__(self, array: FloatArray, device: Device) -> None:
@@ -73,12 +84,12 @@ class DeviceDenseOperator(DeviceOperator):
 
 
 class DeviceSparseOperator(DeviceOperator):
-    """Products with a sparse matrix on the device, in compressed rows.
+    """Products with a sparse matrix held on the device as compressed rows.
 
     Parameters
     ----------
     array : csr_array of shape (M, N)
-        In `order`, if there is one.
+        With rows and columns in `order`, if one is given.
     device : Device
     order : ndarray of int, shape (N,), optional
     """
@@ -92,22 +103,14 @@ class DeviceSparseOperator(DeviceOperator):
         self._order = None if order is None else device.tensor(order)
 
     def _compressed(self, starts: Any, columns: Any, values: Any) -> Any:
-        """Compressed rows of PyTorch."""
-        with warnings.catch_warnings():  # remarks on them, which a user can do nothing about
+        with warnings.catch_warnings():  # that the layout is in beta
             warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
-            return self.device.torch.sparse_csr_tensor(starts, columns, values, size=self.shape, check_invariants=False)
+            return torch.sparse_csr_tensor(starts, columns, values, size=self.shape, check_invariants=False)
 
     @property
     def _parts(self) -> tuple[Any, Any, Any]:
-        """Where rows start, columns and values."""
+        """Row pointers, column indices and values."""
         return self._held.crow_indices(), self._held.col_indices(), self._held.values()
-
-    @property
-    def here(self) -> SparseOperator:
-        """The same matrix in the memory of the machine."""
-        starts, columns, values = (to_numpy(part) for part in self._parts)
-        array = sparse.csr_array((values, columns, starts), shape=self.shape)
-        return SparseOperator(array, order=self.order, reorder=False)
 
     def reordered(self) -> DeviceSparseOperator:
         """The same matrix with rows and columns in `order`."""
@@ -119,7 +122,7 @@ class DeviceSparseOperator(DeviceOperator):
 
     @computing()
     def scaled(self, left: Any, right: Any) -> DeviceSparseOperator:
-        """``diag(left) K diag(right)``, for a matrix without an order of its own."""
+        """``diag(left) K diag(right)``, for a matrix without an `order`."""
         starts, columns, values = self._parts
         values = values * self.asblock(left).repeat_interleave(starts.diff())
         values *= self.asblock(right)[columns]
@@ -130,21 +133,23 @@ class DeviceSparseOperator(DeviceOperator):
     def _product(self, V: Any) -> Any:
         if self._order is None:
             return self._held @ V
-        out = self.device.torch.empty_like(V)
+        out = torch.empty_like(V)
         out[self._order] = self._held @ V[self._order]
         return out
 
     def toarray(self) -> FloatArray:
-        """The matrix with its zeros."""
-        return self.here.toarray()
+        """The dense matrix."""
+        starts, columns, values = (to_numpy(part) for part in self._parts)
+        array = sparse.csr_array((values, columns, starts), shape=self.shape)
+        return SparseOperator(array, order=self.order, reorder=False).toarray()
 
 
 class DeviceGaussianOperator(DeviceOperator):
     """Products with ``exp(-|x_i - x_j|^2 / epsilon)`` for all pairs, in memory O(N (d + k)), on a device.
 
-    In float32 on a GPU by fused kernels (:mod:`heatsketch.backends.torch.products`): every product is within 1e-4 of
-    the exact one, mostly within 1e-5, in the norm, for any columns. In float64, without Triton, or on the CPU by
-    PyTorch, some rows at a time (:mod:`heatsketch.backends.torch.chunked`).
+    In float32 on a GPU fused kernels multiply (:mod:`heatsketch.backends.torch.gaussian`): every product is within
+    1e-4 of the exact one in the norm, mostly within 1e-5, for any columns. In float64, without Triton, or on the CPU
+    PyTorch multiplies row chunk by row chunk (:mod:`heatsketch.backends.torch.chunked`).
 
     Parameters
     ----------
@@ -156,7 +161,7 @@ class DeviceGaussianOperator(DeviceOperator):
         Set the affinity of a point with itself to zero; no two points may coincide then.
     dtype : dtype of the products
     precision : {"auto", "halves", "mixed", "split", "float32"}
-        How the fused kernels form exponents (:mod:`heatsketch.backends.torch.halves`); "auto" by the data.
+        How the fused kernels form exponents (:mod:`heatsketch.backends.torch.gaussian`); "auto" depends on the data.
 
     Attributes
     ----------
@@ -175,30 +180,25 @@ class DeviceGaussianOperator(DeviceOperator):
         dtype: Any = np.float32,
         precision: str = "auto",
     ) -> None:
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision={precision!r} is not known; use one of {PRECISIONS}.")
         n = X.shape[0]
         self.shape, self.dtype, self.device, self.zero_diagonal = (n, n), np.dtype(dtype), device, zero_diagonal
         scales = np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), n)
         self._unit = float(np.median(scales))
-        self._centre = device.tensor(central_point(to_numpy(X[:: max(1, n // 1000)])), np.float64)
-        points, scale = device.tensor(X), device.tensor(self._unit / scales)
+        centre = device.tensor(central_point(to_numpy(X[:: max(1, n // 1000)])), np.float64)
+        points = device.tensor(X), centre, self._unit, device.tensor(self._unit / scales)
         if self.dtype == np.float32 and fused_kernels(device):
             from .gaussian import FusedGaussian  # noqa: PLC0415
 
-            self._kernel: Any = FusedGaussian(
-                points, self._centre, self._unit, scale, zero_diagonal=zero_diagonal, precision=precision
-            )
+            self._kernel: Any = FusedGaussian(*points, zero_diagonal=zero_diagonal, precision=precision)
         else:
             from .chunked import ChunkedGaussian  # noqa: PLC0415
 
-            kind = device.dtype(self.dtype)
-            self._kernel = ChunkedGaussian(points, self._centre, self._unit, scale, kind, zero_diagonal=zero_diagonal)
+            self._kernel = ChunkedGaussian(*points, device.dtype(self.dtype), zero_diagonal=zero_diagonal)
         self.arithmetic: str = self._kernel.arithmetic
 
     @property
     def rounding(self) -> float:
-        """Relative error of a product: matrix units cut off what they add."""
+        """Relative error of a product."""
         return self._kernel.rounding or super().rounding
 
     def _product(self, V: Any) -> Any:
@@ -206,18 +206,9 @@ class DeviceGaussianOperator(DeviceOperator):
 
     @computing()
     def rows(self, X: FloatArray, epsilon: Any, V: Any) -> tuple[FloatArray, FloatArray]:
-        """Kernel rows of other points times V, each in units of its largest entry, and the logarithms of these.
+        """Kernel rows of new points, (m, d), times V, (N, k), each divided by its largest entry: (m, k).
 
-        Parameters
-        ----------
-        X : ndarray of shape (m, d)
-        epsilon : float, or ndarray of shape (m,)
-        V : ndarray of shape (N, k)
-
-        Returns
-        -------
-        products : ndarray of shape (m, k)
-        logs : ndarray of shape (m,)
+        The logarithms of these entries come second, (m,).
         """
         scale = self._unit / np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), X.shape[0])
         found = self._kernel.rows(self.device.tensor(X), self.device.tensor(scale), self.asblock(V))
@@ -226,7 +217,7 @@ class DeviceGaussianOperator(DeviceOperator):
 
 
 def fused_kernels(device: Device) -> bool:
-    """Whether Triton is there and can compile for the device, or interprets its kernels on the CPU."""
+    """Whether Triton is installed and compiles for the device, or interprets its kernels on the CPU."""
     try:
         from triton.runtime.interpreter import InterpretedFunction  # noqa: PLC0415
 
@@ -235,5 +226,61 @@ def fused_kernels(device: Device) -> bool:
         return False
     if not device.is_cuda:
         return isinstance(halves_kernel, InterpretedFunction)
-    nvidia = device.torch.version.hip is None
-    return nvidia and bool(device.torch.cuda.get_device_capability(device.name) >= _CAPABILITY)
+    return torch.version.hip is None and bool(torch.cuda.get_device_capability(device.name) >= _CAPABILITY)
+
+
+def _differences(Z: Any, i: Any, j: Any) -> Any:
+    """``z_i - z_j`` in float64 whatever the dtype of the points, as on the CPU, shape (m, d)."""
+    return Z.index_select(0, i).double().sub_(Z.index_select(0, j))
+
+
+@row_distances.register
+def _(Z: torch.Tensor, i: Any, j: Any) -> Any:
+    here = device_of(Z)
+    a, b = here.tensor(i), here.tensor(j)
+    out = torch.empty(len(a), dtype=torch.float64, device=Z.device)
+    for some in chunks(len(a), Z.shape[1], _GATHERED):
+        out[some] = _differences(Z, a[some], b[some]).square_().sum(1).sqrt_()
+    return to_numpy(out) if isinstance(i, np.ndarray) else out
+
+
+@column_distances.register
+def _(V: torch.Tensor, i: IntArray, j: IntArray) -> FloatArray:
+    scale = magnitude(V)
+    distances: FloatArray = scale * row_distances((V.T / scale).contiguous(), i, j)
+    return distances
+
+
+class PairDifferences:
+    """Pairs in play as the differences of their features, gathered once: embedded pairs are then one product.
+
+    Nothing is scattered, so sums have one order and results repeat.
+
+    Parameters
+    ----------
+    features : tensor of shape (N, m)
+    pairs : Pairs
+        Of NumPy arrays.
+    """
+
+    def __init__(self, features: Any, pairs: Pairs) -> None:
+        self._here, self._log_d = device_of(features), pairs.log_d
+        self._D = _differences(features, self._here.tensor(pairs.i), self._here.tensor(pairs.j))  # [p, m]
+
+    def ratios(self, W: FloatArray) -> FloatArray:
+        """``log(|y_i - y_j| / d_ij)`` with ``Y = F W``, shape (p,)."""
+        self._Z = self._D @ self._here.tensor(W)  # [p, k]
+        self._squares = to_numpy(self._Z.square().sum(1).add_(_LEAST))
+        ratios: FloatArray = 0.5 * np.log(self._squares) - self._log_d
+        return ratios
+
+    def gradient(self, slope: FloatArray) -> FloatArray:
+        """Gradient by W, (m, k), of a function of the last ratios whose derivatives by these are given, (p,)."""
+        by_pair = self._here.tensor(slope / self._squares)[:, None] * self._Z
+        gradient: FloatArray = to_numpy(self._D.T @ by_pair)
+        return gradient
+
+
+@play.register
+def _(features: torch.Tensor, pairs: Pairs) -> PairDifferences:
+    return PairDifferences(features, pairs)

@@ -1,80 +1,118 @@
-"""Products with the Gaussian kernel in one pass, by Triton: exponents, exponential and product of a tile at a time.
+"""Fused products with the Gaussian kernel by Triton: exponents, exponentials and product of a tile in one pass.
 
-A program takes a block of rows and goes over the columns in groups of 1024, tile by tile. Nothing of the kernel leaves
-the chip's registers. What makes the result as accurate as float32, though matrix units multiply halves:
+A program handles a block of rows and loops over the columns in groups of 1024, tile by tile. Kernel entries never
+leave the registers. Tensor cores multiply float16 numbers; the result is as accurate as float32 because
 
-- the entries of a tile and the columns they multiply are each the sum of two halves, ``p v = p' v' + p' v'' + p'' v'``:
-  with one half each, a product with random columns would be off by 3e-4, since nothing averages out;
-- matrix units cut off what they add instead of rounding it: a long sum of positive numbers drifts downwards. Only the
-  tiles of a group are added there, and groups in float32 outside;
-- entries are multiplied by 2^15 and columns brought near to 2^14, so that small ones keep their digits as halves.
+- kernel entries and the columns that they multiply are each the sum of two float16 numbers,
+  ``p v = p' v' + p' v'' + p'' v'``: with one each, a product with random columns would be off by 3e-4, since the errors
+  do not average out;
+- tensor cores truncate sums instead of rounding them, so long sums of positive numbers drift downwards: they add up
+  only the tiles of a group, and groups are added in float32;
+- entries are multiplied by 2^15 and columns are scaled to about 2^14, so that small ones keep their digits in float16.
 
-A single column needs no matrix unit: it is multiplied and added in float32.
+A single column needs no tensor core: it is multiplied and added in float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from triton.runtime.errors import OutOfResources
 
-from .halves import DEEP, PIECE, Halves
 from .programs import GROUP, LARGEST, ROWS, SINGLE, VALUES, differences_kernel, halves_kernel
-from .tiles import Tile, differences_tiles, halves_tiles, with_best_tile
 
-__all__ = ["COLUMNS", "GROUP", "ROWS", "SHIFT", "Lists", "Task", "by_differences", "by_halves"]
+__all__ = [
+    "COLUMNS",
+    "DEEP",
+    "GROUP",
+    "PIECE",
+    "ROWS",
+    "SHIFT",
+    "Halves",
+    "Lists",
+    "Task",
+    "Tile",
+    "by_differences",
+    "by_halves",
+    "differences_tiles",
+    "halves_tiles",
+]
 
-# Kernel entries are multiplied by two to this power, just within the range of a half.
+# Kernel entries are multiplied by two to this power, just within the range of float16.
 SHIFT = 15.0
-# Programs to a multiprocessor below which the columns are shared out as well.
-_PROGRAMS = 8
 # Most columns that are multiplied at a time.
 COLUMNS = 64
+# Factors with more columns than this do not fit on the chip: they are read again for every tile, in pieces.
+DEEP, PIECE = 256, 64
+# Programs for each multiprocessor, below which the columns are shared between programs too.
+_PROGRAMS = 8
 
 
-@dataclass(frozen=True)
-class Lists:
-    """Groups of columns that have anything to give to a block of 256 rows.
+class Halves(NamedTuple):
+    """A factor: rows whose inner products are exponents. Rows beyond the points are zero."""
 
-    Attributes
-    ----------
-    starts : tensor of int32, shape (n_blocks + 1,)
-    groups : tensor of int32
-        Those of block b from ``starts[b]`` to ``starts[b + 1]``.
-    """
+    columns: Any  # float16, (n_padded, K)
+    eighths: Any  # float8, (n_padded, E), or None; their inner products are multiplied by 2^-12
 
-    starts: Any
-    groups: Any
+
+class Lists(NamedTuple):
+    """Groups of columns that are not negligible for block b of 256 rows, from ``starts[b]`` to ``starts[b + 1]``."""
+
+    starts: Any  # int32, (n_blocks + 1,)
+    groups: Any  # int32
+
+
+class Tile(NamedTuple):
+    """Shape of the tiles of a program (powers of two, at most 256 x 1024), and its resources."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int
+
+
+# For chips with less memory for each multiprocessor, and for deep factors.
+_SMALLER = Tile(64, 64, 4, 2), Tile(64, 32, 4, 2), Tile(32, 32, 4, 1)
+# The first tile for which a device has the resources, by device and product.
+_fitting: dict[Hashable, Tile] = {}
+
+
+def halves_tiles(mode: int, size: int, width: int) -> tuple[Tile, ...]:
+    """Tiles for factors of `size` bytes a row and `width` columns, the fastest on an H200 first."""
+    if size > 2 * DEEP or mode != VALUES:
+        first = Tile(64, 64, 4, 3) if size <= 64 else Tile(128, 64, 4, 3)
+    elif width > 32:
+        first = Tile(64, 64, 4, 3) if size <= 128 else Tile(128, 32, 4, 3)
+    else:
+        first = Tile(128, 64, 4, 4) if size <= 128 else Tile(128, 64, 4, 3)
+    return first, Tile(128, 64, 4, 2), *_SMALLER
+
+
+def differences_tiles(mode: int) -> tuple[Tile, ...]:
+    """Tiles for differences, the fastest on an H200 first."""
+    return Tile(128, 32, 4, 3) if mode == VALUES else Tile(64, 32, 4, 3), *_SMALLER
 
 
 @dataclass(frozen=True)
 class Task:
-    """A product to be made.
-
-    Attributes
-    ----------
-    n_rows, n_columns : int
-        Of the kernel.
-    values : tensor of float16, shape (n_padded, 2 C), of float32, shape (n_padded,), or None
-        First and second halves of C columns; or a single one; or None: the largest exponent of each row is wanted.
-    zero_diagonal : bool
-    lists : Lists, optional
-        By default all groups are taken.
-    """
+    """A product of a kernel with `n_rows` rows and `n_columns` columns."""
 
     n_rows: int
     n_columns: int
+    # First and second halves of C columns, float16, (n_padded, 2 C); or a single column, float32, (n_padded,); or None
+    # for the largest exponent of each row.
     values: Any
     zero_diagonal: bool = False
-    lists: Lists | None = None
+    lists: Lists | None = None  # by default all groups are multiplied
 
     @property
     def mode(self) -> int:
-        """What a program makes of its tiles."""
+        """What a program computes from its tiles."""
         if self.values is None:
             return LARGEST
         return SINGLE if self.values.ndim == 1 else VALUES
@@ -84,34 +122,29 @@ class Task:
         """Columns of the result."""
         return self.values.shape[1] // 2 if self.mode == VALUES else 1
 
-    def run(self, kernel: Any, options: Sequence[Tile], head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
-        """Run a kernel with the tile that suits it here, found on first use.
+    def run(self, kernel: Any, tiles: Sequence[Tile], head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
+        """Run a program with the first tile for which the device has the resources.
 
-        Parameters
-        ----------
-        kernel : compiled by Triton
-        options : sequence of Tile
-            The best on the chip that they were measured on first.
-        head, tail : tuples
-            Arguments of the kernel before and after those that all have.
-        constants : dict
-            What is known when it is compiled.
-
-        Returns
-        -------
-        out : tensor of float32, shape (n_rows, width)
+        `head` and `tail` are the arguments before and after those that all programs have. Returns a tensor of float32,
+        shape (n_rows, width).
         """
         device = head[0].device
         key = device, kernel.fn.__name__, self.mode, self.width, *constants.values()
-
-        def launch(tile: Tile, n_rows: int) -> Any:
-            return replace(self, n_rows=n_rows).launch(kernel, tile, head, *tail, **constants)
-
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            return with_best_tile(key, options, launch, (self.n_rows, self.n_columns))
+            for tile in (_fitting[key],) if key in _fitting else tiles:
+                try:
+                    out = self._launch(kernel, tile, head, *tail, **constants)
+                except OutOfResources:
+                    continue
+                _fitting[key] = tile
+                return out
+            raise MemoryError(
+                f"{torch.cuda.get_device_name()} has too little memory on its multiprocessors for a product with this "
+                "many features; use device='cpu' or float64 data."
+            )
 
-    def launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
-        """Run a kernel over all rows; where these are few, the columns are shared out too."""
+    def _launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
+        """Run a program over all rows; if these are few, several programs share the columns of a block."""
         device = head[0].device
         blocks, n_groups = -(-self.n_rows // tile.rows), -(-self.n_columns // GROUP)
         shares = max(1, min(n_groups, _PROGRAMS * _multiprocessors(device) // blocks))
@@ -130,40 +163,18 @@ class Task:
 
 
 def by_halves(left: Halves, right: Halves, task: Task) -> Any:
-    """``2^(L R^T) V``, row by row, or the largest exponents; L and R in halves.
-
-    Parameters
-    ----------
-    left, right : Halves
-        Of rows filled up to a multiple of 256, and columns to a multiple of 1024.
-    task : Task
-
-    Returns
-    -------
-    out : tensor of float32, shape (n_rows, width)
-    """
+    """``2^(L R^T) V``, or the largest exponent of each row, (n_rows, width), with rows of L and R padded."""
     K, E = left.columns.shape[1], 0 if left.eighths is None else left.eighths.shape[1]
-    deep = K > DEEP
     eighths = (left.columns, right.columns) if E == 0 else (left.eighths, right.eighths)
     head = left.columns, right.columns, *eighths
-    depths = {"K": K, "K1": _leading(K), "E": E, "E1": _leading(E), "PIECE": PIECE if deep else 0}
+    depths = {"K": K, "K1": _leading(K), "E": E, "E1": _leading(E), "PIECE": PIECE if K > DEEP else 0}
     return task.run(halves_kernel, halves_tiles(task.mode, 2 * K + E, task.width), head, **depths)
 
 
 def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task) -> Any:
-    """``2^(shift_i - a_i b_j |x_i - y_j|^2) V``, row by row, or the largest exponents, in float32.
+    """``2^(shift_i - a_i b_j |x_i - y_j|^2) V``, or the largest exponent of each row, (n_rows, width).
 
-    Parameters
-    ----------
-    x, y : tensors of float32, shapes (d, rows) and (d, columns)
-        Feature by feature; filled up to a multiple of 256 and of 1024.
-    scales : three tensors of float32
-        a, b and the shift of the rows.
-    task : Task
-
-    Returns
-    -------
-    out : tensor of float32, shape (n_rows, width)
+    The points x, (d, rows), and y, (d, columns), are padded; `scales` are a, b and shift.
     """
     a, b, shift = scales
     strides = x.stride(0), y.stride(0)

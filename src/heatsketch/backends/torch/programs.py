@@ -1,29 +1,28 @@
-"""The programs of the fused products: what a GPU does with a block of rows, in Triton's dialect of Python.
+"""Triton programs of the fused products: each handles a block of rows and loops over groups of 1024 columns.
 
-A program goes over groups of 1024 columns, tile by tile; see :mod:`heatsketch.backends.torch.products` for what it is
-given.
+:mod:`heatsketch.backends.torch.products` launches them.
 """
 
 import triton
 import triton.language as tl
 
-from .halves import EIGHTH
+__all__ = ["EIGHTH", "GROUP", "LARGEST", "ROWS", "SINGLE", "VALUES", "differences_kernel", "halves_kernel"]
 
-__all__ = ["GROUP", "LARGEST", "ROWS", "SINGLE", "VALUES", "differences_kernel", "halves_kernel"]
-
-# Columns of the kernel that are summed up by matrix units before they are added outside, and skipped together.
+# Kernel columns that tensor cores add up before float32 additions take over; they are also skipped together.
 GROUP = 1024
-# Rows are filled up to a multiple of this, the most that a program takes.
+# Rows are padded to a multiple of this, the largest block of a program.
 ROWS = 256
-# What a program makes of its tiles.
+# Factor of inner products of float8 numbers.
+EIGHTH = 2.0**-12
+# What a program computes from its tiles: a product with several columns, with one, or the largest exponent of a row.
 VALUES, SINGLE, LARGEST = 0, 1, 2
 _GROUP, _ROWS, _EIGHTH = tl.constexpr(GROUP), tl.constexpr(ROWS), tl.constexpr(EIGHTH)
 _VALUES, _SINGLE, _LARGEST = tl.constexpr(VALUES), tl.constexpr(SINGLE), tl.constexpr(LARGEST)
 
 
 @triton.jit
-def _nothing(BM: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
-    """What the total of a block of rows starts from."""
+def _initial_total(BM: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
+    """Initial total of a block of rows."""
     if MODE == _VALUES:
         total = tl.zeros([BM, C], dtype=tl.float32)
     elif MODE == _SINGLE:
@@ -34,8 +33,8 @@ def _nothing(BM: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
 
 
 @triton.jit
-def _begin(BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
-    """What a group of tiles starts from."""
+def _initial_group(BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr):
+    """Initial value of a group of tiles."""
     if MODE == _VALUES:
         part = tl.zeros([BM, C], dtype=tl.float32)
     elif MODE == _SINGLE:
@@ -46,8 +45,8 @@ def _begin(BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, MODE: tl.constex
 
 
 @triton.jit
-def _take_in(part, s, V, i, j, offset, n_columns, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr):
-    """A tile of exponents, taken into the part of its group; `j` counts from the group's `offset`, and so does `V`."""
+def _accumulate(part, s, V, i, j, offset, n_columns, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr):
+    """Add a tile of exponents to the part of its group; `j` and `V` start at the group's `offset`."""
     if MODE == _LARGEST:
         kept = offset + j[None, :] < n_columns
         if ZERO:
@@ -72,8 +71,8 @@ def _take_in(part, s, V, i, j, offset, n_columns, C: tl.constexpr, MODE: tl.cons
 
 
 @triton.jit
-def _add_up(total, part, MODE: tl.constexpr):
-    """The total with one more group, added outside of the matrix units."""
+def _add_group(total, part, MODE: tl.constexpr):
+    """Add a group to the total, in float32 instead of on tensor cores."""
     if MODE == _VALUES:
         total += part
     elif MODE == _SINGLE:
@@ -84,8 +83,8 @@ def _add_up(total, part, MODE: tl.constexpr):
 
 
 @triton.jit
-def _finish(Out, total, i, n_rows, C: tl.constexpr, MODE: tl.constexpr):
-    """Write the rows that are there; each of the shares of the columns has a sheet of its own."""
+def _store(Out, total, i, n_rows, C: tl.constexpr, MODE: tl.constexpr):
+    """Store the rows that exist; each share of the columns writes its own sheet."""
     sheet = Out + tl.program_id(1).to(tl.int64) * n_rows * C
     if MODE == _VALUES:
         c = tl.arange(0, C)
@@ -122,7 +121,7 @@ def halves_kernel(
         if E2 > 0:
             e2 = E1 + tl.arange(0, E2)
             l4 = tl.load(L8 + rows[:, None] * E + e2[None, :])
-    total = _nothing(BM, C, MODE)
+    total = _initial_total(BM, C, MODE)
     begin, end = 0, n_groups
     if SKIP:
         block = tl.program_id(0) * BM // _ROWS
@@ -133,7 +132,7 @@ def halves_kernel(
             g = tl.load(groups + q)
         first = g.to(tl.int64) * _GROUP
         Rg, Vg = R + first * K, V + first * WIDTH
-        part = _begin(BM, BN, C, MODE)
+        part = _initial_group(BM, BN, C, MODE)
         for t in tl.range(0, _GROUP // BN, num_stages=STAGES):
             j = t * BN + tl.arange(0, BN)
             s = tl.zeros([BM, BN], dtype=tl.float32)
@@ -152,9 +151,9 @@ def halves_kernel(
                 if E2 > 0:
                     fine = tl.dot(l4, tl.trans(tl.load(R8g + j[:, None] * E + e2[None, :])), fine)
                 s += fine * _EIGHTH
-            part = _take_in(part, s, Vg, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
-        total = _add_up(total, part, MODE)
-    _finish(Out, total, i, n_rows, C, MODE)
+            part = _accumulate(part, s, Vg, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
+        total = _add_group(total, part, MODE)
+    _store(Out, total, i, n_rows, C, MODE)
 
 
 @triton.jit
@@ -163,11 +162,11 @@ def differences_kernel(
     D: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Rows of the same product, from coordinates that lie feature by feature; see `by_differences`."""
+    """Rows of the same product from coordinates stored feature by feature; see `by_differences`."""
     WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     a, e = tl.load(x_scale + i), tl.load(shift + i)
-    total = _nothing(BM, C, MODE)
+    total = _initial_total(BM, C, MODE)
     begin, end = 0, n_groups
     if SKIP:
         block = tl.program_id(0) * BM // _ROWS
@@ -177,17 +176,17 @@ def differences_kernel(
         if SKIP:
             g = tl.load(groups + q)
         first = g.to(tl.int64) * _GROUP
-        part = _begin(BM, BN, C, MODE)
+        part = _initial_group(BM, BN, C, MODE)
         for t in tl.range(0, _GROUP // BN, num_stages=STAGES):
             j = t * BN + tl.arange(0, BN)
             squared = tl.zeros([BM, BN], dtype=tl.float32)
             x, y = X + i, Y + first + j
-            for _ in range(0, D):  # addresses are added up: a number of features times points may exceed 32 bits
+            for _ in range(0, D):  # addresses are incremented: features times points may exceed 32 bits
                 apart = tl.load(x)[:, None] - tl.load(y)[None, :]
                 squared += apart * apart
                 x += x_stride
                 y += y_stride
             s = e[:, None] - squared * a[:, None] * tl.load(y_scale + first + j)[None, :]
-            part = _take_in(part, s, V + first * WIDTH, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
-        total = _add_up(total, part, MODE)
-    _finish(Out, total, i, n_rows, C, MODE)
+            part = _accumulate(part, s, V + first * WIDTH, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
+        total = _add_group(total, part, MODE)
+    _store(Out, total, i, n_rows, C, MODE)
