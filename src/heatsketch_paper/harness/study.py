@@ -16,11 +16,23 @@ from heatsketch._utils.files import write_whole
 
 from ..errors import ReproductionError
 from .evidence import Verdict
-from .experiment import Experiment
+from .experiment import Experiment, Row
 from .runner import Progress, available_cores, run
 from .store import Provenance, Store
 
-__all__ = ["Claim", "Study", "Tables", "cell", "claim", "grid", "machines", "main", "number", "write_page"]
+__all__ = [
+    "Claim",
+    "Study",
+    "Tables",
+    "cell",
+    "claim",
+    "grid",
+    "machines",
+    "main",
+    "number",
+    "rows_table",
+    "write_page",
+]
 
 Tables = Mapping[str, pd.DataFrame]
 Section = Callable[[Tables], str]
@@ -43,7 +55,7 @@ class Study:
     Attributes
     ----------
     name : str
-        Folder under ``docs``, and module under ``benchmarks``.
+        Module under ``benchmarks``, and folder under ``docs`` unless `folder` is given.
     title, introduction : str
     experiments : tuple of Experiment
     claims : callable
@@ -54,6 +66,8 @@ class Study:
         Takes the tables and the folder of pictures, and writes pictures.
     quick : callable
         Shrinks an experiment for ``--quick``, or returns None to leave it out.
+    folder : str, optional
+        Folder under ``docs``.
     """
 
     name: str
@@ -64,6 +78,7 @@ class Study:
     sections: Mapping[str, Section] = field(default_factory=dict)
     draw: Callable[[Tables, Path], None] | None = None
     quick: Callable[[Experiment], Experiment | None] = _one_small_trial
+    folder: str = ""
 
 
 def main(study: Study, arguments: Sequence[str] | None = None) -> None:
@@ -78,7 +93,7 @@ def main(study: Study, arguments: Sequence[str] | None = None) -> None:
         chosen = [small for experiment in chosen if (small := study.quick(experiment)) is not None]
     if options.trials is not None:
         chosen = [replace(experiment, n_trials=options.trials) for experiment in chosen]
-    output = options.output or Path("out" if options.quick else "docs") / study.name
+    output = options.output or Path("out" if options.quick else "docs") / (study.folder or study.name)
     store = Store(output)
     try:
         chosen = [_with_settings(experiment, options.set) for experiment in chosen]
@@ -166,6 +181,23 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = 
     """A table in Markdown; with `figures`, all columns but the first are aligned to the right."""
     rule = "|---|" + "---:|" * (len(head) - 1) if figures else f"|{'---|' * len(head)}"
     return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def rows_table(rows: Iterable[Row], columns: Mapping[str, str]) -> str:
+    """A table in Markdown of rows; `columns` maps each title to a key, or to "key:format" as `format` takes it.
+
+    Numbers without a format have three significant digits; missing entries are dashes.
+    """
+
+    def entry(row: Row, column: str) -> str:
+        key, _, form = column.partition(":")
+        value = row.get(key)
+        if value is None or isinstance(value, str):
+            return cell(value or "-")
+        return format(value, form) if form else number(value)
+
+    body = [[entry(row, column) for column in columns.values()] for row in rows]
+    return grid(list(columns), body, figures=True)
 
 
 def number(value: Any, digits: int = 3) -> str:
