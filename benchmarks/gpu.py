@@ -9,7 +9,7 @@ import gc
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 
 import heatsketch as hs
+from heatsketch_paper.errors import ReproductionError
 from heatsketch_paper.harness.experiment import Experiment, Row
 from heatsketch_paper.harness.process import failure_row, run_apart
 from heatsketch_paper.harness.store import records
@@ -59,32 +60,17 @@ class Bench:
 
     def wall(self, work: Callable[[], Any]) -> tuple[float, Any]:
         """Seconds until the device is done, and the result."""
-        self._wait()
+        wait = self.torch.cuda.synchronize if self.is_cuda else lambda: None
+        wait()
         start = time.perf_counter()
         found = work()
-        self._wait()
+        wait()
         return time.perf_counter() - start, found
 
     def seconds(self, work: Callable[[], Any], repeats: int = 5) -> list[float]:
-        """Seconds of some runs, after one that is not counted; on a GPU by its clock."""
+        """Seconds of some runs, after one that is not counted."""
         work()
-        return [self.once(work) for _ in range(repeats)]
-
-    def once(self, work: Callable[[], Any]) -> float:
-        """Seconds of one run."""
-        if not self.is_cuda:
-            return self.wall(work)[0]
-        first, last = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._wait()
-        first.record()
-        work()
-        last.record()
-        self._wait()
-        return float(first.elapsed_time(last)) / 1e3
-
-    def _wait(self) -> None:
-        if self.is_cuda:
-            self.torch.cuda.synchronize(self.where)
+        return [self.wall(work)[0] for _ in range(repeats)]
 
     def memory(self) -> Row:
         """Peaks of memory in GB: on the device since the case began, of the process since its start."""
@@ -144,12 +130,8 @@ def ceilings(device: str, small: bool) -> Iterator[Row]:
     x = torch.rand(1 << (10 if small else 24), device=where)
     chain = torch.compile(_exponentials) if bench.is_cuda else _exponentials
     best = _CHAIN * len(x) / min(bench.seconds(lambda: chain(x))) / 1e12
-    yield {
-        "what": "exponentials",
-        "way": f"chains of {_CHAIN}, compiled into one kernel",
-        "best": best,
-        "unit": "10^12/s",
-    }
+    way = f"chains of {_CHAIN}, compiled into one kernel"
+    yield {"what": "exponentials", "way": way, "best": best, "unit": "10^12/s"}
 
 
 _CHAIN = 256
@@ -257,12 +239,12 @@ def plain(device: str, small: bool) -> Iterator[Row]:
             for name, make in makers.items()
         }
         ready = {name: row.pop("work") for name, row in rows.items() if "work" in row}
-        turns = [{name: bench.once(work) for name, work in ready.items()} for _ in range(5)]
+        turns = [{name: bench.wall(work)[0] for name, work in ready.items()} for _ in range(5)]
         for name, row in rows.items():
             if name in ready:
                 row["timed_rows"] = n if name == "heatsketch" else few
                 row["seconds"] = median(turn[name] for turn in turns) * n / row["timed_rows"]
-                row["ratio"] = row["seconds"] / rows["heatsketch"]["seconds"]
+                row["ratio"] = row["seconds"] / rows["heatsketch"].get("seconds", np.nan)
             yield row
 
 
@@ -340,33 +322,36 @@ def _row_sums(bench: Bench, model: Any, X: Any) -> float:
     return float((sums - 1.0).abs().max())
 
 
+def _warm_fit(bench: Bench, make: Callable[[], Any], X: Any) -> tuple[Row, Any]:
+    """A fit after one of a twentieth of the points."""
+    make().fit(X[: max(len(X) // 20, 60)])
+    seconds, model = bench.wall(lambda: make().fit(X))
+    return {"seconds": seconds} | bench.memory(), model
+
+
 def others(device: str, small: bool) -> Iterator[Row]:
-    """DiffusionMaps and HeatSketch of all pairs, after a fit of a twentieth of the points."""
+    """DiffusionMaps and HeatSketch of all pairs."""
     bench, n = Bench(device), 100 if small else 50_000
-    X = points(n, 3)
     options = {"power": POWER, "bandwidth": bandwidth_of(3), "n_neighbors": None, "device": device}
     for kind, k, more in ((hs.DiffusionMaps, COMPONENTS, {}), (hs.HeatSketch, 4, {"random_state": 0})):
         make = partial(kind, k, **options, **more)
 
         def work(make: Any = make) -> Row:
-            make().fit(X[: max(n // 20, 60)])
-            seconds, model = bench.wall(lambda: make().fit(X))
-            distortion = getattr(model, "distortion_", None)
-            return {"seconds": seconds, "log_distortion": distortion and distortion.log} | bench.memory()
+            row, model = _warm_fit(bench, make, points(n, 3))
+            return row | ({"log_distortion": model.distortion_.log} if hasattr(model, "distortion_") else {})
 
         yield bench.case(work, method=kind.__name__, n=n, d=3, components=k)
 
 
 def neighbours(device: str, small: bool) -> Iterator[Row]:
-    """Fits with a graph of neighbours, after one of a twentieth of the points."""
+    """Fits with a graph of neighbours."""
     bench, n = Bench(device), 400 if small else 1_000_000
     for d in FEATURES:
-        X = points(n, d)
 
-        def work(X: Any = X) -> Row:
-            estimator(device, COMPONENTS, n_neighbors=NEIGHBORS).fit(X[: max(n // 20, 60)])
-            seconds, model = bench.wall(lambda: estimator(device, COMPONENTS, n_neighbors=NEIGHBORS).fit(X))
-            return {"seconds": seconds, "recall": float(model.kernel_.affinity.recall)} | bench.memory()
+        def work(d: int = d) -> Row:
+            make = partial(estimator, device, COMPONENTS, n_neighbors=NEIGHBORS)
+            row, model = _warm_fit(bench, make, points(n, d))
+            return row | {"recall": float(model.kernel_.affinity.recall)}
 
         yield bench.case(work, n=n, d=d)
 
@@ -420,15 +405,13 @@ class Section(Experiment):
 
     def trial(self, index: int) -> list[Row]:  # noqa: ARG002
         """All rows; caches of compiled code are empty, for the times of a first fit."""
+        job = {"device": self.device, "small": bool(self.small)}
         with tempfile.TemporaryDirectory() as empty:
             caches = {"TRITON_CACHE_DIR": f"{empty}/triton", "NUMBA_CACHE_DIR": f"{empty}/numba"}
-            return run_apart(
-                f"benchmarks.gpu:{self.name}",
-                {"device": self.device, "small": bool(self.small)},
-                timeout_s=200.0,
-                memory_gib=100.0,
-                environment=caches if self.name.startswith("fit") else None,
-            )
+            rows = run_apart(f"benchmarks.gpu:{self.name}", job, timeout_s=200.0, memory_gib=100.0, environment=caches)
+        if all(row.get("status", "ok") != "ok" for row in rows):
+            raise ReproductionError(f"{self.name}: {rows[-1]['reason']}")
+        return rows
 
 
 def judged(tables: Tables) -> Iterator[Claim]:
@@ -453,10 +436,9 @@ def _good(tables: Tables, name: str) -> list[Row]:
 
 _INTRODUCTION = """
 Points are standard normal, in float32. The bandwidth is 0.5 in R^3 and d in R^d, so that every pair counts and nothing
-can be skipped, unless a rule is named. Products are timed by the clock of the device, after one that is not counted;
-the median is shown. The error of a product is that of sampled rows against float64 by differences, relative, in the
-Frobenius norm, with random normal columns, for which nothing averages out. Every section runs in a fresh process. GB
-are 10^9 bytes.
+can be skipped, unless a rule is named. Times of products are medians, after one product that is not counted. The error
+of a product is that of sampled rows against float64 by differences, relative, in the Frobenius norm, with random normal
+columns, for which nothing averages out. Every section runs in a fresh process. GB are 10^9 bytes.
 
 The committed figures were measured by an earlier form of the command.
 """
@@ -508,20 +490,18 @@ _FIT_COLUMNS = _SIZE | {
 _OTHER_COLUMNS = {
     "estimator": "method", "components": "components", **_SIZE, "s": "seconds", "log L": "log_distortion", **_MEMORY,
 }  # fmt: skip
+_NEIGHBOUR_COLUMNS = {**_SIZE, "s": "seconds", "recall": "recall:.4f", **_MEMORY}
+_CPU_COLUMNS = {**_SIZE, "CPU s": "cpu_s", "device s": "device_s", "times faster": "ratio"}
 _SAME_COLUMNS = _SIZE | {
     "dtype": "dtype", "kernel": "kernel", "recall, CPU": "recall_cpu:.4f", "recall, device": "recall_device:.4f",
     "difference": "difference:.1e",
 }  # fmt: skip
 
 
-def _section(text: str, columns: dict[str, str], *names: str) -> Callable[[Tables], str]:
+def _rows(text: str, columns: dict[str, str], names: Sequence[str], tables: Tables) -> str:
     """A section with the rows of some tables."""
-
-    def section(tables: Tables) -> str:
-        rows = [row for name in names for row in _good(tables, name)]
-        return f"{text.strip()}\n\n{rows_table(rows, columns)}" if rows else ""
-
-    return section
+    rows = [row for name in names for row in _good(tables, name)]
+    return f"{text.strip()}\n\n{rows_table(rows, columns)}" if rows else ""
 
 
 def _ceilings(tables: Tables) -> str:
@@ -565,15 +545,13 @@ STUDY = Study(
     {
         "The chip and its ceilings": _ceilings,
         "Products with the kernel": _shares,
-        "Beside plain PyTorch and KeOps": _section(_PLAIN, _PLAIN_COLUMNS, "plain"),
-        "The error as the number of points grows": _section(_GROWTH, _GROWTH_COLUMNS, "growth"),
-        "From points to coordinates": _section(_FITS, _FIT_COLUMNS, "fit_50", "fit_3"),
-        "Other estimators": _section(_OTHERS, _OTHER_COLUMNS, "others"),
-        "Neighbours": _section(_NEIGHBOURS, _SIZE | {"s": "seconds", "recall": "recall:.4f"} | _MEMORY, "neighbours"),
-        "Beside the CPU": _section(
-            _CPU, _SIZE | {"CPU s": "cpu_s", "device s": "device_s", "times faster": "ratio"}, "cpu"
-        ),
-        "The same results": _section(_SAME, _SAME_COLUMNS, "same"),
+        "Beside plain PyTorch and KeOps": partial(_rows, _PLAIN, _PLAIN_COLUMNS, ["plain"]),
+        "The error as the number of points grows": partial(_rows, _GROWTH, _GROWTH_COLUMNS, ["growth"]),
+        "From points to coordinates": partial(_rows, _FITS, _FIT_COLUMNS, ["fit_50", "fit_3"]),
+        "Other estimators": partial(_rows, _OTHERS, _OTHER_COLUMNS, ["others"]),
+        "Neighbours": partial(_rows, _NEIGHBOURS, _NEIGHBOUR_COLUMNS, ["neighbours"]),
+        "Beside the CPU": partial(_rows, _CPU, _CPU_COLUMNS, ["cpu"]),
+        "The same results": partial(_rows, _SAME, _SAME_COLUMNS, ["same"]),
         "Absent or failed": _failed,
     },
     quick=lambda experiment: replace(experiment, small=1),  # type: ignore[call-arg]

@@ -721,7 +721,7 @@ PEER_COLUMNS = {
 
 
 def _faster(statement: str, cases: pd.DataFrame, peers: Sequence[str], bounds: dict[str, float], *where: int) -> Claim:
-    """Claim that ours is so many times faster than the fastest of some peers, on each data set and at each size."""
+    """Claim by how many times ours is faster than the fastest of some peers, on each data set and at each size."""
     times = cases.pivot_table(index=["data", "n"], columns="method", values="seconds").reindex(columns=[OURS, *peers])
     ratios = (times[list(peers)].min(axis=1) / times[OURS]).reindex([(data, n) for data in bounds for n in where])
     if ratios.isna().any():
@@ -735,18 +735,15 @@ def judged(tables: Tables) -> Iterator[Claim]:
     if "embeddings" in tables:
         yield from _end_to_end_claims(over_repeats(tables["embeddings"]))
     if "graph_product" in tables:
-        words = "A product with a graph is at least {} times faster than SciPy's, points {}."
         for order, bound in (("as given", 5), ("reordered", 2)):
+            statement = f"A product with a graph, points {order}, is at least {bound} times faster than SciPy's."
             cases = over_repeats(tables["graph_product"].query("order == @order"))
-            bounds = dict.fromkeys(DATA, bound)
-            yield _faster(words.format(bound, order), cases, ["SciPy"], bounds, 50_000, 200_000)
+            yield _faster(statement, cases, ["SciPy"], dict.fromkeys(DATA, bound), 50_000, 200_000)
     if "exact_product" in tables:
-        cases, words = (
-            over_repeats(tables["exact_product"]),
-            "A product with all pairs is at least {} times faster than ",
-        )
+        cases = over_repeats(tables["exact_product"])
         for peer, bound in (("KeOps", 3), ("PyTorch", 1.5)):
-            yield _faster(f"{words.format(bound)}{peer}'s.", cases, [peer], dict.fromkeys(DATA, bound), 20_000)
+            statement = f"A product with all pairs is at least {bound} times faster than {peer}'s."
+            yield _faster(statement, cases, [peer], dict.fromkeys(DATA, bound), 20_000)
     if "neighbours" in tables:
         worst = tables["neighbours"].query("method == @OURS").sort_values("recall").iloc[0]
         measured = f"{worst['recall']:.4f} ({worst['data']}, {worst['n']:,})"
@@ -758,12 +755,11 @@ def judged(tables: Tables) -> Iterator[Claim]:
 
 
 def _end_to_end_claims(cases: pd.DataFrame) -> Iterator[Claim]:
-    words = "End to end at least {} (roll) and {} (tree) times faster than "
     fast = ["Palantir", "TopOMetry"]
-    spectral = f"{words.format(25, 12)}SpectralEmbedding."
-    yield _faster(spectral, cases, ["SpectralEmbedding"], {ROLL: 25, TREE: 12}, 50_000)
-    both = f"{words.format(10, 3)}Palantir and TopOMetry."
-    yield _faster(both, cases, fast, {ROLL: 10, TREE: 3}, 50_000, 200_000)
+    statement = "End to end at least 25 (roll) and 12 (tree) times faster than SpectralEmbedding."
+    yield _faster(statement, cases, ["SpectralEmbedding"], {ROLL: 25, TREE: 12}, 50_000)
+    statement = "End to end at least 10 (roll) and 3 (tree) times faster than Palantir and TopOMetry."
+    yield _faster(statement, cases, fast, {ROLL: 10, TREE: 3}, 50_000, 200_000)
     best = at_par(cases).query("data == @TREE and n >= 50_000 and method in @fast").sort_values("seconds")
     times = best.groupby("n")["times"].first().fillna(0.0)
     if len(times):
@@ -796,8 +792,9 @@ The committed figures were measured by an earlier form of the command, in severa
 the records beside the tables have its options.
 """
 
-_HIGHER = ("own_random_spearman", "own_near_spearman", "ref_random_spearman", "recall")
-_LOWER = ("seconds", "peak_mb", "own_random_error", "own_near_error", "ref_random_error", "error")
+# Whether higher (1) or lower (-1) is better.
+_BETTER = dict.fromkeys(("own_random_spearman", "own_near_spearman", "ref_random_spearman", "recall"), 1)
+_BETTER |= dict.fromkeys(("own_random_error", "own_near_error", "ref_random_error", "seconds", "peak_mb", "error"), -1)
 
 
 def _marked(table: pd.DataFrame) -> list[Row]:
@@ -805,27 +802,23 @@ def _marked(table: pd.DataFrame) -> list[Row]:
     rows = records(table)
     ours = next((row for row in rows if row["method"] == OURS), {})
     for row in rows:
-        for sign, keys in ((1, _HIGHER), (-1, _LOWER)):
-            for key in keys:
-                if (
-                    key in row
-                    and key in ours
-                    and sign * row[key] > sign * ours[key]
-                    and not row["method"].startswith(OURS)
-                ):
-                    row[key] = f"**{number(row[key])}**"
+        for key in () if row["method"].startswith(OURS) else _BETTER.keys() & row.keys() & ours.keys():
+            if _BETTER[key] * row[key] > _BETTER[key] * ours[key]:
+                row[key] = f"**{number(row[key])}**"
         row.setdefault("seconds", row.get("status"))
     return rows
 
 
 def _losses(tables: Tables) -> str:
-    text = "In all tables, figures of others that are better than those of heatsketch at its defaults are **bold**."
+    text = "Figures of others that are better than those of heatsketch at its defaults are **bold** in all tables."
     if "embeddings" not in tables:
         return text
-    lines = [f"{text} At matched quality:\n"]
+    lines = [f"{text} At matched quality these are faster, or unmatched:\n"]
     for row in at_par(over_repeats(tables["embeddings"])).fillna({"times": 0.0}).query("times < 1").itertuples():
-        ours = f"{row.our_method} takes {number(row.our_seconds)} s" if row.times else "none of our variants"
-        lines.append(f"- {row.data}, {row.n:,} points, as accurate as {row.method} ({number(row.seconds)} s): {ours}.")
+        ours = (
+            f"{row.our_method} takes {number(row.our_seconds)} s" if row.times else "no variant of ours is as accurate"
+        )
+        lines.append(f"- {row.method}, {row.data}, {row.n:,} points, {number(row.seconds)} s: {ours}.")
     return "\n".join(lines)
 
 
@@ -846,11 +839,7 @@ def _end_to_end(tables: Tables) -> str:
 def _matched(tables: Tables) -> str:
     if "embeddings" not in tables:
         return ""
-    text = (
-        "For each peer the fastest variant of ours whose median error is no larger and whose rank correlation is no "
-        "smaller, on random pairs, each by its own operator."
-    )
-    return f"{text}\n\n{rows_table(records(at_par(over_repeats(tables['embeddings']))), PEER_COLUMNS)}"
+    return f"{_MATCHED_TEXT.strip()}\n\n{rows_table(records(at_par(over_repeats(tables['embeddings']))), PEER_COLUMNS)}"
 
 
 _LOOP_COLUMNS = {
@@ -869,6 +858,10 @@ def _loop(name: str, text: str, tables: Tables) -> str:
     return f"{text.strip()}\n\n{rows_table(rows, {title: key for title, key in _LOOP_COLUMNS.items() if key in cases})}"
 
 
+_MATCHED_TEXT = """
+For each peer the fastest variant of ours whose median error is no larger and whose rank correlation is no smaller, on
+random pairs, each by its own operator.
+"""
 _EXACT_TEXT = """
 K V for the Gaussian kernel of all pairs, 32 columns, float32, without storing K. The error is that of 64 rows against
 float64. The chunk of PyTorch was chosen on other points.
@@ -881,6 +874,7 @@ _NEIGHBOURS_TEXT = """
 The 30 nearest others, with recall on 1,000 sampled points against brute force. Of an index with a choice of effort
 several choices are shown; the time to build it is included.
 """
+_FIRST_TEXT = "Seconds from the start of a process that fits once to its end, with no compiled code."
 
 
 def _absent(tables: Tables) -> str:
@@ -903,9 +897,7 @@ STUDY = Study(
         "Exact product without the matrix": partial(_loop, "exact_product", _EXACT_TEXT),
         "Product with a graph": partial(_loop, "graph_product", _GRAPH_TEXT),
         "Neighbours": partial(_loop, "neighbours", _NEIGHBOURS_TEXT),
-        "First use": partial(
-            _loop, "first_use", "Seconds from the start of a process to its end, with no compiled code."
-        ),
+        "First use": partial(_loop, "first_use", _FIRST_TEXT),
         "Absent, failed, or over a limit": _absent,
     },
     quick=_quick,
