@@ -813,13 +813,13 @@ def _losses(tables: Tables) -> str:
     text = "Figures of others that are better than those of heatsketch at its defaults are **bold** in all tables."
     if "embeddings" not in tables:
         return text
-    lines = [f"{text} At matched quality these are faster, or unmatched:\n"]
+    lines = []
     for row in at_par(over_repeats(tables["embeddings"])).fillna({"times": 0.0}).query("times < 1").itertuples():
         ours = (
             f"{row.our_method} takes {number(row.our_seconds)} s" if row.times else "no variant of ours is as accurate"
         )
         lines.append(f"- {row.method}, {row.data}, {row.n:,} points, {number(row.seconds)} s: {ours}.")
-    return "\n".join(lines)
+    return "\n".join([f"{text} At matched quality these are faster, or unmatched:\n", *lines]) if lines else text
 
 
 def _end_to_end(tables: Tables) -> str:

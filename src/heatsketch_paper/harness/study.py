@@ -187,6 +187,11 @@ def rows_table(rows: Iterable[Row], columns: Mapping[str, str]) -> str:
     """A table in Markdown of rows; `columns` maps each title to a key, or to "key:format" as `format` takes it.
 
     Numbers without a format have three significant digits; missing entries are dashes.
+
+    >>> print(rows_table([{"n": 5000, "error": 2e-6}], {"points": "n", "error": "error:.1e", "s": "seconds"}))
+    | points | error | s |
+    |---|---:|---:|
+    | 5,000 | 2.0e-06 | - |
     """
 
     def entry(row: Row, column: str) -> str:
