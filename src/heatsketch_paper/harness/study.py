@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,14 @@ __all__ = [
     "Tables",
     "cell",
     "claim",
+    "frame_table",
     "grid",
     "machines",
     "main",
     "number",
+    "provenance_table",
     "rows_table",
+    "section",
     "write_page",
 ]
 
@@ -42,6 +46,28 @@ Claim = tuple[str, Verdict]
 def claim(statement: str, measured: str, holds: bool) -> Claim:
     """A statement that the figures themselves decide, without a test."""
     return statement, Verdict(bool(holds), measured)
+
+
+def section(names: Iterable[str], text: str = "") -> Callable[[Section], Section]:
+    """Decorate a function that writes a section about some tables.
+
+    It gets those of the tables that are there, and is not called without any. `text` introduces the section, with the
+    number of trials in place of ``{trials}``.
+    """
+    names = tuple(names)
+
+    def wrap(write: Section) -> Section:
+        @wraps(write)
+        def written(tables: Tables) -> str:
+            there = {name: tables[name] for name in names if name in tables}
+            if not there:
+                return ""
+            trials = max(table["trial"].nunique() for table in there.values())
+            return f"{text.strip().replace('{trials}', str(trials))}\n\n{write(there)}"
+
+        return written
+
+    return wrap
 
 
 def _one_small_trial(experiment: Experiment) -> Experiment | None:
@@ -122,18 +148,18 @@ def _parser(study: Study) -> argparse.ArgumentParser:
 
 
 def _with_settings(experiment: Experiment, settings: Iterable[str]) -> Experiment:
-    """The experiment with fields changed that it has, of the type that they had."""
+    """Change fields of the experiment, where it has them, to values of the same type."""
+    changes: dict[str, Any] = {}
     known = {one.name for one in fields(experiment)}
-    for setting in settings:
-        name, _, text = setting.partition("=")
+    for name, _, text in (setting.partition("=") for setting in settings):
         if name in known:
             before = getattr(experiment, name)
             if isinstance(before, tuple):
                 kind = type(before[0]) if before else str
-                experiment = replace(experiment, **{name: tuple(kind(part) for part in text.split(","))})
+                changes[name] = tuple(kind(part) for part in text.split(","))
             else:
-                experiment = replace(experiment, **{name: type(before)(text)})
-    return experiment
+                changes[name] = type(before)(text)
+    return replace(experiment, **changes)
 
 
 def _show(step: Progress) -> None:
@@ -157,13 +183,14 @@ def write_page(study: Study, store: Store) -> Path:
     for title, section in study.sections.items():
         text = section(tables)
         parts += [f"## {title}", text.strip()] if text else []
-    parts += ["## Provenance", _provenance(tables, origins)]
+    parts += ["## Provenance", provenance_table(tables, origins)]
     page = store.directory / "index.md"
     write_whole(page, "\n\n".join(parts) + "\n")
     return page
 
 
-def _provenance(tables: Tables, origins: Mapping[str, Provenance]) -> str:
+def provenance_table(tables: Tables, origins: Mapping[str, Provenance]) -> str:
+    """Trials, seed and seconds of each table, and the machines."""
     rows = []
     for name, origin in origins.items():
         cases, seed = str(tables[name]["trial"].nunique()), str(origin.parameters["seed"])
@@ -203,6 +230,15 @@ def rows_table(rows: Iterable[Row], columns: Mapping[str, str]) -> str:
 
     body = [[entry(row, column) for column in columns.values()] for row in rows]
     return grid(list(columns), body, figures=True)
+
+
+def frame_table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> str:
+    """A frame as a table in Markdown, with a format for each column that needs one; missing values are left empty."""
+    columns = [
+        ["" if pd.isna(value) else format(value, (formats or {}).get(str(name), "")) for value in column]
+        for name, column in frame.items()
+    ]
+    return grid([str(name) for name in frame], zip(*columns, strict=True))
 
 
 def number(value: Any, digits: int = 3) -> str:
