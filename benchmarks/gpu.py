@@ -23,7 +23,7 @@ from heatsketch_paper.errors import ReproductionError
 from heatsketch_paper.harness.experiment import Experiment, Row
 from heatsketch_paper.harness.process import failure_row, run_apart
 from heatsketch_paper.harness.store import records
-from heatsketch_paper.harness.study import Claim, Study, Tables, claim, main, number, rows_table
+from heatsketch_paper.harness.study import Claim, Study, Tables, claim, main, number, rows_table, section
 
 COLUMNS, POWER, COMPONENTS, NEIGHBORS = 32, 16, 10, 32
 FEATURES = (3, 50)
@@ -32,13 +32,7 @@ STRIP = 4096  # rows that plain PyTorch takes at a time
 
 
 class Bench:
-    """A device of PyTorch with its clock.
-
-    Parameters
-    ----------
-    device : str
-        As estimators take it.
-    """
+    """A device of PyTorch, named as estimators take it, with a clock and exact products."""
 
     def __init__(self, device: str) -> None:
         import torch  # noqa: PLC0415
@@ -60,7 +54,7 @@ class Bench:
 
     def wall(self, work: Callable[[], Any]) -> tuple[float, Any]:
         """Seconds until the device is done, and the result."""
-        wait = self.torch.cuda.synchronize if self.is_cuda else lambda: None
+        wait = partial(self.torch.cuda.synchronize, self.where) if self.is_cuda else lambda: None
         wait()
         start = time.perf_counter()
         found = work()
@@ -498,20 +492,24 @@ _SAME_COLUMNS = _SIZE | {
 }  # fmt: skip
 
 
-def _rows(text: str, columns: dict[str, str], names: Sequence[str], tables: Tables) -> str:
+def _rows(names: Sequence[str], text: str, columns: dict[str, str]) -> Callable[[Tables], str]:
     """A section with the rows of some tables."""
-    rows = [row for name in names for row in _good(tables, name)]
-    return f"{text.strip()}\n\n{rows_table(rows, columns)}" if rows else ""
+    return section(names, text)(
+        lambda tables: rows_table([row for name in tables for row in _good(tables, name)], columns)
+    )
 
 
+@section(["ceilings"])
 def _ceilings(tables: Tables) -> str:
-    rows = _good(tables, "ceilings")
+    chip, *rows = _good(tables, "ceilings")
     columns = {"ceiling": "what", "measured on": "way", "best": "best", "unit": "unit"}
-    return f"{rows[0]['way']}.\n\n{rows_table(rows[1:], columns)}" if rows else ""
+    return f"{chip['way']}.\n\n{rows_table(rows, columns)}"
 
 
 def _shares(tables: Tables) -> str:
     """Products, with the shares of the ceilings that they reach."""
+    if "products" not in tables:
+        return ""
     best = {row["what"]: row.get("best") for row in _good(tables, "ceilings")}
     rows = _good(tables, "products")
     for row in rows:
@@ -526,7 +524,7 @@ def _shares(tables: Tables) -> str:
         "arithmetic": "arithmetic", "s": "seconds", "10^12 pairs/s": "trillions", "error": "error:.1e",
         "tiles": "share:.3g", "matrix units": "units:.0%", "exponentials": "exponentials:.0%", "peak GB": "device_gb",
     }  # fmt: skip
-    return f"{_PRODUCTS.strip()}\n\n{rows_table(rows, columns)}" if rows else ""
+    return f"{_PRODUCTS.strip()}\n\n{rows_table(rows, columns)}"
 
 
 def _failed(tables: Tables) -> str:
@@ -545,13 +543,13 @@ STUDY = Study(
     {
         "The chip and its ceilings": _ceilings,
         "Products with the kernel": _shares,
-        "Beside plain PyTorch and KeOps": partial(_rows, _PLAIN, _PLAIN_COLUMNS, ["plain"]),
-        "The error as the number of points grows": partial(_rows, _GROWTH, _GROWTH_COLUMNS, ["growth"]),
-        "From points to coordinates": partial(_rows, _FITS, _FIT_COLUMNS, ["fit_50", "fit_3"]),
-        "Other estimators": partial(_rows, _OTHERS, _OTHER_COLUMNS, ["others"]),
-        "Neighbours": partial(_rows, _NEIGHBOURS, _NEIGHBOUR_COLUMNS, ["neighbours"]),
-        "Beside the CPU": partial(_rows, _CPU, _CPU_COLUMNS, ["cpu"]),
-        "The same results": partial(_rows, _SAME, _SAME_COLUMNS, ["same"]),
+        "Beside plain PyTorch and KeOps": _rows(["plain"], _PLAIN, _PLAIN_COLUMNS),
+        "The error as the number of points grows": _rows(["growth"], _GROWTH, _GROWTH_COLUMNS),
+        "From points to coordinates": _rows(["fit_50", "fit_3"], _FITS, _FIT_COLUMNS),
+        "Other estimators": _rows(["others"], _OTHERS, _OTHER_COLUMNS),
+        "Neighbours": _rows(["neighbours"], _NEIGHBOURS, _NEIGHBOUR_COLUMNS),
+        "Beside the CPU": _rows(["cpu"], _CPU, _CPU_COLUMNS),
+        "The same results": _rows(["same"], _SAME, _SAME_COLUMNS),
         "Absent or failed": _failed,
     },
     quick=lambda experiment: replace(experiment, small=1),  # type: ignore[call-arg]

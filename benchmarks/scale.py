@@ -33,7 +33,7 @@ from heatsketch_paper.harness.evidence import Verdict
 from heatsketch_paper.harness.experiment import Case, Experiment, Row
 from heatsketch_paper.harness.process import failure_row, peak_memory, run_apart
 from heatsketch_paper.harness.store import records
-from heatsketch_paper.harness.study import Claim, Study, Tables, claim, main, number, rows_table
+from heatsketch_paper.harness.study import Claim, Study, Tables, claim, main, number, rows_table, section
 
 from . import data as points
 from .data import DATA, TITLES
@@ -809,22 +809,20 @@ def _marked(table: pd.DataFrame) -> list[Row]:
     return rows
 
 
+@section(["embeddings"], "Figures of others that are better than ours at its defaults are **bold** in all tables.")
 def _losses(tables: Tables) -> str:
-    text = "Figures of others that are better than those of heatsketch at its defaults are **bold** in all tables."
-    if "embeddings" not in tables:
-        return text
-    lines = []
-    for row in at_par(over_repeats(tables["embeddings"])).fillna({"times": 0.0}).query("times < 1").itertuples():
+    lost = at_par(over_repeats(tables["embeddings"])).fillna({"times": 0.0}).query("times < 1")
+    lines = ["At matched quality these are faster, or unmatched:\n"] if len(lost) else []
+    for row in lost.itertuples():
         ours = (
             f"{row.our_method} takes {number(row.our_seconds)} s" if row.times else "no variant of ours is as accurate"
         )
         lines.append(f"- {row.method}, {row.data}, {row.n:,} points, {number(row.seconds)} s: {ours}.")
-    return "\n".join([f"{text} At matched quality these are faster, or unmatched:\n", *lines]) if lines else text
+    return "\n".join(lines)
 
 
+@section(["embeddings"])
 def _end_to_end(tables: Tables) -> str:
-    if "embeddings" not in tables:
-        return ""
     columns = {
         "method": "method", "s": "seconds", "runs": "repeats", "peak MB": "peak_mb", "cold s": "cold_s",
         "own error": "own_random_error", "own rank": "own_random_spearman", "own error, near": "own_near_error",
@@ -836,10 +834,15 @@ def _end_to_end(tables: Tables) -> str:
     return "\n\n".join(tried)
 
 
+_MATCHED = """
+For each peer the fastest variant of ours whose median error is no larger and whose rank correlation is no smaller, on
+random pairs, each by its own operator.
+"""
+
+
+@section(["embeddings"], _MATCHED)
 def _matched(tables: Tables) -> str:
-    if "embeddings" not in tables:
-        return ""
-    return f"{_MATCHED_TEXT.strip()}\n\n{rows_table(records(at_par(over_repeats(tables['embeddings']))), PEER_COLUMNS)}"
+    return rows_table(records(at_par(over_repeats(tables["embeddings"]))), PEER_COLUMNS)
 
 
 _LOOP_COLUMNS = {
@@ -848,33 +851,27 @@ _LOOP_COLUMNS = {
 }  # fmt: skip
 
 
-def _loop(name: str, text: str, tables: Tables) -> str:
-    """A section with the contenders of one inner loop, case by case."""
-    if name not in tables:
-        return ""
-    cases = over_repeats(tables[name])
+def _contenders(tables: Tables) -> str:
+    """Contenders of an inner loop, case by case."""
+    (cases,) = map(over_repeats, tables.values())
     groups = cases.groupby([key for key in ("n", "data", "order") if key in cases])
     rows = [row for _, part in groups for row in _marked(part)]
-    return f"{text.strip()}\n\n{rows_table(rows, {title: key for title, key in _LOOP_COLUMNS.items() if key in cases})}"
+    return rows_table(rows, {title: key for title, key in _LOOP_COLUMNS.items() if key in cases})
 
 
-_MATCHED_TEXT = """
-For each peer the fastest variant of ours whose median error is no larger and whose rank correlation is no smaller, on
-random pairs, each by its own operator.
-"""
-_EXACT_TEXT = """
+_EXACT = """
 K V for the Gaussian kernel of all pairs, 32 columns, float32, without storing K. The error is that of 64 rows against
 float64. The chunk of PyTorch was chosen on other points.
 """
-_GRAPH_TEXT = """
+_GRAPH = """
 The symmetric graph of 30 neighbours with Gaussian weights times 32 columns, float32, with the points in random order
 and reordered by reverse Cuthill-McKee for all. Set-up is what an operator does once, its own reordering included.
 """
-_NEIGHBOURS_TEXT = """
+_NEIGHBOURS = """
 The 30 nearest others, with recall on 1,000 sampled points against brute force. Of an index with a choice of effort
 several choices are shown; the time to build it is included.
 """
-_FIRST_TEXT = "Seconds from the start of a process that fits once to its end, with no compiled code."
+_FIRST = "Seconds from the start of a process that fits once to its end, with no compiled code."
 
 
 def _absent(tables: Tables) -> str:
@@ -894,10 +891,10 @@ STUDY = Study(
         "Where we lose": _losses,
         "End to end": _end_to_end,
         "At matched quality": _matched,
-        "Exact product without the matrix": partial(_loop, "exact_product", _EXACT_TEXT),
-        "Product with a graph": partial(_loop, "graph_product", _GRAPH_TEXT),
-        "Neighbours": partial(_loop, "neighbours", _NEIGHBOURS_TEXT),
-        "First use": partial(_loop, "first_use", _FIRST_TEXT),
+        "Exact product without the matrix": section(["exact_product"], _EXACT)(_contenders),
+        "Product with a graph": section(["graph_product"], _GRAPH)(_contenders),
+        "Neighbours": section(["neighbours"], _NEIGHBOURS)(_contenders),
+        "First use": section(["first_use"], _FIRST)(_contenders),
         "Absent, failed, or over a limit": _absent,
     },
     quick=_quick,
