@@ -88,14 +88,14 @@ test-oldest: .venv-oldest/stamp
 	touch $@
 
 bench: .venv/stamp-bench
-	$(BIN)/python -m benchmarks.scale --quick --output out/benchmarks
+	$(BIN)/python -m benchmarks.scale --quick $(ARGS)
 
 bench-full: .venv/stamp-bench
-	$(BIN)/python -m benchmarks.scale --full $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 # The build of PyTorch is the user's choice, so this takes the environment as it is.
 bench-gpu: .venv/stamp-dev
-	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
+	$(BIN)/python -m benchmarks.gpu $(ARGS)
 
 bench-cluster: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.cluster $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,9 +27,7 @@ class DistortionChart(Experiment):
     """log L of each method, for every dimension k and power p, over independent samples of the data.
 
     The table has a row for each trial, method, k and p: ``log_L``; ``contracted``, the share of all pairs that are
-    closer than the pair which the embedding contracts most; ``iterations``, the products spent on the normalisation;
-    ``seconds``, the time of the method's kernel and eigenvectors or products, which serve all its rows of the trial (L
-    itself is not counted).
+    closer than the pair which the embedding contracts most.
 
     Attributes
     ----------
@@ -53,29 +52,20 @@ class DistortionChart(Experiment):
         X = sample(self.data, self.n_samples, self.points_seed(index))
         scene = Scene(X, self.bandwidth, self.powers, max(self.n_components), self.sketch_seed(index))
         rows: list[Row] = []
-        for name in self.methods:
+        for name, p, k in product(self.methods, self.powers, self.n_components):
             method = METHODS[name]
-            measured = [
-                {"k": k, "p": p} | self._measure(scene, method.embed(scene, k, p), method.normalization, p)
-                for p in self.powers
-                for k in self.n_components
-            ]
-            cost = {"iterations": method.iterations(scene), "seconds": method.seconds(scene)}
-            rows += [{"method": name} | row | cost for row in measured]
+            d = scene.distances(self.distance, method.normalization, p)
+            rows.append({"method": name, "k": k, "p": p} | distortion_and_rank(method.embed(scene, k, p), d))
         return rows
 
-    def _measure(self, scene: Scene, Y: FloatArray, normalization: str, power: int) -> Row:
-        d = scene.distances(self.distance, normalization, power)
-        log_L, contracted = distortion_and_rank(Y, d)
-        return {"log_L": log_L, "contracted": contracted}
 
-
-def distortion_and_rank(Y: FloatArray, d: FloatArray) -> tuple[float, float]:
+def distortion_and_rank(Y: FloatArray, d: FloatArray) -> Row:
     """Log L, and the share of all pairs that are closer than the most contracted one."""
     distortion = measure_distortion(Y, d, quantiles=())
     i, j = distortion.most_contracted
     n = len(Y)
-    return distortion.log, float((d < d[i * (2 * n - i - 1) // 2 + j - i - 1]).mean())
+    contracted = float((d < d[i * (2 * n - i - 1) // 2 + j - i - 1]).mean())
+    return {"log_L": distortion.log, "contracted": contracted}
 
 
 @dataclass(frozen=True)
@@ -138,8 +128,7 @@ class PlaneShape(PlaneSample):
             method = METHODS[name]
             Y = method.embed(scene, 2, self.power)
             d = scene.distances("diffusion", method.normalization, self.power)
-            log_L, contracted = distortion_and_rank(Y, d)
-            rows.append({"method": name, "log_L": log_L, "contracted": contracted} | _shape(Y, angle, outlier))
+            rows.append({"method": name} | distortion_and_rank(Y, d) | _shape(Y, angle, outlier))
         return rows
 
 

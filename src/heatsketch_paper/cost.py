@@ -20,7 +20,7 @@ from heatsketch.linalg.sketch import GaussianSketch
 from .harness.experiment import Experiment, Row
 from .methods import formed_kernel
 
-__all__ = ["ORDERS", "Cost", "power_of"]
+__all__ = ["ORDERS", "Cost"]
 
 # The exponents of section 4.5: step, what grows -> order.
 ORDERS = {
@@ -32,11 +32,6 @@ ORDERS = {
     ("eigenvectors, classical", "N"): 3,
     ("eigenvectors, randomised", "N"): 2,
 }
-
-
-def power_of(against: str, order: int) -> str:
-    """N², for example."""
-    return against + {1: "", 2: "²", 3: "³"}[order]
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,10 @@ Beyond the paper: GPXS and GPXB take half of the k coordinates exactly, from eig
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from time import perf_counter
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -42,6 +40,8 @@ from heatsketch.optimize.starts import DEFAULT_STARTS, make_start
 
 __all__ = ["BEYOND", "METHODS", "PAPER_METHODS", "Method", "Scene", "formed_kernel", "sample"]
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def sample(data: str, n: int, random_state: np.random.Generator) -> FloatArray:
     """Points of one of the paper's data sets, by its name in `heatsketch.datasets`."""
@@ -50,15 +50,28 @@ def sample(data: str, n: int, random_state: np.random.Generator) -> FloatArray:
 
 
 def formed_kernel(X: FloatArray, bandwidth: float, normalization: str) -> HeatKernel:
-    """Heat kernel of all pairs, its matrix formed, which else happens on first use: that is part of its cost."""
+    """Heat kernel of all pairs with its matrix, which is otherwise formed on first use."""
     kernel = heat_kernel(X, bandwidth=bandwidth, normalization=normalization, n_neighbors=None)
     kernel @ np.zeros(len(X))
     return kernel
 
 
+def _cached(method: F) -> F:
+    """Cache the results of a method of a scene by its arguments."""
+
+    @wraps(method)
+    def call(self: Scene, *args: Any, **kwargs: Any) -> Any:
+        key = (method.__name__, args, tuple(kwargs.items()))
+        if key not in self._cache:
+            self._cache[key] = method(self, *args, **kwargs)
+        return self._cache[key]
+
+    return cast(F, call)
+
+
 @dataclass(frozen=True)
 class Scene:
-    """One trial: its points, and everything that methods share, computed when first asked for.
+    """One trial: its points, and everything that methods share, computed when first needed.
 
     Parameters
     ----------
@@ -68,7 +81,7 @@ class Scene:
     width : int
         The largest k.
     seed : int
-        Of the random matrices. The first k columns serve dimension k, and the same matrix both normalisations.
+        Of the random matrices. Dimension k uses the first k columns; both normalisations use the same matrix.
     """
 
     X: FloatArray
@@ -76,190 +89,113 @@ class Scene:
     powers: tuple[int, ...]
     width: int
     seed: int
-    _known: dict[tuple[str, ...], tuple[Any, float]] = field(default_factory=dict)
+    _cache: dict[Any, Any] = field(default_factory=dict)
 
-    def _once(self, key: tuple[str, ...], compute: Callable[[], Any]) -> Any:
-        if key not in self._known:
-            start = perf_counter()
-            value = compute()
-            self._known[key] = value, perf_counter() - start
-        return self._known[key][0]
-
-    def seconds(self, *keys: tuple[str, ...]) -> float:
-        """Time that was spent on what the keys, or keys that begin with them, name."""
-        return sum(spent for known, (_, spent) in self._known.items() if any(known[: len(key)] == key for key in keys))
-
+    @_cached
     def kernel(self, normalization: str) -> HeatKernel:
-        """Heat kernel of the points, every pair kept."""
-        build = partial(formed_kernel, self.X, self.bandwidth, normalization)
-        kernel: HeatKernel = self._once(("kernel", normalization), build)
-        return kernel
+        """Heat kernel of all pairs."""
+        return formed_kernel(self.X, self.bandwidth, normalization)
 
+    @_cached
     def eigenpairs(self, normalization: str) -> Eigenpairs:
         """Leading eigenpairs without the trivial one."""
-        kernel = self.kernel(normalization)
-        pairs: Eigenpairs = self._once(("eigenpairs", normalization), lambda: eigenpairs(kernel, self.width))
-        return pairs
+        return eigenpairs(self.kernel(normalization), self.width)
 
     def coordinates(self, normalization: str, power: int) -> FloatArray:
         """Diffusion coordinates ``lambda^p v``, (N, width)."""
-        return self.eigenpairs(normalization).coordinates(power, rounding_level(self.kernel(normalization)))
+        level = rounding_level(self.kernel(normalization))
+        coordinates: FloatArray = self.eigenpairs(normalization).coordinates(power, level)
+        return coordinates
 
+    @_cached
     def sketch(self, law: str) -> FloatArray:
         """Random matrix M, (N, width)."""
-        n = len(self.X)
-        M: FloatArray = self._once(("sketch", law), lambda: make_sketch(law, self.seed, n).matrix(n, self.width))
+        M: FloatArray = make_sketch(law, self.seed, len(self.X)).matrix(len(self.X), self.width)
         return M
 
+    @_cached
     def sketched(self, normalization: str, law: str) -> dict[int, FloatArray]:
-        """``A^p M`` for every power, from one pass; the constant mode, absent from all distances, is left out."""
-        kernel, M = self.kernel(normalization), self.sketch(law)
+        """``A^p M`` for every power, from one pass, without a constant mode, which cancels in distances."""
+        kernel = self.kernel(normalization)
+        blocks = diffuse(kernel, self.sketch(law), self.powers, trivial=not kernel.trivial_is_constant)
+        return dict(zip(self.powers, blocks, strict=True))
 
-        def compute() -> dict[int, FloatArray]:
-            blocks = diffuse(kernel, M, self.powers, trivial=not kernel.trivial_is_constant)
-            return dict(zip(self.powers, blocks, strict=True))
-
-        blocks: dict[int, FloatArray] = self._once(("sketched", normalization, law), compute)
-        return blocks
-
+    @_cached
     def wide(self, normalization: str, power: int) -> WideSketch:
         """The wide sketch that HeatSketch chooses from."""
-        kernel, width = self.kernel(normalization), default_width(len(self.X))
-        compute = partial(wide_sketch, kernel, float(power), width, self.seed)
-        wide: WideSketch = self._once(("wide", normalization, str(power)), compute)
-        return wide
+        return wide_sketch(self.kernel(normalization), float(power), default_width(len(self.X)), self.seed)
 
+    @_cached
     def pairs(self, normalization: str, power: int) -> AllPairs:
         """All pairs with the diffusion distances of the kernel."""
         d = self.distances("diffusion", normalization, power) / self.wide(normalization, power).unit
-        pairs: AllPairs = self._once(("pairs", normalization, str(power)), lambda: AllPairs(d, len(self.X)))
-        return pairs
+        return AllPairs(d, len(self.X))
 
+    @_cached
     def projection(self, normalization: str, power: int, k: int, **plan: Any) -> FloatArray:
-        """What HeatSketch multiplies the wide sketch by, (m, k); with its defaults unless `plan` says otherwise."""
+        """Matrix by which HeatSketch multiplies the wide sketch, (m, k); `plan` changes its defaults."""
         wide, pairs = self.wide(normalization, power), self.pairs(normalization, power)
         starts = [make_start(name, wide, k, self.seed) for name in DEFAULT_STARTS]
+        return optimize(wide.features, pairs, starts, Plan(Bilipschitz, **plan), self.seed).W
 
-        def compute() -> FloatArray:
-            return optimize(wide.features, pairs, starts, Plan(Bilipschitz, **plan), self.seed).W
-
-        W: FloatArray = self._once(("projection", normalization, str(power), str(k), str(plan)), compute)
-        return W
-
+    @_cached
     def distances(self, kind: str, normalization: str, power: int) -> FloatArray:
-        """Condensed distances to compare with: Euclidean, or the diffusion distance of the method's own kernel."""
+        """Condensed reference distances: Euclidean, or the diffusion distance of the method's own kernel."""
         if kind == "euclidean":
-            key: tuple[str, ...] = ("distances", kind)
-            compute = partial(pdist, self.X)
-        else:
-            key = ("distances", normalization, str(power))
-            compute = partial(diffusion_distances, self.kernel(normalization), power)
-        d: FloatArray = self._once(key, compute)
-        return d
+            d: FloatArray = pdist(self.X)
+            return d
+        return diffusion_distances(self.kernel(normalization), power)
+
+
+def _diffusion_map(scene: Scene, normalization: str, k: int, power: int) -> FloatArray:
+    return scene.coordinates(normalization, power)[:, :k]
+
+
+def _sketch(scene: Scene, normalization: str, k: int, power: int, *, law: str) -> FloatArray:
+    """``A^p M / sqrt(k)``."""
+    Y: FloatArray = scene.sketched(normalization, law)[power][:, :k] / np.sqrt(k)
+    return Y
+
+
+def _half_exact(scene: Scene, normalization: str, k: int, power: int) -> FloatArray:
+    """Half of the coordinates exact, the remainder of the kernel sketched: ``A^p (I - V V^T) M / sqrt(k - r)``."""
+    r = k // 2
+    exact = scene.coordinates(normalization, power)[:, :r]
+    V = scene.eigenpairs(normalization).vectors[:, :r]
+    M = scene.sketch("gaussian")[:, : k - r]
+    rest = scene.sketched(normalization, "gaussian")[power][:, : k - r] - exact @ (V.T @ M)
+    return np.column_stack([exact, rest / np.sqrt(k - r)])
+
+
+def _optimised(scene: Scene, normalization: str, k: int, power: int) -> FloatArray:
+    Y: FloatArray = scene.wide(normalization, power).features @ scene.projection(normalization, power, k)
+    return Y
 
 
 @dataclass(frozen=True)
-class Method(ABC):
+class Method:
     """A way to embed the points of a scene in any number of dimensions up to its width."""
 
-    name: str
     label: str
     normalization: str
+    compute: Callable[[Scene, str, int, int], FloatArray]
 
-    @abstractmethod
     def embed(self, scene: Scene, k: int, power: int) -> FloatArray:
         """The embedding, (N, k)."""
-
-    @property
-    @abstractmethod
-    def uses(self) -> tuple[tuple[str, ...], ...]:
-        """Names of the shared computations that the method rests on."""
-
-    def seconds(self, scene: Scene) -> float:
-        """Time of the method's embeddings, once made: kernel, and eigenvectors or products, for all k and powers."""
-        return scene.seconds(("kernel", self.normalization), *self.uses)
-
-    def iterations(self, scene: Scene) -> int:
-        """Products spent on the normalisation."""
-        scaling = scene.kernel(self.normalization).scaling
-        return 0 if scaling is None else scaling.n_iter
+        return self.compute(scene, self.normalization, k, power)
 
 
-@dataclass(frozen=True)
-class Spectral(Method):
-    """Diffusion maps."""
-
-    def embed(self, scene: Scene, k: int, power: int) -> FloatArray:
-        return scene.coordinates(self.normalization, power)[:, :k]
-
-    @property
-    def uses(self) -> tuple[tuple[str, ...], ...]:
-        return (("eigenpairs", self.normalization),)
-
-
-@dataclass(frozen=True)
-class Sketched(Method):
-    """``A^p M / sqrt(k)``."""
-
-    law: str
-
-    def embed(self, scene: Scene, k: int, power: int) -> FloatArray:
-        Y: FloatArray = scene.sketched(self.normalization, self.law)[power][:, :k] / np.sqrt(k)
-        return Y
-
-    @property
-    def uses(self) -> tuple[tuple[str, ...], ...]:
-        return ("sketch", self.law), ("sketched", self.normalization, self.law)
-
-
-@dataclass(frozen=True)
-class HalfExact(Sketched):
-    """Half of the coordinates exact, the remainder of the kernel sketched: ``A^p (I - V V^T) M / sqrt(k - r)``."""
-
-    def embed(self, scene: Scene, k: int, power: int) -> FloatArray:
-        r = k // 2
-        exact = scene.coordinates(self.normalization, power)[:, :r]
-        V = scene.eigenpairs(self.normalization).vectors[:, :r]
-        M = scene.sketch(self.law)[:, : k - r]
-        rest = scene.sketched(self.normalization, self.law)[power][:, : k - r] - exact @ (V.T @ M)
-        return np.column_stack([exact, rest / np.sqrt(k - r)])
-
-    @property
-    def uses(self) -> tuple[tuple[str, ...], ...]:
-        return ("eigenpairs", self.normalization), *super().uses
-
-
-@dataclass(frozen=True)
-class Optimised(Method):
-    """HeatSketch."""
-
-    def embed(self, scene: Scene, k: int, power: int) -> FloatArray:
-        Y: FloatArray = scene.wide(self.normalization, power).features @ scene.projection(self.normalization, power, k)
-        return Y
-
-    @property
-    def uses(self) -> tuple[tuple[str, ...], ...]:
-        return (("wide", self.normalization), ("pairs", self.normalization), ("projection", self.normalization))
-
-
-def _both(kind: type[Method], name: str, label: str, **law: str) -> dict[str, Method]:
+def _both(name: str, label: str, compute: Callable[..., FloatArray]) -> dict[str, Method]:
     """The method with either normalisation; S and B end their names as in the paper."""
-    return {
-        name + normalization[0].upper(): kind(
-            name=name + normalization[0].upper(), label=f"{label}, {normalization}", normalization=normalization, **law
-        )
-        for normalization in ("symmetric", "bistochastic")
-    }
+    kinds = ("symmetric", "bistochastic")
+    return {name + kind[0].upper(): Method(f"{label}, {kind}", kind, compute) for kind in kinds}
 
 
 _PAPER = {
-    **_both(Spectral, "DM", "diffusion maps"),
-    **_both(Sketched, "GP", "Gaussian process", law="gaussian"),
-    **_both(Sketched, "GPSB", "Bernoulli signs", law="rademacher"),
+    **_both("DM", "diffusion maps", _diffusion_map),
+    **_both("GP", "Gaussian process", partial(_sketch, law="gaussian")),
+    **_both("GPSB", "Bernoulli signs", partial(_sketch, law="rademacher")),
 }
-_OURS = {
-    **_both(HalfExact, "GPX", "half exact, half sketched", law="gaussian"),
-    **_both(Optimised, "HS", "HeatSketch"),
-}
+_OURS = {**_both("GPX", "half exact, half sketched", _half_exact), **_both("HS", "HeatSketch", _optimised)}
 METHODS: dict[str, Method] = _PAPER | _OURS
 PAPER_METHODS, BEYOND = tuple(_PAPER), tuple(_OURS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,18 +13,19 @@ import pandas as pd
 from .figures import Figure
 from .harness.evidence import LEVEL
 from .harness.store import Provenance
+from .harness.study import Tables, cell, grid, provenance_table
 from .methods import METHODS
 
-__all__ = ["Results", "markdown_page", "render_html", "summary"]
+__all__ = ["markdown_page", "render_html"]
 
 _TITLES = {"section5": "Section 5: the experiments", "theory": "The theory, and further study"}
 _PAPER = "Gilbert and O'Neill, *Sketching the Heat Kernel: Using Gaussian Processes to Embed Data*, arXiv:2403.07929"
 
 _INTRODUCTION = """
-L is the bi-Lipschitz constant of an embedding, the largest dilation of a distance over the smallest, against the
-diffusion distance of the method's own kernel unless said otherwise. Points of the charts are means of log L over the
-trials, error bars standard deviations, as in the paper. All methods of a trial see the same points, and the same random
-matrix for both normalisations; dimension k uses its first k columns.
+L is the bi-Lipschitz constant of an embedding: the largest ratio of embedded to original distance over the smallest.
+The original distance is the diffusion distance of the method's own kernel unless stated otherwise. Charts show means of
+log L over the trials; error bars are standard deviations, as in the paper. All methods of a trial use the same points.
+Both normalisations use the same random matrix, and dimension k uses its first k columns.
 """
 
 _CLAIM_TITLES = {
@@ -35,63 +35,55 @@ _CLAIM_TITLES = {
 }
 
 _READING = f"""
-The first table holds the sentences of section 5 that say what its figures show, in our words; the second what the
-theorems predict, and remarks about them; the third goes beyond the paper, to other data and sharper statements.
-Tests take words as follows: "most" is more than half, "alike" within one error bar, "nearly" within a tenth, "may"
-and "still" at least one trial in ten, "far apart" not among the tenth of all pairs that are closest. Comparisons of
-means have {LEVEL:.0%} confidence, shared among the comparisons of a row (Bonferroni): a statement *holds*, *does not
-hold*, or is *undecided* where the trials say neither. A statement of equality can be refuted, never proved: where no
-difference is found it is *consistent* with the trials, and the figure says how small a difference would have been seen.
-After ± stands the half-width that the test uses, unless marked s.e. (standard error).
+The first table lists what section 5 says about its figures, in our words; the second what the theorems predict, and
+remarks about them; the third goes beyond the paper, to other data and sharper statements. The tests read the words of
+the paper as follows: "most" is more than half, "alike" within one error bar, "nearly" within a tenth, "may" and "still"
+at least one trial in ten, "far apart" not among the closest tenth of all pairs.
+
+Comparisons of means have {LEVEL:.0%} confidence, shared among the comparisons of a row (Bonferroni). A statement
+*holds*, *does not hold*, or is *undecided* if the trials are not conclusive. A test can refute a statement of equality
+but not prove it: if no difference is found the statement is *consistent* with the trials, and the half-width shows how
+large a difference would have been detected. Values after ± are the half-widths of the tests, unless marked s.e.
+(standard error).
 """
 
 
-@dataclass(frozen=True)
-class Results:
-    """What the page rests on, by name of the experiment: tables and their origins."""
-
-    tables: Mapping[str, pd.DataFrame]
-    provenance: Mapping[str, Provenance]
-
-    def trials(self, name: str) -> int:
-        """Number of trials that are there."""
-        return int(self.tables[name]["trial"].nunique())
-
-
-def markdown_page(figures: Sequence[Figure], results: Results, claims: pd.DataFrame) -> str:
+def markdown_page(
+    figures: Sequence[Figure], tables: Tables, origins: Mapping[str, Provenance], claims: pd.DataFrame
+) -> str:
     """The page as Markdown.
 
     Parameters
     ----------
     figures : sequence of Figure
         In the order of the page.
-    results : Results
+    tables, origins : mapping
+        By name of the experiment.
     claims : DataFrame
         From `judge_claims`.
     """
-    origins = results.provenance.values()
-    versions = dict.fromkeys(origin.version for origin in origins)
-    commands = dict.fromkeys(session["command"] for origin in origins for session in origin.sessions)
+    versions = dict.fromkeys(origin.version for origin in origins.values())
+    commands = dict.fromkeys(session["command"] for origin in origins.values() for session in origin.sessions)
     parts = [
         "# The paper, reproduced",
         f"{_PAPER}.\n\nMade by {', '.join(f'`{c}`' for c in commands)} with heatsketch {', '.join(versions)}.",
         _summary(claims),
         _INTRODUCTION.strip(),
-        _methods(results),
+        _methods(origins),
     ]
     statements: dict[str | None, list[str]] = defaultdict(list)
     for number, claim in enumerate(claims.itertuples(), start=1):
         statements[_home(claim, figures)].append(f"- **{claim.verdict}** ({number}): {claim.statement}")
     for group, title in _TITLES.items():
         chosen = [figure for figure in figures if figure.group == group]
-        if chosen:
-            parts += [f"## {title}", *(_figure(figure, results, statements[figure.name]) for figure in chosen)]
-    parts += ["## Claims", _READING.strip(), _claims_tables(claims), "## Provenance", _provenance(results, figures)]
+        written = [_figure(figure, tables, origins, statements[figure.name]) for figure in chosen]
+        parts += [f"## {title}", *written] if written else []
+    parts += ["## Claims", _READING.strip(), _claims_tables(claims), "## Provenance", provenance_table(tables, origins)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def summary(claims: pd.DataFrame) -> list[str]:
-    """How many statements of each group hold, in words."""
+def _summary(claims: pd.DataFrame) -> str:
+    """How many statements of each group hold."""
     words = {
         "holds": ("holds", "hold"),
         "consistent": ("is consistent", "are consistent"),
@@ -102,18 +94,14 @@ def summary(claims: pd.DataFrame) -> list[str]:
     for group, title in _CLAIM_TITLES.items():
         counts = claims.loc[claims["group"] == group, "verdict"].value_counts()
         found = ", ".join(f"{counts[v]} {word[int(counts[v] > 1)]}" for v, word in words.items() if v in counts)
-        lines += [f"{title}: of {counts.sum()} statements {found}."] if len(counts) else []
-    return lines
+        lines += [f"- [{title}](#claims): of {counts.sum()} statements {found}."] if len(counts) else []
+    return "\n".join(lines)
 
 
-def _summary(claims: pd.DataFrame) -> str:
-    return "\n".join(f"- [{line.partition(':')[0]}](#claims):{line.partition(':')[2]}" for line in summary(claims))
-
-
-def _methods(results: Results) -> str:
-    used = {name for origin in results.provenance.values() for name in origin.parameters.get("methods", ())}
-    lines = [f"| {name} | {method.label} |" for name, method in METHODS.items() if name in used]
-    return "\n".join(["| method | |", "|---|---|", *lines]) if lines else ""
+def _methods(origins: Mapping[str, Provenance]) -> str:
+    used = {name for origin in origins.values() for name in origin.parameters.get("methods", ())}
+    rows = [[name, method.label] for name, method in METHODS.items() if name in used]
+    return grid(["method", ""], rows) if rows else ""
 
 
 def _home(claim: Any, figures: Sequence[Figure]) -> str | None:
@@ -126,9 +114,10 @@ def _home(claim: Any, figures: Sequence[Figure]) -> str | None:
     return next((f.name for f in (*named, *having)), None)
 
 
-def _figure(figure: Figure, results: Results, statements: Sequence[str]) -> str:
-    settings = [_setting(results.provenance[name].parameters, results.trials(name)) for name in figure.experiments]
-    files = ", ".join(f"[{name}.csv](tables/{name}.csv)" for name in figure.experiments)
+def _figure(figure: Figure, tables: Tables, origins: Mapping[str, Provenance], statements: Sequence[str]) -> str:
+    names = figure.experiments
+    settings = [_setting(origins[name].parameters, tables[name]["trial"].nunique()) for name in names]
+    files = ", ".join(f"[{name}.csv](tables/{name}.csv)" for name in names)
     parts = [
         f"### {figure.title}",
         f"*{figure.place}.* {figure.caption}",
@@ -157,36 +146,15 @@ def _range(value: Any) -> str:
 
 def _claims_tables(claims: pd.DataFrame) -> str:
     parts = []
-    numbered = claims.assign(number=range(1, len(claims) + 1))
     for group, title in _CLAIM_TITLES.items():
-        rows = [_claim_row(claim) for claim in numbered[numbered["group"] == group].itertuples()]
-        if rows:
-            head = ["| | where | statement | test | trials | measured | verdict |", "|---|---|---|---|---|---|---|"]
-            parts += [f"### {title}", "\n".join(head + rows)]
+        rows = []
+        for number, claim in enumerate(claims.itertuples(), start=1):
+            statement = claim.statement + (f" *{claim.note}*" if claim.note else "")
+            cells = (number, claim.place, statement, claim.test, claim.trials, claim.measured, f"**{claim.verdict}**")
+            rows += [[cell(str(text)) for text in cells]] if claim.group == group else []
+        head = ["", "where", "statement", "test", "trials", "measured", "verdict"]
+        parts += [f"### {title}", grid(head, rows)] if rows else []
     return "\n\n".join(parts)
-
-
-def _claim_row(claim: Any) -> str:
-    statement = claim.statement + (f" *{claim.note}*" if claim.note else "")
-    cells = (claim.number, claim.place, statement, claim.test, claim.trials, claim.measured, f"**{claim.verdict}**")
-    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
-
-
-def _provenance(results: Results, figures: Sequence[Figure]) -> str:
-    lines = ["| table | trials | seed | processes | seconds |", "|---|---|---|---|---|"]
-    for name, origin in results.provenance.items():
-        jobs = ", ".join(dict.fromkeys(str(session["jobs"]) for session in origin.sessions))
-        cells = (f"[{name}](tables/{name}.json)", results.trials(name), origin.parameters["seed"], jobs)
-        lines.append(f"| {' | '.join(map(str, cells))} | {origin.seconds:.1f} |")
-    for group, title in _TITLES.items():
-        names = dict.fromkeys(n for f in figures if f.group == group for n in f.experiments)
-        if names:
-            total = sum(results.provenance[n].seconds for n in names)
-            lines.append(f"| **{title}** | | | | **{total:.0f}** |")
-    sessions = [session for origin in results.provenance.values() for session in origin.sessions]
-    machines = {tuple(session["machine"].items()): session["started"][:10] for session in sessions}
-    found = [", ".join(f"{key} {value}" for key, value in machine) + f" ({date})" for machine, date in machines.items()]
-    return "\n".join(lines) + "\n\nMachine: " + "; ".join(found) + "."
 
 
 _SHELL = """<!DOCTYPE html>

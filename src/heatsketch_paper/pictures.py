@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure as Canvas
+from pandas import DataFrame
 from scipy import stats
 
 from heatsketch._utils.files import write_whole
 
-from .cost import ORDERS, power_of
+from .cost import ORDERS
 from .figures import Figure
 from .laws import NOISY_KERNELS
 from .methods import BEYOND, METHODS
@@ -28,10 +29,9 @@ __all__ = ["DEFAULT_FORMATS", "DRAWINGS", "FORMATS", "PALETTE", "STYLE", "canvas
 
 FORMATS = ("svg", "png", "pdf")
 DEFAULT_FORMATS = ("svg", "png")
-Tables = Mapping[str, pd.DataFrame]
-Drawing = Callable[[Figure, Tables], Canvas]
+Drawing = Callable[..., Canvas]
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; markers and dashes tell the methods apart in grey.
+# Okabe and Ito's colours, for colour-blind readers; markers and dashes serve prints in grey.
 _COLOURS = {
     "DMS": "#D55E00",
     "DMB": "#E69F00",
@@ -88,85 +88,64 @@ def save(drawn: Canvas, path: Path, formats: Sequence[str] = FORMATS) -> list[Pa
     return written
 
 
-def _chart(axis: str) -> Drawing:
+def _errorbars(axes: Axes, groups: Any, at: Any = None, **style: Any) -> None:
+    """Means of groups with standard deviations."""
+    mean = groups.mean()
+    axes.errorbar(mean.index if at is None else at, mean, yerr=groups.std(ddof=0), capsize=2, **style)
+
+
+def _chart(figure: Figure, table: DataFrame, *others: DataFrame, axis: str) -> Canvas:  # noqa: ARG001
     """Mean of log L against k (or p), with the standard deviation as error bar, as in the paper."""
-
-    def draw(figure: Figure, tables: Tables) -> Canvas:
-        table = tables[figure.experiments[0]]
-        drawn, (axes,) = canvas()
-        there = set(table["method"])
-        methods = [m for m in (*figure.methods, *BEYOND) if m in there]
-        values = sorted(table[axis].unique())
-        for rank, name in enumerate(methods):
-            groups = table[table["method"] == name].groupby(axis)["log_L"]
-            mean, spread = groups.mean(), groups.std(ddof=0)
-            # Side by side by a little, so that error bars can be told apart.
-            aside = 0.06 * (rank - (len(methods) - 1) / 2)
-            at = mean.index + aside if axis == "k" else mean.index * 2.0**aside
-            axes.errorbar(
-                at,
-                mean,
-                yerr=spread,
-                color=_COLOURS[name],
-                marker=_MARKERS[name],
-                linestyle="-" if METHODS[name].normalization == "symmetric" else "--",
-                markerfacecolor=_COLOURS[name] if METHODS[name].normalization == "symmetric" else "white",
-                elinewidth=0.8,
-                capsize=2,
-                label=name,
-            )
-        if axis == "k":
-            axes.set_xticks(values)
-        else:
-            axes.set_xscale("log", base=2)
-        axes.set_xlabel("dimension k" if axis == "k" else "power p")
-        axes.set_ylabel("log L")
-        axes.set_ylim(bottom=0)
-        axes.legend(ncols=2)
-        return drawn
-
-    return draw
+    drawn, (axes,) = canvas()
+    methods = [m for m in (*figure.methods, *BEYOND) if m in set(table["method"])]
+    for rank, name in enumerate(methods):
+        groups = table[table["method"] == name].groupby(axis)["log_L"]
+        at = groups.mean().index
+        # Shifted a little, so that error bars do not overlap.
+        aside = 0.06 * (rank - (len(methods) - 1) / 2)
+        symmetric = METHODS[name].normalization == "symmetric"
+        _errorbars(
+            axes,
+            groups,
+            at + aside if axis == "k" else at * 2.0**aside,
+            color=_COLOURS[name],
+            marker=_MARKERS[name],
+            linestyle="-" if symmetric else "--",
+            markerfacecolor=_COLOURS[name] if symmetric else "white",
+            elinewidth=0.8,
+            label=name,
+        )
+    if axis == "k":
+        axes.set_xticks(sorted(table["k"].unique()))
+    else:
+        axes.set_xscale("log", base=2)
+    axes.set(xlabel="dimension k" if axis == "k" else "power p", ylabel="log L")
+    axes.set_ylim(bottom=0)
+    axes.legend(ncols=2)
+    return drawn
 
 
-def _plane(*, outliers: bool) -> Drawing:
+def _plane(figure: Figure, table: DataFrame, *others: DataFrame, outliers: bool) -> Canvas:  # noqa: ARG001
     """Embeddings in the plane, coloured by the angle of the point; outliers are triangles."""
-
-    def draw(figure: Figure, tables: Tables) -> Canvas:
-        table = tables[figure.experiments[0]]
-        drawn, row = canvas(len(figure.trials), width=3.4, height=3.2)
-        for axes, trial in zip(row, figure.trials, strict=True):
-            points = table[(table["method"] == figure.methods[0]) & (table["trial"] == trial)]
-            circle, others = points[~points["outlier"]], points[points["outlier"]]
-            shown = axes.scatter(
-                circle["x"],
-                circle["y"],
-                c=circle["angle"],
-                cmap="twilight",
-                vmin=0,
-                vmax=2 * np.pi,
-                s=9,
-                linewidths=0.3,
-                edgecolors="#555555",
-            )
-            if outliers:
-                axes.scatter(
-                    others["x"], others["y"], marker="^", c="#D55E00", edgecolors="black", linewidths=0.5, s=45
-                )
-            axes.set_aspect("equal", adjustable="datalim")
-            axes.locator_params(nbins=4)
-            axes.ticklabel_format(style="sci", scilimits=(-2, 3))
-            axes.set_xlabel("y₁")
-            axes.set_ylabel("y₂")
-        bar = drawn.colorbar(shown, ax=row, shrink=0.8, ticks=[0, np.pi, 2 * np.pi])
-        bar.ax.set_yticklabels(["0", "π", "2π"])
-        bar.set_label("angle")
-        return drawn
-
-    return draw
+    drawn, row = canvas(len(figure.trials), width=3.4, height=3.2)
+    for axes, trial in zip(row, figure.trials, strict=True):
+        points = table[(table["method"] == figure.methods[0]) & (table["trial"] == trial)]
+        circle, far = points[~points["outlier"]], points[points["outlier"]]
+        colours: Any = {"c": circle["angle"], "cmap": "twilight", "vmin": 0, "vmax": 2 * np.pi}
+        shown = axes.scatter(circle["x"], circle["y"], s=9, linewidths=0.3, edgecolors="#555555", **colours)
+        if outliers:
+            axes.scatter(far["x"], far["y"], marker="^", c="#D55E00", edgecolors="black", linewidths=0.5, s=45)
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.locator_params(nbins=4)
+        axes.ticklabel_format(style="sci", scilimits=(-2, 3))
+        axes.set(xlabel="y₁", ylabel="y₂")
+    bar = drawn.colorbar(shown, ax=row, shrink=0.8, ticks=[0, np.pi, 2 * np.pi])
+    bar.ax.set_yticklabels(["0", "π", "2π"])
+    bar.set_label("angle")
+    return drawn
 
 
-def _karhunen_loeve(figure: Figure, tables: Tables) -> Canvas:
-    table = tables[figure.experiments[0]]
+def _karhunen_loeve(_: Figure, table: DataFrame) -> Canvas:
     drawn, (left, right) = canvas(2)
     paths = table[table["quantity"] == "path"]
     looks = zip(PALETTE[::2], ("--", "-.", "-"), strict=False)
@@ -176,81 +155,55 @@ def _karhunen_loeve(figure: Figure, tables: Tables) -> Canvas:
         else:
             colour, dashes = next(looks)
             left.plot(path["at"], path["value"], dashes, color=colour, label=f"{terms} terms")
-    left.set_xlabel("angle")
-    left.set_ylabel("f")
+    left.set(xlabel="angle", ylabel="f")
     left.legend(ncols=2)
     means = table[table["quantity"] != "path"].groupby(["quantity", "terms"])["value"]
     error, error_bar = means.mean()["error"], means.sem()["error"]
     right.plot(means.mean()["expected"], "--", color=PALETTE[0], label="sum of λ² left out")
     right.errorbar(error.index, error, yerr=error_bar, fmt="o", color=PALETTE[2], capsize=2, label="mean |f - f_m|²")
-    right.set_yscale("log")
-    right.set_xlabel("terms m")
+    right.set(yscale="log", xlabel="terms m")
     right.legend()
     return drawn
 
 
-def _distance_law(figure: Figure, tables: Tables) -> Canvas:
-    table = tables[figure.experiments[0]]
+def _distance_law(_: Figure, table: DataFrame) -> Canvas:
     drawn, (left, right) = canvas(2)
     for rank, (colour, (sketch, rows)) in enumerate(zip(PALETTE[2:], table.groupby("method"), strict=False)):
         ratio = rows.groupby("pair")["ratio"]
         half = ratio.sem() * stats.t.ppf(0.995, ratio.count().min() - 1)
-        left.errorbar(
-            ratio.mean().index + 0.15 * (rank - 1),
-            ratio.mean(),
-            yerr=half,
-            fmt="o",
-            color=colour,
-            capsize=2,
-            label=sketch,
-        )
+        at = ratio.mean().index + 0.15 * (rank - 1)
+        left.errorbar(at, ratio.mean(), yerr=half, fmt="o", color=colour, capsize=2, label=sketch)
     left.axhline(1.0, color="black", lw=0.8)
-    left.set_xlabel("pair, from close to far")
-    left.set_ylabel("mean of |y_i - y_j|² / d²")
+    left.set(xlabel="pair, from close to far", ylabel="mean of |y_i - y_j|² / d²")
     left.legend()
     gaussian = table[table["method"] == "gaussian"]
     k = int(gaussian["k"].iloc[0])
-    right.hist(
-        k * gaussian["ratio"], bins=40, density=True, color=PALETTE[3], edgecolor="white", label="all pairs and trials"
-    )
-    at = np.linspace(0.0, k * gaussian["ratio"].max(), 200)
+    scaled = k * gaussian["ratio"]
+    right.hist(scaled, bins=40, density=True, color=PALETTE[3], edgecolor="white", label="all pairs and trials")
+    at = np.linspace(0.0, scaled.max(), 200)
     right.plot(at, stats.chi2.pdf(at, k), color="black", label=f"chi-square, {k} degrees of freedom")
-    right.set_xlabel("k |y_i - y_j|² / d²")
-    right.set_ylabel("density")
+    right.set(xlabel="k |y_i - y_j|² / d²", ylabel="density")
     right.legend()
     return drawn
 
 
-def _worst_error(figure: Figure, tables: Tables) -> Canvas:
+def _worst_error(figure: Figure, *tables: DataFrame) -> Canvas:
     drawn, (axes,) = canvas(width=5.2, height=3.8)
-    for colour, marker, name in zip(PALETTE[::2], "osD", figure.experiments, strict=False):
-        table = tables[name]
-        groups = table.groupby("k")["worst"]
+    for colour, marker, name, table in zip(PALETTE[::2], "osD", figure.experiments, tables, strict=False):
         label = name.removeprefix("worst_error_")
-        axes.errorbar(
-            groups.mean().index,
-            groups.mean(),
-            yerr=groups.std(ddof=0),
-            color=colour,
-            marker=marker,
-            capsize=2,
-            label=label,
-        )
+        _errorbars(axes, table.groupby("k")["worst"], color=colour, marker=marker, label=label)
         k = np.array(sorted(table["k"].unique()), dtype=float)
         low, high = ((table["diameter"] * table[f"entropy_{end}"]).mean() / np.sqrt(k) for end in ("low", "high"))
         axes.fill_between(k, low, high, color=colour, alpha=0.15, linewidth=0)
         axes.plot(k, low, "--", color=colour, lw=0.8)
     axes.plot([], [], "--", color="black", lw=0.8, label="diam / √k · entropy integral")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xlabel("dimension k")
-    axes.set_ylabel("worst error of squared distances")
+    axes.set(yscale="log", xlabel="dimension k", ylabel="worst error of squared distances")
     axes.legend()
     return drawn
 
 
-def _robustness(figure: Figure, tables: Tables) -> Canvas:
-    table = tables[figure.experiments[0]]
+def _robustness(_: Figure, table: DataFrame) -> Canvas:
     table = table.assign(law=np.sqrt(table["exact"] / table["norm"]), seen=np.sqrt(table["sketched"] / table["norm"]))
     drawn, row = canvas(2)
     sigmas = sorted(table["sigma"].unique())
@@ -260,27 +213,20 @@ def _robustness(figure: Figure, tables: Tables) -> Canvas:
             axes.plot(means["law"], look[:-1], color=colour)
             axes.plot(means["seen"], look[-1], color=colour, markerfacecolor="none")
             axes.plot([], [], look, color=colour, markerfacecolor="none", label=kernel)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log", title=f"{noise} noise")
         axes.set_xticks(sigmas, [f"{sigma:g}" for sigma in sigmas])
         axes.minorticks_off()
-        axes.set_title(f"{noise} noise")
-        axes.set_xlabel("length of the noise, root mean square")
-        axes.set_ylabel("relative change of the embedding")
+        axes.set(xlabel="length of the noise, root mean square", ylabel="relative change of the embedding")
     row[0].legend()
     return drawn
 
 
-def _kernel_columns(figure: Figure, tables: Tables) -> Canvas:
-    columns, local = (tables[name] for name in figure.experiments)
+def _kernel_columns(_: Figure, columns: DataFrame, local: DataFrame) -> Canvas:
     drawn, (left, right) = canvas(2)
-    for colour, dashes, (p, rows) in zip(
-        PALETTE[::2], ("-", "--", ":"), columns[columns["trial"] == 0].groupby("p"), strict=False
-    ):
-        ordered = rows.sort_values("angle")
-        left.plot(ordered["angle"], ordered["value"], dashes, color=colour, label=f"p = {p}")
-    left.set_xlabel("angle from the column's point")
-    left.set_ylabel("entry / largest entry")
+    curves = columns[columns["trial"] == 0].sort_values("angle").groupby("p")
+    for colour, dashes, (p, rows) in zip(PALETTE[::2], ("-", "--", ":"), curves, strict=False):
+        left.plot(rows["angle"], rows["value"], dashes, color=colour, label=f"p = {p}")
+    left.set(xlabel="angle from the column's point", ylabel="entry / largest entry")
     left.legend()
     names = list(dict.fromkeys(local["method"]))[::-1]
     for height, name in enumerate(names):
@@ -292,8 +238,7 @@ def _kernel_columns(figure: Figure, tables: Tables) -> Canvas:
     return drawn
 
 
-def _challenge(figure: Figure, tables: Tables) -> Canvas:
-    swept, refined = (tables[name] for name in figure.experiments)
+def _challenge(_: Figure, swept: DataFrame, refined: DataFrame) -> Canvas:
     drawn, (left, right) = canvas(2)
     r = np.linspace(1.0, 6.0, 500, endpoint=False)
     left.plot(r, 2 * np.floor(r), color=PALETTE[0], lw=0.8, label="2⌊r⌋: no embedding up to here")
@@ -302,37 +247,22 @@ def _challenge(figure: Figure, tables: Tables) -> Canvas:
         worst = swept[swept["method"] == method].groupby(["r", "k"])["separation"].min().reset_index()
         first = worst[worst["separation"] > APART].groupby("r")["k"].min()
         left.plot(first, marker, color=colour, label=f"{method}: first k that keeps points apart")
-    left.set_xlabel("radius r")
-    left.set_ylabel("dimension k")
+    left.set(xlabel="radius r", ylabel="dimension k")
     left.legend(fontsize=7)
     for (method, k), rows in refined.groupby(["method", "k"]):
-        means = rows.groupby("points")["log_L"]
-        colour = PALETTE[0] if method == "DMB" else PALETTE[2]
-        right.errorbar(
-            means.mean().index,
-            means.mean(),
-            yerr=means.sem(),
-            color=colour,
-            marker="o" if method == "DMB" else "s",
-            capsize=2,
-        )
-        right.annotate(
-            f"{method}, k = {k}",
-            (means.mean().index[-1], means.mean().iloc[-1]),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-        )
+        groups = rows.groupby("points")["log_L"]
+        mean = groups.mean()
+        style: Any = {"color": PALETTE[0], "marker": "o"} if method == "DMB" else {"color": PALETTE[2], "marker": "s"}
+        right.errorbar(mean.index, mean, yerr=groups.sem(), capsize=2, **style)
+        place: Any = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": 7}
+        right.annotate(f"{method}, k = {k}", (mean.index[-1], mean.iloc[-1]), **place)
     right.set_xscale("log", base=2)
     right.set_xlim(right=2.4 * refined["points"].max())
-    right.set_xlabel("points N")
-    right.set_ylabel("log L")
+    right.set(xlabel="points N", ylabel="log L")
     return drawn
 
 
-def _eigenfunctions(figure: Figure, tables: Tables) -> Canvas:
-    table = tables[figure.experiments[0]]
+def _eigenfunctions(_: Figure, table: DataFrame) -> Canvas:
     drawn, row = canvas(table["modes"].nunique(), width=3.2)
     for axes, (m, rows) in zip(row, table.groupby("modes"), strict=True):
         wide = rows.pivot_table(index="trial", columns="normalization", values="error")
@@ -340,15 +270,11 @@ def _eigenfunctions(figure: Figure, tables: Tables) -> Canvas:
         limits = [0.0, 1.05 * float(wide.to_numpy().max())]
         axes.plot(limits, limits, color="black", lw=0.8)
         axes.annotate("bistochastic worse", (0.05, 0.9), xycoords="axes fraction")
-        axes.set_title(f"leading {2 * m}")
-        axes.set_xlabel("symmetric: mean squared sine")
-        axes.set_ylabel("bistochastic")
-        axes.set_aspect("equal")
+        axes.set(title=f"leading {2 * m}", xlabel="symmetric: mean squared sine", ylabel="bistochastic", aspect="equal")
     return drawn
 
 
-def _extreme_powers(figure: Figure, tables: Tables) -> Canvas:
-    table = tables[figure.experiments[0]]
+def _extreme_powers(_: Figure, table: DataFrame) -> Canvas:
     drawn, (axes,) = canvas(width=4.8)
     means = table.groupby("exponent")[["near_one", "from_white", "top"]].mean()
     labels = {
@@ -365,46 +291,44 @@ def _extreme_powers(figure: Figure, tables: Tables) -> Canvas:
     return drawn
 
 
-def _cost(figure: Figure, tables: Tables) -> Canvas:
-    table = tables[figure.experiments[0]]
+def _cost(_: Figure, table: DataFrame) -> Canvas:
     drawn, row = canvas(3, width=3.6, height=3.8)
-    steps = list(dict.fromkeys(step for step, _ in ORDERS))
+    looks = dict(zip(dict.fromkeys(step for step, _ in ORDERS), zip(PALETTE, "oosDh", strict=False), strict=True))
     for axes, against in zip(row, ("N", "k", "p"), strict=True):
         rows = table[table["against"] == against]
-        for colour, marker, step in zip(PALETTE, "oosDhhD", steps, strict=False):
+        for step, (colour, marker) in looks.items():
             seconds = rows[rows["step"] == step].groupby(against)["seconds"].median()
             if seconds.empty:
                 continue
             order = ORDERS[step, against]
-            axes.plot(seconds, marker=marker, color=colour, label=f"{step}: O({power_of(against, order)})")
+            power = against + {1: "", 2: "²", 3: "³"}[order]
+            axes.plot(seconds, marker=marker, color=colour, label=f"{step}: O({power})")
             last = float(seconds.index[-1])
             axes.plot(seconds.index, seconds.iloc[-1] * (seconds.index / last) ** order, "--", color=colour, lw=0.7)
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xlabel(against)
-        axes.set_ylabel("seconds")
+        axes.set(yscale="log", xlabel=against, ylabel="seconds")
         axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0))
     return drawn
 
 
 DRAWINGS: dict[str, Drawing] = {
-    "dimensions": _chart("k"),
-    "powers": _chart("p"),
-    "plane": _plane(outliers=True),
-    "plane without outliers": _plane(outliers=False),
-    "karhunen-loeve": _karhunen_loeve,
-    "distance law": _distance_law,
-    "worst error": _worst_error,
+    "dimensions": partial(_chart, axis="k"),
+    "powers": partial(_chart, axis="p"),
+    "plane": partial(_plane, outliers=True),
+    "plane_without_outliers": partial(_plane, outliers=False),
+    "karhunen_loeve": _karhunen_loeve,
+    "distance_law": _distance_law,
+    "worst_error": _worst_error,
     "robustness": _robustness,
-    "kernel columns": _kernel_columns,
+    "kernel_columns": _kernel_columns,
     "challenge": _challenge,
     "eigenfunctions": _eigenfunctions,
-    "extreme powers": _extreme_powers,
+    "extreme_powers": _extreme_powers,
     "cost": _cost,
 }
 
 
-def draw(figure: Figure, tables: Tables) -> Canvas:
+def draw(figure: Figure, tables: Mapping[str, DataFrame]) -> Canvas:
     """Draw a figure from its tables."""
     with mpl.rc_context(STYLE):
-        return DRAWINGS[figure.kind](figure, tables)
+        return DRAWINGS[figure.drawing](figure, *(tables[name] for name in figure.experiments))

@@ -16,7 +16,7 @@ from .errors import ReproductionError
 from .figures import FIGURES, find_figures, plan
 from .harness.runner import Progress, available_cores, run
 from .harness.store import Store
-from .page import Results, markdown_page, render_html
+from .page import markdown_page, render_html
 from .pictures import DEFAULT_FORMATS, FORMATS, draw, save
 
 __all__ = ["Reproduction", "reproduce"]
@@ -68,10 +68,9 @@ def reproduce(
     n_trials : int, optional
         Trials of each experiment; the paper's numbers by default.
     jobs : int, optional
-        Processes; one for each core by default. With more than one, a script must make the call under
-        ``if __name__ == "__main__":``.
+        Processes; one for each core by default.
     beyond : bool
-        Whether the charts also carry the methods that this project adds.
+        Whether the charts also contain the methods that this project adds.
     fresh : bool
         Whether to remove earlier results of these figures.
     formats : str or sequence of {"svg", "png", "pdf"}
@@ -121,8 +120,7 @@ def _present(store: Store, asked_for: Sequence[str], formats: Sequence[str]) -> 
         written = save(draw(figure, tables), target / "pictures" / figure.name, formats)
         pictures += written if figure.name in asked_for else []
     claims = judge_claims(tables)
-    results = Results(tables, {name: store.provenance(name) for name in tables})
-    page = markdown_page(shown, results, claims)
+    page = markdown_page(shown, tables, {name: store.provenance(name) for name in tables}, claims)
     write_whole(target / "claims.csv", claims.to_csv(index=False, lineterminator="\n"))
     write_whole(target / "index.md", page)
     write_whole(target / "index.html", render_html(page))

@@ -1,112 +1,56 @@
-"""The benchmark of the GPU, run small on the CPU: every section gives rows, failures are told, the page is whole."""
+"""The study of a GPU, run small on the CPU."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu import __main__ as command  # noqa: E402
-from benchmarks.gpu import sections  # noqa: E402
-from benchmarks.gpu.bench import QUICK, Bench  # noqa: E402
-from benchmarks.gpu.page import page  # noqa: E402
+from benchmarks import gpu  # noqa: E402
+from heatsketch_paper.harness.store import Store  # noqa: E402
 
-from heatsketch.backends.torch.device import Device  # noqa: E402
-
-ABSENT = "pykeops is not installed"
+SECTIONS = {experiment.name: experiment for experiment in gpu.STUDY.experiments}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    found = tmp_path_factory.mktemp("gpu")
-    assert command.main(["--quick", "--device", "torch-cpu", "-o", str(found)]) == 0
-    return found
+def rows():
+    return {name: list(getattr(gpu, name)("torch-cpu", True)) for name in SECTIONS}
 
 
-@pytest.fixture
-def results(folder):
-    return json.loads((folder / "results.json").read_text())
-
-
-def test_every_section_gives_rows(results):
-    assert {row["section"] for row in results["rows"]} == set(sections.SECTIONS)
-    assert {row["failed"] for row in results["rows"] if "failed" in row} <= {ABSENT}
-
-
-def test_figures_are_those_of_the_same_kernel(results):
-    rows = results["rows"]
-    assert all(row["error"] < 1e-5 for row in rows if "error" in row)
-    assert all(row["recall"] == 1.0 for row in rows if "recall" in row)
-    assert all(row["row_sums"] < 1e-4 for row in rows if "row_sums" in row)
-    assert all(1e-4 < row["rounded"] < 1e-3 for row in rows if row["section"] == "growth")
+def test_every_section_gives_rows_of_the_same_kernel(rows):
+    every = [row for found in rows.values() for row in found]
+    assert all(rows.values())
+    assert {row.get("status", "ok") for row in every if row.get("method") != "KeOps"} == {"ok"}
+    assert all(row["error"] < 1e-5 for row in every if "error" in row)
+    assert all(row["recall"] == 1.0 for row in rows["neighbours"])
+    assert all(row["row_sums"] < 1e-4 for row in rows["fit_3"] + rows["fit_50"] if "row_sums" in row)
+    assert all(1e-4 < row["rounded"] < 1e-3 for row in rows["growth"])
     bounds = {"float32": 1e-4, "float64": 1e-10}
-    assert all(row["difference"] < bounds[row["dtype"]] for row in rows if row["section"] == "same")
+    assert all(row["difference"] < bounds[row["dtype"]] for row in rows["same"])
 
 
-def test_parts_of_a_fit_are_all_found(results):
-    for row in results["rows"]:
-        if row["section"].startswith("fit") and row["run"] == "again":
-            wanted = {"checks", "factors", "scaling", "sketch", "powers", "placing", "other"}
-            assert set(row["parts"]) - {"bandwidth"} == wanted
-            assert row["products"]["one column"]["count"] >= row["scaling_products"]
-            assert row["products"]["several"]["count"] == QUICK.power
+def test_every_section_of_the_page_is_written(rows):
+    tables = {name: pd.DataFrame([{"figure": name, "trial": 0} | row for row in found]) for name, found in rows.items()}
+    texts = {title: write(tables) for title, write in gpu.STUDY.sections.items()}
+    assert all(text for title, text in texts.items() if title != "Absent or failed")
+    assert all(write({}) == "" for write in gpu.STUDY.sections.values())
 
 
-def test_the_page_has_all_tables_and_is_written_again(folder, results, capsys):
-    text = (folder / "index.md").read_text()
-    assert text.count("\n## ") == 10
-    assert "Not measured" not in text
-    (folder / "index.md").unlink()
-    assert command.main(["--page", "-o", str(folder)]) == 0
-    assert (folder / "index.md").read_text() == text == page(results)
-    assert "rows" in capsys.readouterr().out
+def test_a_failing_case_is_a_row():
+    row = gpu.Bench("torch-cpu").case(lambda: {"inverse": 1 / 0}, n=3)
+    assert row == {"n": 3, "status": "failed", "reason": "ZeroDivisionError: division by zero"}
 
 
-def test_one_section_is_put_beside_the_others(folder, results):
-    arguments = ["--quick", "--device", "torch-cpu", "-o", str(folder), "--only", "ceilings"]
-    assert command.main(arguments) == 0
-    after = json.loads((folder / "results.json").read_text())
-    assert [row for row in after["rows"] if row["section"] != "ceilings"] == [
-        row for row in results["rows"] if row["section"] != "ceilings"
-    ]
-
-
-def test_a_case_that_fails_is_recorded_and_the_others_go_on():
-    rows = []
-    bench = Bench(Device("cpu"), QUICK, "products", rows.append)
-    for n in (0, 1):
-        with bench.case(n=n) as row:
-            row["inverse"] = 1 / n
-    assert rows[0] == {"section": "products", "n": 0, "failed": "ZeroDivisionError: division by zero"}
-    assert rows[1]["inverse"] == 1
-    assert "n 0: ZeroDivisionError" in page({"machine": MACHINE, "command": "it", "rows": rows[:1]})
-
-
-def test_a_section_that_fails_as_a_whole_is_recorded(monkeypatch):
-    monkeypatch.setitem(sections.SECTIONS, "same", (lambda bench: 1 / 0, 1.0))
-    assert sections.here("same", lambda write: None) == [
-        {"section": "same", "failed": "ZeroDivisionError: division by zero"}
-    ]
-    assert "left out" in sections.apart("same", "torch-cpu", 0.0)[0]["failed"]
-
-
-def test_a_process_that_takes_too_long_is_ended(monkeypatch):
-    monkeypatch.setitem(sections.SECTIONS, "ceilings", (None, 0.1))
-    (row,) = sections.apart("ceilings", "torch-cpu", 10.0, quick=True)
-    assert row["failed"].startswith("ended after")
-
-
-MACHINE = {
-    "chip": "a chip",
-    "processor": "a processor",
-    "cores": 1,
-    "memory_gib": 1.0,
-    "system": "Linux",
-    "versions": {"numpy": "2"},
-}
+def test_committed_results_are_those_of_the_declaration():
+    store = Store(ROOT / "docs" / "gpu")
+    assert all(store.open(experiment) for experiment in SECTIONS.values())
+    tables = {name: store.read(name) for name in store.names}
+    assert [verdict.holds for _, verdict in gpu.judged(tables)] == [True] * 3
+    worse = {"products": tables["products"].assign(error=1.0)}
+    assert [verdict.holds for _, verdict in gpu.judged(worse)] == [False]

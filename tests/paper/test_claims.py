@@ -25,9 +25,9 @@ from heatsketch_paper.harness.evidence import (
     uncorrelated,
     within,
 )
+from heatsketch_paper.judges import JUDGES
 
-ALL = [claim for claims in CLAIMS.values() for claim in claims]
-COMMITTED = Path(__file__).parents[2] / "docs" / "reproduction"
+COMMITTED = Path(__file__).parents[2] / "docs" / "reproduction" / "tables"
 
 
 @pytest.fixture
@@ -74,10 +74,10 @@ def test_equivalence_needs_the_whole_interval(noise):
     assert within({"a": noise + 1}, {"a": 0.5}).holds is False
 
 
-def test_centred_finds_what_is_off(noise):
-    assert centred({"a": noise, "b": noise}, 0.0).holds is True
+def test_equality_is_refuted_but_never_proved(noise):
+    assert centred({"a": noise, "b": noise}, 0.0).word == "consistent"
     found = centred({"a": noise, "b": noise + 0.5}, 0.0)
-    assert found.holds is False
+    assert found.word == "does not hold"
     assert "b" in found.measured
 
 
@@ -86,31 +86,12 @@ def test_shares_use_the_exact_binomial_interval():
     assert share(few, 0.5, "x").holds is None
     assert share(many, 0.5, "x").holds is True
     assert share(~many, 0.5, "x").holds is False
-    assert share(many, 0.5, "x").measured == "x in 80 of 100 trials"
 
 
-def test_one_trial_decides_nothing():
-    assert above({"a": np.array([9.0])}).holds is None
-    assert centred({"a": np.array([9.0])}, 0.0).holds is None
-
-
-@pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_values_that_are_no_numbers_decide_nothing(noise, value):
-    assert above({"a": np.append(noise + 9, value)}).holds is None
-    assert centred({"a": np.append(noise, value)}, 0.0).holds is None
-    assert above({"a": np.array([])}).holds is None
-
-
-def test_equality_is_never_proved(noise):
-    assert centred({"a": noise}, 0.0).word == "consistent"
-    assert centred({"a": noise + 9}, 0.0).word == "does not hold"
-    assert above({"a": noise + 9}).word == "holds"
-
-
-def test_the_comparison_that_decides_is_told(noise):
-    wide, low = 100 * noise, 0.1 * noise - 1
-    assert "clearest failure of 2: b" in above({"a": wide, "b": low}).measured
-    assert "nearest to failing of 2: a" in above({"a": wide, "b": noise + 9}).measured
+@pytest.mark.parametrize("values", [[], [9.0], [9.0] * 50 + [np.inf], [9.0] * 50 + [np.nan]])
+def test_too_few_or_infinite_values_decide_nothing(values):
+    assert above({"a": np.array(values)}).holds is None
+    assert centred({"a": np.array(values)}, 0.0).holds is None
 
 
 def test_correlations_are_found():
@@ -156,9 +137,9 @@ def test_slopes_are_exponents():
     np.testing.assert_allclose(slopes(rows, "x", "y"), [-0.5, 2.0])
 
 
-def test_claims_have_unique_names_and_tables_that_exist():
-    assert len({claim.name for claim in ALL}) == len(ALL)
-    assert {name for claim in ALL for name in claim.tables} <= set(EXPERIMENTS)
+def test_every_claim_has_a_judge_and_tables():
+    assert set(CLAIMS) == set(JUDGES)
+    assert {name for claim in CLAIMS.values() for name in claim.tables} <= set(EXPERIMENTS)
 
 
 def _scaled(column, factor):
@@ -208,43 +189,37 @@ REFUTED = {
 
 @pytest.fixture(scope="module")
 def committed():
-    return {path.stem: pd.read_csv(path) for path in (COMMITTED / "tables").glob("*.csv")}
+    return {path.stem: pd.read_csv(path) for path in COMMITTED.glob("*.csv")}
 
 
 @pytest.mark.parametrize("name", REFUTED)
 def test_claims_fail_on_tables_that_refute_them(committed, name):
-    (claim,) = (claim for claim in ALL if claim.name == name)
-    tables = [committed[table] for table in claim.tables]
-    assert claim.judge(*tables).holds is True
-    assert claim.judge(*map(REFUTED[name], tables)).holds is False
+    tables = [committed[table] for table in CLAIMS[name].tables]
+    assert JUDGES[name](*tables).holds is True
+    assert JUDGES[name](*map(REFUTED[name], tables)).holds is False
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "circle_dm_better",
-        "circle_no_optimisation",
         "torus_gp_better",
-        "klein_gp_better",
         "klein_more_extreme",
-        "outliers_gp_better",
         "outliers_dm_better_later",
         "multiscale_middle_powers",
-        "multiscale_surpasses",
         "multiscale_circle_dm_better",
     ],
 )
 def test_comparisons_fail_if_the_methods_change_places(committed, name):
-    (claim,) = (claim for claim in ALL if claim.name == name)
     places = {"DMS": "GPS", "GPS": "DMS", "DMB": "GPB", "GPB": "DMB"}
-    tables = [committed[table] for table in claim.tables]
+    tables = [committed[table] for table in CLAIMS[name].tables]
     exchanged = [table.assign(method=table["method"].replace(places)) for table in tables]
-    assert claim.judge(*tables).holds is True
-    assert claim.judge(*exchanged).holds is False
+    assert JUDGES[name](*tables).holds is True
+    assert JUDGES[name](*exchanged).holds is False
 
 
 def test_no_claim_is_decided_by_one_trial(committed):
     first = {name: table[table["trial"] == 0] for name, table in committed.items()}
     decided = judge_claims(first)
     decided = set(decided[decided["verdict"] != "undecided"]["name"])
-    assert decided <= {"challenge_not_injective", "challenge_gp_injective"}  # which no chance is part of
+    assert decided <= {"challenge_not_injective", "challenge_gp_injective"}  # which have no random part

@@ -15,11 +15,7 @@ from heatsketch._utils.typing import FloatArray
 
 __all__ = [
     "ENOUGH",
-    "HUGE",
-    "LARGE",
     "LEVEL",
-    "NOTICEABLE",
-    "VISIBLE",
     "Samples",
     "Verdict",
     "above",
@@ -40,11 +36,7 @@ __all__ = [
 # Confidence of every verdict; comparisons of one claim share it (Bonferroni).
 LEVEL = 0.99
 
-# Bounds that several claims share: an L of ten and of twenty; a share of trials or pairs; a difference in log L below
-# which curves cannot be told apart in the charts; values that a test of a law needs.
-LARGE, HUGE = float(np.log(10.0)), float(np.log(20.0))
-NOTICEABLE = 0.1
-VISIBLE = 0.1
+# Values that a test of a law needs.
 ENOUGH = 20
 
 # Numbers of independent trials, each list under the setting it belongs to ("k = 3").

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -100,7 +101,7 @@ def _watch(process: subprocess.Popen[str], timeout_s: float, memory_gib: float) 
     lines: queue.Queue[str] = queue.Queue()
     assert process.stdout is not None
     stream = process.stdout
-    reader = threading.Thread(target=lambda: [lines.put(line) for line in stream], daemon=True)
+    reader = threading.Thread(target=lambda: deque(map(lines.put, stream), maxlen=0), daemon=True)
     reader.start()
     rows: list[Row] = []
     trouble: str | None = None

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,26 @@ from heatsketch._utils.files import write_whole
 
 from ..errors import ReproductionError
 from .evidence import Verdict
-from .experiment import Experiment
+from .experiment import Experiment, Row
 from .runner import Progress, available_cores, run
 from .store import Provenance, Store
 
-__all__ = ["Claim", "Study", "Tables", "cell", "claim", "grid", "machines", "main", "number", "write_page"]
+__all__ = [
+    "Claim",
+    "Study",
+    "Tables",
+    "cell",
+    "claim",
+    "frame_table",
+    "grid",
+    "machines",
+    "main",
+    "number",
+    "provenance_table",
+    "rows_table",
+    "section",
+    "write_page",
+]
 
 Tables = Mapping[str, pd.DataFrame]
 Section = Callable[[Tables], str]
@@ -30,6 +46,28 @@ Claim = tuple[str, Verdict]
 def claim(statement: str, measured: str, holds: bool) -> Claim:
     """A statement that the figures themselves decide, without a test."""
     return statement, Verdict(bool(holds), measured)
+
+
+def section(names: Iterable[str], text: str = "") -> Callable[[Section], Section]:
+    """Decorate a function that writes a section about some tables.
+
+    It gets those of the tables that are there, and is not called without any. `text` introduces the section, with the
+    number of trials in place of ``{trials}``.
+    """
+    names = tuple(names)
+
+    def wrap(write: Section) -> Section:
+        @wraps(write)
+        def written(tables: Tables) -> str:
+            there = {name: tables[name] for name in names if name in tables}
+            if not there:
+                return ""
+            trials = max(table["trial"].nunique() for table in there.values())
+            return f"{text.strip().replace('{trials}', str(trials))}\n\n{write(there)}"
+
+        return written
+
+    return wrap
 
 
 def _one_small_trial(experiment: Experiment) -> Experiment | None:
@@ -43,7 +81,7 @@ class Study:
     Attributes
     ----------
     name : str
-        Folder under ``docs``, and module under ``benchmarks``.
+        Module under ``benchmarks``, and folder under ``docs`` unless `folder` is given.
     title, introduction : str
     experiments : tuple of Experiment
     claims : callable
@@ -54,6 +92,8 @@ class Study:
         Takes the tables and the folder of pictures, and writes pictures.
     quick : callable
         Shrinks an experiment for ``--quick``, or returns None to leave it out.
+    folder : str, optional
+        Folder under ``docs``.
     """
 
     name: str
@@ -64,6 +104,7 @@ class Study:
     sections: Mapping[str, Section] = field(default_factory=dict)
     draw: Callable[[Tables, Path], None] | None = None
     quick: Callable[[Experiment], Experiment | None] = _one_small_trial
+    folder: str = ""
 
 
 def main(study: Study, arguments: Sequence[str] | None = None) -> None:
@@ -78,7 +119,7 @@ def main(study: Study, arguments: Sequence[str] | None = None) -> None:
         chosen = [small for experiment in chosen if (small := study.quick(experiment)) is not None]
     if options.trials is not None:
         chosen = [replace(experiment, n_trials=options.trials) for experiment in chosen]
-    output = options.output or Path("out" if options.quick else "docs") / study.name
+    output = options.output or Path("out" if options.quick else "docs") / (study.folder or study.name)
     store = Store(output)
     try:
         chosen = [_with_settings(experiment, options.set) for experiment in chosen]
@@ -107,18 +148,18 @@ def _parser(study: Study) -> argparse.ArgumentParser:
 
 
 def _with_settings(experiment: Experiment, settings: Iterable[str]) -> Experiment:
-    """The experiment with fields changed that it has, of the type that they had."""
+    """Change fields of the experiment, where it has them, to values of the same type."""
+    changes: dict[str, Any] = {}
     known = {one.name for one in fields(experiment)}
-    for setting in settings:
-        name, _, text = setting.partition("=")
+    for name, _, text in (setting.partition("=") for setting in settings):
         if name in known:
             before = getattr(experiment, name)
             if isinstance(before, tuple):
                 kind = type(before[0]) if before else str
-                experiment = replace(experiment, **{name: tuple(kind(part) for part in text.split(","))})
+                changes[name] = tuple(kind(part) for part in text.split(","))
             else:
-                experiment = replace(experiment, **{name: type(before)(text)})
-    return experiment
+                changes[name] = type(before)(text)
+    return replace(experiment, **changes)
 
 
 def _show(step: Progress) -> None:
@@ -142,13 +183,14 @@ def write_page(study: Study, store: Store) -> Path:
     for title, section in study.sections.items():
         text = section(tables)
         parts += [f"## {title}", text.strip()] if text else []
-    parts += ["## Provenance", _provenance(tables, origins)]
+    parts += ["## Provenance", provenance_table(tables, origins)]
     page = store.directory / "index.md"
     write_whole(page, "\n\n".join(parts) + "\n")
     return page
 
 
-def _provenance(tables: Tables, origins: Mapping[str, Provenance]) -> str:
+def provenance_table(tables: Tables, origins: Mapping[str, Provenance]) -> str:
+    """Trials, seed and seconds of each table, and the machines."""
     rows = []
     for name, origin in origins.items():
         cases, seed = str(tables[name]["trial"].nunique()), str(origin.parameters["seed"])
@@ -166,6 +208,37 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = 
     """A table in Markdown; with `figures`, all columns but the first are aligned to the right."""
     rule = "|---|" + "---:|" * (len(head) - 1) if figures else f"|{'---|' * len(head)}"
     return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def rows_table(rows: Iterable[Row], columns: Mapping[str, str]) -> str:
+    """A table in Markdown of rows; `columns` maps each title to a key, or to "key:format" as `format` takes it.
+
+    Numbers without a format have three significant digits; missing entries are dashes.
+
+    >>> print(rows_table([{"n": 5000, "error": 2e-6}], {"points": "n", "error": "error:.1e", "s": "seconds"}))
+    | points | error | s |
+    |---|---:|---:|
+    | 5,000 | 2.0e-06 | - |
+    """
+
+    def entry(row: Row, column: str) -> str:
+        key, _, form = column.partition(":")
+        value = row.get(key)
+        if value is None or isinstance(value, str):
+            return cell(value or "-")
+        return format(value, form) if form else number(value)
+
+    body = [[entry(row, column) for column in columns.values()] for row in rows]
+    return grid(list(columns), body, figures=True)
+
+
+def frame_table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> str:
+    """A frame as a table in Markdown, with a format for each column that needs one; missing values are left empty."""
+    columns = [
+        ["" if pd.isna(value) else format(value, (formats or {}).get(str(name), "")) for value in column]
+        for name, column in frame.items()
+    ]
+    return grid([str(name) for name in frame], zip(*columns, strict=True))
 
 
 def number(value: Any, digits: int = 3) -> str:
