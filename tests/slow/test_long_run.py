@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 import heatsketch as hs
 from extended import EPS, Heat, exactly, gaussian, mp, off, squared_distances
 from heatsketch.linalg.diffusion import diffuse, matrix_power
-from heatsketch.linalg.lanczos import ExtremeRitz
 
 N = 60
 ANGLES = 2 * np.pi * np.arange(N) / N
