@@ -115,7 +115,7 @@ class Device:
 
 
 class TorchBackend:
-    """PyTorch as a backend of heatsketch (:class:`heatsketch._utils.registry.Backend`)."""
+    """PyTorch as a backend of heatsketch; see :mod:`heatsketch._utils.registry`."""
 
     distributed = False
 
