@@ -75,7 +75,7 @@ class KernelOptions:
         if isinstance(self.bandwidth, str):
             check_choice(self.bandwidth, "bandwidth", BANDWIDTH_RULES)
         else:
-            _check_between(self.bandwidth, "bandwidth", 0, np.inf, "epsilon, a positive and finite number, or a rule")
+            _check_between(self.bandwidth, "bandwidth", 0, np.inf, f"a positive number, or one of {BANDWIDTH_RULES}")
         if not is_number(self.alpha) or not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha!r} was given; the density exponent must be a number between 0 and 1.")
         _check_between(self.tol, "tol", 0, np.inf, "a positive number")
