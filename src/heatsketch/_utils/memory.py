@@ -12,14 +12,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int:
-    """Bytes of memory that a computation may take: what is free, or less in a container with a memory limit.
-
-    Examples
-    --------
-    >>> from heatsketch._utils.memory import available_memory
-    >>> available_memory() > 0
-    True
-    """
+    """Available memory in bytes, within the memory limit of a container."""
     free = int(psutil.virtual_memory().available)
     try:  # psutil reports the memory of the host, and exceeding a container's limit kills the process
         limit, used = (int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))

@@ -28,9 +28,9 @@ def shown(show: bool) -> Iterator[None]:
     second or more.
     """
     current = _display.get()
-    chosen: AbstractContextManager[Any] = nullcontext() if not show else nullcontext(current) if current else _open()
-    with chosen as display:
-        token = _display.set(display)
+    opened: AbstractContextManager[Any] = _open() if show and current is None else nullcontext(current)
+    with opened as display:
+        token = _display.set(display if show else None)
         try:
             yield
         finally:
@@ -41,18 +41,12 @@ def shown(show: bool) -> Iterator[None]:
 def task(name: str) -> Iterator[Advance]:
     """A task that reports progress by ``advance(done, total)``, from any thread; a total of 0 means unknown."""
     display = _display.get()
-    if display is None:
-        yield lambda *_: None
-        return
-    with display.task(name) as advance:
+    with nullcontext(lambda *_: None) if display is None else display.task(name) as advance:
         yield advance
 
 
 def track(items: Iterable[T], name: str, total: int) -> Iterator[T]:
     """Iterate over items, and report how many are done."""
-    if _display.get() is None:
-        yield from items
-        return
     with task(name) as advance:
         for done, item in enumerate(items):
             advance(done, total)

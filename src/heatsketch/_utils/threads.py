@@ -37,14 +37,7 @@ _CHUNK_ROWS, _CHUNK_ENTRIES, _CHUNK_COLUMNS = 128, 1 << 20, 64
 
 
 def n_threads() -> int:
-    """Threads to use: the available cores, or fewer if ``OMP_NUM_THREADS`` is set.
-
-    Examples
-    --------
-    >>> from heatsketch._utils.threads import n_threads
-    >>> n_threads() >= 1
-    True
-    """
+    """Threads to use: the available cores, or fewer if ``OMP_NUM_THREADS`` is set."""
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return min(_cores(), int(limit)) if limit.isdigit() and int(limit) > 0 else _cores()
 
@@ -184,15 +177,7 @@ def each(function: Callable[..., Any], items: Iterable[Any], *, threads: int | N
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
-    """``A @ B`` for matrices (m, n) and (n, k), on several threads, in row chunks that do not depend on their number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from heatsketch._utils.threads import product
-    >>> product(np.ones((2, 3)), np.eye(3)).tolist()
-    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    """
+    """``A @ B`` for matrices (m, n) and (n, k), on several threads, in row chunks independent of their number."""
     (m, n), k = A.shape, B.shape[1]
     out = np.empty((m, k), dtype=np.result_type(A, B))
     size = max(_CHUNK_ROWS, _CHUNK_ENTRIES // max(1, n * (1 + k // _CHUNK_COLUMNS)))
@@ -214,9 +199,7 @@ def shares(n_items: int, work_per_item: int = 1, *, threads: int | None = None) 
     threads = n_threads() if threads is None else threads
     work = n_items * work_per_item
     pieces = 1 if threads == 1 or work <= _WORTHWHILE else max(2 * threads, work // _SHARE)
-    step = max(1, -(-n_items // pieces))
-    for start in range(0, n_items, step):
-        yield slice(start, min(n_items, start + step))
+    return chunks(n_items, 1, max(1, -(-n_items // pieces)))
 
 
 class Scratch(local):

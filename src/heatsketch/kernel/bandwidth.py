@@ -35,6 +35,7 @@ from ..linalg.sketch import sample
 from ..neighbors.search import index_kind, make_index
 
 __all__ = [
+    "AUTO_RULE",
     "BANDWIDTH_RULES",
     "SELF_TUNING_NEIGHBOR",
     "BandwidthEstimate",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 BANDWIDTH_RULES = ("auto", "median", "neighbor", "slope", "self-tuning")
+AUTO_RULE = "neighbor"
 NEIGHBOR = 10  # the neighbour that sets the scale by default, chosen in docs/bandwidth.md
 SELF_TUNING_NEIGHBOR = 7  # the neighbour that Zelnik-Manor and Perona use
 
@@ -132,7 +134,7 @@ def bandwidth_by_rule(
     X: Any, rule: str, metric: Metric, n_neighbors: int | None = None, *, device: Device | None = None
 ) -> tuple[float | FloatArray, str]:
     """Epsilon by a rule, for input that has been checked, and the rule that "auto" stands for."""
-    rule = "neighbor" if rule == "auto" else rule
+    rule = AUTO_RULE if rule == "auto" else rule
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         scales = local_scales(X, X, metric=metric, n_neighbors=k, device=device)

@@ -165,8 +165,7 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
         X = check_distances(X)
     dtype = X.dtype if dtype is None else dtype
     choice = choose(X.shape, dtype, options, sparse.issparse(X))
-    rule = options.bandwidth if isinstance(options.bandwidth, str) else "given"
-    rule = "neighbor" if rule == "auto" else rule
+    rule = options.bandwidth_rule
     common = {
         "metric": metric,
         "scale_neighbor": neighbor or SELF_TUNING_NEIGHBOR,

@@ -18,7 +18,7 @@ from .._utils.tables import checked, table
 from .._utils.typing import FloatArray
 from ..linalg.metrics import Metric
 from .affinity import APART, ROUNDING
-from .bandwidth import BANDWIDTH_RULES
+from .bandwidth import AUTO_RULE, BANDWIDTH_RULES
 from .graphs import adjacency, check_affinity, is_graph, node_names
 from .normalize import NORMALIZATIONS
 
@@ -75,7 +75,7 @@ class KernelOptions:
         if isinstance(self.bandwidth, str):
             check_choice(self.bandwidth, "bandwidth", BANDWIDTH_RULES)
         else:
-            _check_between(self.bandwidth, "bandwidth", 0, np.inf, "epsilon, a positive and finite number, or a rule")
+            _check_between(self.bandwidth, "bandwidth", 0, np.inf, f"a positive number, or one of {BANDWIDTH_RULES}")
         if not is_number(self.alpha) or not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha!r} was given; the density exponent must be a number between 0 and 1.")
         _check_between(self.tol, "tol", 0, np.inf, "a positive number")
@@ -107,6 +107,13 @@ class KernelOptions:
     def measure(self) -> Metric:
         """The metric with its parameters."""
         return Metric(self.metric, self.metric_params or {})
+
+    @property
+    def bandwidth_rule(self) -> str:
+        """The rule of the bandwidth, never "auto"; "given" for a number."""
+        if not isinstance(self.bandwidth, str):
+            return "given"
+        return AUTO_RULE if self.bandwidth == "auto" else self.bandwidth
 
 
 # Parameters of every estimator that say how its kernel is made.
