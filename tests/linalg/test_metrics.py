@@ -63,7 +63,7 @@ def test_parallel_rows_have_cosine_distance_zero():
 def test_undefined_metric_raises():
     X = np.random.default_rng(0).normal(size=(5, 4))
     X[2] = 1.0  # the correlation with a constant row is undefined
-    with pytest.raises(ValueError, match="'correlation' is not defined"):
+    with pytest.raises(ValueError, match="correlation"):
         squared_distances(X, metric="correlation")
 
 

@@ -224,7 +224,7 @@ class TestGivenArray:
             make_sketch(array, 0, 4)
 
     def test_too_many_columns(self):
-        with pytest.raises(ValueError, match="only 5 points"):
+        with pytest.raises(ValueError, match="5 columns"):
             make_sketch("columns", 0, 5).matrix(5, 6)
         with pytest.raises(ValueError, match="2 columns"):
             make_sketch(np.ones((5, 2)), 0, 5).matrix(5, 3)

@@ -81,9 +81,9 @@ def _exp_rows(points, columns, norms, scale, pair, P, K):  # type: ignore[no-unt
     """A tile of the kernel from inner products: ``exp(-(|x|^2 + |y|^2 - 2 x.y) s_x s_y)``."""
     top, bottom, left, right = pair
     n, d, strip = right - left, points.shape[1], len(P)
-    farthest = 1e30 if K.itemsize == 4 else 1e300  # so that nothing overflows where the kernel is kept
+    farthest = 1e30 if K.itemsize == 4 else 1e300  # does not overflow in the dtype of the kernel
     other_norms, other_scales = norms[left:right], scale[left:right]
-    for first in range(top, bottom, strip):  # a few rows at a time, whose products stay close to the processor
+    for first in range(top, bottom, strip):  # a few rows at a time, whose products stay in the cache
         rows = min(strip, bottom - first)
         P[:rows] = 0
         _add_product(points, first * d, d, 1, rows, d, columns, left, (n + 7) // 8 * 8, P)
@@ -91,14 +91,14 @@ def _exp_rows(points, columns, norms, scale, pair, P, K):  # type: ignore[no-unt
             norm, here, products, row = norms[first + i], scale[first + i], P[i, :n], K[first - top + i, :n]
             for j in range(n):
                 row[j] = min(max(norm + other_norms[j] - (products[j] + products[j]), norm - norm), farthest)
-            # Only the difference needs the digits of the products: its exponential is as exact as the kernel.
+            # Only the difference needs the precision of the products.
             for j in range(n):
                 row[j] = exp(-(row[j] * here * other_scales[j]))
 
 
 @loop
 def _exp_differences(columns, scale, pair, K):  # type: ignore[no-untyped-def]
-    """A tile of the kernel from differences, which cannot cancel."""
+    """A tile of the kernel from differences, which do not cancel."""
     top, bottom, left, right = pair
     other_scales = scale[left:right]
     for i in range(bottom - top):
@@ -115,24 +115,19 @@ def _exp_differences(columns, scale, pair, K):  # type: ignore[no-untyped-def]
 
 @loop
 def tile_products(pairs, points, columns, norms, scale, zero_diagonal, V, out, P, K):  # type: ignore[no-untyped-def]
-    """Form tiles of a Gaussian kernel, and use each for both of its blocks.
+    """Compute tiles of a Gaussian kernel, and use each for both of its blocks.
 
     Parameters
     ----------
     pairs : ndarray of int64, shape (p, 4)
         Top, bottom, left and right of the tiles.
-    points : ndarray of shape (N, d), or (0, d): then differences are formed instead of inner products
-    columns : ndarray of shape (d, N or more)
-        The points in columns.
-    norms : ndarray of shape (N,)
-        Their squared norms.
-    scale : ndarray of shape (N,)
-        Exponents are multiplied by the scales of both points.
+    points, columns, norms, scale : ndarrays
+        Those of :class:`heatsketch.linalg.operators.tiled.Tiles`.
     zero_diagonal : bool
     V, out : ndarrays of shape (N, k)
         k is a multiple of 8; the products are added to `out`.
     P, K : ndarrays
-        For inner products of some rows of a tile, and for the kernel of a whole one.
+        Buffers for the inner products of some rows of a tile, and for a whole tile.
     """
     across, k = K.shape[1], V.shape[1]
     for t in range(len(pairs)):

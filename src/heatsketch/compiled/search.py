@@ -140,15 +140,9 @@ def offer(P, left, right, start, stop, row, column, mode, k, worst, count, squar
 
 @loop
 def measure(X, Y, ids, start, stop, squared):  # type: ignore[no-untyped-def]
-    """Squared distances from rows start to stop of `X` to their neighbours in `Y`, by differences; both sorted.
+    """Squared distances, by differences, from rows start to stop of `X` to the rows `ids`, (m, k), of `Y`.
 
-    Parameters
-    ----------
-    X, Y : ndarrays of shape (m, d), (N, d)
-    ids : ndarray of int32, shape (m, k)
-        Numbers of the neighbours; sorted by distance, then number.
-    squared : ndarray of float64, shape (m, k)
-        The squared distances; set.
+    Both `ids` and `squared` are sorted by distance, then number.
     """
     for i in range(start, stop):
         for p in range(ids.shape[1]):
@@ -165,15 +159,10 @@ def measure(X, Y, ids, start, stop, squared):  # type: ignore[no-untyped-def]
 
 @loop
 def mirror(ids, kept, lonely, start, stop):  # type: ignore[no-untyped-def]
-    """Find the edges of a neighbour graph that only one of their ends lists, for the points start to stop.
+    """Find the edges that only one of their ends lists, for the points start to stop.
 
-    Parameters
-    ----------
-    ids : ndarray of int32, shape (N, k)
-    kept : ndarray of int32, shape (N,)
-        How many of its neighbours a point keeps.
-    lonely : ndarray of bool, shape (N, k)
-        Whether a neighbour is kept that does not keep the point; set.
+    Of its neighbours `ids`, (N, k), a point keeps the first ``kept``; `lonely`, (N, k), is set to whether one is kept
+    that does not keep the point.
     """
     for i in range(start, stop):
         for p in range(kept[i]):
@@ -186,16 +175,9 @@ def mirror(ids, kept, lonely, start, stop):  # type: ignore[no-untyped-def]
 
 @loop
 def list_edges(ids, squared, kept, lonely, indptr, columns, values):  # type: ignore[no-untyped-def]
-    """Write a neighbour graph in compressed rows: the diagonal, the neighbours kept, then edges of the other end only.
+    """Write a neighbour graph in CSR format: the diagonal, the neighbours kept, then edges of the other end only.
 
-    Parameters
-    ----------
-    ids, squared : ndarrays of shape (N, k)
-    kept, lonely : ndarrays
-        As in `mirror`.
-    indptr : ndarray of int64, shape (N + 1,)
-    columns, values : ndarrays of shape (indptr[-1],)
-        Neighbours and squared distances; set.
+    `kept` and `lonely` are those of `mirror`; `columns` and `values`, the squared distances, are set.
     """
     n = ids.shape[0]
     place = np.empty(n, dtype=np.int64)
@@ -215,7 +197,7 @@ def list_edges(ids, squared, kept, lonely, indptr, columns, values):  # type: ig
 
 @loop
 def gaussian_entries(indptr, columns, squared, scale, out, start, stop):  # type: ignore[no-untyped-def]
-    """``exp(-squared_ij scale_i scale_j)`` for the entries of rows start to stop of a matrix in compressed rows."""
+    """``exp(-squared_ij scale_i scale_j)`` for the entries of rows start to stop of a matrix in CSR format."""
     for i in range(start, stop):
         for p in range(indptr[i], indptr[i + 1]):
             out[p] = exp64(-(np.float64(squared[p]) * scale[i] * scale[columns[p]]))

@@ -45,18 +45,10 @@ def _select(points, order, axis, start, stop, middle):  # type: ignore[no-untype
 
 @loop
 def split(points, order, low, high, level, index, depth):  # type: ignore[no-untyped-def]
-    """Build the levels of a tree from a node down: boxes of the nodes, and points in the tree's order.
+    """Build the levels of a tree from node `index` of `level` down to `depth`.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n, d)
-        Put in the tree's order, together with their numbers `order`.
-    low, high : ndarrays of float64, shape (2^(levels), d)
-        Corners of the boxes; set.
-    level, index : int
-        The node to begin with.
-    depth : int
-        The last level. The points of its nodes are not split by this call.
+    The points (n, d), and their numbers `order`, are put in the order of the tree; `low` and `high`, (2^(levels), d),
+    are set to the corners of the boxes.
     """
     n, d = points.shape
     for at in range(level, depth + 1):
@@ -110,8 +102,8 @@ def nearest(columns, low, high, depth, Q, itself, p, ids, squared, start, stop):
     ----------
     columns : ndarray of float64, shape (d, n)
         The points in the tree's order.
-    low, high : ndarrays of float64, shape (2^(depth + 1), d)
-    depth : int
+    low, high, depth
+        The boxes from `split`, and the last level.
     Q : ndarray of float64, shape (m, d)
     itself : bool
         Whether the queries are the tree's points, which are not their own neighbours.

@@ -54,21 +54,15 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
         The index into `first` of each row.
     """
     keys = np.concatenate([_row_keys(X[rows]) for rows in chunks(X.shape[0], X.shape[1])])
-    order = np.argsort(keys, kind="stable")
-    alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
-    if not len(alike):
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(keys):
         return None
-    new = np.ones(len(order), dtype=bool)
-    for some in chunks(len(alike), X.shape[1]):
-        here, there = X[order[alike[some] + 1]], X[order[alike[some]]]
-        if (abs(here - there).max(axis=1) > 0).sum():  # a collision of the hash
+    for rows in chunks(len(keys), X.shape[1]):
+        if abs(X[rows] - X[first[places[rows]]]).max() > 0:  # a collision of the hash
             dense = X.toarray() if sparse.issparse(X) else X
             first, places = np.unique(dense, axis=0, return_index=True, return_inverse=True)[1:]
             return first, places.ravel()
-        new[alike[some] + 1] = False
-    places = np.empty(len(order), dtype=np.int64)
-    places[order] = np.cumsum(new) - 1
-    return order[new], places
+    return first, places
 
 
 def _row_keys(X: Any) -> Any:
@@ -281,14 +275,9 @@ def tied_often(tied: int, n: int) -> bool:
 
 
 def kth_apart(squared: FloatArray, k: int, multiplicity: Callable[[slice], FloatArray] | None) -> FloatArray:
-    """Squared distance to the k-th neighbour at a positive distance, from sorted lists, shape (m,).
+    """Squared distance to the k-th neighbour at a positive distance, from sorted lists (m, length), shape (m,).
 
-    Parameters
-    ----------
-    squared : ndarray of shape (m, length)
-    k : int
-    multiplicity : callable, or None without duplicates
-        Multiplicities of the vertices in some rows of the lists.
+    `multiplicity` returns the multiplicities of the vertices in some rows of the lists; None without duplicates.
     """
     if multiplicity is None and 1 <= k <= squared.shape[1] and squared[:, 0].min(initial=1.0) > 0:
         return squared[:, k - 1].astype(np.float64)  # no duplicates

@@ -28,12 +28,12 @@ _ORDER = 0x0DE  # seed of the order of the sample, fixed so that choices are det
 
 @dataclass(frozen=True)
 class Paths:
-    """Pairs of a sample of the points, and the lengths of the shortest paths between them.
+    """Pairs of points of a sample, and the lengths of the shortest paths between them.
 
     Attributes
     ----------
     rows : ndarray of int, shape (m,)
-        The sample, in no order.
+        The sample, in random order.
     i, j : ndarrays of int, shape (n_pairs,)
         Positions in the sample: sources with all others, and neighbours.
     lengths, straight : ndarrays of shape (n_pairs,)
@@ -47,7 +47,7 @@ class Paths:
     straight: FloatArray
 
     def first(self, m: int) -> Paths:
-        """The pairs among the first m points of the sample, with these as the sample."""
+        """The pairs among the first m points of the sample."""
         if m >= len(self.rows):
             return self
         some = (self.i < m) & (self.j < m)
@@ -56,9 +56,8 @@ class Paths:
     def distortion(self, F: FloatArray, *, exact: bool = False) -> float:
         """Deviation of distances between features (m, q) of the sample from being proportional to the paths.
 
-        A mean of ``log(|f_i - f_j| / length)`` about its mean: for a sketch the root mean square, to which its noise
-        adds the same at all times; for exact distances the mean fourth power, to the power 1/4, which weighs the worst
-        pairs more.
+        The root mean square of ``log(|f_i - f_j| / length)`` about its mean for a sketch, whose noise adds the same at
+        all times; the fourth root of the mean fourth power for exact distances, which weighs the worst pairs more.
         """
         d = row_distances(np.ascontiguousarray(F), self.i, self.j)
         if not d.any():
@@ -77,17 +76,8 @@ class Paths:
 def shortest_paths(X: Any, metric: Metric) -> Paths | None:
     """Shortest paths between points of a sample, in the graph of fifteen nearest neighbours.
 
-    Components are linked by their closest pairs, so that every pair has a path.
-
-    Parameters
-    ----------
-    X : array or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
-    metric : Metric
-
-    Returns
-    -------
-    paths : Paths or None
-        None if fewer than three of the points are distinct.
+    Components are linked by their closest pairs, so that every pair has a path. None if fewer than three of the points
+    are distinct.
     """
     rows = sample(X.shape[0], _POINTS)
     same = distinct(among(X, rows, metric))

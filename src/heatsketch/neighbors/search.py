@@ -8,8 +8,7 @@ Every index numbers the points in its order (`order`), in which neighbours have 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -81,20 +80,9 @@ class NeighborIndex(Protocol):
 
 
 class TreeIndex:
-    """Exact search by a k-d tree.
+    """Exact search by a k-d tree, for the Minkowski metric with exponent p: 1, 2 or infinity.
 
-    Parameters
-    ----------
-    X : ndarray of shape (N, d)
-    p : {1, 2, infinity}
-        Exponent of the Minkowski metric.
-
-    Attributes
-    ----------
-    order : ndarray of int, shape (N,)
-        The points leaf by leaf.
-    points : ndarray of float64, shape (N, d)
-        The points in this order.
+    The order of the points is leaf by leaf; `points` are the points in this order.
     """
 
     method = "tree"
@@ -139,13 +127,7 @@ class TreeIndex:
 
 
 class BlockedIndex:
-    """Exact search by computing all distances, a block of rows at a time; for any metric.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (N, d), or (N, N) distances
-    metric : Metric
-    """
+    """Exact search by computing all distances, a row chunk at a time; for any metric."""
 
     method = "blocks"
 
@@ -189,21 +171,9 @@ def index_kind(
     device: Device | None = None,
     queries: int | None = None,
 ) -> str:
-    """The fastest search for the data: "tree", "clusters", "blocks" or "device".
+    """The fastest search for points of this shape: "tree", "clusters", "blocks" or "device".
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Of the points.
-    metric : Metric
-    sparse_points : bool
-    device : Device, optional
-    queries : int, optional
-        Number of queries; by default the number of points.
-
-    Returns
-    -------
-    kind : str
+    `queries` is their number; by default that of the points.
     """
     clusters = metric.euclidean and metric.name != "sqeuclidean"
     if device is not None and clusters and not sparse_points:
@@ -237,8 +207,7 @@ def make_index(
     return BlockedIndex(X, metric)
 
 
-@dataclass(frozen=True)
-class Neighbors:
+class Neighbors(NamedTuple):
     """Nearest neighbours of every point among the others.
 
     Attributes
@@ -269,8 +238,7 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device
         At most N - 1.
     metric : Metric or str
     device : Device, optional
-        Where dense points are searched by the Euclidean distance; many points in few dimensions, and other cases, are
-        searched on the CPU.
+        Device of the Euclidean search of dense points, except for many points in few dimensions.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How many directions to take exactly: the split of k components that predicts the smallest error."""
+"""How many of k components should be exact directions: the split with the smallest predicted error."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .features import deflated_sketch
 
 __all__ = ["Split", "best_split"]
 
-# Most directions that are tried, those measured beyond them, columns that sketch the remainder of these, and random
-# pairs on which errors are predicted.
+# Most exact directions, further ones that are measured, columns that sketch the remainder, and random pairs on which
+# errors are predicted.
 _MOST_EXACT, _FURTHER, _PILOT, _PAIRS = 128, 16, 64, 20_000
-# A split is preferred to none where it lowers the predicted error by this much at least.
+# Least relative reduction of the predicted error for which directions are exact.
 _WORTHWHILE = 0.05
-_STREAM = 0xDEF1A7  # keeps the pilot apart from the embedding's own columns
+_STREAM = 0xDEF1A7  # separates the pilot from the columns of the embedding
 
 
 @dataclass(frozen=True)
 class Split:
-    """Exact directions for an embedding of k components, and what is expected of any number of them.
+    """Exact directions for an embedding of k components, and the predicted error for any number of them.
 
     Attributes
     ----------
@@ -41,23 +41,12 @@ class Split:
 
 
 def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
-    r"""The number r of exact directions with the smallest predicted error, and these directions.
+    """The number r of exact directions with the smallest predicted error, and these directions.
 
-    With r directions exact, a squared distance is known up to its remainder, whose sketch by ``k - r`` columns has the
-    relative standard deviation ``sqrt(2 / (k - r))``. If the remainder is the share s of the squared distance, the
-    relative error is ``s sqrt(2 / (k - r))``. The shares are measured on random pairs, along the directions and some
-    further ones; what is left beyond those is known from a pilot sketch.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    k : int
-    power : float
-    seed : int
-
-    Returns
-    -------
-    split : Split
+    With r exact directions, the remainder of a squared distance is sketched by ``k - r`` columns, with the relative
+    standard deviation ``sqrt(2 / (k - r))``. If the remainder is the share s of the squared distance, its relative
+    error is ``s sqrt(2 / (k - r))``. The shares are measured on random pairs, along the directions and some further
+    ones, and beyond those by a pilot sketch.
     """
     n = kernel.shape[0]
     others = n if kernel.trivial is None else n - 1
@@ -68,14 +57,14 @@ def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
     Q = leading_directions(kernel, measured, power)
     wide = deflated_sketch(kernel, Q, _PILOT, power, seed ^ _STREAM)[1]
     i, j = np.random.default_rng([seed, _STREAM]).integers(0, n, (2, _PAIRS))
-    # Only rows of these pairs are looked at, so that no more than they leave a device.
+    # Only rows of these pairs are copied from a device.
     seen, where = np.unique([ends[i != j] for ends in (i, j)], return_inverse=True)
     i, j = where.reshape(2, -1)
     F = to_numpy(wide[seen]).astype(np.float64)
     F /= magnitude(wide)
     beyond = np.square(row_distances(np.ascontiguousarray(F[:, measured:]), i, j))
     along = np.square(F[i, :measured] - F[j, :measured])  # [pairs, measured]
-    # Remainders of r = measured, measured - 1, ..., 0 directions, turned round.
+    # Remainders of r = 0, 1, ... directions: sums from the last direction backwards.
     remainder = np.column_stack([beyond, beyond[:, None] + np.cumsum(along[:, ::-1], axis=1)])[:, ::-1][:, : most + 1]
     apart = remainder[:, 0] > 0
     if not apart.any():

@@ -1,4 +1,4 @@
-"""A wide sketch of the heat kernel: the space in which an embedding is looked for, and the distances to be kept."""
+"""A wide sketch of the heat kernel: the features of which embeddings are projections, and their distances."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ __all__ = ["WideSketch", "default_width", "deflated_sketch", "wide_sketch"]
 
 # Columns by default: for data whose kernel is diagonalised, and for larger ones.
 _WIDTHS = 512, 256
-# Directions along which the power of the kernel is smaller than this fraction of the largest are left out.
+# Directions with a smaller power of the kernel, relative to the largest, are dropped.
 _NEGLIGIBLE = 1e-10
-# Columns that are multiplied at a time, and sizes of numbers whose squares, and sums of these, are numbers.
+# Columns that are multiplied at a time, and the range of numbers whose sums of squares neither underflow nor overflow.
 _SLICE = 64
 _SAFE = 1e-100, 1e100
-_STREAM = 0x1DE  # keeps the columns apart from other uses of the seed
+_STREAM = 0x1DE  # separates the columns from other uses of the seed
 
 
 @dataclass(frozen=True)
 class WideSketch:
     """``F = diag(w) S^t M`` with many columns.
 
-    Distances between rows of F are diffusion distances, exact if `exact`, otherwise unbiased in their squares: M is
-    then made of leading directions and, orthogonal to them, of random columns. Any embedding ``F W`` is a sketch of the
-    heat kernel, through ``M W``.
+    Distances between rows of F are diffusion distances: exact if `exact`, otherwise unbiased in their squares, as M
+    then consists of leading directions and, orthogonal to them, random columns. Any embedding ``F W`` is a sketch of
+    the heat kernel, through ``M W``.
 
     Attributes
     ----------
-    M : array of shape (N, m), of the kind that the kernel multiplies
-    features : array of shape (N, m), likewise
-        F over `unit`, which is 1 unless F is so small or large that squares of its entries would not be numbers.
+    M : array of shape (N, m)
+    features : array of shape (N, m)
+        F over `unit`, which is 1 unless squares of the entries of F would underflow or overflow.
     unit : float
     weights : ndarray of shape (m,)
-        Squared norms of the columns of M; those of directions are 1.
+        Squared norms of the columns of M.
     first : int
-        Column of the first nontrivial direction; those after it follow in decreasing order.
+        Column of the first nontrivial direction; the others follow in decreasing order.
     exact : bool
-        Whether the directions span all of the kernel.
+        Whether the directions span the whole kernel.
     """
 
     M: Any
@@ -60,24 +60,24 @@ class WideSketch:
     exact: bool
 
     def combined(self, W: FloatArray, dtype: Any) -> Any:
-        """``M W``, (N, k), computed in float64 and given in a dtype of NumPy, of the kind of M."""
+        """``M W``, (N, k), computed in float64 and returned in a dtype of NumPy."""
         with np.errstate(over="ignore"):
             M = astype(astype(self.M, np.float64) @ asarray_like(W, self.M), dtype)
         xp = array_namespace(M)
-        if not xp.all(xp.isfinite(M)):  # at large powers of a kernel that could not be scaled
+        if not xp.all(xp.isfinite(M)):  # at large powers of a kernel whose scaling did not converge
             raise ValueError(
-                f"the sketch that was found leaves the range of {np.dtype(dtype)}; use a smaller power, or float64 for "
-                "X, and see the ConvergenceWarning of the kernel's scaling."
+                f"the optimised sketch overflows {np.dtype(dtype)}; use a smaller power, or float64 for X, and see the "
+                "ConvergenceWarning of the kernel's scaling."
             )
         return M
 
     def at(self, samples: IntArray) -> WideSketch:
-        """The same with the features of some samples alone, as a NumPy array."""
+        """The same with the features of some samples only, as a NumPy array."""
         return replace(self, features=to_numpy(self.features[samples]))
 
 
 def default_width(n_samples: int) -> int:
-    """Columns of the wide sketch where none are asked for."""
+    """Default number of columns of the wide sketch."""
     return _WIDTHS[0] if n_samples <= DENSE_LIMIT else _WIDTHS[1]
 
 
@@ -85,21 +85,10 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     """A sketch of ``width`` columns, or fewer if they span the kernel already.
 
     Half of the columns are leading directions of the kernel's power, the others a Gaussian sketch of the remainder. If
-    there are no more directions than columns, all are taken and nothing is random.
-
-    Parameters
-    ----------
-    kernel : HeatKernel
-    power : float
-    width : int
-    seed : int
-
-    Returns
-    -------
-    wide : WideSketch
+    all directions fit into the columns, the sketch is exact.
     """
     n, rounding = kernel.shape[0], rounding_level(kernel)
-    # A trivial mode that is constant is absent from all distances; any other is a direction like the rest.
+    # Distances do not depend on a constant trivial mode; any other is a direction like the rest.
     known = [] if kernel.trivial is None or kernel.trivial_is_constant else [kernel.trivial[:, None]]
     first = len(known)
     most = n if kernel.trivial is None else n - 1
@@ -108,7 +97,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
         pairs = eigenpairs(kernel, most, solver="dense")
         scaled = pairs.coordinates(power, rounding)
         size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)
-        # Beside a trivial mode that is not constant, of eigenvalue 1, what is below its rounding is not seen either.
+        # Beside a trivial mode that is not constant, of eigenvalue 1, directions below its rounding vanish, too.
         unseen = float(np.finfo(np.float64).eps) if known else 0.0
         kept = np.flatnonzero(size > max(_NEGLIGIBLE * size.max(initial=0.0), unseen))
         kept = kept[np.argsort(-size[kept], kind="stable")]
@@ -130,27 +119,14 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
 def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: float, seed: int) -> tuple[Any, Any]:
     """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) S^t M``: exact along Q, unbiased in squared distances.
 
-    Parameters
-    ----------
-    kernel : HeatKernel
-    Q : array of shape (N, r)
-        Orthonormal directions, of the kernel's dtype.
-    n_random : int
-        Columns of the Gaussian matrix G.
-    power : float
-    seed : int
-        Of G.
-
-    Returns
-    -------
-    M, features : arrays of shape (N, r + n_random), of the kind that the kernel multiplies
+    Q, of shape (N, r) and the kernel's dtype, is orthonormal; G is Gaussian with `n_random` columns and the given seed.
     """
     (n, r), dtype, G = Q.shape, kernel.dtype, GaussianSketch(seed)
     Q = kernel.asblock(Q)
     xp = array_namespace(Q)
     M, features = (xp.empty((n, r + n_random), dtype=Q.dtype, device=Q.device) for _ in range(2))
     M[:, :r] = Q
-    for start in range(0, n_random, _SLICE):  # in slices: temporaries stay small
+    for start in range(0, n_random, _SLICE):  # slices keep temporaries small
         block = kernel.sketched(G, min(_SLICE, n_random - start), first_column=start, dtype=dtype)
         rest = block - Q @ (Q.T @ block)
         M[:, r + start : r + start + rest.shape[1]] = rest / float(np.sqrt(n_random))
@@ -162,7 +138,7 @@ def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: float, see
 
 
 def _in_range(features: Any) -> tuple[Any, float]:
-    """The features in a unit in which their squares are numbers, and that unit."""
+    """The features in a unit in which their squares neither underflow nor overflow, and that unit."""
     size = magnitude(features)
     if _SAFE[0] < size < _SAFE[1]:
         return features, 1.0

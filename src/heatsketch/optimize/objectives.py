@@ -1,7 +1,7 @@
 """What `HeatSketch` minimises, as functions of the logarithmic dilations of pairs.
 
-For a pair of points the dilation is ``|y_i - y_j| / d_ij``, embedded over diffusion distance. An objective turns the
-logarithms of the dilations of many pairs into one number that does not depend on the scale of the embedding.
+The dilation of a pair of points is ``|y_i - y_j| / d_ij``, embedded over diffusion distance. An objective is a function
+of the logarithms of the dilations of many pairs that does not depend on the scale of the embedding.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["OBJECTIVES", "Bilipschitz", "LogStress", "Objective"]
 
 
 class Objective(ABC):
-    """A scale-free measure of distortion and a smooth stand-in for it."""
+    """A scale-free measure of distortion and a smooth approximation of it."""
 
-    # Whether the extreme pairs decide, so that they are looked for; otherwise pairs are drawn at random.
+    # Whether it depends on the extreme pairs, which are searched then; otherwise pairs are drawn at random.
     extreme: ClassVar[bool]
 
     @staticmethod
@@ -30,7 +30,7 @@ class Objective(ABC):
     @staticmethod
     @abstractmethod
     def smooth(ratios: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
-        """The smooth stand-in, closer to the objective the larger `sharpness`, and its derivatives, shape (m,)."""
+        """The smooth approximation, closer for larger `sharpness`, and its derivatives, shape (m,)."""
 
 
 class Bilipschitz(Objective):
@@ -45,7 +45,7 @@ class Bilipschitz(Objective):
 
     @staticmethod
     def smooth(ratios: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
-        """``lse(b r) / b + lse(-b r) / b`` with lse the logarithm of the mean exponential, b the sharpness."""
+        """``lme(b r) / b + lme(-b r) / b`` with lme the logarithm of the mean exponential, b the sharpness."""
         value, slope = 0.0, np.zeros_like(ratios)
         for sign, end in ((1.0, ratios.max()), (-1.0, ratios.min())):
             weights = np.exp(sign * sharpness * (ratios - end))
@@ -67,7 +67,7 @@ class LogStress(Objective):
 
     @staticmethod
     def smooth(ratios: FloatArray, sharpness: float) -> tuple[float, FloatArray]:  # noqa: ARG004
-        """The standard deviation, which is smooth already."""
+        """The standard deviation, which is smooth."""
         deviation = ratios - ratios.mean()
         value = np.sqrt(np.mean(np.square(deviation)) + np.finfo(np.float64).tiny)
         return float(value), deviation / (value * len(ratios))

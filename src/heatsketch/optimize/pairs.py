@@ -1,4 +1,4 @@
-"""Pairs of points and their diffusion distances: all of them, or those that a search finds."""
+"""Pairs of points and their diffusion distances: all pairs, or candidates from a search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["AllPairs", "FoundPairs", "PairSource", "Pairs", "distinct_points", "
 # Pairs closer than this fraction of the largest distance coincide: their ratio would be rounding over rounding.
 COINCIDENT = 1e-12
 # Nearest neighbours of each point, in the embedding and by diffusion distance, and points of which all pairs are
-# looked at in each round.
+# candidates in each round.
 NEIGHBORS = 8
 _BATCH = 1024
 # Points coincide if they do so in a few random directions, to this many digits.
@@ -30,15 +30,10 @@ _PROJECTED, _DIGITS = 3, 9
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of points with the logarithms of their diffusion distances.
+    """Pairs of points, (m,) each, with the logarithms of their diffusion distances.
 
-    The millions of pairs that are looked at in each round are arrays of the kind of the embedding, where it is
-    computed; the thousands that are chosen from them, or drawn, are NumPy arrays.
-
-    Attributes
-    ----------
-    i, j : arrays of int, shape (m,)
-    log_d : array of shape (m,)
+    The millions of candidates of each round are arrays of the library of the embedding, on its device; the thousands
+    that are chosen from them, or drawn, are NumPy arrays.
     """
 
     i: Any
@@ -49,11 +44,11 @@ class Pairs:
         return len(self.i)
 
     def ratios(self, Y: Any) -> Any:
-        """``log(|y_i - y_j| / d_ij)``, shape (m,), of the kind of the pairs, for an embedding Y, (N, k)."""
+        """``log(|y_i - y_j| / d_ij)``, shape (m,), for an embedding Y, (N, k)."""
         return _log(row_distances(Y, self.i, self.j)) - self.log_d
 
     def take(self, where: Any) -> Pairs:
-        """Some of the pairs; `where` holds numbers, or tells for each pair whether it is taken."""
+        """Some of the pairs, by indices or a mask."""
         return Pairs(self.i[where], self.j[where], self.log_d[where])
 
     def to_numpy(self) -> Pairs:
@@ -61,26 +56,26 @@ class Pairs:
         return Pairs(*map(to_numpy, (self.i, self.j, self.log_d)))
 
     def joined(self, others: Pairs, n: int) -> Pairs:
-        """These and other pairs of n points, each once, in the order of their indices."""
+        """These and other pairs of n points, without duplicates, sorted by their indices."""
         both = concatenated(self, others)
         first = np.unique(np.minimum(both.i, both.j) * n + np.maximum(both.i, both.j), return_index=True)[1]
         return both.take(first)
 
 
 def concatenated(*several: Pairs) -> Pairs:
-    """Pairs one after another, all of one kind of array."""
+    """Pairs of one array library, concatenated."""
     concat = array_namespace(several[0].i).concat
     return Pairs(*(concat([getattr(pairs, name) for pairs in several]) for name in ("i", "j", "log_d")))
 
 
 class PairSource(ABC):
-    """Where the pairs of a data set come from."""
+    """The pairs of a data set."""
 
     n_samples: int
 
     @abstractmethod
     def candidates(self, Y: Any, rng: np.random.Generator) -> tuple[Pairs, Any]:
-        """Pairs among which those that Y, (N, k), distorts most are looked for, and their log dilations."""
+        """Pairs that include those that Y, (N, k), distorts most, and their log dilations."""
 
     @abstractmethod
     def sample(self, size: int, rng: np.random.Generator) -> Pairs:
@@ -88,15 +83,9 @@ class PairSource(ABC):
 
 
 class AllPairs(PairSource):
-    """All pairs of a data set that is small enough.
+    """All pairs of a small data set, from condensed distances.
 
-    Parameters
-    ----------
-    distances : ndarray of shape (N (N - 1) / 2,)
-        Condensed.
-    n_samples : int
-    like : array, optional
-        Of the kind of the embeddings that will be measured.
+    Embeddings that will be measured are arrays of the library of `like`.
     """
 
     def __init__(self, distances: FloatArray, n_samples: int, like: Any = None) -> None:
@@ -108,7 +97,7 @@ class AllPairs(PairSource):
         self._judged = self._pairs if like is None else Pairs(*(asarray_like(part, like) for part in parts))
 
     def candidates(self, Y: Any, rng: np.random.Generator) -> tuple[Pairs, Any]:  # noqa: ARG002
-        """All of them."""
+        """All pairs."""
         return self._judged, self._judged.ratios(Y)
 
     def sample(self, size: int, rng: np.random.Generator) -> Pairs:
@@ -121,12 +110,8 @@ class FoundPairs(PairSource):
     """Pairs of a large data set: near in the embedding, near by diffusion distance, and of a random batch of points.
 
     A pair that is contracted is near in the embedding though far by diffusion distance, so it is found among the
-    neighbours there, whose diffusion distances are then looked up.
-
-    Parameters
-    ----------
-    features : array of shape (N, m), of the kind of the embeddings that will be measured
-        Distances between its rows are the diffusion distances.
+    neighbours there. Diffusion distances are those between the rows of `features`, (N, m), an array of the library of
+    the embeddings that will be measured.
     """
 
     def __init__(self, features: Any) -> None:
@@ -171,14 +156,11 @@ class FoundPairs(PairSource):
 
 
 def distinct_points(Z: Any) -> Any:
-    """Numbers of points of Z, (N, d), one of those that coincide: neighbours at no distance would crowd out the others.
-
-    They are an array of the kind of Z.
-    """
+    """Indices of the distinct points of Z, (N, d): duplicates would crowd out other neighbours."""
     xp = array_namespace(Z)
     seen = Z @ xp.astype(asarray_like(GaussianSketch(0).matrix(Z.shape[1], _PROJECTED), Z), Z.dtype)
     whole = xp.round(astype(seen, np.float64) * (10.0**_DIGITS / (float(xp.max(xp.abs(seen))) or 1.0)))
-    # Stable sorts by one column after the other put equal rows side by side, the first of them first.
+    # Stable sorts by one column after another put equal rows next to each other, the first of them first.
     order = xp.argsort(whole[:, 0], stable=True)
     for column in range(1, _PROJECTED):
         order = order[xp.argsort(whole[order, column], stable=True)]
@@ -188,7 +170,7 @@ def distinct_points(Z: Any) -> Any:
 
 
 def neighbor_pairs(Z: Any, k: int = NEIGHBORS) -> tuple[Any, Any]:
-    """Each point of Z, (N, d), with its k nearest others, every pair once: two index arrays of the kind of Z."""
+    """Each point of Z, (N, d), with its k nearest others, every pair once: two index arrays of the library of Z."""
     n = len(Z)
     found = nearest_neighbors(Z, min(k, n - 1), device=device_of(Z)).indices
     i, j = asarray_like(np.arange(n)[:, None], Z), asarray_like(found, Z, np.int64)
@@ -198,6 +180,6 @@ def neighbor_pairs(Z: Any, k: int = NEIGHBORS) -> tuple[Any, Any]:
 
 
 def _log(d: Any) -> Any:
-    """Logarithm of distances, finite where points coincide."""
+    """Logarithm of distances, finite if points coincide."""
     xp = array_namespace(d)
     return xp.log(xp.clip(d, min=float(np.finfo(np.float64).tiny)))

@@ -1,11 +1,11 @@
 """The projection of a wide sketch that distorts distances least.
 
-An embedding is ``Y = F W`` with F the wide sketch and W, of shape (m, k), to be found. The objective is not smooth (the
-worst pairs decide) and not convex (k is smaller than m), so it is met by smoothing and by several starts:
+An embedding is ``Y = F W`` with F the wide sketch and W, of shape (m, k), unknown. The objective is not smooth (it
+depends on the worst pairs) and not convex (k is smaller than m):
 
-- a smooth stand-in takes its place whose sharpness grows from round to round, in units of the distortion reached;
-- in each round the pairs that are distorted most are added to those in play, and L-BFGS takes a few steps on them;
-- all starts do the opening rounds, the best of them goes on, and the best embedding measured in any round is kept.
+- a smooth objective approximates it, more sharply in each round, in units of the distortion reached;
+- in each round the pairs that are distorted most join the active pairs, and L-BFGS takes a few steps on them;
+- all starts take the opening rounds, the best continues, and the best embedding measured in any round is returned.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from .pairs import Pairs, PairSource
 __all__ = ["Found", "Plan", "Play", "Round", "Start", "optimize", "play"]
 
 # Sharpness in units of one over the distortion reached, in the first and last round. Pairs whose weight is smaller than
-# e^-25 of the largest are out of play.
+# e^-25 of the largest are not active.
 _SHARPNESS = 8.0, 512.0
 _NEGLIGIBLE = 25.0
-# Pairs taken into play in each round from either end, those drawn at random, and how many of the rounds are opening.
+# Pairs added in each round from either end, random pairs, and the share of opening rounds.
 _WORST, _DRAWN = 2000, 4000
-_MEASURED = 100_000  # random pairs by which a mean square is measured
+_MEASURED = 100_000  # random pairs that measure a mean square
 _OPENING = 2 / 7
-# Steps of L-BFGS in each round, corrections that it remembers, and a distortion that is none.
+# Steps of L-BFGS in each round, its memory, and the distortion below which nothing is left to improve.
 _STEPS, _MEMORY = 15, 10
 _NONE = 1e-9
-# The largest log dilation whose square is a number, with room for the steps of a round.
+# The largest log dilation whose square does not overflow in the steps of a round.
 _LARGEST_LOG = 300.0
 
 Smooth = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
 class Round(NamedTuple):
-    """What a round of the optimisation came to.
+    """A round of the optimisation.
 
     Attributes
     ----------
     start : str
         Name of the start.
     number : int
-        Counted from 0, which is the start itself.
+        0 is the start itself.
     distortion : float
-        The objective, measured: log L, or the root mean square of log dilations.
+        The measured objective: log L, or the root mean square of log dilations.
     n_pairs : int
-        Pairs in play.
+        Active pairs.
     seconds : float
         Since the optimisation began.
     """
@@ -77,15 +77,9 @@ class Start(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The best projection.
+    """The best projection, the name of its start, and all rounds.
 
-    Attributes
-    ----------
-    W : ndarray of shape (m, k)
-        Turned to the principal axes of the embedding and scaled so that the median pair has its distance.
-    start : str
-        Where it comes from.
-    history : list of Round
+    W is rotated to the principal axes of the embedding and scaled so that the median pair keeps its distance.
     """
 
     W: FloatArray
@@ -102,9 +96,8 @@ class Plan:
     objective : type of Objective
     n_rounds : int
     regularization : float
-        Weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean dilation: how much larger
-        M is than the embedding that it makes. Where it is much larger, large terms cancel on the points that are seen,
-        and not on others.
+        Weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean dilation. If M is much
+        larger than the embedding, large terms cancel on the training points, and not on new ones.
     """
 
     objective: type[Objective]
@@ -121,51 +114,54 @@ def optimize(
     *,
     weights: FloatArray | None = None,
 ) -> Found:
-    """The best projection found, and what was measured on the way.
+    """The best projection found from several starts.
 
     Parameters
     ----------
     features : array of shape (N, m)
-        Embeddings are made and measured where it is; what is random, and the steps, are NumPy's.
+        Embeddings are computed and measured on its device; random numbers and steps are NumPy's.
     source : PairSource
-        Of the same points and kind of array.
+        Pairs of the same points, for the same array library.
     starts : sequence of Start
     plan : Plan
     seed : int
-        Of the pairs that are drawn.
+        Of random pairs.
     weights : ndarray of shape (m,), optional
-        Of the rows of W in the penalty: squared norms of the columns that the features are made from; 1 by default.
-
-    Returns
-    -------
-    found : Found
+        Squared norms of the columns of the wide sketch, for the penalty; 1 by default.
     """
     opening = max(1, round(_OPENING * plan.n_rounds))
     total = opening * (len(starts) - 1) + plan.n_rounds
     with quiet_blas(), task("optimising the sketch") as advance:  # one thread: the same steps with any number
-        clock = _Clock(lambda done: advance(done, total))
+        history: list[Round] = []
+        began = perf_counter()
+
+        def record(start: str, number: int, distortion: float, n_pairs: int) -> None:
+            history.append(Round(start, number, distortion, n_pairs, perf_counter() - began))
+            advance(sum(1 for done in history if done.number), total)
+
         draws = np.random.default_rng(seed).spawn(len(starts))
         weights = np.ones(features.shape[1]) if weights is None else weights
         searches = [
-            _Search(features, source, start, rng, plan=plan, weights=weights)
+            _Search(features, source, start, rng, plan=plan, weights=weights, record=record)
             for start, rng in zip(starts, draws, strict=True)
         ]
         for search in searches:
-            search.open(opening, clock)
+            search.measure()
+            search.run(opening)
         best = min(searches, key=lambda search: search.best[0])
-        best.run(plan.n_rounds - opening, clock)
+        best.run(plan.n_rounds - opening)
         W = _oriented(features, best.best[1], source.sample(_DRAWN, np.random.default_rng(seed)))
-    return Found(W, best.name, clock.history)
+    return Found(W, best.name, history)
 
 
 def _oriented(features: Any, W: FloatArray, pairs: Pairs) -> FloatArray:
-    """W turned to the principal axes of its embedding and scaled so that the median pair has its distance."""
+    """W rotated to the principal axes of its embedding and scaled so that the median pair keeps its distance."""
     Y = to_numpy(_embedded(features, W))
     scale = np.exp(-np.median(pairs.ratios(Y)))
     centred = Y - Y.mean(axis=0)
     axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))[1][:, ::-1]
     turned = centred @ axes
-    # The entry largest in size is positive, so that no axis is turned round by rounding.
+    # The largest entry is positive, so that rounding does not flip an axis.
     largest = turned[np.abs(turned).argmax(axis=0), np.arange(len(axes))]
     oriented: FloatArray = scale * (W @ (axes * np.where(largest < 0, -1.0, 1.0)))
     return oriented
@@ -176,20 +172,8 @@ def _embedded(features: Any, W: FloatArray) -> Any:
     return features @ array_namespace(features).astype(asarray_like(W, features), features.dtype)
 
 
-class _Clock:
-    """Keeps the history and reports progress."""
-
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        self.history: list[Round] = []
-        self._advance, self._start = advance, perf_counter()
-
-    def record(self, start: str, number: int, distortion: float, n_pairs: int) -> None:
-        self.history.append(Round(start, number, distortion, n_pairs, perf_counter() - self._start))
-        self._advance(sum(1 for done in self.history if done.number))
-
-
 class _Search:
-    """One start and what has become of it."""
+    """The search from one start."""
 
     def __init__(
         self,
@@ -200,76 +184,72 @@ class _Search:
         *,
         plan: Plan,
         weights: FloatArray,
+        record: Callable[[str, int, float, int], None],
     ) -> None:
         self._features, self._source, self._weights, self._plan, self._rng = features, source, weights, plan, rng
-        self.name, self._W = start.name, np.array(start.W, dtype=np.float64)
-        self._in_play = source.sample(_DRAWN, rng)
+        self.name, self._W, self._record = start.name, np.array(start.W, dtype=np.float64), record
+        self._active = source.sample(_DRAWN, rng)
         self._sharpness, self._penalty, self._rounds = 0.0, 0.0, -1
         self.best: tuple[float, FloatArray] = (np.inf, self._W)
 
-    def open(self, n_rounds: int, clock: _Clock) -> None:
-        """Measure the start and do the opening rounds."""
-        self._look(clock)
-        self.run(n_rounds, clock)
-
-    def run(self, n_rounds: int, clock: _Clock) -> None:
-        """Do so many rounds, or fewer where nothing is left to improve."""
+    def run(self, n_rounds: int) -> None:
+        """Take some rounds, or fewer if nothing is left to improve."""
         for _ in range(n_rounds):
             if self.best[0] <= _NONE or not np.isfinite(self._W).all():
                 return
             self._descend()
-            self._look(clock)
+            self.measure()
 
-    def _look(self, clock: _Clock) -> None:
+    def measure(self) -> None:
         """Measure the embedding, keep it if it is the best, and choose the pairs of the next round."""
         self._rounds += 1
         objective = self._plan.objective
         Y = _embedded(self._features, self._W)
-        pairs, ratios = self._judged(Y)
+        pairs, ratios = self._measured_pairs(Y)
         ratios = to_numpy(ratios)
         distortion = objective.measure(ratios)
         ends = float(ratios.min()), float(ratios.max())
         if distortion < self.best[0]:
             self.best = distortion, self._W.copy()
         self._penalty = self._plan.regularization * distortion
-        way = min(1.0, self._rounds / max(1, self._plan.n_rounds - 1))
-        self._sharpness = _SHARPNESS[0] ** (1.0 - way) * _SHARPNESS[1] ** way / max(distortion, _NONE)
+        progress = min(1.0, self._rounds / max(1, self._plan.n_rounds - 1))
+        self._sharpness = _SHARPNESS[0] ** (1.0 - progress) * _SHARPNESS[1] ** progress / max(distortion, _NONE)
         if objective.extreme:
-            self._in_play = self._weighty(Y, *ends).joined(_extremes(pairs, ratios), self._source.n_samples)
+            self._active = self._still_active(Y, *ends).joined(_extremes(pairs, ratios), self._source.n_samples)
         else:
-            self._in_play = self._source.sample(_DRAWN, self._rng)
-        clock.record(self.name, self._rounds, distortion, len(self._in_play))
-        # All is free of scale; in the middle of the dilations numbers are neither large nor small. Where points
-        # coincide in the embedding the smallest has no end: then the largest is kept from overflowing.
+            self._active = self._source.sample(_DRAWN, self._rng)
+        self._record(self.name, self._rounds, distortion, len(self._active))
+        # The objective does not depend on the scale: centre the log dilations, and keep the largest from overflowing if
+        # points coincide in the embedding.
         self._W *= np.exp(-max(0.5 * (ends[1] + ends[0]), ends[1] - _LARGEST_LOG))
 
-    def _judged(self, Y: Any) -> tuple[Pairs, Any]:
-        """The pairs that tell how good an embedding is, and their log dilations."""
+    def _measured_pairs(self, Y: Any) -> tuple[Pairs, Any]:
+        """The pairs on which the objective is measured, and their log dilations."""
         if self._plan.objective.extreme:
             return self._source.candidates(Y, self._rng)
-        # The same pairs for all, so that embeddings can be compared.
+        # The same pairs in all rounds, so that embeddings can be compared.
         pairs = self._source.sample(_MEASURED, np.random.default_rng(_MEASURED))
         return pairs, pairs.ratios(Y)
 
-    def _weighty(self, Y: Any, lowest: float, highest: float) -> Pairs:
-        """The pairs in play that will have some weight, with log dilations in this range."""
-        now = self._in_play.ratios(Y)
+    def _still_active(self, Y: Any, lowest: float, highest: float) -> Pairs:
+        """The active pairs whose weight is not negligible, with all log dilations in this range."""
+        now = self._active.ratios(Y)
         from_end = np.minimum(highest - now, now - lowest)
-        return self._in_play.take(np.flatnonzero(self._sharpness * from_end < _NEGLIGIBLE))
+        return self._active.take(np.flatnonzero(self._sharpness * from_end < _NEGLIGIBLE))
 
     def _smooth(self, ratios: FloatArray) -> tuple[float, FloatArray]:
         return self._plan.objective.smooth(ratios, self._sharpness)
 
     def _descend(self) -> None:
-        """Take a few steps of L-BFGS on the pairs in play."""
-        function = _Descent(self._features, self._in_play, self._smooth, self._penalty, self._weights)
+        """Take a few steps of L-BFGS on the active pairs."""
+        function = _Descent(self._features, self._active, self._smooth, self._penalty, self._weights)
         options = {"maxiter": _STEPS, "maxcor": _MEMORY}
         found = minimize(function, self._W.ravel(), jac=True, method="L-BFGS-B", options=options)
         self._W = found.x.reshape(self._W.shape)
 
 
 def _extremes(pairs: Pairs, ratios: FloatArray) -> Pairs:
-    """The pairs that are contracted and expanded most, in NumPy arrays."""
+    """The pairs that are contracted or expanded most, in NumPy arrays."""
     if len(ratios) <= 2 * _WORST:
         return pairs.to_numpy()
     ends = [np.argpartition(signed, _WORST)[:_WORST] for signed in (ratios, -ratios)]
@@ -277,17 +257,17 @@ def _extremes(pairs: Pairs, ratios: FloatArray) -> Pairs:
 
 
 class Play(Protocol):
-    """Log dilations of the pairs in play as functions of W, with the features in float64."""
+    """Log dilations of the active pairs as functions of W, with the features in float64."""
 
     def ratios(self, W: FloatArray) -> FloatArray:
         """``log(|y_i - y_j| / d_ij)`` with ``Y = F W``, shape (p,)."""
 
     def gradient(self, slope: FloatArray) -> FloatArray:
-        """Gradient by W, (m, k), of a function of the last ratios whose derivatives by these are given, (p,)."""
+        """Gradient with respect to W, (m, k), given that with respect to the last ratios, (p,)."""
 
 
 class _PlayOnCPU:
-    """The points of the pairs are embedded once each, and forces gathered at them, by compiled loops."""
+    """Embeds each point of the pairs once, and sums gradients at the points in compiled loops."""
 
     def __init__(self, features: FloatArray, pairs: Pairs) -> None:
         points, where = np.unique(np.concatenate([pairs.i, pairs.j]), return_inverse=True)
@@ -307,7 +287,6 @@ class _PlayOnCPU:
         from ..compiled.pairs import pull  # noqa: PLC0415
 
         forces = np.zeros_like(self._Y)
-        # The slope of log |y_i - y_j| is its inverse square.
         pull(self._Y, self._i, self._j, slope * self._inverse, forces)
         gradient: FloatArray = self._F.T @ forces
         return gradient
@@ -315,12 +294,12 @@ class _PlayOnCPU:
 
 @singledispatch
 def play(features: Any, pairs: Pairs) -> Play:
-    """The pairs in play, given in NumPy arrays; backends register their own features."""
+    """Log dilations of pairs given in NumPy arrays; backends register their own features."""
     return _PlayOnCPU(features, pairs)
 
 
 class _Descent:
-    """The smooth objective over the pairs in play and its gradient, as functions of W, flat."""
+    """The smooth objective of the active pairs and its gradient, as functions of flattened W."""
 
     def __init__(self, features: Any, pairs: Pairs, smooth: Smooth, penalty: float, weights: FloatArray) -> None:
         self._play = play(features, pairs)
@@ -332,7 +311,7 @@ class _Descent:
         value, slope = self._smooth(ratios)
         slope -= self._penalty / len(slope)
         gradient = self._play.gradient(slope)
-        if self._penalty:  # log of the size of M over the mean dilation: no more dependent on scale than the rest
+        if self._penalty:  # the logarithm of |M| over the mean dilation, which does not depend on the scale either
             size = float((self._weights * np.square(W)).sum())
             value += self._penalty * (0.5 * np.log(size) - float(ratios.mean()))
             gradient += self._penalty / size * (self._weights * W)

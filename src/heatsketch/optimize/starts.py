@@ -1,4 +1,4 @@
-"""Where the search for the best sketch begins: with the embeddings that are known."""
+"""Starts of the search for the best sketch: known embeddings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..linalg.sketch import GaussianSketch
 from .features import WideSketch
 from .solver import Start
 
-# Directions below this fraction of the largest are not fitted.
+# Directions with smaller features, relative to the largest, are not fitted.
 _LEAST = 1e-3
 
 __all__ = ["DEFAULT_STARTS", "STARTS", "make_start", "nearest_start"]
 
 
 def _spectral(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:  # noqa: ARG001
-    """Diffusion maps: the leading k nontrivial directions, or the trivial one where nothing else is left."""
+    """Diffusion maps: the leading k nontrivial directions, or the trivial one if there are no others."""
     m = wide.features.shape[1]
     return np.eye(m, k, k=-min(wide.first, m - 1))
 
@@ -52,17 +52,17 @@ DEFAULT_STARTS = ("spectral", "random", "deflated")
 
 
 def make_start(name: str, wide: WideSketch, k: int, seed: int, repeat: int = 0) -> Start:
-    """A start by name; its `repeat` tells it from others of that name."""
+    """A start by name; starts of one name differ by `repeat`."""
     m = wide.features.shape[1]
     normals = GaussianSketch(seed).matrix(m, k, first_column=repeat * k)
     return Start(name if not repeat else f"{name} {repeat + 1}", STARTS[name](wide, k, normals))
 
 
 def nearest_start(wide: WideSketch, Y: FloatArray) -> Start:
-    """The sketch that is nearest to an embedding Y, (N, k), of any origin: least squares up to a shift.
+    """The least-squares fit, up to a shift, of a sketch to any embedding Y, (N, k).
 
-    Directions along which the kernel is smaller than a thousandth of its largest are left out: they could be fitted
-    only by huge entries that cancel.
+    Directions along which the kernel is smaller than a thousandth of its largest are dropped: fitting them takes huge
+    entries that cancel.
     """
     gram, right = _normal_equations(wide.features, Y - Y.mean(axis=0))
     W = np.linalg.pinv(gram, rcond=_LEAST**2, hermitian=True) @ right
