@@ -24,7 +24,7 @@ def test_results_keep_the_order_of_the_items(threads):
         assert list(share(slow_first, [])) == []
 
 
-def test_threads_run_at_the_same_time():
+def test_several_threads_are_used():
     meeting, met = threading.Barrier(2, timeout=20), []
     each(lambda _: met.append(meeting.wait()), range(2), threads=2)  # a single thread would time out
     assert sorted(met) == [0, 1]

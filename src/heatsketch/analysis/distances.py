@@ -259,13 +259,12 @@ def columns_for(
     return candidates[bisect_left(candidates, -allowed, key=lambda k: -_miss(e, k, shares))]
 
 
-def error_of(n_columns: int, shares: FloatArray, n_samples: int | None = None, *, confidence: float = 0.95) -> float:
+def error_of(n_columns: int, shares: FloatArray, *, confidence: float = 0.95) -> float:
     """The error that `n_columns` reach: the inverse of `columns_for`."""
-    allowed = (1.0 - confidence) / (1.0 if n_samples is None else n_samples * (n_samples - 1) / 2.0)
     low, high = 0.0, 1.0
     while high - low > _SMALLEST_ERROR:
         middle = (low + high) / 2.0
-        low, high = (middle, high) if _miss(middle, n_columns, shares) > allowed else (low, middle)
+        low, high = (middle, high) if _miss(middle, n_columns, shares) > 1.0 - confidence else (low, middle)
     return high
 
 
