@@ -102,7 +102,11 @@ def _groups(pairs: IntArray, most: int) -> Iterator[list[int]]:
 
     Pairs are sorted by tiles of the N x N matrix: dense pairs of `most` points form one group.
     """
-    tiles = np.unique(np.sort(pairs, axis=1), return_inverse=True)[1].reshape(-1, 2) // (most // 2)
+    points, places = np.unique(np.sort(pairs, axis=1), return_inverse=True)
+    if len(points) <= most:
+        yield list(range(len(pairs)))
+        return
+    tiles = places.reshape(-1, 2) // (most // 2)
     group: list[int] = []
     touched: set[int] = set()
     ends = pairs.tolist()
@@ -112,8 +116,7 @@ def _groups(pairs: IntArray, most: int) -> Iterator[list[int]]:
             group, touched = [], set()
         group.append(position)
         touched.update(ends[position])
-    if group:
-        yield group
+    yield group
 
 
 def distances_among(kernel: HeatKernel, points: IntArray, powers: Sequence[float]) -> list[FloatArray]:
