@@ -76,6 +76,7 @@ class TestDensity:
 
     def test_traces_are_unbiased(self, kernel):
         density = hs.spectral_density(kernel, n_columns=256)
+        assert float(density.trace(4.0)) == pytest.approx((density.weights * density.nodes**4).sum(axis=1).mean())
         exact = np.sum(np.abs(np.linalg.eigvalsh(kernel.deflated.toarray())) ** 4)
         found = (density.weights * np.abs(density.nodes) ** 4).sum(axis=1)
         assert found.mean() == pytest.approx(exact, abs=4 * found.std() / np.sqrt(256))

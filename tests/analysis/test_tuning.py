@@ -34,14 +34,14 @@ class TestPaths:
         np.testing.assert_allclose(paths.lengths, arcs, rtol=0.02)
         np.testing.assert_allclose(paths.straight, 2 * np.sin(arcs / 2), rtol=1e-6)
 
-    def test_distances_in_place_of_points(self, torus):
+    def test_precomputed_distances(self, torus):
         points, given = (
             shortest_paths(*args) for args in ((torus, EUCLIDEAN), (squareform(pdist(torus)), Metric("precomputed")))
         )
         np.testing.assert_array_equal(points.rows, given.rows)
         np.testing.assert_allclose(np.sort(points.lengths), np.sort(given.lengths), rtol=1e-9)
 
-    def test_parts_are_linked_where_they_are_nearest(self):
+    def test_components_are_joined_where_they_are_nearest(self):
         X = np.vstack([hs.datasets.circle(50, random_state=0), 10.0 + hs.datasets.circle(60, random_state=1)])
         paths = shortest_paths(X, EUCLIDEAN)
         assert np.isfinite(paths.lengths).all()
@@ -51,7 +51,7 @@ class TestPaths:
         gap = np.linalg.norm(X[:50, None] - X[None, 50:], axis=2).min()
         assert paths.lengths[across].min() >= gap * (1 - 1e-12)
 
-    def test_equal_points_count_once(self, torus):
+    def test_duplicates_count_once(self, torus):
         paths = shortest_paths(np.vstack([torus, torus[:100]]), EUCLIDEAN)
         assert len(paths.rows) == 300
         assert (paths.lengths > 0).all()
@@ -76,7 +76,7 @@ class TestPaths:
         assert folded.leak(60.0) > 0.05
         assert open_.leak(100.0) == 0.0
 
-    def test_the_first_of_the_sample(self, torus):
+    def test_first_points_of_the_sample(self, torus):
         paths = shortest_paths(torus, EUCLIDEAN)
         few = paths.first(50)
         assert len(few.rows) == 50
@@ -86,7 +86,7 @@ class TestPaths:
 
 
 class TestPower:
-    def test_by_paths_it_is_the_best_against_geodesics(self):
+    def test_paths_choose_the_best_time_against_geodesics(self):
         X, angles = hs.datasets.stretched_torus(500, random_state=1, return_parameters=True)
         apart = np.abs(angles[:, None] - angles[None, :])
         apart = np.minimum(apart, 2 * np.pi - apart) * [1.0, 3.5]
@@ -103,7 +103,7 @@ class TestPower:
         assert central(chosen.power) <= 1.1 * min(map(central, (2, 4, 8, 16, 32, 64)))
         assert central(chosen.power) < 0.6 * central(64)
 
-    def test_by_entropy_a_few_modes_are_left(self):
+    def test_entropy_leaves_a_few_modes(self):
         kernel = hs.heat_kernel(hs.datasets.stretched_torus(800, random_state=0))
         chosen = choose_power(kernel, None)
         assert chosen.rule == "entropy"
@@ -127,7 +127,7 @@ class TestPower:
         assert chosen.power == models[0].power_
         assert chosen.power in chosen.powers
 
-    def test_the_numbers_that_were_chosen_repeat_the_embedding(self, torus):
+    def test_chosen_values_repeat_the_embedding(self, torus):
         auto = GP(3, power="auto", random_state=0).fit(torus)
         given = GP(3, power=auto.power_, bandwidth=auto.bandwidth_, random_state=0).fit(torus)
         np.testing.assert_array_equal(auto.embedding_, given.embedding_)
@@ -152,7 +152,7 @@ class TestPower:
         assert model.embedding_.dtype == np.float32
         assert np.isfinite(model.embedding_).all()
 
-    def test_a_named_neighbour_sets_the_bandwidth(self, torus):
+    def test_bandwidth_neighbor_sets_the_bandwidth(self, torus):
         narrow, wide = (
             GP(2, power="auto", kernel_params={"bandwidth_neighbor": k}, random_state=0).fit(torus) for k in (5, 40)
         )
@@ -187,19 +187,19 @@ class TestGraphs:
 
 
 class TestTogether:
-    def test_wide_where_the_data_do_not_fold(self):
+    def test_wide_bandwidth_for_a_circle(self):
         X = hs.datasets.circle(300, random_state=0)
         model = DM(2, power="auto").fit(X)
         assert model.kernel_.bandwidth_rule == "paths"
         assert model.bandwidth_ > 20 * hs.estimate_bandwidth(X, "neighbor").epsilon
 
-    def test_narrow_where_they_do(self):
+    def test_narrow_bandwidth_for_a_roll(self):
         X = roll()
         model = GP(4, power="auto", random_state=0).fit(X)
         assert model.kernel_.bandwidth_rule == "neighbor"
         assert 16 <= model.power_ <= 128
 
-    def test_outliers_do_not_stop_it(self):
+    def test_outliers(self):
         X = np.vstack([hs.datasets.circle(200, random_state=0), [[1e4, 0.0]]])
         paths = shortest_paths(X, EUCLIDEAN)
         with warnings.catch_warnings():

@@ -47,6 +47,11 @@ class SpectralDensity(Shown):
             f"{np.abs(self.nodes).max():.4g}; effective dimension {dimensions}."
         )
 
+    def trace(self, power: ArrayLike) -> FloatArray:
+        """Estimate of ``tr |S|^t`` over the nontrivial modes, for each t."""
+        traces: FloatArray = self._moments(power)[0] * np.abs(self.nodes).max() ** np.asarray(power, dtype=np.float64)
+        return traces
+
     def entropy(self, power: ArrayLike) -> FloatArray:
         """Von Neumann entropy ``-sum rho log rho`` at each time t, with ``rho_l = lambda_l^(2t) / sum lambda^(2t)``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -159,40 +159,42 @@ class Subject:
 def diagnose(kernel: HeatKernel, power: float, n_components: int, chosen: ChosenPower | None = None) -> Diagnosis:
     """Look for common problems of an embedding."""
     subject = Subject(kernel, power, n_components, chosen)
-    found = [finding for check in _CHECKS if (finding := check(subject)) is not None]
+    found = [*_of_the_kernel(subject), *_of_the_points(subject), *_of_the_choices(subject)]
     return Diagnosis(sorted(found, key=lambda one: not one.harmful))
 
 
-def _identity(subject: Subject) -> Finding | None:
-    n = subject.kernel.shape[0]
-    kept = (float((subject.density.nodes * subject.density.weights).sum(axis=1).mean()) + 1.0) / n
-    if kept <= _KEPT:
-        return None
-    return Finding(
-        "identity",
-        kept,
-        f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
-        f"{subject.remedy_wider}.",
-        harmful=True,
-    )
-
-
-def _constant(subject: Subject) -> Finding | None:
-    largest = float(np.abs(subject.density.nodes).max())
-    if largest >= _LEAST_EIGENVALUE:
-        return None
-    return Finding(
-        "constant",
-        largest,
-        f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes all.",
-        f"Use a smaller bandwidth{subject.suggested(larger=False)}."
-        if subject.gaussian is not None
-        else "Give an affinity that tells near from far.",
-        harmful=True,
-    )
-
-
-def _components(subject: Subject) -> Finding | None:
+def _of_the_kernel(subject: Subject) -> Iterator[Finding]:
+    """A scaling that failed; a kernel that is nearly the identity, nearly constant, or disconnected."""
+    scaling, density = subject.kernel.scaling, subject.density
+    if scaling is not None and not scaling.converged:
+        yield Finding(
+            "scaling",
+            scaling.residual,
+            f"The bistochastic scaling did not converge: row sums are off by {scaling.residual:.1e}.",
+            "Raise max_iter, use a larger bandwidth, or normalization='symmetric'.",
+            harmful=True,
+        )
+    kept = (float((density.nodes * density.weights).sum(axis=1).mean()) + 1.0) / subject.kernel.shape[0]
+    if kept > _KEPT:
+        yield Finding(
+            "identity",
+            kept,
+            f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
+            f"{subject.remedy_wider}.",
+            harmful=True,
+        )
+    largest = float(np.abs(density.nodes).max())
+    if largest < _LEAST_EIGENVALUE:
+        yield Finding(
+            "constant",
+            largest,
+            f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes "
+            "all.",
+            f"Use a smaller bandwidth{subject.suggested(larger=False)}."
+            if subject.gaussian is not None
+            else "Give an affinity that tells near from far.",
+            harmful=True,
+        )
     if subject.graph is not None:
         parts = int(connected_components(subject.graph.array, directed=False)[0])
     else:
@@ -200,158 +202,107 @@ def _components(subject: Subject) -> Finding | None:
         lost = 1.0 - np.clip(subject.eigenvalues, 0.0, 1.0) ** subject.power
         apart = [c for c in range(1, len(lost)) if lost[c - 1] < min(_EXCHANGED, _GAP * lost[c])]
         parts = 1 + max(apart, default=len(lost) if lost[-1] < _EXCHANGED**2 else 0)
-    if parts == 1:
-        return None
-    return Finding(
-        "components",
-        parts,
-        f"The data fall into {parts} parts that exchange next to no heat: distances between them say that they are "
-        "apart, not how far.",
-        f"{subject.remedy_wider} if they should be one; otherwise embed each by itself.",
-    )
+    if parts > 1:
+        yield Finding(
+            "components",
+            parts,
+            f"The data fall into {parts} parts that exchange next to no heat: distances between them say that they are "
+            "apart, not how far.",
+            f"{subject.remedy_wider} if they should be one; otherwise embed each by itself.",
+        )
 
 
-def _hub(subject: Subject) -> Finding | None:
-    if subject.graph is None:
-        return None
-    counts = subject.graph.row_counts()
-    ratio = float(counts.max() / np.median(counts))
-    if ratio <= _HUB:
-        return None
-    return Finding(
-        "hub",
-        ratio,
-        f"Row {int(counts.argmax())} is a hub: it has {int(counts.max())} neighbours, {ratio:.0f} times the median. "
-        "Heat takes short cuts through it.",
-        "Look at that row; fewer neighbours, or another metric, make hubs smaller.",
-    )
-
-
-def _outlier(subject: Subject) -> Finding | None:
+def _of_the_points(subject: Subject) -> Iterator[Finding]:
+    """Outliers, hubs, and neighbours that the search missed."""
     # Only directions that have not decayed at this time.
     left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
     directions = subject.directions[:, np.flatnonzero(left)]
     xp = array_namespace(directions)
     leverage = xp.sum(directions * directions, axis=1)
     owners = to_numpy(xp.nonzero(leverage > _OWNED)[0])
-    if not len(owners) or len(owners) >= subject.kernel.shape[0] // 4:
-        return None
-    named = ", ".join(map(str, owners[:5])) + (", ..." if len(owners) > 5 else "")
-    return Finding(
-        "outlier",
-        float(xp.max(leverage)),
-        f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
-        "themselves.",
-        f"Leave them out, or: {subject.remedy_wider.lower()}. Sketches suffer less than eigenvectors.",
-    )
+    if 0 < len(owners) < subject.kernel.shape[0] // 4:
+        named = ", ".join(map(str, owners[:5])) + (", ..." if len(owners) > 5 else "")
+        yield Finding(
+            "outlier",
+            float(xp.max(leverage)),
+            f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
+            "themselves.",
+            f"Leave them out, or: {subject.remedy_wider.lower()}. Sketches suffer less than eigenvectors.",
+        )
+    if subject.graph is not None:
+        counts = subject.graph.row_counts()
+        ratio = float(counts.max() / np.median(counts))
+        if ratio > _HUB:
+            yield Finding(
+                "hub",
+                ratio,
+                f"Row {int(counts.argmax())} is a hub: it has {int(counts.max())} neighbours, {ratio:.0f} times the "
+                "median. Heat takes short cuts through it.",
+                "Look at that row; fewer neighbours, or another metric, make hubs smaller.",
+            )
+    recall = getattr(subject.gaussian, "recall", 1.0)
+    if recall < _RECALL:
+        yield Finding(
+            "recall",
+            recall,
+            f"The search found {recall:.1%} of the nearest neighbours.",
+            "Reduce the features first (PCA), or use n_neighbors=None on fewer points.",
+        )
 
 
-def _bandwidth(subject: Subject) -> Finding | None:
-    affinity = subject.gaussian
-    if affinity is None or np.ndim(affinity.epsilon) or affinity.n_neighbors is not None:
-        return None
-    profile = subject.profile
-    assert profile is not None
-    share = profile.dimension_at(float(affinity.epsilon)) / profile.dimension
-    narrow = float(affinity.epsilon) < profile.epsilon
-    if share >= _PLATEAU or (not narrow and subject.chosen_together):
-        return None
-    side, verb = ("narrow", "larger") if narrow else ("wide", "smaller")
-    return Finding(
-        side,
-        share,
-        f"The bandwidth {float(affinity.epsilon):.3g} is at the {side} edge: neighbourhoods show {share:.0%} of the "
-        f"dimension {profile.dimension:.1f} that they show at {profile.epsilon:.3g}.",
-        f"Use a {verb} bandwidth{subject.suggested(larger=narrow)}.",
-    )
+def _of_the_choices(subject: Subject) -> Iterator[Finding]:
+    """The bandwidth, the diffusion time and the number of components."""
+    affinity, profile, chosen = subject.gaussian, subject.profile, subject.chosen
+    if affinity is not None and profile is not None and not np.ndim(affinity.epsilon) and affinity.n_neighbors is None:
+        epsilon = float(affinity.epsilon)
+        share = profile.dimension_at(epsilon) / profile.dimension
+        narrow = epsilon < profile.epsilon
+        if share < _PLATEAU and (narrow or not subject.chosen_together):
+            side, verb = ("narrow", "larger") if narrow else ("wide", "smaller")
+            yield Finding(
+                side,
+                share,
+                f"The bandwidth {epsilon:.3g} is at the {side} edge: neighbourhoods show {share:.0%} of the dimension "
+                f"{profile.dimension:.1f} that they show at {profile.epsilon:.3g}.",
+                f"Use a {verb} bandwidth{subject.suggested(larger=narrow)}.",
+            )
+    yield from _late(subject)
+    if chosen is not None and chosen.at_edge and chosen.power != chosen.powers[0]:
+        yield Finding(
+            "edge",
+            chosen.power,
+            f"The power {chosen.power:g} is the longest that was looked at; a longer one may be better.",
+            "Use a larger bandwidth or more neighbours, so that fewer steps are needed, or give a larger power.",
+        )
+    if profile is not None and profile.dimension > subject.n_components + 0.5:
+        yield Finding(
+            "dimension",
+            profile.dimension,
+            f"The data have about {profile.dimension:.1f} dimensions, and the embedding {subject.n_components}: it "
+            "must fold them.",
+            f"Use n_components={int(np.ceil(2 * profile.dimension)) + 1} for an embedding without crossings; of a "
+            "picture, unsupported_neighbors() tells what to believe.",
+        )
 
 
-def _late(subject: Subject) -> Finding | None:
+def _late(subject: Subject) -> Iterator[Finding]:
     left = float(subject.density.effective_dimension(subject.power))
     knee = float(TIMES[power_by_entropy(subject.density, TIMES)[1]])
     if subject.chosen_together or subject.power <= knee:
-        return None
+        return
     if left < _ONE_MODE and subject.n_components > 1:
-        return Finding(
+        yield Finding(
             "late",
             left,
             f"At power {subject.power:g} a single mode is left: the effective dimension is {left:.2f}.",
             f"Use a smaller power; the entropy has its knee at {knee:g}.",
             harmful=True,
         )
-    if subject.power <= _PAST * knee:
-        return None
-    return Finding(
-        "late",
-        left,
-        f"The power {subject.power:g} is well past the knee of the entropy at {knee:g}: {left:.1f} modes share in the "
-        "distances.",
-        "Use a smaller power to see finer structure; scales() shows all of them.",
-    )
-
-
-def _edge(subject: Subject) -> Finding | None:
-    chosen = subject.chosen
-    if chosen is None or not chosen.at_edge or chosen.power == chosen.powers[0]:
-        return None
-    return Finding(
-        "edge",
-        chosen.power,
-        f"The power {chosen.power:g} is the longest that was looked at; a longer one may be better.",
-        "Use a larger bandwidth or more neighbours, so that fewer steps are needed, or give a larger power.",
-    )
-
-
-def _dimension(subject: Subject) -> Finding | None:
-    if subject.profile is None:
-        return None
-    dimension = subject.profile.dimension
-    if dimension <= subject.n_components + 0.5:
-        return None
-    return Finding(
-        "dimension",
-        dimension,
-        f"The data have about {dimension:.1f} dimensions, and the embedding {subject.n_components}: it must fold them.",
-        f"Use n_components={int(np.ceil(2 * dimension)) + 1} for an embedding without crossings; of a picture, "
-        "unsupported_neighbors() tells what to believe.",
-    )
-
-
-def _scaling(subject: Subject) -> Finding | None:
-    scaling = subject.kernel.scaling
-    if scaling is None or scaling.converged:
-        return None
-    return Finding(
-        "scaling",
-        scaling.residual,
-        f"The bistochastic scaling did not converge: row sums are off by {scaling.residual:.1e}.",
-        "Raise max_iter, use a larger bandwidth, or normalization='symmetric'.",
-        harmful=True,
-    )
-
-
-def _recall(subject: Subject) -> Finding | None:
-    recall = getattr(subject.gaussian, "recall", 1.0)
-    if recall >= _RECALL:
-        return None
-    return Finding(
-        "recall",
-        recall,
-        f"The search found {recall:.1%} of the nearest neighbours.",
-        "Reduce the features first (PCA), or use n_neighbors=None on fewer points.",
-    )
-
-
-_CHECKS: tuple[Callable[[Subject], Finding | None], ...] = (
-    _scaling,
-    _identity,
-    _constant,
-    _components,
-    _outlier,
-    _hub,
-    _bandwidth,
-    _late,
-    _edge,
-    _dimension,
-    _recall,
-)
+    elif subject.power > _PAST * knee:
+        yield Finding(
+            "late",
+            left,
+            f"The power {subject.power:g} is well past the knee of the entropy at {knee:g}: {left:.1f} modes share in "
+            "the distances.",
+            "Use a smaller power to see finer structure; scales() shows all of them.",
+        )

@@ -102,7 +102,11 @@ def _groups(pairs: IntArray, most: int) -> Iterator[list[int]]:
 
     Pairs are sorted by tiles of the N x N matrix: dense pairs of `most` points form one group.
     """
-    tiles = np.unique(np.sort(pairs, axis=1), return_inverse=True)[1].reshape(-1, 2) // (most // 2)
+    points, places = np.unique(np.sort(pairs, axis=1), return_inverse=True)
+    if len(points) <= most:
+        yield list(range(len(pairs)))
+        return
+    tiles = places.reshape(-1, 2) // (most // 2)
     group: list[int] = []
     touched: set[int] = set()
     ends = pairs.tolist()
@@ -112,8 +116,7 @@ def _groups(pairs: IntArray, most: int) -> Iterator[list[int]]:
             group, touched = [], set()
         group.append(position)
         touched.update(ends[position])
-    if group:
-        yield group
+    yield group
 
 
 def distances_among(kernel: HeatKernel, points: IntArray, powers: Sequence[float]) -> list[FloatArray]:
@@ -259,13 +262,12 @@ def columns_for(
     return candidates[bisect_left(candidates, -allowed, key=lambda k: -_miss(e, k, shares))]
 
 
-def error_of(n_columns: int, shares: FloatArray, n_samples: int | None = None, *, confidence: float = 0.95) -> float:
+def error_of(n_columns: int, shares: FloatArray, *, confidence: float = 0.95) -> float:
     """The error that `n_columns` reach: the inverse of `columns_for`."""
-    allowed = (1.0 - confidence) / (1.0 if n_samples is None else n_samples * (n_samples - 1) / 2.0)
     low, high = 0.0, 1.0
     while high - low > _SMALLEST_ERROR:
         middle = (low + high) / 2.0
-        low, high = (middle, high) if _miss(middle, n_columns, shares) > allowed else (low, middle)
+        low, high = (middle, high) if _miss(middle, n_columns, shares) > 1.0 - confidence else (low, middle)
     return high
 
 

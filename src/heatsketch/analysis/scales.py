@@ -68,8 +68,8 @@ class Scales(Shown):
         columns = {
             "power": (self.powers, "g"),
             "entropy": (self.entropy, ".2f"),
-            "effective dimension": (self.effective_dimension, ".1f"),
-            "spectral dimension": (self.spectral_dimension, ".2f"),
+            "effective dim.": (self.effective_dimension, ".1f"),
+            "spectral dim.": (self.spectral_dimension, ".2f"),
             "distortion": (self.distortion, ".2f"),
         }
         if self.paths is not None:

@@ -56,7 +56,7 @@ from ..kernel.options import (
 from ..kernel.plan import predict, require_columns
 from ..linalg.diffusion import check_power, check_powers, coefficients, diffuse
 
-__all__ = ["HeatEmbedding", "check_spread", "fitted", "transactional"]
+__all__ = ["HeatEmbedding", "check_spread"]
 
 E = TypeVar("E")
 P = ParamSpec("P")
@@ -169,18 +169,18 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return self
 
     def _fit_points(self, X: Any, options: KernelOptions) -> None:
-        """From checked points to the kernel A and the diffusion time t, then to the embedding."""
-        tuning = tune(X, options, self.power)  # if the bandwidth and the power are chosen together
+        """From checked points to the embedding, as in :mod:`heatsketch.reference`: K, A, t, M, Y."""
+        tuning = tune(X, options, self.power)  # bandwidth and t, if they are chosen together
         K, rule = build_affinity(X, tuning.options, self._computed_in(X.dtype))
-        A = normalized(K, tuning.options, rule)
-        power, choice = tuning.power_for(A)
+        A = normalized(K, tuning.options, rule)  # Algorithm 1 or 2: diag(s) K diag(s)
+        power, choice = tuning.power_for(A)  # t
         facts = self._kernel_facts(A, power, choice)
         say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
         self._embed(A, power, choice, X.dtype)
 
     def _embed(self, kernel: HeatKernel, power: float, choice: ChosenPower | None, dtype: Any) -> None:
         """From a kernel and its diffusion time to the embedding, in the dtype of the data."""
-        M = self._matrix(kernel, power)
+        M = self._matrix(kernel, power)  # Algorithms 3, 4, 5, or optimised
         self.__dict__.pop("_reference", None)
         self._set_kernel(kernel)
         self.power_, self.power_choice_ = power, choice
@@ -672,9 +672,6 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     # scikit-learn, notebooks, pickle
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "embedding_")
-
     @property
     def _n_features_out(self) -> int:
         """Number of columns, for scikit-learn's names of output features."""
@@ -701,15 +698,6 @@ class HeatEmbedding(  # type: ignore[call-arg]
         facts.append(("normalisation", f"{self.normalization}, {scaling.n_iter} products{residual}"))
         return [*facts, ("power", f"{power:g} ({'given' if chosen is None else chosen.rule})")]
 
-    def _found(self) -> Facts:
-        """What a fit found, for the table in notebooks."""
-        facts = [*self._kernel_facts(self.kernel_, self.power_, self.power_choice_)]
-        exact = getattr(self, "n_exact_", 0)
-        facts.append(("components", f"{self.n_components_}{f', {exact} of them exact' if exact else ''}"))
-        if hasattr(self, "distortion_"):
-            facts.append(("distortion", str(self.distortion_)))
-        return facts
-
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + self._found_html()
 
@@ -720,7 +708,14 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return bundle
 
     def _found_html(self) -> str:
-        return html_table(self._found(), title="Found") if hasattr(self, "embedding_") else ""
+        if not hasattr(self, "embedding_"):
+            return ""
+        facts = [*self._kernel_facts(self.kernel_, self.power_, self.power_choice_)]
+        exact = getattr(self, "n_exact_", 0)
+        facts.append(("components", f"{self.n_components_}{f', {exact} of them exact' if exact else ''}"))
+        if hasattr(self, "distortion_"):
+            facts.append(("distortion", str(self.distortion_)))
+        return html_table(facts, title="Found")
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
