@@ -339,13 +339,6 @@ def test_what_is_written_can_be_read(tmp_path, name):
         np.testing.assert_array_equal(data.X[:, 1:], Y)
 
 
-def test_compressed_tables_are_reproducible(tmp_path):
-    for name in ("a.csv", "a.csv.gz", "b.csv.gz"):
-        write(tmp_path / name, X, list("xyz"), names=NAMES)
-    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == (tmp_path / "a.csv").read_bytes()
-    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
-
-
 def test_archives_keep_all_columns(tmp_path):
     days = np.array(["2020-01-01", "NaT", "2020-01-03", "2020-01-04"], dtype="M8[D]")
     columns = {"Y": np.arange(4), "id": np.arange(4), "file": [1, 2, 3, 4], "day": days, "../k": ["u", None, "", "v"]}

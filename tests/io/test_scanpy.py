@@ -5,12 +5,10 @@ from __future__ import annotations
 import warnings
 
 import anndata
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 import scanpy as sc
-from matplotlib import pyplot as plt
 from scipy import sparse
 from sklearn.neighbors import kneighbors_graph
 
@@ -135,15 +133,6 @@ class TestWhatIsWritten:
             again = getattr(anndata, f"read_{kind}")(path)
         np.testing.assert_array_equal(again.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
         _assert_same(again.uns["heatsketch"], cells.uns["heatsketch"])
-
-    @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # between scanpy and matplotlib
-    def test_scanpy_draws_it(self, cells):
-        mpl.use("Agg")
-        heat_sketch(cells, method="diffusion-maps")
-        axes = sc.pl.embedding(cells, basis="heatsketch", color="bulk_labels", show=False)
-        drawn = axes.collections[0].get_offsets()
-        np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(cells.obsm["X_heatsketch"], axis=0))
-        plt.close("all")
 
     def test_diagnosis_can_be_left_out(self, cells):
         quick = heat_sketch(cells, method="diffusion-maps", diagnose=False, copy=True)
