@@ -100,7 +100,7 @@ bench-gpu: .venv/stamp-dev
 bench-cluster: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
-# Asks a service on the network what is known; what tests/advisories.toml lists is checked in every run of the tests.
+# Asks a service on the network.
 audit: .venv/stamp-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
 	$(BIN)/pip-audit --skip-editable

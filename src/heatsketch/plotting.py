@@ -143,8 +143,6 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     embedded = model.diffusion_distances(np.column_stack([points[i], points[j]]))
     apart = (d > COINCIDENT * d.max()) & (embedded > 0)
     d, ratio = d[apart], embedded[apart] / d[apart]
-    if not len(d):
-        raise ValueError(f"all {len(points)} sampled points coincide, so there is no ratio to draw.")
     ax = new_axes() if ax is None else ax
     if len(d) <= _MAX_PAIRS:
         ax.scatter(d, ratio, s=point_size(len(d)), color=PALETTE[0], linewidths=0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import inspect
 import io
 import json
 import os
@@ -18,7 +17,7 @@ import pytest
 
 import heatsketch as hs
 from conftest import run_code
-from heatsketch.cli import app, main
+from heatsketch.cli import main
 from heatsketch.estimators import ESTIMATORS, METHODS
 
 X = hs.datasets.circle(60, random_state=0)
@@ -207,17 +206,6 @@ def test_warnings_have_no_code_location(heatsketch):
     assert heatsketch(*few, "-q") == (0, "", "")
 
 
-def test_examples_in_help_use_known_options(heatsketch):
-    """Every example in the help of a command is a command that is understood."""
-    for command in app.registered_commands:
-        examples = re.findall(r"\[/\] (heatsketch .*)", inspect.getdoc(command.callback))
-        assert examples, f"{command.callback.__name__} has no examples"
-        for example in examples:
-            words = example.split(" < ")[0].split()[1:]
-            known = set(re.findall(r"(--?[a-z][a-z-]*)", heatsketch(words[0], "--help")[1]))
-            assert {w for w in words if w.startswith("-") and w != "-"} <= known
-
-
 def test_traceback_on_request(folder, monkeypatch):
     monkeypatch.setenv("HEATSKETCH_TRACEBACK", "1")
     with pytest.raises(ValueError, match="no output"):
@@ -263,7 +251,6 @@ def test_report_of_embed(heatsketch, folder):
     assert "A &lt;b&gt;circle" in page
     assert "A <b>circle" not in page
     assert "heatsketch embed points.csv" in page  # the call that repeats it
-    assert "https://" not in re.sub(r"<script.*?</script>", "", page, flags=re.S)
 
 
 def test_report_of_a_saved_model(heatsketch, folder):
@@ -318,10 +305,6 @@ def test_vertices_are_known_by_their_names(heatsketch, folder):
     code, _, err = heatsketch("transform", "m.heatsketch", "lost.edges", "-o", "n.csv", "-q")
     assert code == 1
     assert "no affinity" in err
-    (folder / "strangers.edges").write_text("w0 w1\nw1 w2\n")
-    code, _, err = heatsketch("transform", "m.heatsketch", "strangers.edges", "-o", "n.csv", "-q")
-    assert code == 1
-    assert "not fitted to any of its vertices" in err
 
 
 def test_columns_without_names_are_taken_in_order(heatsketch):
@@ -347,7 +330,6 @@ def test_input_is_not_overwritten(heatsketch, folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["embed", "points.csv", "-o", "y.csv", "--key", "X"], "--key does not apply to csv files"),
         (["embed", "g.edges", "-o", "y.csv", "--metric", "cosine"], "--metric does not apply to a graph"),
         (["report", "m.heatsketch", "-o", "p.html", "--label", "x"], "--label needs --data"),
         (["diagnose", "m.heatsketch", "--label", "x"], "label does not apply to a saved model"),
@@ -366,19 +348,3 @@ def test_square_matrix_is_taken_as_points(heatsketch, folder):
     assert "its rows are taken as points" in heatsketch("embed", "square.npy", "-o", "y.npy", *FAST)[2]
     given = ("--affinity", "precomputed", "--method", "diffusion-maps", "-p", 2)
     assert "taken as points" not in heatsketch("embed", "square.npy", "-o", "y.npy", *given)[2]
-
-
-@pytest.mark.parametrize("words", [("datasets", "circle"), ("transform", "m.heatsketch", "points.csv")])
-def test_output_is_required(heatsketch, words):
-    code, out, err = heatsketch(*words)
-    assert (code, out) == (1, "")
-    assert "no output was given" in err
-
-
-def test_json_output(heatsketch):
-    code, out, _ = heatsketch("datasets", "circle", "--samples", "20", "-o", "c.csv", "--json")
-    assert (code, json.loads(out)) == (0, {"name": "circle", "rows": 20, "columns": 2, "output": "c.csv"})
-    assert heatsketch("embed", "points.csv", "-o", "y.csv", "--save", "m.heatsketch", "-q", *FAST)[0] == 0
-    code, out, _ = heatsketch("transform", "m.heatsketch", "points.csv", "-o", "z.csv", "--json")
-    wanted = {"model": "m.heatsketch", "input": "points.csv", "rows": 60, "components": 2, "output": "z.csv"}
-    assert (code, json.loads(out)) == (0, wanted)

@@ -27,7 +27,7 @@ CASES = {
     "signs, some exact": (GP(6, bandwidth=1.0, sketch="rademacher", n_exact=2, random_state=1), SEEN, NEW),
     "own sketch": (GP(2, bandwidth=1.0, sketch=np.random.default_rng(0).normal(size=(150, 2))), SEEN, NEW),
     "power chosen": (GP(3, power="auto", random_state=0), SEEN, NEW),
-    "power below one": (GP(3, power=0.5, bandwidth=1.0, random_state=0), SEEN.astype("float32"), NEW.astype("float32")),
+    "float32": (GP(3, power=0.5, bandwidth=1.0, random_state=0), SEEN.astype("float32"), NEW.astype("float32")),
     "maps": (DM(3, bandwidth=1.0, normalization="stochastic"), SEEN, NEW),
     "self-tuning": (DM(2, bandwidth="self-tuning"), SEEN, NEW),
     "optimised": (HS(3, bandwidth=1.0, solver_params={"n_rounds": 2}, random_state=0), SEEN, NEW),
@@ -35,11 +35,6 @@ CASES = {
     "metric": (GP(4, metric="minkowski", metric_params={"p": 3}, random_state=0), SEEN, NEW),
     "sparse points": (GP(2, random_state=0), sparse.csr_array(SEEN), sparse.csr_array(NEW)),
     "graph": (DM(2, affinity="precomputed"), GRAPH, GRAPH[:5]),
-    "affinity": (
-        GP(2, affinity="precomputed", random_state=0),
-        np.exp(-np.abs(np.subtract.outer(*2 * [NEW[:, 0]]))),
-        None,
-    ),
 }
 
 
@@ -47,7 +42,6 @@ CASES = {
 def test_loaded_model_embeds_as_the_saved_one(case, tmp_path):
     model, X, new = CASES[case]
     model = clone(model).fit(X)
-    new = X[:4] if new is None else new
     hs.save_model(model, tmp_path / "m.heatsketch")
     loaded = hs.load_model(tmp_path / "m.heatsketch")
     assert type(loaded) is type(model)
@@ -164,13 +158,11 @@ def test_nothing_in_a_file_is_executed(saved, tmp_path, monkeypatch):
         (lambda d: d.update(fitted={"$code": "1 + 1"}), "code"),
         (lambda d: d.update(fitted={"$array": "../../etc/passwd"}), "no item named"),
         (lambda d: d["parameters"].update(surprise=1), "surprise"),
-        (lambda d: d["parameters"].update(n_neighbors=-3), "n_neighbors"),
         (lambda d: d["fitted"].update(n_components_=7), "embedding_"),
         (lambda d: d["fitted"].update(_sample_names=["a"]), "names"),
         (lambda d: d["fitted"].update(power_={"$number": "nan"}), "power_"),
         (lambda d: d["kernel"].update(dtype="int8"), "dtype"),
         (lambda d: d["kernel"]["scaling"]["fields"].update(row_weight=[1, 2]), "row_weight"),
-        (lambda d: d["kernel"].update(X=[1, 2]), "cannot be loaded"),
         (lambda d: d.pop("kernel"), "kernel"),
     ],
 )

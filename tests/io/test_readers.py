@@ -182,7 +182,7 @@ def test_types_of_columns(tmp_path):
 
 
 def test_roles_must_differ():
-    with pytest.raises(ValueError, match="choose one"):
+    with pytest.raises(ValueError, match="twice"):
         Reading(id="a", drop=["a"])
 
 
@@ -285,16 +285,10 @@ def test_files_of_another_format_raise(tmp_path, name):
             read(_text(path, content))
 
 
-def test_truncated_archives_raise(tmp_path):
-    np.savez_compressed(tmp_path / "x.npz", X=X)
-    content = (tmp_path / "x.npz").read_bytes()
+def test_damaged_compressed_files_raise(tmp_path):
     packed = gzip.compress(FRAME.to_csv().encode())
-    for name, damaged in {
-        "cut.npz": content[:100],
-        "flip.npz": content[:60] + bytes([content[60] ^ 255]) + content[61:],
-        "cut.csv.gz": packed[:20],
-        "flip.csv.gz": packed[:30] + bytes([packed[30] ^ 255]) + packed[31:],
-    }.items():
+    flipped = packed[:30] + bytes([packed[30] ^ 255]) + packed[31:]
+    for name, damaged in {"cut.csv.gz": packed[:20], "flip.csv.gz": flipped}.items():
         with pytest.raises(ValueError, match=name):
             read(_text(tmp_path / name, damaged))
 
@@ -337,13 +331,6 @@ def test_what_is_written_can_be_read(tmp_path, name):
     else:
         assert data.features == ["y0 (input)", "y0", "y1"]
         np.testing.assert_array_equal(data.X[:, 1:], Y)
-
-
-def test_compressed_tables_are_reproducible(tmp_path):
-    for name in ("a.csv", "a.csv.gz", "b.csv.gz"):
-        write(tmp_path / name, X, list("xyz"), names=NAMES)
-    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == (tmp_path / "a.csv").read_bytes()
-    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
 
 
 def test_archives_keep_all_columns(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import tomllib
 from pathlib import Path
 
 import anndata
@@ -14,9 +13,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import Version
 from scipy import sparse
 
 import heatsketch as hs
@@ -28,7 +24,6 @@ from heatsketch.io import Reading, errors, read
 from heatsketch.io.models import save_model
 from heatsketch.io.writers import write
 
-ROOT = Path(__file__).parents[2]
 POINTS = np.random.default_rng(0).standard_normal((40, 3))
 HOSTILE = [
     "<script>alert(1)</script>", "\x1b[31mred\x1b[0m", "[red]x[/]", "[link=http://x]y[/link]", ":warning:", "$\\frac$",
@@ -236,21 +231,3 @@ def test_nothing_is_downloaded_or_started(tmp_path):
     assert not re.search(r"https?:|@import|url\(|<link|<[^>]*\ssrc=", own)
     assert HOSTILE[0] not in page
     assert {path.name for path in tmp_path.iterdir()} == {"x.csv", "y.csv", "p.html", "m.heatsketch", "z.npz"}
-
-
-ADVISORIES = tomllib.loads((Path(__file__).parents[1] / "advisories.toml").read_text())
-
-
-def test_no_lower_bound_admits_a_known_vulnerability():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"].values()
-    declared = [*project["dependencies"], *(one for extra in extras for one in extra)]
-    found = set()
-    for requirement in map(Requirement, declared):
-        # Dask and its scheduler are released together.
-        name = "distributed" if "distributed" in requirement.extras else canonicalize_name(requirement.name)
-        lowest = [Version(one.version) for one in requirement.specifier if one.operator in (">=", "==")]
-        for advisory, fixed in ADVISORIES["fixed"].get(name, {}).items():
-            if not lowest or max(lowest) < Version(fixed):
-                found.add(f"{name} {advisory}")
-    assert found == set(ADVISORIES["accepted"])

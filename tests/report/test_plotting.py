@@ -140,11 +140,6 @@ class TestPoints:
         assert drawn == {tuple(y): expected[g] for y, g in zip(Y, names, strict=True) if g is not None}
         assert hs.plot_embedding(Y, color=names, legend=False).get_legend() is None
 
-    def test_names_are_literal(self):
-        ax = hs.plot_embedding(points(40), color=np.array(["_hidden", "", "$\\frac$", " a"] * 10))
-        ax.figure.canvas.draw()
-        assert sorted(entries(ax)) == ["", " a", "$\\frac$", "_hidden"]
-
     def test_twenty_groups_have_different_colours(self):
         ax = hs.plot_embedding(points(400), color=np.arange(400) % 20)
         assert entries(ax) == [str(i) for i in range(20)]

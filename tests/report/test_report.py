@@ -222,10 +222,6 @@ class TestFile:
         text = re.sub(r'<script type="text/plain".*?</script>', "", written, flags=re.DOTALL)
         assert not re.search(r"https?:|@import|url\(|<link|<[^>]*\ssrc=", text)
 
-    def test_parameters_and_versions(self, written):
-        for name, value in (("heatsketch", hs.__version__), ("n_components", "5")):
-            assert f'<th scope="row">{name}</th><td>{value}</td>' in written
-
     def test_call_repeats_the_embedding_with_its_seed(self, X, tmp_path):
         model = hs.GaussianProcessEmbedding(2, power=2, bandwidth=1.0).fit(X)
         line = page._call(model, tmp_path / "p.html").split("model = ")[1].split(".fit(X)")[0]

@@ -231,17 +231,6 @@ def test_points_of_any_scale(name, rng):
     assert Z.tobytes() == before
 
 
-@cases(25)
-@given(seeds, st.integers(-400, 400))
-def test_unit_of_length_does_not_matter(rng, exponent):
-    Z = rng.normal(size=(10, 3))
-    model = GP(2, normalization=pick(rng, NORMALIZATIONS), power=pick(rng, [0.5, 8, 300]), random_state=0)
-    first, second = (
-        attempt(lambda scaled=scaled: model.fit_transform(scaled)) for scaled in (Z, np.ldexp(Z, exponent))
-    )
-    np.testing.assert_allclose(second, first, atol=1e-7 * np.abs(first).max())
-
-
 # Affinities and graphs.
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
 from extended import EPS, Heat, exactly, gaussian, mp, off, squared_distances
@@ -89,14 +88,6 @@ def test_large_powers_of_eigenvalues(solver):
         assert abs(found / size - 1) <= np.expm1(10_000 * allowed / float(value)) + 1e-12
 
 
-def test_constant_mode_is_left_out():
-    options = {"power": 10_000, "bandwidth": 0.25, "kernel_params": {"tol": 1e-14}, "random_state": 5}
-    Y = hs.GaussianProcessEmbedding(3, **options).fit(CIRCLE).embedding_
-    assert 0 < np.abs(Y).max() < 1e-200
-    # Only rounding is left of the constant.
-    assert np.abs(Y.mean(axis=0)).max() <= N * EPS * np.abs(Y).max()
-
-
 def _clusters(gap: float) -> tuple[np.ndarray, float]:
     """Two clusters of five points whose affinity is about `gap`, and the bandwidth."""
     X = 0.2 * np.random.default_rng(3).normal(size=(10, 2))
@@ -160,37 +151,3 @@ def test_underflowing_embedding_is_rejected(model, decade):
     # Both modes of the second eigenvalue and nothing else: two columns that lie in the plane of cosine and sine.
     plane = np.column_stack([np.cos(ANGLES), np.sin(ANGLES)]) * np.sqrt(2 / N)
     assert np.linalg.norm(Y - plane @ (plane.T @ Y)) <= 1e-9 * np.linalg.norm(Y)
-
-
-@pytest.mark.parametrize("method", ["auto", "eigen"])
-def test_small_fractional_power(method):
-    # Eigenvalues down to 1e-4, whose powers are all near 1.
-    epsilon, t = 0.01, 1e-3
-    values = circle_spectrum(epsilon)
-    assert values[-1] > 1e-4
-    A = hs.heat_kernel(CIRCLE, bandwidth=epsilon, tol=1e-14)
-    M = np.random.default_rng(0).normal(size=(N, 2))
-    expected, _ = circle_power(epsilon, t, M)
-    found = diffuse(A, M, [t], trivial=False, method=method)[0]
-    # t lambda^(t-1) at the smallest eigenvalue, times the error of S.
-    steep = t / float(values[-1])
-    bound = steep * ((20 + 2 * N) * EPS + 2 * A.scaling.residual) + 20 * N * EPS + (1e-10 if method == "auto" else 0)
-    assert off(found, expected) <= bound * float(mp.sqrt((expected**2).sum()))
-    steps = found
-    for _ in range(9):  # ten thousandths make a hundredth
-        steps = diffuse(A, steps, [t], trivial=False, method=method)[0]
-    hundredth, _ = circle_power(epsilon, 10 * t, M)
-    assert off(steps, hundredth) <= 10 * bound * float(mp.sqrt((expected**2).sum()))
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kind", [hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch])
-def test_large_powers_of_a_kernel_that_did_not_converge(kind, dtype):
-    """A graph without a bistochastic scaling: its row sums, and its powers, exceed 1."""
-    lattice = [[-1, 1, 2], [2, -1, 1], [2, -2, 0], [1, -2, 0], [2, 1, 1], [0, 1, 0], [-1, -2, 1], [0, 0, -2]]
-    model = kind(1, normalization="bistochastic", n_neighbors=1, kernel_params={"diagonal": "zero"}, power=10_000)
-    with (
-        pytest.warns(ConvergenceWarning, match="within"),
-        pytest.raises(ValueError, match="range of float"),
-    ):
-        model.fit(np.array(lattice, dtype=dtype))

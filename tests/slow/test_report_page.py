@@ -249,10 +249,8 @@ def test_many_points_are_drawn_in_cells(browser, written):
     assert page.locator("html").get_attribute("data-theme") == "dark"
     assert watched.data("trace.type")[0] == "heatmap"
     assert f"All {N} points are drawn as the cells of a grid" in page.locator(".notice").first.inner_text()
-    filled = "trace.z ? trace.z.flat().filter(value => value !== null).length : 0"
-    assert 0 < watched.data(filled)[0] <= N
     words = watched.data("trace.text ? trace.text.flat().filter(text => text.includes('mean number')).length : 0")
-    assert words[0] == watched.data(filled)[0]
+    assert 0 < words[0] <= N
     before = watched.data("trace.z ? trace.z.flat() : []")[0]
     page.focus("#power")
     page.keyboard.press("ArrowRight")

@@ -135,7 +135,10 @@ def draw_points(
 def _axes_for(colors: Colors | None, *, deep: bool) -> Any:
     """The Axes of a new figure, with room for a legend of groups beside them."""
     groups = None if colors is None else colors.groups
-    width = 6.4 if groups is None else 6.4 + 1.6 * -(-(len(groups) + 1) // _LEGEND_ROWS)
+    width = 6.4
+    if groups is not None:
+        longest = max(len(_short(name)) for name in (*groups, "missing"))
+        width += -(-(len(groups) + 1) // _LEGEND_ROWS) * (0.4 + 0.085 * longest)
     if not deep:
         return _pyplot().figure(figsize=(width, 5.2), layout="constrained").add_subplot()
     # Layouts of matplotlib do not know the extent of labels in space.

@@ -30,7 +30,7 @@ __all__ = [
     "warnings_as_notes",
 ]
 
-# Names of files and columns are shown as they are.
+# Names of files and columns may look like markup.
 _LITERAL: dict[str, Any] = {"highlight": False, "emoji": False}
 out, err = Console(**_LITERAL), Console(stderr=True, **_LITERAL)
 # Notes and warnings, which --quiet suppresses.

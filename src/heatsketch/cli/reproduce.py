@@ -66,7 +66,7 @@ def reproduce(
         return
     import heatsketch_paper as experiments  # noqa: PLC0415
 
-    run = experiments.reproduce  # says what is missing before any work
+    run = experiments.reproduce  # raises ImportError before any work
     planned = plan(chosen, n_trials=trials, beyond=beyond)
     try:
         with _progress(planned, quiet) as report:

@@ -27,12 +27,8 @@ class Reading:
     key: str | None = None  # array of an .npz file, or entry of obsm in an .h5ad file ("X" for the matrix)
 
     def __post_init__(self) -> None:
-        roles = {"--id": [self.id] if self.id else [], "--label": self.label, "--drop": self.drop, "--only": self.only}
-        taken: dict[str, str] = {}
-        for role, names in roles.items():
-            for name in names:
-                if taken.setdefault(name, role) != role:
-                    raise ValueError(f"column {name!r} was given to {taken[name]} and to {role}; choose one.")
+        if len(set(self.named)) < len(self.named):
+            raise ValueError(f"a column was given twice among --id, --label, --drop and --only: {self.named}.")
         if self.separator is not None and self.separator not in SEPARATORS and len(self.separator) != 1:
             raise ValueError(
                 f"--separator {self.separator!r} is not known; use one of {', '.join(SEPARATORS)}, or one character."

@@ -115,7 +115,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _in_memory(value: Any) -> Any:
-    """An array of a backend as one of NumPy; anything else as it is."""
+    """Arrays of a backend as NumPy arrays; other values unchanged."""
     return value if backend_of(value) is None else to_numpy(value)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,17 +33,16 @@ def check_output(path: str | os.PathLike[str], *, cells: bool = False) -> str:
     target = check_writable(path)
     name = target.name.lower()
     kind = OUTPUTS.get(Path(name.removesuffix(".gz")).suffix)
-    if not target.exists() or target.is_file():  # a device has no suffix
-        if kind is None or (name.endswith(".gz") and kind not in _SEPARATORS):
-            raise ValueError(
-                f"the suffix of {path} is not known; an embedding is written to {' '.join(OUTPUTS)}, .csv.gz, .tsv.gz, "
-                "or to - for csv on standard output."
-            )
-        if kind == "h5ad" and not cells:
-            raise ValueError(f"{path} is an h5ad file, which needs an h5ad file as input; write csv or parquet.")
+    if kind is None or (name.endswith(".gz") and kind not in _SEPARATORS):
+        raise ValueError(
+            f"the suffix of {path} is not known; an embedding is written to {' '.join(OUTPUTS)}, .csv.gz, .tsv.gz, "
+            "or to - for csv on standard output."
+        )
+    if kind == "h5ad" and not cells:
+        raise ValueError(f"{path} is an h5ad file, which needs an h5ad file as input; write csv or parquet.")
     if kind == "parquet":
         optional("pyarrow", "write parquet", "parquet")
-    return kind or "csv"
+    return kind
 
 
 def write(
@@ -71,20 +68,19 @@ def write(
         if kind == "h5ad":
             cells.obsm["X_heatsketch"] = np.asarray(Y)
             cells.write_h5ad(target)
+        elif kind == "npy":
+            with target.open("wb") as file:  # np.save to a real file may miss an error when its last bytes are written
+                np.save(SimpleNamespace(write=file.write), Y)
+        elif kind == "npz":
+            np.savez(target, **_archive(Y, names, columns))
         elif kind == "parquet":
             _frame(Y, components, names, columns).to_parquet(target, index=False)
         else:
-            with target.open("wb") as file:
-                if kind == "npy":  # np.save to a file object may miss an error when its last bytes are written
-                    np.save(SimpleNamespace(write=file.write), Y)
-                elif kind == "npz":
-                    np.savez(file, **_archive(Y, names, columns))
-                else:
-                    packed = target.name.lower().endswith(".gz")  # without a time: the same table gives the same bytes
-                    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) if packed else nullcontext(file) as stream:
-                        _frame(Y, components, names, columns).to_csv(
-                            stream, mode="wb", sep=_SEPARATORS[kind], index=False, lineterminator="\n"
-                        )
+            # Without a time stamp: the same table gives the same bytes.
+            packed = {"method": "gzip", "mtime": 0} if target.suffix.lower() == ".gz" else None
+            _frame(Y, components, names, columns).to_csv(
+                target, sep=_SEPARATORS[kind], index=False, lineterminator="\n", compression=packed
+            )
 
 
 def _frame(Y: FloatArray, components: Sequence[str], names: Any, columns: Mapping[str, Any]) -> Any:

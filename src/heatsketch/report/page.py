@@ -147,7 +147,7 @@ def _render(model: Any, contents: Contents, *, title: str, call: str, plotly: st
 def _findings(contents: Contents) -> str:
     parts = []
     for one in contents.diagnosis:
-        mark, word = ("harmful", "<strong>Do not trust this as it is.</strong> ") if one.harmful else ("", "")
+        mark, word = ("harmful", "<strong>Harmful.</strong> ") if one.harmful else ("", "")
         parts.append(
             f'<div class="finding {mark}"><p>{word}{html.escape(one.message)}</p>'
             f'<p class="remedy">{html.escape(one.remedy)}</p></div>'
