@@ -7,7 +7,7 @@ import resource
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import networkx as nx
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
@@ -26,8 +27,7 @@ from heatsketch._utils.typing import FloatArray
 from heatsketch.analysis.distortion import measure_distortion
 from heatsketch.datasets import PAPER, digits
 from heatsketch.linalg.diffusion import coefficients
-from heatsketch.linalg.rounding import rounding_level
-from heatsketch.optimize.features import WideSketch
+from heatsketch.optimize.features import default_width, wide_sketch
 from heatsketch.optimize.objectives import Bilipschitz
 from heatsketch.optimize.pairs import AllPairs
 from heatsketch.optimize.solver import Plan, optimize
@@ -35,15 +35,15 @@ from heatsketch.optimize.starts import DEFAULT_STARTS, make_start
 from heatsketch_paper.catalogue import EXPERIMENTS
 from heatsketch_paper.harness.experiment import Experiment, Row
 from heatsketch_paper.harness.process import run_apart
-from heatsketch_paper.harness.study import Claim, Study, Tables, claim, grid, main
-from heatsketch_paper.methods import Scene, sample
+from heatsketch_paper.harness.study import Claim, Study, Tables, claim, frame_table, main, section
+from heatsketch_paper.methods import sample
 from heatsketch_paper.pictures import canvas, save
 
 from .data import make, tree
 
 
-def _swiss_roll_with_hole(n: int, rng: np.random.Generator) -> FloatArray:
-    return make_swiss_roll(n, hole=True, random_state=int(rng.integers(2**31)))[0]
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))
 
 
 def _sphere(n: int, rng: np.random.Generator) -> FloatArray:
@@ -51,20 +51,12 @@ def _sphere(n: int, rng: np.random.Generator) -> FloatArray:
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def _nested_circles(n: int, rng: np.random.Generator) -> FloatArray:
-    return make_circles(n, factor=0.5, noise=0.03, random_state=int(rng.integers(2**31)))[0]
-
-
 def _linked_circles(n: int, rng: np.random.Generator) -> FloatArray:
-    """Two circles in R^3, each through the middle of the other, with a little noise."""
+    """Two circles in R^3, each through the centre of the other, with a little noise."""
     angle = rng.uniform(0.0, 2.0 * np.pi, n)
     first = np.column_stack([np.cos(angle), np.sin(angle), np.zeros(n)])
     second = np.column_stack([1.0 + np.cos(angle), np.zeros(n), np.sin(angle)])
     return np.where(rng.integers(0, 2, (n, 1)) == 0, first, second) + 0.02 * rng.normal(size=(n, 3))
-
-
-def _tree(n: int, rng: np.random.Generator) -> FloatArray:
-    return tree(n, int(rng.integers(2**31))).astype(np.float64)
 
 
 def _digits(n: int, rng: np.random.Generator) -> FloatArray:
@@ -73,25 +65,25 @@ def _digits(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 SHAPES: dict[str, Callable[[int, np.random.Generator], FloatArray]] = {
-    "swiss roll with a hole": _swiss_roll_with_hole,
+    "swiss roll with a hole": lambda n, rng: make_swiss_roll(n, hole=True, random_state=_seed(rng))[0],
     "sphere": _sphere,
-    "nested circles": _nested_circles,
+    "nested circles": lambda n, rng: make_circles(n, factor=0.5, noise=0.03, random_state=_seed(rng))[0],
     "linked circles": _linked_circles,
-    "tree in R^50": _tree,
+    "tree in R^50": lambda n, rng: tree(n, _seed(rng)).astype(np.float64),
     "digits": _digits,
 }
 
 
+def _miserables() -> sparse.csr_array:
+    """Who meets whom, and how often, in Les Misérables (Knuth, 1993): 77 vertices, shipped with networkx."""
+    return sparse.csr_array(nx.to_scipy_sparse_array(nx.les_miserables_graph(), dtype=float))
+
+
 def halves(name: str, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Points to fit, shape (n, d), and as many others of the same sample."""
+    """Points to fit, shape (n, d), and equally many others of the same sample."""
     X = SHAPES[name](2 * n, rng)
     X = X[rng.permutation(len(X))]
     return X[:n], X[n:]
-
-
-def miserables() -> sparse.csr_array:
-    """Who meets whom, and how often, in Les Misérables (Knuth, 1993): 77 vertices, shipped with networkx."""
-    return sparse.csr_array(nx.to_scipy_sparse_array(nx.les_miserables_graph(), dtype=float))
 
 
 NEIGHBORS = 15
@@ -115,157 +107,113 @@ def measured(Y: FloatArray, d: FloatArray) -> dict[str, float]:
         "stress": float(np.sqrt(np.square(scale * embedded - d).sum() / np.square(d).sum())),
         "spearman": float(np.corrcoef(rankdata(embedded), rankdata(d))[0, 1]),
         "trust": float(trustworthiness(square, Y, n_neighbors=k, metric="precomputed")),
-        "kept": _kept(square, squareform(embedded), k),
+        "kept": float(np.mean(_nearest(d, k)[_nearest(embedded, k)])),
     }
 
 
-def _kept(true: FloatArray, embedded: FloatArray, k: int) -> float:
-    """Share of each point's k nearest that are among its k nearest in the embedding."""
-    near, there = (np.argsort(D + np.diag(np.full(len(D), np.inf)), axis=1)[:, :k] for D in (true, embedded))
-    return float(np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(near, there, strict=True)]))
+def _nearest(d: FloatArray, k: int) -> NDArray[np.bool_]:
+    """Whether j is among the k nearest neighbours of i, (n, n), from condensed distances."""
+    D = squareform(d)
+    np.fill_diagonal(D, np.inf)
+    near = np.zeros(D.shape, dtype=bool)
+    np.put_along_axis(near, np.argsort(D, axis=1)[:, :k], True, axis=1)
+    return near
 
 
-NORMALIZATIONS = {"S": "symmetric", "B": "bistochastic"}
+def _umap(k: int, seed: int) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImportWarning)  # that TensorFlow is not there
+        from umap import UMAP  # noqa: PLC0415
+
+    return UMAP(n_components=k, random_state=seed, n_jobs=1)
 
 
-@dataclass
-class Stage:
-    """One kernel of a scene, and as many points that are not in it."""
+def _phate(k: int, seed: int) -> Any:
+    from phate import PHATE  # noqa: PLC0415
 
-    scene: Scene
-    unseen: FloatArray
-    normalization: str
+    return PHATE(n_components=k, random_state=seed, n_jobs=1, verbose=0)
 
-    def __post_init__(self) -> None:
-        (self.power,) = self.scene.powers
-        self.kernel = self.scene.kernel(self.normalization)
-        self.keep = not self.kernel.trivial_is_constant
 
-    def both(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The embeddings of the points and of those that are not seen, from their coefficients."""
-        return self.kernel.place(Z), self.rows(Z)
+# Ours, on the kernel whose diffusion distances are the reference.
+METHODS: dict[str, Callable[[int, int], Any]] = {
+    "DM": lambda k, _: hs.DiffusionMaps(k),
+    "GP": lambda k, seed: hs.GaussianProcessEmbedding(k, random_state=seed),
+    "GP, n_exact auto": lambda k, seed: hs.GaussianProcessEmbedding(k, n_exact="auto", random_state=seed),
+    "HS": lambda k, seed: hs.HeatSketch(k, random_state=seed),
+    "HS, log-stress": lambda k, seed: hs.HeatSketch(k, objective="log-stress", random_state=seed),
+}
+# Others, with their defaults; MDS gets the diffusion distances themselves.
+PEERS: dict[str, Callable[[int, int], Any]] = {
+    "Isomap": lambda k, _: Isomap(n_components=k),
+    "UMAP": _umap,
+    "PHATE": _phate,
+}
 
-    def rows(self, Z: FloatArray) -> FloatArray:
-        """What the points that are not seen get from coefficients."""
-        return self.kernel.at_new_points(self.unseen, np.ascontiguousarray(Z))
 
-    def coefficients(self, M: FloatArray) -> FloatArray:
-        """``S^(p-1) M``."""
-        return coefficients(self.kernel, M, self.power, trivial=self.keep)
+def _distances(kernel: hs.HeatKernel, power: float, unseen: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Condensed diffusion distances of the fitted and of the unseen points."""
+    Z = coefficients(kernel, np.eye(kernel.shape[0]), power, trivial=not kernel.trivial_is_constant)
+    return hs.diffusion_distances(kernel, power), pdist(kernel.at_new_points(unseen, Z))
 
-    @cached_property
-    def spectral(self) -> tuple[FloatArray, FloatArray]:
-        """Diffusion maps in as many dimensions as are wanted at most."""
-        pairs = self.scene.eigenpairs(self.normalization)
-        return self.both(pairs.coordinates(self.power - 1.0, rounding_level(self.kernel)))
 
-    @cached_property
-    def sketched(self) -> tuple[FloatArray, FloatArray]:
-        """A Gaussian process embedding times sqrt(k)."""
-        return self.both(self.coefficients(self.scene.sketch("gaussian")))
-
-    @property
-    def wide(self) -> WideSketch:
-        """The wide sketch of HeatSketch."""
-        return self.scene.wide(self.normalization, self.power)
-
-    @cached_property
-    def wide_unseen(self) -> FloatArray:
-        """Its rows at the points that are not seen."""
-        return self.rows(self.coefficients(self.wide.M))
-
-    @cached_property
-    def distances(self) -> tuple[FloatArray, FloatArray]:
-        """Exact diffusion distances, condensed, of either set of points."""
-        seen = self.scene.distances("diffusion", self.normalization, self.power)
-        return seen, pdist(self.rows(self.coefficients(np.eye(len(self.scene.X)))))
-
-    def optimised(self, k: int, **plan: Any) -> tuple[FloatArray, FloatArray]:
-        """HeatSketch, as the estimator computes it."""
-        W = self.scene.projection(self.normalization, self.power, k, **plan)
-        return self.wide.features @ W, self.wide_unseen @ W
-
-    def measured(self, both: tuple[FloatArray, FloatArray]) -> Row:
-        """Log L on points that are seen and on those that are not."""
-        seen, unseen = (measure_distortion(Y, d, quantiles=()).log for Y, d in zip(both, self.distances, strict=True))
-        return {"log_L": seen, "log_L_unseen": unseen}
+def _log_L(Y: FloatArray, d: FloatArray) -> float:
+    return measure_distortion(Y, d, quantiles=()).log
 
 
 @dataclass(frozen=True)
 class Chart(Experiment):
-    """log L of diffusion maps, Gaussian process embeddings and HeatSketch, for every k, on seen and unseen points.
-
-    ``seconds`` is the time of HeatSketch's optimisation, on one thread.
-    """
+    """log L of diffusion maps, Gaussian process embeddings and HeatSketch, for every k, on seen and unseen points."""
 
     data: str = "circle"
     bandwidth: float = 1.0
     power: int = 1
     n_components: tuple[int, ...] = (2,)
 
-    def stage(self, index: int, normalization: str) -> Stage:
-        """What the methods of a trial share."""
-        X = sample(self.data, self.n_samples, self.points_seed(index))
-        unseen = sample(self.data, self.n_samples, self.other_seed(index))
-        scene = Scene(X, self.bandwidth, (self.power,), max(self.n_components), self.sketch_seed(index))
-        return Stage(scene, unseen, normalization)
+    def points(self, index: int) -> tuple[FloatArray, FloatArray]:
+        """Seen and unseen points of a trial."""
+        seeds = (self.points_seed(index), self.other_seed(index))
+        seen, unseen = (sample(self.data, self.n_samples, rng) for rng in seeds)
+        return seen, unseen
+
+    def model(self, method: str, k: int, index: int, normalization: str) -> Any:
+        """An estimator with the options of the paper."""
+        options = {"power": self.power, "bandwidth": self.bandwidth, "normalization": normalization}
+        return METHODS[method](k, self.sketch_seed(index)).set_params(n_neighbors=None, **options)
 
     def trial(self, index: int) -> list[Row]:
         """Rows of one trial."""
+        X, unseen = self.points(index)
         rows: list[Row] = []
-        for letter, normalization in NORMALIZATIONS.items():
-            stage = self.stage(index, normalization)
-            for k in self.n_components:
-                spectral, sketched = (tuple(Y[:, :k] for Y in both) for both in (stage.spectral, stage.sketched))
-                stage.wide_unseen, stage.scene.pairs(normalization, self.power)
-                start = perf_counter()
-                ours = stage.optimised(k)
-                seconds = perf_counter() - start
-                for name, both in (("DM", spectral), ("GP", sketched), ("HS", ours)):
-                    row = {"method": name + letter, "k": k} | stage.measured(both)  # type: ignore[arg-type]
-                    rows.append(row | {"seconds": seconds if name == "HS" else 0.0})
+        for normalization in ("symmetric", "bistochastic"):
+            kernel = self.model("DM", 1, index, normalization).fit(X).kernel_
+            d, d_unseen = _distances(kernel, self.power, unseen)
+            for k, method in product(self.n_components, ("DM", "GP", "HS")):
+                model = self.model(method, k, index, normalization).fit(X)
+                row = {"method": method + normalization[0].upper(), "k": k, "log_L": _log_L(model.embedding_, d)}
+                rows.append(row | {"log_L_unseen": _log_L(model.transform(unseen), d_unseen)})
         return rows
 
 
 def _chart(name: str, effort: float) -> Chart:
-    setting = PAPER[name]
+    setting, seed = PAPER[name], EXPERIMENTS[name].seed
     low, high = setting.n_components
-    return Chart(
-        name,
-        setting.n_samples,
-        setting.n_trials,
-        seed=EXPERIMENTS[name].seed,
-        effort=effort,
-        data=name,
-        bandwidth=setting.bandwidth,
-        power=setting.power,
-        n_components=tuple(range(low, high + 1)),
-    )
+    options: Row = {"bandwidth": setting.bandwidth, "power": setting.power, "n_components": tuple(range(low, high + 1))}
+    return Chart(name, setting.n_samples, setting.n_trials, seed, effort, data=name, **options)
 
 
-CHARTS = {
-    name: _chart(name, effort)
-    for name, effort in (
-        ("circle_with_outliers", 1.5),
-        ("circle", 4.0),
-        ("stretched_torus", 10.0),
-        ("gaussian_clouds", 7.0),
-        ("klein_bottle", 26.0),
-    )
-}
-
+_EFFORTS = {"circle_with_outliers": 1.5, "circle": 4.0, "stretched_torus": 10.0, "gaussian_clouds": 7.0}
+CHARTS = {name: _chart(name, effort) for name, effort in (_EFFORTS | {"klein_bottle": 26.0}).items()}
 
 _CELLS = {"stretched_torus": (2, 4, 8), "klein_bottle": (3, 8), "gaussian_clouds": (2, 5, 10)}
-_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
-_SHORT = 5
+_VARIANTS = {f"penalty {weight}": {"regularization": weight} for weight in (0.0, 0.1, 0.3, 1.0)}
 
 
 @dataclass(frozen=True)
 class Gap(Experiment):
     """log L on seen and unseen points: by the weight of the penalty, after few rounds, and with further points seen.
 
-    "further points" optimises over pairs of the sample and of as many other points of the same law, which no user
-    has: it tells how much of the gap more data could close.
+    "further points" optimises over pairs of the sample and of equally many other points of the same law, which no user
+    has: it shows how much of the gap more data could close.
     """
 
     def trial(self, index: int) -> list[Row]:
@@ -273,30 +221,31 @@ class Gap(Experiment):
         rows: list[Row] = []
         for data, ks in _CELLS.items():
             chart = CHARTS[data]
-            stage = chart.stage(1000 + index, "bistochastic")
+            X, unseen = chart.points(1000 + index)
+            further = sample(data, len(X), self.other_seed(index))
             for k in ks:
-                for weight in _WEIGHTS:
-                    row = stage.measured(stage.optimised(k, regularization=weight))
-                    rows.append({"data": data, "k": k, "method": f"penalty {weight}"} | row)
-                row = stage.measured(stage.optimised(k, n_rounds=_SHORT))
-                rows.append({"data": data, "k": k, "method": f"{_SHORT} rounds"} | row)
-                row = stage.measured(_with_further_points(stage, data, k, self.other_seed(index)))
-                rows.append({"data": data, "k": k, "method": "further points"} | row)
+                model = chart.model("HS", k, 1000 + index, "bistochastic").fit(X)
+                distances = _distances(model.kernel_, chart.power, unseen)
+                found = {}
+                for name, params in (_VARIANTS | {"5 rounds": {"n_rounds": 5}}).items():
+                    model.set_params(solver_params=params).fit(X)
+                    found[name] = (model.embedding_, model.transform(unseen))
+                found["further points"] = _with_further_points(model, unseen, further)
+                for name, both in found.items():
+                    seen, new = (_log_L(Y, d) for Y, d in zip(both, distances, strict=True))
+                    rows.append({"data": data, "k": k, "method": name, "log_L": seen, "log_L_unseen": new})
         return rows
 
 
-def _with_further_points(stage: Stage, data: str, k: int, rng: np.random.Generator) -> tuple:
-    """HeatSketch optimised over the sample and as many further points."""
-    scene = stage.scene
-    Z = np.ascontiguousarray(stage.coefficients(stage.wide.M))
-    further = stage.kernel.at_new_points(sample(data, len(scene.X), rng), Z)
-    F = np.vstack([stage.wide.features, further])
-    starts = [make_start(name, stage.wide, k, scene.seed) for name in DEFAULT_STARTS]
-    found = optimize(F, AllPairs(pdist(F), len(F)), starts, Plan(Bilipschitz), scene.seed)
-    return stage.wide.features @ found.W, stage.wide_unseen @ found.W
-
-
-GAP = {"gap": Gap("gap", 500, 8, seed=132, effort=40.0)}
+def _with_further_points(model: Any, unseen: FloatArray, further: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """HeatSketch optimised over the sample and further points."""
+    kernel, power, seed = model.kernel_, model.power_, model.random_state
+    wide = wide_sketch(kernel, power, default_width(kernel.shape[0]), seed)
+    Z = np.ascontiguousarray(coefficients(kernel, wide.M, power, trivial=not kernel.trivial_is_constant))
+    F = np.vstack([wide.features, kernel.at_new_points(further, Z)])
+    starts = [make_start(name, wide, model.n_components, seed) for name in DEFAULT_STARTS]
+    W = optimize(F, AllPairs(pdist(F), len(F)), starts, Plan(Bilipschitz), seed).W
+    return wide.features @ W, kernel.at_new_points(unseen, Z) @ W
 
 
 _TREE = "tree in R^50"
@@ -314,66 +263,27 @@ class Deflation(Experiment):
         for data in (*PAPER, _TREE):
             options, power = {}, 8
             if data == _TREE:
-                X = tree(1000, int(self.points_seed(index).integers(2**31))).astype(np.float64)
+                X = SHAPES[_TREE](1000, self.points_seed(index))
             else:
                 setting = PAPER[data]
                 X = sample(data, setting.n_samples, self.points_seed(index))
                 options, power = {"bandwidth": setting.bandwidth}, setting.power
             kernel = hs.heat_kernel(X, n_neighbors=None, **options)
             exact = np.square(hs.diffusion_distances(kernel, power))
+            options = {"power": power, "bandwidth": kernel.bandwidth, "random_state": self.sketch_seed(index)}
             for k in self.n_components:
                 for name, n_exact in (("plain", 0), ("half", k // 2), ("auto", "auto")):
-                    model = hs.GaussianProcessEmbedding(
-                        k,
-                        power=power,
-                        bandwidth=kernel.bandwidth,
-                        n_neighbors=None,
-                        n_exact=n_exact,
-                        random_state=self.sketch_seed(index),
-                    ).fit(X)
+                    model = hs.GaussianProcessEmbedding(k, n_neighbors=None, n_exact=n_exact, **options).fit(X)
                     error = float(np.sqrt(np.mean(np.square(np.square(pdist(model.embedding_)) / exact - 1.0))))
                     rows.append({"data": data, "k": k, "method": name, "n_exact": model.n_exact_, "error": error})
         return rows
-
-
-DEFLATION = {"deflation": Deflation("deflation", 500, 20, seed=131, effort=12.0)}
-
-
-def _umap(k: int, seed: int) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ImportWarning)  # that TensorFlow is not there
-        from umap import UMAP  # noqa: PLC0415
-
-    return UMAP(n_components=k, random_state=seed, n_jobs=1)
-
-
-def _phate(k: int, seed: int) -> Any:
-    from phate import PHATE  # noqa: PLC0415
-
-    return PHATE(n_components=k, random_state=seed, n_jobs=1, verbose=0)
-
-
-# Ours, on the kernel that the distances are measured by. Diffusion time and bandwidth are the defaults.
-METHODS: dict[str, Callable[[int, int], Any]] = {
-    "DM": lambda k, _: hs.DiffusionMaps(k),
-    "GP": lambda k, seed: hs.GaussianProcessEmbedding(k, random_state=seed),
-    "GP, n_exact auto": lambda k, seed: hs.GaussianProcessEmbedding(k, n_exact="auto", random_state=seed),
-    "HS": lambda k, seed: hs.HeatSketch(k, random_state=seed),
-    "HS, log-stress": lambda k, seed: hs.HeatSketch(k, objective="log-stress", random_state=seed),
-}
-# Others, with their defaults; MDS is given the diffusion distances themselves.
-PEERS: dict[str, Callable[[int, int], Any]] = {
-    "Isomap": lambda k, _: Isomap(n_components=k),
-    "UMAP": _umap,
-    "PHATE": _phate,
-}
 
 
 @dataclass(frozen=True)
 class Further(Experiment):
     """All measures of all methods on one data set, against the diffusion distance of the default kernel.
 
-    ``log_L_unseen`` and ``spearman_unseen`` are of points that were not seen, for methods that can place them.
+    ``log_L_unseen`` and ``spearman_unseen`` are for methods that can transform new points.
     """
 
     data: str = "sphere"
@@ -382,31 +292,28 @@ class Further(Experiment):
     def trial(self, index: int) -> list[Row]:
         """Rows of one trial."""
         rng, seed = self.points_seed(index), self.sketch_seed(index) % 2**31
-        X, unseen = halves(self.data, self.n_samples, rng) if self.data in SHAPES else (miserables(), None)
+        X, unseen = halves(self.data, self.n_samples, rng) if self.data in SHAPES else (_miserables(), None)
         given = {} if unseen is not None else {"affinity": "precomputed"}
         kernel = hs.heat_kernel(X, n_neighbors=None, **given)
-        d = hs.diffusion_distances(kernel, 8)
-        d_unseen = None
-        if unseen is not None:
-            Z = coefficients(kernel, np.eye(len(X)), 8, trivial=False)
-            d_unseen = pdist(kernel.at_new_points(unseen, Z))
+        if unseen is None:
+            d, d_unseen = hs.diffusion_distances(kernel, 8), None
+        else:
+            d, d_unseen = _distances(kernel, 8, unseen)
         rows: list[Row] = []
         for k in self.n_components:
             for name, method in METHODS.items():
-                rows.append(
-                    _row(name, k, method(k, seed).set_params(n_neighbors=None, **given), (X, d), (unseen, d_unseen))
-                )
-            mds = MDS(k, metric="precomputed", init="classical_mds", n_init=1)  # the best start that it has
+                model = method(k, seed).set_params(n_neighbors=None, **given)
+                rows.append(_row(name, k, model, (X, d), (unseen, d_unseen)))
+            mds = MDS(k, metric="precomputed", init="classical_mds", n_init=1)
             rows.append(_row("MDS", k, mds, (squareform(d), d), (None, None)))
-            for name, method in PEERS.items():
-                there = name == "Isomap" or importlib.util.find_spec(name.lower()) is not None
-                if there and unseen is not None:
+            for name, method in PEERS.items() if unseen is not None else ():
+                if name == "Isomap" or importlib.util.find_spec(name.lower()) is not None:
                     rows.append(_row(name, k, method(k, seed), (X, d), (unseen, d_unseen)))
         return rows
 
 
 def _row(name: str, k: int, model: Any, seen: tuple[Any, FloatArray], unseen: tuple[Any, Any]) -> Row:
-    """What a method makes of points and their distances, seen and unseen."""
+    """Measures of a method on points and their distances, seen and unseen."""
     start = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -418,6 +325,8 @@ def _row(name: str, k: int, model: Any, seen: tuple[Any, FloatArray], unseen: tu
     return row | {f"{m}_unseen": on_unseen.get(m, np.nan) for m in ("log_L", "spearman")} | {"seconds": seconds}
 
 
+GAP = Gap("gap", 500, 8, seed=132, effort=40.0)
+DEFLATION = Deflation("deflation", 500, 20, seed=131, effort=12.0)
 _NAMES = {name.replace(" ", "_").replace("^", ""): name for name in SHAPES} | {"les_miserables": "Les Misérables"}
 FURTHER = {
     name: Further(name, 500 if data in SHAPES else 77, 3, seed=101 + number, effort=60.0, data=data)
@@ -473,122 +382,94 @@ TIMES = {
 }
 
 
-# Where the better of the two others has less than this there is little to win.
-_WORTH = 0.2
-_SHARE, _SHARE_IN_PLANE = 0.4, 0.65
-# Seconds that a fit may take, by number of points, and memory at the largest.
+# Claims about HeatSketch: at most these shares of the log L of the better of the two others, wherever that exceeds
+# `_WORTH`; seconds that a fit may take, by number of points, and memory at the largest.
+_WORTH, _SHARE, _SHARE_IN_PLANE = 0.2, 0.4, 0.65
 _SECONDS = {500: 5.0, 20_000: 60.0, 100_000: 600.0}
 _GIB = 4.0
 
 
 def cells(tables: Tables, column: str) -> pd.DataFrame:
     """Means over the trials for each of the paper's data sets, normalisation and k, and ours over the better."""
-    rows = []
-    for data in PAPER:
-        if data not in tables:
-            continue
-        groups = tables[data].groupby(["method", "k"])[column]
-        mean, error = groups.mean(), groups.sem()
-        for letter in "SB":
-            for k in sorted(tables[data]["k"].unique()):
-                maps, sketch, ours = (float(mean[name + letter, k]) for name in ("DM", "GP", "HS"))
-                rows.append(
-                    {
-                        "data": data,
-                        "normalization": letter,
-                        "k": int(k),
-                        "DM": maps,
-                        "GP": sketch,
-                        "HS": ours,
-                        "error": float(error["HS" + letter, k]),
-                        "better": min(maps, sketch),
-                        "share": ours / min(maps, sketch),
-                    }
-                )
-    return pd.DataFrame(rows)
+    parts = []
+    for data in [name for name in PAPER if name in tables]:
+        table = tables[data]
+        method, normalization = table["method"].str[:-1], table["method"].str[-1].rename("normalization")
+        groups = table.groupby([normalization, "k", method])[column]
+        part = groups.mean().unstack().assign(error=groups.sem().unstack()["HS"]).reset_index()
+        parts.append(part.sort_values(["normalization", "k"], ascending=[False, True]).assign(data=data))
+    found = pd.concat(parts, ignore_index=True)
+    better = found[["DM", "GP"]].min(axis=1)
+    return found.assign(better=better, share=found["HS"] / better)
 
 
-def judged(tables: Tables) -> list[Claim]:
+def judged(tables: Tables) -> Iterator[Claim]:
     """All claims whose tables are there."""
-    found: list[Claim] = []
     if any(name in tables for name in PAPER):
-        found += _on_the_charts(cells(tables, "log_L"), cells(tables, "log_L_unseen"))
+        yield from _on_the_charts(cells(tables, "log_L"), cells(tables, "log_L_unseen"))
     if "deflation" in tables:
-        found.append(_deflation_claim(tables["deflation"]))
-    found += [_times_claim(tables[f"times_{n}"], n) for n in _SECONDS if f"times_{n}" in tables]
-    return found
+        means = _deflation_errors(tables["deflation"])
+        share = means["auto"] / means["plain"]
+        worst = share.idxmax()
+        yield claim(
+            'n_exact="auto": error of squared distances never above that of a plain sketch of the same width.',
+            f"{share.min():.1e} to {share.max():.2f} of it in {len(share)} settings (most: {worst[0]}, k = {worst[1]})",
+            (share <= 1.0 + 1e-9).all(),
+        )
+    for n, limit in _SECONDS.items():
+        if f"times_{n}" in tables:
+            ours = tables[f"times_{n}"].query("method == 'HeatSketch'")
+            seconds, gib = ours["seconds"].max(), ours["gib"].max()
+            memory = f" and {_GIB:.0f} GiB" if n == max(_SECONDS) else ""
+            yield claim(
+                f"A fit of {n:,} points within {limit:.0f} s{memory} on two cores.",
+                f"at most {seconds:.1f} s, {gib:.2f} GiB",
+                seconds <= limit and (not memory or gib <= _GIB),
+            )
 
 
-def _on_the_charts(seen: pd.DataFrame, unseen: pd.DataFrame) -> list[Claim]:
+def _on_the_charts(seen: pd.DataFrame, unseen: pd.DataFrame) -> Iterator[Claim]:
     excess = (seen["HS"] - seen["better"]) / seen["error"]
+    yield claim(
+        "Mean log L never above the better of diffusion maps and Gaussian process embeddings by more than the standard "
+        "error.",
+        f"below it in {int((seen['share'] < 1).sum())} of {len(seen)} settings; nearest to it by "
+        f"{-excess.max():.1f} standard errors",
+        (excess <= 1.0).all(),
+    )
     worth = seen[seen["better"] > _WORTH]
-    above, plane = worth[worth["k"] >= 3], worth[worth["k"] == 2]
-    lost = unseen[unseen["share"] >= 1.0]
+    for where, part, bound in (
+        ("every k of 3 and more", worth[worth["k"] >= 3], _SHARE),
+        ("k = 2", worth[worth["k"] == 2], _SHARE_IN_PLANE),
+    ):
+        yield claim(
+            f"At most {bound} of it for {where} where it exceeds {_WORTH}.",
+            f"{part['share'].min():.2f} to {part['share'].max():.2f} in {len(part)} settings",
+            (part["share"] <= bound).all(),
+        )
     by_data = unseen.groupby("data")[["HS", "DM", "GP"]].mean()
-    return [
-        claim(
-            "Mean log L never above the better of diffusion maps and Gaussian process embeddings by more than the "
-            "standard error.",
-            f"below it in {int((seen['share'] < 1).sum())} of {len(seen)} settings; nearest to it by "
-            f"{-excess.max():.1f} standard errors",
-            bool((excess <= 1.0).all()),
-        ),
-        claim(
-            f"At most {_SHARE} of it for every k of 3 and more where it exceeds {_WORTH}.",
-            f"{above['share'].min():.2f} to {above['share'].max():.2f} in {len(above)} settings",
-            bool((above["share"] <= _SHARE).all()),
-        ),
-        claim(
-            f"At most {_SHARE_IN_PLANE} of it for k = 2 where it exceeds {_WORTH}.",
-            f"{plane['share'].min():.2f} to {plane['share'].max():.2f} in {len(plane)} settings",
-            bool((plane["share"] <= _SHARE_IN_PLANE).all()),
-        ),
-        claim(
-            "On unseen points below both, on each data set, averaged over trials, normalisations and k.",
-            "; ".join(
-                f"{data} {row['HS']:.2f} (DM {row['DM']:.2f}, GP {row['GP']:.2f})" for data, row in by_data.iterrows()
-            ),
-            bool((by_data["HS"] < by_data[["DM", "GP"]].min(axis=1)).all()),
-        ),
-        claim(
-            "On unseen points below both, in every single setting.",
-            f"in {len(unseen) - len(lost)} of {len(unseen)}"
-            + "".join(
-                f"; not: {row.data}, {row.normalization}, k = {row.k}: {row.HS:.2f} ± {row.error:.2f} (s.e.) against "
-                f"{row.better:.2f}"
-                for row in lost.itertuples()
-            ),
-            not len(lost),
-        ),
+    yield claim(
+        "On unseen points below both, on each data set, averaged over trials, normalisations and k.",
+        "; ".join(f"{row.Index} {row.HS:.2f} (DM {row.DM:.2f}, GP {row.GP:.2f})" for row in by_data.itertuples()),
+        (by_data["HS"] < by_data[["DM", "GP"]].min(axis=1)).all(),
+    )
+    lost = unseen[unseen["share"] >= 1.0]
+    settings = [
+        f"; not: {row.data}, {row.normalization}, k = {row.k}: {row.HS:.2f} ± {row.error:.2f} (s.e.) against "
+        f"{row.better:.2f}"
+        for row in lost.itertuples()
     ]
-
-
-def _deflation_claim(table: pd.DataFrame) -> Claim:
-    means = table.pivot_table(index=["data", "k"], columns="method", values="error", aggfunc=_rms)
-    share = means["auto"] / means["plain"]
-    worst = share.idxmax()
-    return claim(
-        'n_exact="auto": error of squared distances never above that of a plain sketch with as many columns.',
-        f"{share.min():.1e} to {share.max():.2f} of it in {len(share)} settings (most: {worst[0]}, k = {worst[1]})",
-        bool((share <= 1.0 + 1e-9).all()),
+    yield claim(
+        "On unseen points below both, in every single setting.",
+        f"in {len(unseen) - len(lost)} of {len(unseen)}" + "".join(settings),
+        lost.empty,
     )
 
 
-def _rms(errors: pd.Series) -> float:
-    """Root mean square over trials: the expectation is of squares."""
-    return float((errors**2).mean() ** 0.5)
-
-
-def _times_claim(table: pd.DataFrame, n: int) -> Claim:
-    ours = table[table["method"] == "HeatSketch"]
-    seconds, gib = ours["seconds"].max(), ours["gib"].max()
-    memory = f" and {_GIB:.0f} GiB" if n == max(_SECONDS) else ""
-    kept = seconds <= _SECONDS[n] and (not memory or gib <= _GIB)
-    return claim(
-        f"A fit of {n:,} points within {_SECONDS[n]:.0f} s{memory} on two cores.",
-        f"at most {seconds:.1f} s, {gib:.2f} GiB",
-        bool(kept),
-    )
+def _deflation_errors(table: pd.DataFrame) -> pd.DataFrame:
+    """Root mean square error over the trials, by data, k and method."""
+    squares = table.assign(error=table["error"] ** 2).groupby(["data", "k", "method"], sort=False)["error"].mean()
+    return squares.unstack() ** 0.5
 
 
 _TITLES = {
@@ -599,52 +480,52 @@ _TITLES = {
     "gaussian_clouds": "Gaussian clouds",
 }
 _COLOURS = {"DM": "#D55E00", "GP": "#0072B2", "HS": "#000000"}
+# Title of each measure, and whether the largest value is the best.
 _MEASURES = {
-    "log_L": ("log L", 0),
-    "central": ("central 98%", 0),
-    "stress": ("stress", 0),
-    "spearman": ("Spearman", 1),
-    "trust": ("trustworthiness", 1),
-    "kept": ("neighbours kept", 1),
-    "log_L_unseen": ("log L, unseen", 0),
-    "spearman_unseen": ("Spearman, unseen", 1),
+    "log_L": ("log L", False),
+    "central": ("central 98%", False),
+    "stress": ("stress", False),
+    "spearman": ("Spearman", True),
+    "trust": ("trustworthiness", True),
+    "kept": ("neighbours kept", True),
+    "log_L_unseen": ("log L, unseen", False),
+    "spearman_unseen": ("Spearman, unseen", True),
 }
 
 _INTRODUCTION = """
-Diffusion maps (DM), Gaussian process embeddings (GP) and HeatSketch (HS) on the paper's data with the paper's
-parameters and trial counts, on data that HeatSketch was not designed on, on points that were not seen, and by other
-measures than the one that it minimises. S and B are the symmetric and the bistochastic kernel. Trials, points and
-random matrices of the charts are those of `heatsketch reproduce`; settings of HeatSketch are its defaults except
-where the name of a row or column says otherwise. Its defaults were chosen on other samples of the paper's data, after
-a first look at four of these trials.
+Diffusion maps (DM), Gaussian process embeddings (GP) and HeatSketch (HS) are compared on the paper's data with the
+paper's parameters and trial counts, on other data, on unseen points, and by several measures besides the one that
+HeatSketch minimises. S and B are the symmetric and the bistochastic kernel. Trials, points and random matrices of the
+charts are those of `heatsketch reproduce`. HeatSketch has its default settings except where the name of a row or column
+says otherwise. The defaults were chosen on other samples of the paper's data, after a first look at four of these
+trials.
 """
 _CHARTS = """
-Mean of log L over the trials; error bars are standard deviations. Left on the points that were fitted, right on as
-many others of the same law, placed by `transform` and measured against the diffusion distances between their own
-kernel rows.
+Means of log L over the trials; error bars are standard deviations. Left: the fitted points. Right: equally many unseen
+points of the same law, embedded by `transform` and compared with the diffusion distances between their own kernel rows.
 """
 _GAP = """
-log L on seen / unseen points, bistochastic kernel. The penalty is `regularization`, whose default is 0.1. "5 rounds"
-stops early. "Further points" optimises over as many further points of the same law as were fitted, which no user has:
-what is left of the gap then is not for want of data. Where the shape does not embed in k dimensions (the torus in the
-plane, the Klein bottle in space) far points must fall together somewhere, and among new points some pair comes close
-to such a place, whatever the method.
+log L on seen / unseen points, bistochastic kernel, means over {trials} trials. The penalty is `regularization`, with
+default 0.1. "5 rounds" stops early. "Further points" optimises over equally many further points of the same law, which
+no user has: the gap that remains is not due to a lack of data. If the shape does not embed in k dimensions (the torus
+in the plane, the Klein bottle in space), every method maps some distant points close together, and some new pair comes
+near such a place.
 """
 _FURTHER = """
-Default bandwidth and diffusion time (8), all pairs; measures against the diffusion distances of that kernel, means
-over the trials. *stress* is Kruskal's with the best scale; *central 98%* is log L without the hundredth of pairs at
-either end; *neighbours kept* is the share of the 15 nearest that are nearest in the embedding. The best value of a
-column is bold. MDS is given the diffusion distances themselves, has no form that its embedding must keep, and places
-no new points. Isomap, UMAP and PHATE run with their defaults and aim at other things than diffusion distances: their
-rows say what a user of distances would get, not that they fail at their own goals.
+Default bandwidth and diffusion time (8), all pairs; measures against the diffusion distances of that kernel, means over
+the trials. *stress* is Kruskal's with the best scale; *central 98%* is log L without the 1% of pairs at either end;
+*neighbours kept* is the share of the 15 nearest neighbours that are nearest in the embedding. The best value of each
+column is bold. MDS gets the diffusion distances themselves and cannot embed new points. Isomap, UMAP and PHATE run with
+their defaults and do not aim at diffusion distances: their rows show how well distances survive, not how well they
+reach their own goals.
 """
 _DEFLATION = """
-Root mean square relative error of squared distances over all pairs and trials, with k columns: all random, half of
-them exact, and `n_exact="auto"`, with the mean number of exact directions that it took.
+Root mean square relative error of squared distances over all pairs and {trials} trials, with k columns: all random,
+half of them exact, and `n_exact="auto"`, with the mean number of exact directions that it chose.
 """
 _TIMES_TEXT = """
-One fit each, warm, in a process of its own, default settings, float32 data; memory is the peak of the whole process.
-log L is measured as `distortion()` does, beyond 2000 points a lower bound.
+One fit each, warm, in a fresh process, with default settings and float32 data. Memory is the peak of the whole process.
+log L is measured by `distortion()`, which gives a lower bound beyond 2000 points.
 """
 
 
@@ -671,127 +552,79 @@ def _draw_chart(table: pd.DataFrame, path: Path) -> None:
     save(drawn, path, ("png",))
 
 
+@section(PAPER, _CHARTS)
 def _charts(tables: Tables) -> str:
-    if not any(name in tables for name in PAPER):
-        return ""
-    seen, unseen = cells(tables, "log_L"), cells(tables, "log_L_unseen")
-    parts = [_CHARTS.strip()]
+    keys, values = ["data", "normalization", "k"], ["DM", "GP", "HS", "share"]
+    seen, unseen = (cells(tables, column).set_index(keys)[values] for column in ("log_L", "log_L_unseen"))
+    both = seen.join(unseen, rsuffix=", unseen").rename(columns=lambda name: name.replace("share", "HS / better"))
+    formats = {name: ".2f" if "/" in name else ".3g" for name in both}
+    parts = []
     for data in [name for name in _TITLES if name in tables]:
-        trials = tables[data]["trial"].nunique()
+        table = both.loc[data].reset_index().rename(columns={"normalization": "kernel"})
         parts.append(f"### {_TITLES[data]}\n\n![{_TITLES[data]}](pictures/{data}.png)")
-        rows = []
-        for (_, a), (_, b) in zip(
-            seen[seen["data"] == data].iterrows(), unseen[unseen["data"] == data].iterrows(), strict=True
-        ):
-            values = [f"{part[name]:.3g}" for part in (a, b) for name in ("DM", "GP", "HS")]
-            share = [f"{a['share']:.2f}", f"{b['share']:.2f}"]
-            rows.append([a["normalization"], str(a["k"]), *values[:3], share[0], *values[3:], share[1]])
-        head = ["kernel", "k", "DM", "GP", "HS", "HS / better", "DM, unseen", "GP, unseen", "HS, unseen", "HS / better"]
-        parts.append(f"{trials} trials.\n\n{grid(head, rows)}")
+        parts.append(f"{tables[data]['trial'].nunique()} trials.\n\n{frame_table(table, formats)}")
     return "\n\n".join(parts)
 
 
+@section(["gap"], _GAP)
 def _gap(tables: Tables) -> str:
-    if "gap" not in tables:
-        return ""
     table = tables["gap"]
-    methods = list(dict.fromkeys(table["method"]))
     means = table.groupby(["data", "k", "method"])[["log_L", "log_L_unseen"]].mean()
-    rows = []
-    for data, k in dict.fromkeys(zip(table["data"], table["k"], strict=True)):
-        found = [means.loc[data, k, method] for method in methods]
-        rows.append([_TITLES[data], str(k), *(f"{f['log_L']:.2f} / {f['log_L_unseen']:.2f}" for f in found)])
-    return f"{_GAP.strip()}\n\n{table['trial'].nunique()} trials.\n\n{grid(['data', 'k', *methods], rows)}"
+    both = means["log_L"].map("{:.2f}".format) + " / " + means["log_L_unseen"].map("{:.2f}".format)
+    return frame_table(both.unstack()[list(table["method"].unique())].rename(index=_TITLES).reset_index())
 
 
+@section(["deflation"], _DEFLATION)
 def _deflation(tables: Tables) -> str:
-    if "deflation" not in tables:
-        return ""
-    table = tables["deflation"]
-    squares = table.assign(error=table["error"] ** 2).groupby(["data", "k", "method"])["error"].mean() ** 0.5
-    exact = table.groupby(["data", "k", "method"])["n_exact"].mean()
-    rows = []
-    for data, k in dict.fromkeys(zip(table["data"], table["k"], strict=True)):
-        plain, half, auto = (squares[data, k, method] for method in ("plain", "half", "auto"))
-        taken = f"{exact[data, k, 'auto']:.1f}"
-        rows.append(
-            [
-                _TITLES.get(data, data),
-                str(k),
-                f"{plain:.3f}",
-                f"{half:.2g}",
-                f"{auto:.2g}",
-                taken,
-                f"{auto / plain:.2g}",
-            ]
-        )
-    head = ["data", "k", "all random", "half exact", "auto", "directions", "auto / random"]
-    return f"{_DEFLATION.strip()}\n\n{table['trial'].nunique()} trials.\n\n{grid(head, rows)}"
+    found = _deflation_errors(tables["deflation"])
+    chosen = tables["deflation"].query("method == 'auto'").groupby(["data", "k"])["n_exact"].mean()
+    found = found.assign(directions=chosen, ratio=found["auto"] / found["plain"])
+    found = found.rename(index=_TITLES).reset_index()
+    found = found.rename(columns={"plain": "all random", "half": "half exact", "ratio": "auto / random"})
+    formats = {"all random": ".3f", "directions": ".1f"} | dict.fromkeys(("half exact", "auto", "auto / random"), ".2g")
+    return frame_table(found, formats)
 
 
+@section(FURTHER, _FURTHER)
 def _further(tables: Tables) -> str:
-    if not any(name in tables for name in FURTHER):
-        return ""
-    parts = [_FURTHER.strip(), _standing(tables)]
-    for name, experiment in FURTHER.items():
-        if name not in tables:
-            continue
-        table = tables[name]
-        parts.append(f"### {experiment.data[0].upper()}{experiment.data[1:]}")
-        parts.append(f"{experiment.n_samples} points, {table['trial'].nunique()} trials.")
-        rows = []
+    parts, winners = [], []
+    for name, table in tables.items():
+        experiment = FURTHER[name]
+        order = [m for m in (*METHODS, "MDS", *PEERS) if m in set(table["method"])]
+        title = f"### {experiment.data[0].upper()}{experiment.data[1:]}"
+        parts.append(f"{title}\n\n{experiment.n_samples} points, {table['trial'].nunique()} trials.")
+        frames = []
         for k in experiment.n_components:
-            means = _means(table, k)
-            best = {m: means[m].min() if not best else means[m].max() for m, (_, best) in _MEASURES.items()}
-            for method, row in means.iterrows():
-                values = ["" if pd.isna(row[m]) else f"{row[m]:.2f}" for m in _MEASURES]
-                values = [f"**{v}**" if v and row[m] == best[m] else v for v, m in zip(values, _MEASURES, strict=True)]
-                rows.append([str(k), str(method), *values, f"{row['seconds']:.2f}"])
-        parts.append(grid(["k", "method", *(title for title, _ in _MEASURES.values()), "seconds"], rows))
-    return "\n\n".join(parts)
+            means = table[table["k"] == k].groupby("method")[[*_MEASURES, "seconds"]].mean().loc[order]
+            shown = means.map(lambda value: "" if pd.isna(value) else f"{value:.2f}")
+            for measure, (title, largest) in _MEASURES.items():
+                if means[measure].notna().any():
+                    best = means[measure].idxmax() if largest else means[measure].idxmin()
+                    shown.loc[best, measure] = f"**{shown.loc[best, measure]}**"
+                    winners.append({"measure": title, "best": best})
+            frames.append(shown.reset_index().assign(k=k))
+        columns = {measure: title for measure, (title, _) in _MEASURES.items()}
+        parts.append(frame_table(pd.concat(frames)[["k", "method", *columns, "seconds"]].rename(columns=columns)))
+    won = pd.DataFrame(winners).groupby("measure", sort=False)["best"]
+    listed = won.agg(lambda names: ", ".join(f"{name} {n}" for name, n in names.value_counts().items())).reset_index()
+    standing = "How often each method is the best, over data sets and k:"
+    return "\n\n".join([standing, frame_table(listed), *parts])
 
 
-def _means(table: pd.DataFrame, k: int) -> pd.DataFrame:
-    """Means over the trials by method, in the order in which methods are declared."""
-    order = [m for m in (*METHODS, "MDS", *PEERS) if m in set(table["method"])]
-    return table[table["k"] == k].groupby("method")[[*_MEASURES, "seconds"]].mean().loc[order]
-
-
-def _standing(tables: Tables) -> str:
-    """How often each method is the best, by measure."""
-    wins: dict[str, dict[str, int]] = {m: {} for m in _MEASURES}
-    for name, experiment in FURTHER.items():
-        for k in experiment.n_components if name in tables else ():
-            means = _means(tables[name], k)
-            for m, (_, best) in _MEASURES.items():
-                if means[m].notna().any():
-                    winner = str(means[m].idxmax() if best else means[m].idxmin())
-                    wins[m][winner] = wins[m].get(winner, 0) + 1
-    rows = [
-        [_MEASURES[m][0], ", ".join(f"{name} {n}" for name, n in sorted(won.items(), key=lambda item: -item[1]))]
-        for m, won in wins.items()
-    ]
-    return "How often each method is the best of all, over data sets and k:\n\n" + grid(["measure", "best"], rows)
-
-
+@section(TIMES, _TIMES_TEXT)
 def _times(tables: Tables) -> str:
-    if not any(name.startswith("times_") for name in tables):
-        return ""
-    rows = []
-    for name in sorted((n for n in tables if n.startswith("times_")), key=lambda n: int(n.partition("_")[2])):
-        table = tables[name]
-        for (data, k, method), part in table.groupby(["data", "k", "method"], sort=False):
-            points = f"{int(name.partition('_')[2]):,}"
-            values = [f"{part['seconds'].median():.1f}", f"{part['gib'].max():.2f}", f"{part['log_L'].mean():.2f}"]
-            rows.append([points, str(data), str(k), str(method), *values])
-    return f"{_TIMES_TEXT.strip()}\n\n" + grid(["points", "data", "k", "method", "seconds", "GiB", "log L"], rows)
+    together = pd.concat(table.assign(points=TIMES[name].n_samples) for name, table in tables.items())
+    groups = together.groupby(["points", "data", "k", "method"], sort=False)
+    found = groups.agg(seconds=("seconds", "median"), GiB=("gib", "max"), log_L=("log_L", "mean")).reset_index()
+    formats = {"points": ",", "seconds": ".1f", "GiB": ".2f", "log L": ".2f"}
+    return frame_table(found.rename(columns={"log_L": "log L"}), formats)
 
 
 STUDY = Study(
     "study",
     "HeatSketch, measured",
     _INTRODUCTION,
-    (*CHARTS.values(), *DEFLATION.values(), *GAP.values(), *FURTHER.values(), *TIMES.values()),
+    (*CHARTS.values(), DEFLATION, GAP, *FURTHER.values(), *TIMES.values()),
     judged,
     {
         "The paper's charts": _charts,

@@ -26,17 +26,13 @@ from scipy.spatial.distance import pdist
 from heatsketch import datasets
 from heatsketch._utils.typing import FloatArray
 from heatsketch.analysis.distances import diffusion_distances
+from heatsketch.estimators.heat_sketch import HeatSketch
 from heatsketch.kernel.build import heat_kernel
 from heatsketch.kernel.operator import HeatKernel
 from heatsketch.linalg.diffusion import diffuse
 from heatsketch.linalg.eigen import Eigenpairs, eigenpairs
 from heatsketch.linalg.rounding import rounding_level
 from heatsketch.linalg.sketch import make_sketch
-from heatsketch.optimize.features import WideSketch, default_width, wide_sketch
-from heatsketch.optimize.objectives import Bilipschitz
-from heatsketch.optimize.pairs import AllPairs
-from heatsketch.optimize.solver import Plan, optimize
-from heatsketch.optimize.starts import DEFAULT_STARTS, make_start
 
 __all__ = ["BEYOND", "METHODS", "PAPER_METHODS", "Method", "Scene", "formed_kernel", "sample"]
 
@@ -121,24 +117,6 @@ class Scene:
         return dict(zip(self.powers, blocks, strict=True))
 
     @_cached
-    def wide(self, normalization: str, power: int) -> WideSketch:
-        """The wide sketch that HeatSketch chooses from."""
-        return wide_sketch(self.kernel(normalization), float(power), default_width(len(self.X)), self.seed)
-
-    @_cached
-    def pairs(self, normalization: str, power: int) -> AllPairs:
-        """All pairs with the diffusion distances of the kernel."""
-        d = self.distances("diffusion", normalization, power) / self.wide(normalization, power).unit
-        return AllPairs(d, len(self.X))
-
-    @_cached
-    def projection(self, normalization: str, power: int, k: int, **plan: Any) -> FloatArray:
-        """Matrix by which HeatSketch multiplies the wide sketch, (m, k); `plan` changes its defaults."""
-        wide, pairs = self.wide(normalization, power), self.pairs(normalization, power)
-        starts = [make_start(name, wide, k, self.seed) for name in DEFAULT_STARTS]
-        return optimize(wide.features, pairs, starts, Plan(Bilipschitz, **plan), self.seed).W
-
-    @_cached
     def distances(self, kind: str, normalization: str, power: int) -> FloatArray:
         """Condensed reference distances: Euclidean, or the diffusion distance of the method's own kernel."""
         if kind == "euclidean":
@@ -168,7 +146,15 @@ def _half_exact(scene: Scene, normalization: str, k: int, power: int) -> FloatAr
 
 
 def _optimised(scene: Scene, normalization: str, k: int, power: int) -> FloatArray:
-    Y: FloatArray = scene.wide(normalization, power).features @ scene.projection(normalization, power, k)
+    model = HeatSketch(
+        k,
+        power=power,
+        bandwidth=scene.bandwidth,
+        n_neighbors=None,
+        normalization=normalization,
+        random_state=scene.seed,
+    )
+    Y: FloatArray = model.fit_transform(scene.X)
     return Y
 
 
