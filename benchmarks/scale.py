@@ -809,7 +809,7 @@ def _marked(table: pd.DataFrame) -> list[Row]:
     return rows
 
 
-@section(["embeddings"], "Figures of others that are better than ours at its defaults are **bold** in all tables.")
+@section(["embeddings"], "Figures that are better than those of heatsketch at its defaults are **bold** in all tables.")
 def _losses(tables: Tables) -> str:
     lost = at_par(over_repeats(tables["embeddings"])).fillna({"times": 0.0}).query("times < 1")
     lines = ["At matched quality these are faster, or unmatched:\n"] if len(lost) else []
