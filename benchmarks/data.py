@@ -1,4 +1,4 @@
-"""Data sets: two that are measured, and a third for choosing the peers' settings."""
+"""Data sets of the studies: noisy shapes of any size, and small tables with labels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
 
-__all__ = ["DATA", "SEED", "TUNING_SEED", "make", "swiss_roll", "tree", "tuning"]
+__all__ = ["DATA", "LABELLED", "SEED", "TUNING_SEED", "make", "swiss_roll", "tree", "tuning"]
 
 Points = NDArray[np.float32]
 
@@ -69,3 +71,23 @@ TITLES = {"swiss roll": "noisy swiss roll in R^3", "tree": "branching tree in R^
 def make(name: str, n: int, seed: int = SEED) -> Points:
     """Data set by name."""
     return DATA[name](n, seed)
+
+
+Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+
+def _standardised(load: Callable[..., Labelled]) -> Callable[[], Labelled]:
+    def points() -> Labelled:
+        X, label = load(return_X_y=True)
+        return StandardScaler().fit_transform(X), label
+
+    return points
+
+
+# Pixels have a common unit; measurements of different kinds are standardised.
+LABELLED: dict[str, Callable[[], Labelled]] = {
+    "digits": lambda: load_digits(return_X_y=True),
+    "wine": _standardised(load_wine),
+    "breast cancer": _standardised(load_breast_cancer),
+    "iris": _standardised(load_iris),
+}

@@ -1,4 +1,4 @@
-"""How the tests were tried: hunts, coverage, other versions and mutants: ``python -m benchmarks.trust NAME``."""
+"""How the tests were tested: hunts, coverage, other versions and mutants: ``python -m benchmarks.trust NAME``."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from xml.etree import ElementTree
 
 from heatsketch_paper.harness.experiment import Case, Experiment, Row
-from heatsketch_paper.harness.store import records
-from heatsketch_paper.harness.study import Study, Tables, grid, main
+from heatsketch_paper.harness.store import machine
+from heatsketch_paper.harness.study import Study, Tables, frame_table, main, section
 
 ROOT = Path(__file__).resolve().parents[1]
 # One thread of BLAS for each of two test processes.
 _QUIET = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 _PYTEST = ("-m", "pytest", "--quiet", "--numprocesses=2", "--dist=worksteal")
-# The tracer does not survive the interrupts of these tests.
-_INTERRUPTS = "--ignore=tests/slow/test_interrupts.py"
 _COUNTS = ("passed", "failed", "skipped")
-_LIBRARIES = ("numba", "pandas", "hypothesis", "mutmut", "pytest")
+_VERSIONS = ("system", "python", "numpy", "scipy", "scikit-learn", "numba", "pandas")
 
 
-def tests_of(arguments: Sequence[str], **variables: str) -> tuple[str, ElementTree.Element]:
-    """Output and JUnit report of a run of pytest; failing tests are results, a failing tool is an error."""
+def run_tests(arguments: Sequence[str], **variables: str) -> tuple[str, ElementTree.Element]:
+    """Output and JUnit report of a run of pytest; failing tests are results, a failing tool raises."""
     with tempfile.TemporaryDirectory() as place:
         report = Path(place) / "report.xml"
         run = subprocess.run(
@@ -46,6 +44,10 @@ def tests_of(arguments: Sequence[str], **variables: str) -> tuple[str, ElementTr
         return run.stdout, ElementTree.parse(report).getroot()
 
 
+def _failed(case: ElementTree.Element) -> bool:
+    return case.find("failure") is not None or case.find("error") is not None
+
+
 def by_file(output: str, report: ElementTree.Element) -> list[Row]:
     """Tests by file, with the cases that Hypothesis tried and the cases and faults that tests recorded."""
     rows: dict[str, Row] = {}
@@ -53,17 +55,14 @@ def by_file(output: str, report: ElementTree.Element) -> list[Row]:
         name = case.get("classname", "").split(".")[-1]
         row = rows.setdefault(name, {"file": name, "tests": 0, "failed": 0, "cases": 0, "faults": 0})
         row["tests"] += case.find("skipped") is None
-        row["failed"] += case.find("failure") is not None or case.find("error") is not None
+        row["failed"] += _failed(case)
         for recorded in case.iter("property"):
             if recorded.get("name") in ("cases", "faults"):
                 row[str(recorded.get("name"))] += int(recorded.get("value", 0))
-    file = ""
-    for line in output.splitlines():
-        named = re.match(r"\S*?(\w+)\.py::", line)
-        file = named[1] if named else file
-        tried = re.search(r"(\d+) passing", line)
-        if tried and file in rows:
-            rows[file]["cases"] += int(tried[1])
+    # The statistics of Hypothesis name a test, and then its cases.
+    for file, tried in re.findall(r"(\w+)\.py::(?:(?!\.py::)[\s\S])*?(\d+) passing", output):
+        if file in rows:
+            rows[file]["cases"] += int(tried)
     return list(rows.values())
 
 
@@ -71,23 +70,23 @@ def counts(report: ElementTree.Element) -> Row:
     """Passed, failed and skipped tests."""
     cases = list(report.iter("testcase"))
     skipped = sum(case.find("skipped") is not None for case in cases)
-    failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
+    failed = sum(map(_failed, cases))
     return {"passed": len(cases) - skipped - failed, "failed": failed, "skipped": skipped}
 
 
 @dataclass(frozen=True)
 class Hunt(Experiment):
-    """The tests that try to break the library, with more cases than usual, and others each time."""
+    """The tests that try to break the library, with more cases than usual, and new ones each time."""
 
     alone: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = _LIBRARIES
+    libraries: ClassVar[tuple[str, ...]] = ("numba", "pandas", "hypothesis", "mutmut", "pytest")
     times: int = 20
     files: tuple[str, ...] = ("tests/slow",)
 
     def trial(self, index: int) -> list[Row]:  # noqa: ARG002
         """One row for each file of tests."""
         arguments = [*_PYTEST, "--hypothesis-show-statistics", *self.files]
-        return by_file(*tests_of(arguments, HEATSKETCH_HUNT=str(self.times)))
+        return by_file(*run_tests(arguments, HEATSKETCH_HUNT=str(self.times)))
 
 
 @dataclass(frozen=True)
@@ -95,13 +94,15 @@ class Coverage(Experiment):
     """Statements and branches that the tests reach, by module."""
 
     alone: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = _LIBRARIES
+    libraries: ClassVar[tuple[str, ...]] = Hunt.libraries
+    files: tuple[str, ...] = ()
+    free: ClassVar[tuple[str, ...]] = (*Experiment.free, "files")
 
     def trial(self, index: int) -> list[Row]:  # noqa: ARG002
         """One row for each module."""
         with tempfile.TemporaryDirectory() as place:
             data, report = f"--data-file={place}/data", f"{place}/report.json"
-            tests_of(["-m", "coverage", "run", data, *_PYTEST, _INTERRUPTS])
+            run_tests(["-m", "coverage", "run", data, *_PYTEST, *self.files])
             for command in (["combine", "--quiet", data, place], ["json", "--quiet", data, "-o", report]):
                 subprocess.run([sys.executable, "-m", "coverage", *command], cwd=ROOT, check=True)
             found = json.loads(Path(report).read_text(encoding="utf-8"))
@@ -119,9 +120,10 @@ class Suite(Experiment):
     """All tests in the environment of this interpreter; ``--set label=oldest`` names it."""
 
     keys: ClassVar[tuple[str, ...]] = ("trial", "label")
-    free: ClassVar[tuple[str, ...]] = (*Experiment.free, "label")
-    libraries: ClassVar[tuple[str, ...]] = _LIBRARIES
+    free: ClassVar[tuple[str, ...]] = (*Experiment.free, "label", "files")
+    libraries: ClassVar[tuple[str, ...]] = Hunt.libraries
     label: str = "here"
+    files: tuple[str, ...] = ()
 
     def cases(self) -> list[Case]:
         """One for the environment."""
@@ -129,11 +131,8 @@ class Suite(Experiment):
 
     def measure(self, case: Case, done: Sequence[Row] = ()) -> list[Row]:  # noqa: ARG002
         """Counts of tests, and the versions."""
-        from heatsketch_paper.harness.store import machine  # noqa: PLC0415
-
         about = machine(self.libraries)
-        kept = ("system", "python", "numpy", "scipy", "scikit-learn", "numba", "pandas")
-        return [counts(tests_of(_PYTEST)[1]) | {key: about[key] for key in kept if key in about}]
+        return [counts(run_tests([*_PYTEST, *self.files])[1]) | {k: about[k] for k in _VERSIONS if k in about}]
 
 
 # Exit codes of the tests of a mutant as mutmut records them; negative ones are signals.
@@ -148,13 +147,15 @@ _OUTCOMES = {
 class Mutants(Experiment):
     """Faults put into the core by mutmut, one at a time, in a copy of the working tree under ``out/mutants``.
 
-    ``[tool.mutmut]`` of pyproject.toml names the modules and the tests. mutmut keeps its results in the copy and tests
-    only functions that changed since.
+    ``[tool.mutmut]`` of pyproject.toml names the modules and the tests; `only` restricts a run to some mutants, by
+    mutmut's pattern. mutmut keeps its results in the copy and tests only functions that changed since.
     """
 
     alone: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = _LIBRARIES
+    libraries: ClassVar[tuple[str, ...]] = Hunt.libraries
+    free: ClassVar[tuple[str, ...]] = (*Experiment.free, "only")
     processes: int = 1
+    only: tuple[str, ...] = ()
 
     def trial(self, index: int) -> list[Row]:  # noqa: ARG002
         """One row for each module."""
@@ -166,13 +167,13 @@ class Mutants(Experiment):
             if source.exists() and not (target.exists() and target.read_bytes() == source.read_bytes()):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(source.read_bytes())
-        command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(self.processes)]
+        command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(self.processes), *self.only]
         subprocess.run(command, cwd=copy, env=os.environ | _QUIET | {"OMP_NUM_THREADS": "1"}, check=True)
         return outcomes(copy)
 
 
 def outcomes(copy: Path) -> list[Row]:
-    """What became of the mutants of each module."""
+    """How the mutants of each module fared."""
     rows = []
     for path in sorted((copy / "mutants").rglob("*.py.meta")):
         codes = json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"].values()
@@ -182,84 +183,81 @@ def outcomes(copy: Path) -> list[Row]:
     return rows
 
 
-def _hunt(tables: Tables) -> str:
-    if "hunt" not in tables:
-        return ""
-    heads = ["tests", "cases", "faults", "failed"]
-    table = tables["hunt"]
-    rows = [[f"`{r['file']}`", *(f"{int(r[h]):,}" for h in heads)] for r in records(table)]
-    rows.append(["**together**", *(f"**{int(table[h].sum()):,}**" for h in heads)])
-    return f"{_HUNT}\n\n{grid(['file', *heads], rows)}"
-
-
-def _coverage(tables: Tables) -> str:
-    if "coverage" not in tables:
-        return ""
-    table = tables["coverage"]
-    sums = table.sum(numeric_only=True)
-    lines = sums["covered_lines"] / sums["num_statements"]
-    branches = sums["covered_branches"] / sums["num_branches"]
-    together = (sums["covered_lines"] + sums["covered_branches"]) / (sums["num_statements"] + sums["num_branches"])
-    most = table.nlargest(12, "missed") if "missed" in table else table[:0]
-    missed = ", ".join(f"`{row['module']}` ({int(row['missed'])})" for _, row in most.iterrows() if row["missed"] > 0)
-    return _COVERAGE.format(
-        lines=lines, statements=int(sums["num_statements"]), branches=branches, n_branches=int(sums["num_branches"]),
-        together=together, missed=missed or "nothing",
-    )  # fmt: skip
-
-
-def _suites(tables: Tables) -> str:
-    if "suite" not in tables:
-        return ""
-    suites = records(tables["suite"])
-    versions = ("system", "python", "numpy", "scipy", "scikit-learn", "numba", "pandas")
-    rows = [[name, *(str(suite.get(name, "-")) for suite in suites)] for name in versions]
-    rows += [[name, *(f"{int(suite[name]):,}" for suite in suites)] for name in _COUNTS]
-    given = [f"*{suite['label']}*: `pytest {suite['arguments']}`." for suite in suites if "arguments" in suite]
-    return "\n\n".join([_SUITES, grid(["", *(suite["label"] for suite in suites)], rows), *given])
-
-
-def _mutants(tables: Tables) -> str:
-    if "mutants" not in tables:
-        return ""
-    table = tables["mutants"].fillna(0)
-    heads = [h for h in ("mutants", "killed", "timed_out", "survived", "equivalent", "tolerated") if h in table]
-
-    def line(name: str, row: Any) -> list[str]:
-        noticed, equivalent = row["killed"] + row["timed_out"], row.get("equivalent", 0)
-        score = noticed / max(1, row["mutants"] - equivalent)
-        return [name, *(f"{int(row[h]):,}" for h in heads), f"{noticed / max(1, row['mutants']):.1%}", f"{score:.1%}"]
-
-    rows = [line(f"`{row['module']}`", row) for _, row in table.iterrows()]
-    rows.append(line("**together**", table.sum(numeric_only=True)))
-    titles = [head.replace("_", " ") for head in heads]
-    return f"{_MUTANTS}\n\n{grid(['module', *titles, 'noticed', 'score'], rows)}"
-
-
 _INTRODUCTION = """
-What was done to break heatsketch, what the tests reach, and whether they notice faults. `make test-slow` runs the tests
-that try to break it; `make hunt` runs them with more cases.
+How heatsketch was stressed, what the tests reach, and whether they detect faults. `make test-slow` runs the tests that
+try to break it; `make hunt` runs them with more cases.
 """
 _HUNT = """
-Every run of these tests tries some cases, the same each time. A hunt tries 20 times as many, others each time. A case
-is an input; it passes if the result is finite and agrees with an independent one, or if the error names the problem. A
-fault is an interrupt, a kill, a full disk, a memory limit, a damaged file or a second writer.
-""".strip()
+These tests try the same cases in every run. A hunt tries 20 times as many, and new ones each time. A case is an input;
+it passes if the result is finite and agrees with an independent one, or if the error names the problem. A fault is an
+interrupt, a kill, a full disk, a memory limit, a damaged file or a second writer.
+"""
 _COVERAGE = """
-{lines:.1%} of {statements:,} statements and {branches:.1%} of {n_branches:,} branches, {together:.1%} together
-(`make coverage`). Code compiled by Numba and Triton cannot be traced and is not counted; its tests compare it with
-plain NumPy. Most of what is not reached: {missed}.
-""".strip()
+Measured by `make coverage`. Code compiled by Numba and Triton cannot be traced and is not counted; its tests compare it
+with plain NumPy.
+"""
 _SUITES = """
-All tests in other environments; "oldest versions" are the oldest that `pyproject.toml` allows. Skipped
-tests need something that an environment lacks, mostly a GPU. Arguments of pytest are listed where there were any.
-""".strip()
+All tests in other environments; "oldest versions" are the oldest that `pyproject.toml` allows. Skipped tests need
+something that an environment lacks, mostly a GPU. Arguments of pytest are listed if there were any.
+"""
 _MUTANTS = """
 `make mutants` changes one operator, number or comparison of the core at a time and runs the tests that reach it. Of the
 survivors, *equivalent* mutants compute the same and *tolerated* ones differ in something that is not promised, such as
 speed; [mutants.json](mutants.json) lists the survivors of the recorded run with the reasons. The score is the share
-noticed of those that are not equivalent. Texts of errors and compiled functions are not mutated.
-""".strip()
+detected of those that are not equivalent. Texts of errors and compiled functions are not mutated.
+"""
+
+
+@section(["hunt"], _HUNT)
+def _hunt(tables: Tables) -> str:
+    heads = ["tests", "cases", "faults", "failed"]
+    table = tables["hunt"].set_index("file")[heads].rename(index="`{}`".format)
+    table.loc["**together**"] = table.sum()
+    return frame_table(table.reset_index(), dict.fromkeys(heads, ","))
+
+
+@section(["coverage"], _COVERAGE)
+def _coverage(tables: Tables) -> str:
+    table = tables["coverage"]
+    sums = table.sum(numeric_only=True)
+    statements, branches = int(sums["num_statements"]), int(sums["num_branches"])
+    covered = sums["covered_lines"] + sums["covered_branches"]
+    most = table[table["missed"] > 0].nlargest(12, "missed")
+    missed = ", ".join(f"`{row.module}` ({int(row.missed)})" for row in most.itertuples())
+    return (
+        f"Reached: {sums['covered_lines'] / statements:.1%} of {statements:,} statements and "
+        f"{sums['covered_branches'] / branches:.1%} of {branches:,} branches, {covered / (statements + branches):.1%} "
+        f"together. Most statements and branches that are not reached: {missed or 'none'}."
+    )
+
+
+@section(["suite"], _SUITES)
+def _suites(tables: Tables) -> str:
+    suites = tables["suite"].set_index("label")
+    shown = suites[list(_VERSIONS)].fillna("-").join(suites[list(_COUNTS)].map("{:,}".format))
+    table = frame_table(shown.T.rename_axis("").reset_index())
+    arguments = suites["arguments"].dropna() if "arguments" in suites else {}
+    return "\n\n".join([table, *(f"*{label}*: `pytest {given}`." for label, given in arguments.items())])
+
+
+@section(["mutants"], _MUTANTS)
+def _mutants(tables: Tables) -> str:
+    heads = ["mutants", "killed", "timed_out", "survived", "equivalent", "tolerated"]
+    table = tables["mutants"].fillna(0).set_index("module").rename(index="`{}`".format)
+    table = table[[head for head in heads if head in table]].astype(int)
+    table.loc["**together**"] = table.sum()
+    detected, equivalent = table["killed"] + table["timed_out"], table.get("equivalent", 0)
+    shares = {"detected": detected / table["mutants"], "score": detected / (table["mutants"] - equivalent)}
+    shown = table.assign(**shares).reset_index().rename(columns={"timed_out": "timed out"})
+    return frame_table(shown, dict.fromkeys(shown.columns[1:], ",") | dict.fromkeys(shares, ".1%"))
+
+
+def _quick(experiment: Experiment) -> Experiment:
+    """The tests of one file, and the mutants of one function."""
+    one_file: Row = {"files": ("tests/linalg/test_sketch.py",)}
+    changes = {"hunt": one_file | {"times": 1}, "mutants": {"only": ("heatsketch.linalg.anderson*",)}}
+    return replace(experiment, **changes.get(experiment.name, one_file))
+
 
 STUDY = Study(
     "trust",
@@ -272,6 +270,7 @@ STUDY = Study(
         "Versions": _suites,
         "Mutants": _mutants,
     },
+    quick=_quick,
 )
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def test_claims_and_sections_need_no_table(name):
     "experiment",
     [
         replace(choices.HELD_OUT["iris"], n_samples=60),
-        replace(choices.COVERAGE["coverage"], n_samples=60, data=("circle",)),
+        replace(choices.COVERAGE, n_samples=60, data=("circle",)),
         replace(study.CHARTS["circle"], n_samples=40, n_components=(2,)),
         replace(pipelines.PIPELINES["iris"], n_components=(2,), methods=("PCA", "DiffusionMaps, 15 neighbours")),
     ],
