@@ -24,10 +24,10 @@ from scipy.optimize import nnls
 
 import heatsketch as hs
 from heatsketch.backends.dask.array import DistributedArray
-from heatsketch.backends.dask.gaussian import SQUARE, TASKS
-from heatsketch.backends.dask.heat import build_banded_affinity
-from heatsketch.backends.dask.layout import band_sizes
-from heatsketch.backends.dask.tasks import settled
+from heatsketch.backends.dask.kernel import build_chunked_affinity
+from heatsketch.backends.dask.layout import chunk_sizes
+from heatsketch.backends.dask.pairs import SQUARE, TASKS
+from heatsketch.backends.dask.tasks import persisted
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.linalg.sketch import GaussianSketch
 from heatsketch_paper.harness.experiment import Experiment, Row
@@ -103,11 +103,11 @@ def _points(n: int, d: int) -> Any:
 
 def _affinity(n: int, d: int, n_neighbors: int | None) -> Any:
     options = KernelOptions(bandwidth=0.05 * d, n_neighbors=n_neighbors)
-    return build_banded_affinity(DistributedArray.from_dask(_points(n, d)), options, np.float64)[0]
+    return build_chunked_affinity(DistributedArray.from_dask(_points(n, d)), options, np.float64)[0]
 
 
 def _products(affinity: Any, k: int, repeats: int) -> list[float]:
-    V = settled(affinity.layout.sketched(GaussianSketch(0), k))
+    V = persisted(affinity.layout.sketched(GaussianSketch(0), k))
     affinity.operator.multiply(V)
     seconds = []
     for _ in range(repeats):
@@ -155,7 +155,7 @@ def moved(quick: bool) -> list[Row]:
             k = 8
             with _cluster(2) as (_, client):
                 affinity = _affinity(n, d, n_neighbors)
-                V = settled(affinity.layout.sketched(GaussianSketch(0), k))
+                V = persisted(affinity.layout.sketched(GaussianSketch(0), k))
                 affinity.operator.multiply(V)
                 before = sum(client.run(bytes_sent).values())
                 affinity.operator.multiply(V)
@@ -280,7 +280,7 @@ def _columns(k: int) -> int:
 
 def n_tasks(n: int) -> int:
     """Tasks of a product with every pair: a tile and its halves, and sums as trees."""
-    n_bands = len(band_sizes(n))
+    n_bands = len(chunk_sizes(n))
     tiles = n_bands * (n_bands + 1) // 2
     return 3 * tiles + tiles // 2 + 2 * n_bands * ceil(n_bands / SQUARE)
 
@@ -291,10 +291,10 @@ def memory_of_product(n: int, d: int, k: int, workers: int) -> float:
     Its share of the points, of the columns, and of the product with the sums it is made of; points and columns of the
     bands of the squares that are under way, with the halves of their tiles; and a tile's own copy of two bands.
     """
-    rows, share = max(band_sizes(n)), n / workers
+    rows, share = max(chunk_sizes(n)), n / workers
     under_way = 1 + ceil(TASKS * workers / SQUARE**2)
-    bands = min(2 * SQUARE * (under_way + 1), len(band_sizes(n)))
-    parts = 2 * min(SQUARE**2 * (under_way + 1), len(band_sizes(n)) ** 2 / 2) / workers * rows * k
+    bands = min(2 * SQUARE * (under_way + 1), len(chunk_sizes(n)))
+    parts = 2 * min(SQUARE**2 * (under_way + 1), len(chunk_sizes(n)) ** 2 / 2) / workers * rows * k
     tile = 2 * rows * (3 * d + 4 * _columns(k))
     return float(_ITEM * (share * (2 * d + 3 * k) + bands * rows * (d + k) + parts + tile))
 
@@ -307,7 +307,7 @@ def bytes_of_product(n: int, d: int, k: int, workers: int) -> float:
     """
     if workers == 1:
         return 0.0
-    n_bands, rows = len(band_sizes(n)), max(band_sizes(n))
+    n_bands, rows = len(chunk_sizes(n)), max(chunk_sizes(n))
     away = 1.0 - 1.0 / workers
     along = ceil(n_bands / SQUARE)
     touched = min(SQUARE, n_bands) * along**2  # 8 bands of a square on the diagonal, 16 of others
@@ -589,7 +589,7 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         scheduler = sum(products) * exact.task * n_tasks(n)
         lines.append(_line(f"every pair, R^10, {workers:,} cores", (n, workers), seconds, moved, scheduler))
         lines.append([f"every pair, R^10, {workers // 64} GPUs", f"{n:.0e}", _duration(gpus), "", "", "exponentials"])
-        bands = len(band_sizes(n))
+        bands = len(chunk_sizes(n))
         halo = last["halo"] / last["n"] * (bands / last["bands"]) ** (1 / 3) * (last["n"] / n) ** (1 / 3) * n
         row = {"n": n, "nnz": per_point * n, "halo": halo, "workers": workers, "tasks": 14.0 * bands, "bands": bands}
         parts = [sparse.seconds(row | {"k": k}) for k in (1, _K)]
@@ -609,7 +609,7 @@ def _scaled_up(exact: Exact, sparse: Sparse, rows: list[Row]) -> str:
         f"{12 * per_point * 1e8 / 1e9:.0f} GB of memory in all for the graph, and fit on a cluster that many have. "
         "What bounds it there is in the last column. Bands are never more than 512, which is also the number of "
         "workers that a product with a graph can use; the scheduler, one process, hands out "
-        f"{14 * len(band_sizes(10**9)):,} tasks for one.\n"
+        f"{14 * len(chunk_sizes(10**9)):,} tasks for one.\n"
     )
 
 

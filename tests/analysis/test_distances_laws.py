@@ -155,7 +155,7 @@ class TestChunks:
 
 @pytest.mark.parametrize("normalization", ["stochastic", "symmetric"])
 def test_dask_kernel_is_measured_by_columns(normalization, one_thread, monkeypatch):
-    monkeypatch.setattr("heatsketch.backends.dask.layout.BAND", 10)
+    monkeypatch.setattr("heatsketch.backends.dask.layout.CHUNK_ROWS", 10)
     here, there = (
         hs.heat_kernel(points, bandwidth=2.0, normalization=normalization, n_neighbors=None)
         for points in (X, one_thread.from_array(X, chunks=(12, 2)))

@@ -12,7 +12,6 @@ import pytest
 import heatsketch as hs
 from heatsketch._utils.progress import shown, task
 from heatsketch.analysis.diagnosis import _recall
-from heatsketch.backends.dask.tasks import _explained
 from heatsketch.kernel.operator import HeatKernel, as_heat_kernel
 from heatsketch.kernel.plan import Estimate
 from heatsketch.optimize.features import WideSketch
@@ -120,15 +119,3 @@ class TestResources:
 
 class _LackingError(MemoryError):
     """As NumPy has one of its own."""
-
-
-class TestClusters:
-    @pytest.mark.parametrize(
-        ("kind", "words"), [("KilledWorker", "Give each worker more memory"), ("CancelledError", "fit again on data")]
-    )
-    def test_what_is_lost_is_told_with_the_remedy(self, kind, words):
-        error = type(kind, (Exception,), {})("gone")
-        with pytest.raises(RuntimeError, match=f"multiplying.*gone.*{words}"), _explained("multiplying"):
-            raise error
-        with pytest.raises(KeyError), _explained("multiplying"):
-            raise KeyError("of the task itself")

@@ -21,10 +21,10 @@ from ..linalg.operators import (
     SparseOperator,
     TiledGaussianOperator,
 )
-from ..neighbors.neighborhoods import SMALL, Neighborhoods, distinct
+from ..neighbors.neighborhoods import SMALL, Neighborhoods, NewRows, distinct
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales
 
-__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "zero_rounding"]
+__all__ = ["Affinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows", "require_scales", "zero_rounding"]
 
 # A kernel is filled in so many times smaller pieces than others, because several threads do so at once.
 FILLS = 4
@@ -196,7 +196,7 @@ class GaussianAffinity(Affinity):
         epsilon: Any = self.epsilon
         if np.ndim(epsilon):
             here = kth_neighbor(D2, self.scale_neighbor)
-            _require_scales(here)
+            require_scales(here)
             epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
         dropped = D2 == 0 if self.zero_diagonal else np.zeros(D2.shape, dtype=bool)
         lowest = np.zeros(D2.shape[0])
@@ -228,7 +228,7 @@ class GaussianAffinity(Affinity):
         return self.operator.rows(X, epsilon, V)  # type: ignore[attr-defined, no-any-return]
 
 
-def _require_scales(local: FloatArray) -> None:
+def require_scales(local: FloatArray) -> None:
     """Refuse points, old or new, whose local scale is zero."""
     if not local.all():
         raise ValueError(
@@ -259,7 +259,7 @@ class NeighborAffinity(GaussianAffinity):
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
         if isinstance(epsilon, str):
             local = neighborhoods.scales(self.scale_neighbor)
-            _require_scales(local)
+            require_scales(local)
             self.epsilon = neighborhoods.at_points(local)
             self._scale = local**-0.5  # of the vertices, in the order of the index
         else:
@@ -303,21 +303,13 @@ class NeighborAffinity(GaussianAffinity):
             X = zero_rounding(X, self.X)
         hoods = self.neighborhoods
         found = hoods.rows(X, self.scale_neighbor)
-        m, counts = X.shape[0], np.diff(found.indptr)
+        m = X.shape[0]
         here = np.full(m, self._scale[0])
         if np.ndim(self.epsilon):
             local = hoods.kth(*found.lists, self.scale_neighbor)
-            _require_scales(local)
+            require_scales(local)
             here = local**-0.5
-        row = np.repeat(np.arange(m), counts)
-        with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
-            exponent = found.squared * here[row] * self._scale[found.columns]
-        if self.zero_diagonal:
-            exponent[found.squared == 0] = np.inf
-        lowest = np.full(m, np.inf)
-        np.minimum.at(lowest, row, exponent)
-        lowest = np.where(np.isfinite(lowest), lowest, 0.0)
-        K = sparse.csr_array((np.exp(lowest[row] - exponent), found.columns, found.indptr), shape=self._shape(m))
+        K, lowest = gaussian_rows(found, here, self._scale, zero_diagonal=self.zero_diagonal)
         twins = np.flatnonzero(found.twin >= 0)
         if len(twins):  # a training point has the row that it has in the graph
             others = sparse.diags_array((found.twin < 0).astype(np.float64))
@@ -328,3 +320,34 @@ class NeighborAffinity(GaussianAffinity):
 
     def _shape(self, m: int) -> tuple[int, int]:
         return m, self.neighborhoods.n_vertices
+
+
+def gaussian_rows(
+    found: NewRows, here: FloatArray, scale: FloatArray, *, zero_diagonal: bool
+) -> tuple[sparse.csr_array, FloatArray]:
+    """Kernel rows of m new points against the vertices, scaled so that the largest entry of each is 1.
+
+    Parameters
+    ----------
+    found : NewRows
+    here, scale : ndarrays of shape (m,) and (U,)
+        The exponent of a pair is its squared distance times the factors of both points.
+    zero_diagonal : bool
+
+    Returns
+    -------
+    K : csr_array of shape (m, U)
+    lowest : ndarray of shape (m,)
+        The smallest exponent of each row.
+    """
+    m = len(here)
+    row = np.repeat(np.arange(m), np.diff(found.indptr))
+    with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+        exponent = found.squared * here[row] * scale[found.columns]
+    if zero_diagonal:
+        exponent[found.squared == 0] = np.inf
+    lowest = np.full(m, np.inf)
+    np.minimum.at(lowest, row, exponent)
+    lowest = np.where(np.isfinite(lowest), lowest, 0.0)
+    values = np.exp(lowest[row] - exponent)
+    return sparse.csr_array((values, found.columns, found.indptr), shape=(m, len(scale))), lowest
