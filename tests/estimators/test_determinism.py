@@ -81,7 +81,7 @@ class TestBackends:
 
     def test_dask_chunks_change_no_bit(self, monkeypatch):
         da = pytest.importorskip("dask.array")
-        monkeypatch.setattr("heatsketch.backends.dask.layout.BAND", 150)
+        monkeypatch.setattr("heatsketch.backends.dask.layout.CHUNK_ROWS", 150)
         X = points(300, 4, np.float64)
         made = [self.embed(da.from_array(X, chunks=chunks)) for chunks in ((300, 4), (70, 2), ((10, 200, 90), 4))]
         found = [digest([model.embedding_.compute(), model.transform(X[:9] + 0.01)]) for model in made]

@@ -175,7 +175,7 @@ def _on_dask(name):
     if name == "neighbours":
         options["n_neighbors"] = 5
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("heatsketch.backends.dask.layout.BAND", 10)
+        patch.setattr("heatsketch.backends.dask.layout.CHUNK_ROWS", 10)
         there, here = (hs.heat_kernel(given, **options) for given in (points, X))
     operators = [kernel if name == "heat kernel" else kernel.affinity.operator for kernel in (there, here)]
     if name == "deflated":

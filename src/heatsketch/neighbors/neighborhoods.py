@@ -25,7 +25,7 @@ from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import philox
 from .search import NeighborIndex, make_index
 
-__all__ = ["Neighborhoods", "NewRows", "distinct"]
+__all__ = ["Neighborhoods", "NewRows", "distinct", "new_rows"]
 
 # Tolerance of the radius, so that rounding does not decide whether an edge is found from both ends.
 EDGE = 1.0 + 1e-8
@@ -218,27 +218,12 @@ class Neighborhoods:
         """
         n, k = self.n_vertices, self.n_neighbors
         ids, squared = self.index.query(Q, looked_at(n, k, k_scale))
-        radii = self.kth(ids, squared, k)
-        keep = squared <= EDGE * np.maximum(radii[:, None], self.radii[ids])
-        row, column = np.nonzero(keep)
-        parts = [(row, ids[keep], squared[keep])]
+        wide = None
         if ids.shape[1] < n:
-            wide = self._widest
-            points = self.index.order[wide]
+            points = self.index.order[self._widest]
             new, others = (Q[:, points], None) if self._metric.precomputed else (Q, self._X[points])
-            D2 = squared_distances(new, others, self._metric)
-            # Leave out those found already, by their numbers: distances may be rounded differently.
-            number = np.full(n, -1)
-            number[wide] = np.arange(len(wide))
-            where, rank = np.nonzero(number[ids] >= 0)
-            D2[where, number[ids[where, rank]]] = np.inf
-            row, column = np.nonzero(D2 <= EDGE * self.radii[wide])
-            parts.append((row, wide[column], D2[row, column]))
-        row, column, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        order = np.argsort(row, kind="stable")
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=Q.shape[0]))])
-        twin = np.where(squared[:, 0] == 0, ids[:, 0], -1)
-        return NewRows(indptr, column[order], values[order], (ids, squared), twin)
+            wide = self._widest, squared_distances(new, others, self._metric)
+        return new_rows((ids, squared), self.kth(ids, squared, k), self.radii, wide)
 
     def at_points(self, values: FloatArray) -> FloatArray:
         """Values of the vertices, in the order of the index, as values of all points, (U,) -> (N,)."""
@@ -250,6 +235,43 @@ class Neighborhoods:
         """Rows against the vertices, in the order of the index, as rows against all points, (m, U) -> (m, N)."""
         columns = self._positions if self.places is None else self._positions[self.places]
         return sparse.csr_array(rows)[:, columns]
+
+
+def new_rows(
+    lists: tuple[IntArray, FloatArray],
+    radii_here: FloatArray,
+    radii: FloatArray,
+    wide: tuple[IntArray, FloatArray] | None,
+) -> NewRows:
+    """Edges of m new points from their nearest vertices.
+
+    Parameters
+    ----------
+    lists : tuple of ndarrays of shape (m, k)
+        The nearest vertices and squared distances.
+    radii_here, radii : ndarrays of shape (m,) and (U,)
+        Squared distances of the new points and of the vertices to their k-th neighbours.
+    wide : tuple of ndarrays of shape (w,) and (m, w), or None
+        Further candidates: the vertices with the largest radii, and the squared distances to them.
+    """
+    ids, squared = lists
+    keep = squared <= EDGE * np.maximum(radii_here[:, None], radii[ids])
+    row, _ = np.nonzero(keep)
+    parts = [(row, ids[keep], squared[keep])]
+    if wide is not None:
+        vertices, D2 = wide
+        # Leave out those found already, by their numbers: distances may be rounded differently.
+        number = np.full(len(radii), -1)
+        number[vertices] = np.arange(len(vertices))
+        where, rank = np.nonzero(number[ids] >= 0)
+        D2[where, number[ids[where, rank]]] = np.inf
+        row, column = np.nonzero(D2 <= EDGE * radii[vertices])
+        parts.append((row, vertices[column], D2[row, column]))
+    row, column, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.argsort(row, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(ids)))])
+    twin = np.where(squared[:, 0] == 0, ids[:, 0], -1)
+    return NewRows(indptr, column[order], values[order], lists, twin)
 
 
 def lengths(n: int, k: int, at_least: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Dask: data in chunks of rows on the workers of a cluster, or on threads, where one machine is not enough."""
+"""Dask: data in row chunks on the workers of a cluster, or on threads."""
 
 from .backend import backend
 

@@ -1,36 +1,35 @@
-"""The Gaussian affinity of all pairs of points in bands, and the rows of new points."""
+"""The Gaussian affinity of all pairs of points in row chunks, and bandwidth rules."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from operator import getitem
 from typing import Any
 
+import dask.array as da
 import numpy as np
 
-from ..._utils.extras import optional
 from ..._utils.typing import FloatArray
 from ...kernel.affinity import GaussianAffinity
 from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
 from ...linalg.metrics import Metric, no_distance
 from ...linalg.sketch import sample
 from .array import DistributedArray
-from .columns import add_up
-from .gaussian import BandedGaussianOperator, GaussianBands
-from .layout import Layout, divided
-from .pairs import joined_sums, kth_of_lists, merged_nearest, nearest_of_pair, row_sums
-from .tasks import Plan, gathered, settled
+from .layout import Layout
+from .pairs import AllPairsOperator, ChunkPoints, PairKernel, joined_sums, nearest, row_sums
+from .tasks import Parts, Plan, gathered, persisted
 
-__all__ = ["BandedAffinity", "BandedGaussianAffinity", "bandwidth_in_bands", "local_scales_in_bands"]
+__all__ = ["AllPairsAffinity", "ChunkedAffinity", "bandwidth_of"]
 
-# Points whose local scales tell the typical one.
+# Points whose local scales give the typical one.
 _SOME = 1000
 # New points of a task.
 _QUERIES = 65_536
 
 
-class BandedAffinity(GaussianAffinity):
-    """An affinity of points on a cluster: `X` and local scales are distributed arrays, and rows are only multiplied."""
+class ChunkedAffinity(GaussianAffinity):
+    """An affinity of points on a cluster: `X` and local scales are distributed arrays."""
 
     layout: Layout
 
@@ -42,146 +41,146 @@ class BandedAffinity(GaussianAffinity):
 
     def bandwidth_by_rule(self, rule: str) -> float:
         """The bandwidth that a rule gives for the points."""
-        return float(bandwidth_in_bands(self.X, rule, self.metric))
+        return float(bandwidth_of(self.X, rule, self.metric))
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:  # noqa: ARG002
-        """No rows against all points are formed on a cluster."""
+        """Raise an error: rows against all points are not formed on a cluster."""
         raise TypeError("kernel rows at new points are not formed on a cluster; multiply them with row_products.")
 
+    @abstractmethod
+    def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
+        """Kernel rows of new points times columns.
 
-class BandedGaussianAffinity(BandedAffinity):
+        Parameters
+        ----------
+        X : Dask array of shape (m, d), in row chunks
+        V : Dask array of shape (N, c), in the layout of the affinity
+
+        Returns
+        -------
+        products : Dask array of shape (m, c), in the chunks of X
+            Products with rows scaled to a largest entry of 1.
+        log_scale : Dask array of shape (m,)
+            The logarithms of these scales.
+        """
+
+
+class AllPairsAffinity(ChunkedAffinity):
     """``exp(-d(x, y)^2 / epsilon)`` for all pairs of points on a cluster.
 
     Parameters
     ----------
     X : DistributedArray of shape (N, d)
     epsilon : float, or DistributedArray of shape (N,)
-    layout : Layout
     device : str
-        Where workers compute.
-    metric, scale_neighbor, zero_diagonal, dtype, precision
-        As for `GaussianAffinity`.
+        Device of the workers.
+    **options
+        metric, scale_neighbor, zero_diagonal, dtype and precision, as for `GaussianAffinity`.
     """
 
-    def __init__(
-        self,
-        X: Any,
-        epsilon: Any,
-        layout: Layout,
-        *,
-        metric: Metric | None = None,
-        scale_neighbor: int = SELF_TUNING_NEIGHBOR,
-        zero_diagonal: bool = False,
-        dtype: Any = np.float64,
-        device: str = "auto",
-        precision: str = "auto",
-    ) -> None:
-        super().__init__(
-            X,
-            epsilon,
-            metric=metric,
-            scale_neighbor=scale_neighbor,
-            zero_diagonal=zero_diagonal,
-            dtype=dtype,
-            tiled=True,
-            precision=precision,
+    def __init__(self, X: DistributedArray, epsilon: Any, *, device: str = "auto", **options: Any) -> None:
+        super().__init__(X, epsilon, tiled=True, **options)
+        self.layout = X.layout
+        self._pair_kernel = PairKernel(
+            self.metric,
+            None if np.ndim(epsilon) else float(epsilon),
+            self.zero_diagonal,
+            self.dtype.str,
+            device,
+            self.precision,
         )
-        self.layout = layout
-        scales = epsilon.computed().values if np.ndim(epsilon) else epsilon
-        points = X.computed().values
-        self._bands = GaussianBands(points, scales, self.metric, zero_diagonal, self.dtype, device, precision, layout)
-        self.description = f"every pair, formed on the fly in {len(layout.sizes)} chunks of rows"
+        scales = epsilon.values if np.ndim(epsilon) else None
+        self._points = persisted(_chunk_points(X.values, scales), name="distributing points")
+        self.description = f"every pair, formed on the fly in {len(self.layout.sizes)} chunks of rows"
 
     @cached_property
-    def operator(self) -> BandedGaussianOperator:
+    def operator(self) -> AllPairsOperator:
         """``K``."""
-        return BandedGaussianOperator(self._bands)
+        epsilon: Any = self.epsilon.values if np.ndim(self.epsilon) else self.epsilon
+        return AllPairsOperator(self._points, self.X.values, epsilon, self.layout, self._pair_kernel)
 
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
-        """Rows of the kernel at new points times columns, planned.
-
-        Parameters
-        ----------
-        X : Dask array of shape (m, d), in chunks of rows
-        V : Dask array of shape (N, c), in bands
-
-        Returns
-        -------
-        products : Dask array of shape (m, c), in the chunks of X
-            In units in which the largest entry of each row is 1.
-        log_scale : Dask array of shape (m,)
-            The logarithms of these units.
-        """
-        given, kernel, held = X.chunks[0], self._bands.kernel(), self._bands.held()
-        X = X.rechunk({0: divided(given, _QUERIES), 1: -1})
-        plan = Plan(X, V, held)
+        """Kernel rows of new points times columns, lazy."""
+        given = X.chunks[0]
+        sizes = tuple(min(_QUERIES, size - at) for size in given for at in range(0, max(size, 1), _QUERIES))
+        X = X.rechunk({0: sizes})
         local = None
-        if self._bands.local:
-            local = local_scales_in_bands(X, self._bands.X, metric=self.metric, n_neighbors=self.scale_neighbor)
-            plan = Plan(X, V, held, local)
-        scales: list[Any] = [None] * len(X.chunks[0]) if local is None else plan.keys(local)
-        for q, queries in enumerate(plan.keys(X)):
+        if np.ndim(self.epsilon):
+            local = kth_distances(X, self.X.values, metric=self.metric, n_neighbors=self.scale_neighbor)
+        new = _chunk_points(X, local)
+        plan = Plan(V, new, self._points)
+        for q, queries in enumerate(plan.keys(new)):
             parts = [
-                plan.add("rows-of-new-points", (q, b), row_sums, queries, band, columns, scales[q], kernel)
-                for b, (band, columns) in enumerate(zip(plan.keys(held), plan.keys(V), strict=True))
+                plan.add("rows-of-new-points", (q, b), row_sums, queries, chunk, columns, self._pair_kernel)
+                for b, (chunk, columns) in enumerate(zip(plan.keys(self._points), plan.keys(V), strict=True))
             ]
-            both = add_up(plan, "rows-summed", q, parts, joined_sums)
+            both = plan.add_tree("sum-of-rows", q, joined_sums, parts)
             plan.add("new-products", (q, 0), getitem, both, 0)
             plan.add("new-scales", q, getitem, both, 1)
-        products = plan.array("new-products", X.chunks[0], V.shape[1], np.float64)
-        log_scale = plan.array("new-scales", X.chunks[0], None, np.float64)
-        return products.rechunk({0: given}), log_scale.rechunk({0: given})
+        products = plan.array("new-products", sizes, V.shape[1], np.float64)
+        return products.rechunk({0: given}), plan.array("new-scales", sizes, None, np.float64).rechunk({0: given})
 
 
-def local_scales_in_bands(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> Any:
-    """Squared distance from each row of `X` to its k-th neighbour among those of `Y`, (m,), planned.
+def _chunk_points(X: Any, scales: Any) -> Parts:
+    """The points of each chunk with their local scales, lazy."""
+    plan = Plan(X) if scales is None else Plan(X, scales)
+    keys: list[Any] = [None] * len(X.chunks[0]) if scales is None else plan.keys(scales)
+    for b, points in enumerate(plan.keys(X)):
+        plan.add("points", b, ChunkPoints, points, keys[b])
+    return plan.parts("points", range(len(X.chunks[0])))
+
+
+def kth_distances(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> Any:
+    """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, lazy.
 
     Parameters
     ----------
-    X : Dask array of shape (m, d), in chunks of rows
-    Y : Dask array of shape (N, d), in bands
+    X : Dask array of shape (m, d), in row chunks
+    Y : Dask array of shape (N, d), in row chunks
     metric : Metric
     n_neighbors : int
         k.
 
     Returns
     -------
-    scales : Dask array of shape (m,), in the chunks of X
+    squared : Dask array of shape (m,), in the chunks of X
     """
     plan = Plan(X, Y)
     for q, queries in enumerate(plan.keys(X)):
         lists = [
-            plan.add("nearest-of-pair", (q, b), nearest_of_pair, queries, band, n_neighbors, metric)
-            for b, band in enumerate(plan.keys(Y))
+            plan.add("nearest-in-chunk", (q, b), nearest, queries, chunk, n_neighbors, metric)
+            for b, chunk in enumerate(plan.keys(Y))
         ]
-        merged = add_up(plan, "nearest", q, lists, merged_nearest)
-        plan.add("local-scales", q, kth_of_lists, merged, n_neighbors)
-    return plan.array("local-scales", X.chunks[0], None, np.float64)
+        plan.add("kth-distance", q, _kth, plan.add_tree("nearest", q, _merged, lists))
+    return plan.array("kth-distance", X.chunks[0], None, np.float64)
 
 
-def bandwidth_in_bands(X: Any, rule: str, metric: Metric, n_neighbors: int | None = None) -> Any:
-    """Epsilon by a rule, as :func:`heatsketch.kernel.bandwidth.bandwidth_by_rule` has it; local scales, (N,), in bands.
+def _merged(several: list[FloatArray]) -> FloatArray:
+    """Lists of `nearest` over several chunks as one list."""
+    k = several[0].shape[1] - 1
+    lists = np.concatenate([found[:, :k] for found in several], axis=1)
+    lists = np.partition(lists, k - 1, axis=1)[:, :k]
+    return np.column_stack([lists, np.max([found[:, k] for found in several], axis=0)])
 
-    Parameters
-    ----------
-    X : DistributedArray of shape (N, d)
-    rule : {"median", "neighbor", "slope", "self-tuning"}
-    metric : Metric
-    n_neighbors : int, optional
-    """
+
+def _kth(lists: FloatArray) -> FloatArray:
+    """Squared distance to the k-th neighbour from lists of `nearest`; the largest if fewer are apart, (m,)."""
+    kth = lists[:, :-1].max(axis=1)
+    return np.where(np.isfinite(kth), kth, lists[:, -1])
+
+
+def bandwidth_of(X: DistributedArray, rule: str, metric: Metric, n_neighbors: int | None = None) -> Any:
+    """Epsilon by a rule, as :func:`heatsketch.kernel.bandwidth.bandwidth_by_rule`; local scales are distributed."""
     if rule in ("median", "slope"):
         return bandwidth_by_rule(X, rule, metric)[0]
-    points = X.computed().values
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
-        local = settled(local_scales_in_bands(points, points, metric=metric, n_neighbors=k), name="measuring scales")
-        if not bool(gathered((local > 0).all())):  # only where all points coincide
+        local = persisted(kth_distances(X.values, X.values, metric=metric, n_neighbors=k), name="measuring scales")
+        if not bool(gathered((local > 0).all())):
             raise no_distance(X.shape[0])
         return DistributedArray(local, X.layout)
-    dask = optional("dask.array", "compute on a cluster", "dask")
-    some = dask.from_array(X[sample(X.shape[0], SAMPLE)], chunks=(-1, -1))
-    k = n_neighbors or NEIGHBOR
-    scales = np.asarray(gathered(local_scales_in_bands(some, points, metric=metric, n_neighbors=k)))
+    some = da.from_array(X[sample(X.shape[0], SAMPLE)], chunks=(-1, -1))
+    scales = gathered(kth_distances(some, X.values, metric=metric, n_neighbors=n_neighbors or NEIGHBOR))
     if not scales.any():
         raise no_distance(X.shape[0])
     return median_scale(scales)

@@ -1,78 +1,209 @@
-"""Arrays with a row for each sample, in chunks of rows on the workers of Dask, by the Array API standard.
+"""Arrays with a row for each sample, in row chunks on the workers, by the Array API standard.
 
-Only what the mathematics needs is there. Elementwise work is planned and computed when it is needed: by a reduction, a
-product with the kernel, a factorisation, or an operation in place with another array. What was computed on the way is
-kept as long as something refers to it, as with NumPy. Small results, such as ``V.T @ W``, are NumPy arrays.
+Only what the mathematics needs is implemented. Elementwise operations are lazy, and computed by one task for each
+chunk: by a reduction, a product with the kernel, a factorisation, or an operation in place with another array. Small
+results, such as ``V.T @ W``, are NumPy arrays.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import getitem
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from weakref import ref
+from weakref import WeakSet
 
+import dask.array as da
 import numpy as np
 
-from ..._utils.extras import optional
 from ..._utils.typing import FloatArray, IntArray
+from ...linalg.metrics import column_distances, magnitude, row_distances
 from .layout import Layout
-from .tasks import gathered, on_chunks, pick, started
+from .tasks import Plan, gathered, persisted
 
-__all__ = ["DistributedArray"]
+__all__ = ["DistributedArray", "total"]
+
+
+@dataclass(eq=False)
+class _Node:
+    """An array, or a function of arrays that has not been computed.
+
+    Attributes
+    ----------
+    like : ndarray of shape (0,) or (0, k)
+        An array without rows, of the same dtype and number of columns.
+    values : Dask array, or None
+    function, operands
+        What to compute; operands are nodes, numbers and small arrays.
+    persisted : bool
+    """
+
+    like: Any
+    values: Any = None
+    function: Any = None
+    operands: tuple[Any, ...] = ()
+    persisted: bool = False
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """The result of an earlier step of a program."""
+
+    number: int
+
+
+class _Program:
+    """The steps of several nodes, for one row chunk: None takes the next argument."""
+
+    def __init__(self, nodes: list[_Node]) -> None:
+        self._steps: list[Any] = []
+        self.leaves: list[_Node] = []
+        slots: dict[_Node, _Slot] = {}
+        self._results = [self._slot(node, slots).number for node in nodes]
+
+    def _slot(self, node: _Node, slots: dict[_Node, _Slot]) -> _Slot:
+        if node not in slots:
+            if node.values is None:
+                operands = [self._slot(one, slots) if isinstance(one, _Node) else one for one in node.operands]
+                self._steps.append((node.function, operands))
+            else:
+                self.leaves.append(node)
+                self._steps.append(None)
+            slots[node] = _Slot(len(self._steps) - 1)
+        return slots[node]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_steps": self._steps, "_results": self._results}
+
+    def __call__(self, *chunks: FloatArray) -> Any:
+        found: list[Any] = []
+        rest = iter(chunks)
+        for step in self._steps:
+            if step is None:
+                found.append(next(rest))
+            else:
+                function, operands = step
+                found.append(function(*(found[one.number] if isinstance(one, _Slot) else one for one in operands)))
+        results = [found[number] for number in self._results]
+        return results if len(results) > 1 else results[0]
+
+
+class _Lazy(threading.local):
+    """Arrays of this thread that may not have been computed."""
+
+    def __init__(self) -> None:
+        self.arrays: WeakSet[DistributedArray] = WeakSet()
+
+
+_lazy = _Lazy()
+
+
+def _compute(node: _Node, layout: Layout) -> None:
+    """Persist a node together with all lazy arrays in the same layout that are still referenced.
+
+    So what they have in common is computed once.
+    """
+    others = (array._node for array in _lazy.arrays if array.layout is layout)
+    nodes = list(dict.fromkeys(one for one in (node, *others) if not one.persisted))
+    _lazy.arrays.clear()
+    planned = [one for one in nodes if one.values is None]
+    if planned:
+        program = _Program(planned)
+        plan = Plan(*(leaf.values for leaf in program.leaves))
+        keys = [plan.keys(leaf.values) for leaf in program.leaves]
+        for b in range(len(layout.sizes)):
+            chunks = [leaf[b] for leaf in keys]
+            places = [(b, 0) if one.like.ndim == 2 else b for one in planned]
+            if len(planned) == 1:
+                plan.add("elementwise-0", places[0], program, *chunks)
+                continue
+            results = plan.add("elementwise", b, program, *chunks)
+            for i, place in enumerate(places):
+                plan.add(f"elementwise-{i}", place, getitem, results, i)
+        for i, one in enumerate(planned):
+            columns = one.like.shape[1] if one.like.ndim == 2 else None
+            one.values = plan.array(f"elementwise-{i}", layout.sizes, columns, one.like.dtype)
+            one.function, one.operands = None, ()
+    found = persisted(*(one.values for one in nodes))
+    for one, values in zip(nodes, found if len(nodes) > 1 else [found], strict=True):
+        one.values, one.persisted = values, True
+
+
+def _operators(function: Callable[..., Any]) -> tuple[Callable[[Any, Any], Any], ...]:
+    """An elementwise operator, its reflected form and its form in place."""
+
+    def forward(self: DistributedArray, other: Any) -> DistributedArray:
+        return _elementwise(function, self, other)
+
+    def reflected(self: DistributedArray, other: Any) -> DistributedArray:
+        return _elementwise(function, other, self)
+
+    def in_place(self: DistributedArray, other: Any) -> DistributedArray:
+        self._become(_elementwise(function, self, other).astype(self.dtype))
+        if isinstance(other, DistributedArray):
+            _ = self.values  # at once: a sum over a loop must not keep all its terms
+        return self
+
+    return forward, reflected, in_place
 
 
 class DistributedArray:
-    """An array of shape (N,) or (N, k) in chunks of rows.
+    """An array of shape (N,) or (N, k) in row chunks.
 
-    Rows are indexed by the numbers of the samples, whatever the order in which they lie on the workers.
+    Rows are indexed by the numbers of the samples, whatever their order on the workers.
 
     Parameters
     ----------
     values : Dask array of shape (N,) or (N, k)
-        Its rows as `layout` has them, its columns in one chunk.
+        Rows in `layout`, columns in one chunk.
     layout : Layout
-    sources : list of weak references, optional
-        To arrays that `values` is planned from and that are not computed yet; None if the values are computed.
     """
 
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
-    def __init__(self, values: Any, layout: Layout, sources: list[Any] | None = None) -> None:
-        self._values, self.layout, self._sources = values, layout, sources
+    def __init__(self, values: Any, layout: Layout) -> None:
+        self.layout = layout
+        self._node = _Node(np.empty((0, *values.shape[1:]), dtype=values.dtype), values)
+        _lazy.arrays.add(self)
 
     @classmethod
     def from_dask(cls, values: Any) -> DistributedArray:
-        """The rows of a Dask array in its own chunks and order."""
-        return cls(values, Layout(values.chunks[0], values.chunks[0]), [])
+        """The rows of a Dask array in its chunks and order."""
+        whole = values.rechunk({1: -1}) if values.ndim == 2 else values
+        return cls(whole, Layout(values.chunks[0], values.chunks[0]))
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         return namespace
 
     @property
     def values(self) -> Any:
-        """The Dask array, perhaps not computed yet."""
-        return self._values
+        """The Dask array, persisted on the workers."""
+        if not self._node.persisted:
+            _compute(self._node, self.layout)
+        return self._node.values
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Numbers of rows and columns."""
-        return tuple(self._values.shape)
+        """Number of rows, and of columns."""
+        return (self.layout.n_samples, *self._node.like.shape[1:])
 
     @property
     def ndim(self) -> int:
         """1 or 2."""
-        return int(self._values.ndim)
+        return int(self._node.like.ndim)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the entries."""
-        dtype: np.dtype[Any] = np.dtype(self._values.dtype)
+        """Dtype of the entries."""
+        dtype: np.dtype[Any] = self._node.like.dtype
         return dtype
 
     @property
     def device(self) -> Layout:
-        """How the rows lie on the workers."""
+        """Chunks and order of the rows."""
         return self.layout
 
     @property
@@ -88,37 +219,23 @@ class DistributedArray:
 
     def __array__(self, *_: Any, **__: Any) -> FloatArray:
         raise ValueError(
-            f"all {len(self)} rows of an array on a cluster were asked for in one place; ask for some of them (give "
-            "pairs, where distances are asked for)."
+            f"an array of {len(self)} rows on a cluster cannot be converted to NumPy; ask for some of them (give "
+            "pairs, for distances)."
         )
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:  # noqa: ARG002
-        """Stays where it is; see `__array__`."""
+        """The array itself; see `__array__`."""
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        self.computed()
-        return {"_values": self._values, "layout": self.layout, "_sources": None}
-
-    def computed(self) -> DistributedArray:
-        """The same array, whose values are computed, or being computed, on the workers."""
-        if self._sources is not None:
-            alive = {id(one): one for source in self._sources if (one := source()) is not None}
-            planned = [self, *(one for one in alive.values() if one is not self and one._sources is not None)]
-            done = started(*(one._values for one in planned), name="computing on the workers")
-            for one, values in zip(planned, done if len(planned) > 1 else [done], strict=True):
-                one._values, one._sources = values, None
-        return self
+        _ = self.values
+        return self.__dict__
 
     def laid_out(self, layout: Layout) -> DistributedArray:
         """The same rows in another layout."""
         if layout.same_as(self.layout):
             return self
-        return DistributedArray(layout.arranged(self.layout.restored(self._values)), layout, self._lineage())
-
-    def _lineage(self) -> list[Any]:
-        """References to what must be computed for this array."""
-        return [] if self._sources is None else [*self._sources, ref(self)]
+        return DistributedArray(layout.arranged(self.layout.restored(self.values)), layout)
 
     def astype(self, dtype: Any, *, copy: bool = True) -> DistributedArray:  # noqa: ARG002
         """The same entries in another dtype."""
@@ -126,72 +243,33 @@ class DistributedArray:
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and key[0] == slice(None):
-            return _elementwise(lambda V: _whole_rows(V[key]), self)
+            return _elementwise(lambda V: np.ascontiguousarray(V[key]), self)
         if isinstance(key, slice) and key == slice(None):
             return self
         rows = np.asarray(key)
         if rows.dtype.kind not in "iu":
-            raise IndexError("rows of an array on a cluster are taken by the numbers of samples.")
-        return pick(self.computed()._values, self.layout.positions(rows))
+            raise IndexError("rows of an array on a cluster are indexed by the numbers of samples.")
+        return gathered(self.values[self.layout.positions(rows)])
 
     def __setitem__(self, key: Any, block: Any) -> None:
         """Replace some consecutive columns."""
         _, columns = key
         start, stop, _ = columns.indices(self.shape[1])
         parts = [self[:, :start], block.astype(self.dtype), self[:, stop:]]
-        new = _concat([part for part in parts if part.shape[1]], axis=1)
-        self._become(new)
-        self.computed()
+        self._become(_concat([part for part in parts if part.shape[1]], axis=1))
+        _ = self.values
 
     def _become(self, other: DistributedArray) -> None:
         """Take the values of another array."""
-        sources = other._sources
-        self._values = other._values
-        self._sources = None if sources is None else [source for source in sources if source() is not self]
+        self._node = other._node
+        _lazy.arrays.add(self)
 
-    def _in_place(self, function: Callable[..., Any], other: Any) -> DistributedArray:
-        self._become(_elementwise(function, self, other).astype(self.dtype))
-        # At once, so that sums over a loop do not hold on to all that was added.
-        return self.computed() if isinstance(other, DistributedArray) else self
-
-    def __iadd__(self, other: Any) -> DistributedArray:
-        return self._in_place(np.add, other)
-
-    def __isub__(self, other: Any) -> DistributedArray:
-        return self._in_place(np.subtract, other)
-
-    def __imul__(self, other: Any) -> DistributedArray:
-        return self._in_place(np.multiply, other)
-
-    def __itruediv__(self, other: Any) -> DistributedArray:
-        return self._in_place(np.divide, other)
-
-    def __add__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.add, self, other)
-
-    def __radd__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.add, other, self)
-
-    def __sub__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.subtract, other, self)
-
-    def __mul__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.divide, other, self)
-
-    def __pow__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.power, self, other)
+    __add__, __radd__, __iadd__ = _operators(np.add)
+    __sub__, __rsub__, __isub__ = _operators(np.subtract)
+    __mul__, __rmul__, __imul__ = _operators(np.multiply)
+    __truediv__, __rtruediv__, __itruediv__ = _operators(np.divide)
+    __pow__, __rpow__, __ipow__ = _operators(np.power)
+    __gt__ = _operators(np.greater)[0]
 
     def __neg__(self) -> DistributedArray:
         return _elementwise(np.negative, self)
@@ -199,13 +277,10 @@ class DistributedArray:
     def __invert__(self) -> DistributedArray:
         return _elementwise(np.logical_not, self)
 
-    def __gt__(self, other: Any) -> DistributedArray:
-        return _elementwise(np.greater, self, other)
-
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, DistributedArray):  # a vector times a vector or a block
-            return _small(np.matmul, self, other)
-        return _elementwise(lambda V: V @ np.asarray(other), self)
+            return _small(np.matmul, total, self, other)
+        return _elementwise(np.matmul, self, np.asarray(other))
 
 
 class _Transposed:
@@ -217,41 +292,49 @@ class _Transposed:
         self.T = block
 
     def __matmul__(self, other: DistributedArray) -> FloatArray:
-        product: FloatArray = _small(lambda V, W: V.T @ W, self.T, other)
+        product: FloatArray = _small(_inner, total, self.T, other)
         return product
 
     def __rmatmul__(self, other: FloatArray) -> Any:
         return self.T @ other.T
 
 
+def _inner(V: FloatArray, W: FloatArray) -> FloatArray:
+    return V.T @ W
+
+
 def _elementwise(function: Callable[..., Any], *operands: Any) -> DistributedArray:
-    """What a function of NumPy makes of arrays in the same rows, and of numbers and small arrays; planned."""
+    """A lazy function of the rows of arrays, of numbers and of small arrays."""
     layout = next(one.layout for one in operands if isinstance(one, DistributedArray))
-    placed = [one.laid_out(layout) if isinstance(one, DistributedArray) else one for one in operands]
-    sources = [source for one in placed if isinstance(one, DistributedArray) for source in one._lineage()]
-    values = function(*(one._values if isinstance(one, DistributedArray) else one for one in placed))
-    return DistributedArray(values, layout, sources)
+    nodes = [one.laid_out(layout)._node if isinstance(one, DistributedArray) else one for one in operands]
+    array = DistributedArray.__new__(DistributedArray)
+    like = function(*(one.like if isinstance(one, _Node) else one for one in nodes))
+    array.layout, array._node = layout, _Node(like, function=function, operands=tuple(nodes))
+    _lazy.arrays.add(array)
+    return array
 
 
-def _whole_rows(V: Any) -> Any:
-    """A Dask array with its columns in one chunk."""
-    return V.rechunk({1: -1}) if V.ndim == 2 and V.numblocks[1] > 1 else V
+def _small(function: Callable[..., Any], combine: Callable[[list[Any]], Any], *blocks: DistributedArray) -> Any:
+    """A function of the chunks of blocks, combined over all chunks, with a small result."""
+    arrays = [block.laid_out(blocks[0].layout) for block in blocks]
+    values = [array.values for array in arrays]
+    plan = Plan(*values)
+    parts = [
+        plan.add("reduce-chunk", b, function, *chunks)
+        for b, chunks in enumerate(zip(*map(plan.keys, values), strict=True))
+    ]
+    plan.add_tree("reduce", 0, combine, parts)
+    return gathered(plan.parts("reduce", [0]))[0]
 
 
-def _small(function: Callable[..., Any], *blocks: DistributedArray) -> Any:
-    """What a function makes of blocks that is small: gathered."""
-    placed = [block.laid_out(blocks[0].layout).computed()._values for block in blocks]
-    return gathered(function(*placed))
-
-
-def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+def _reduction(function: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
     def reduced(V: Any, /, *, axis: int | None = None, dtype: Any = None) -> Any:
         options = {} if dtype is None else {"dtype": dtype}
         if not isinstance(V, DistributedArray):
             return function(V, axis=axis, **options)
         if axis == 1:
             return _elementwise(lambda values: function(values, axis=1, **options), V)
-        return _small(lambda values: function(values, axis=axis, **options), V)
+        return _small(lambda values: function(values, axis=axis, **options), lambda parts: combine(parts, axis=0), V)
 
     return reduced
 
@@ -264,14 +347,14 @@ def _function(function: Callable[..., Any]) -> Callable[..., Any]:
     return applied
 
 
+def _beside(*blocks: FloatArray) -> FloatArray:
+    return np.concatenate(blocks, axis=1)
+
+
 def _concat(blocks: Sequence[Any], /, *, axis: int) -> DistributedArray:
     """Blocks of columns side by side."""
     assert axis == 1, "rows are not joined"
-    dask = optional("dask.array", "compute on a cluster", "dask")
-    layout = blocks[0].layout
-    placed = [block.laid_out(layout) for block in blocks]
-    values = dask.concatenate([block._values for block in placed], axis=1).rechunk({1: -1})
-    return DistributedArray(values, layout, [source for block in placed for source in block._lineage()])
+    return _elementwise(_beside, *blocks)
 
 
 def _stack(vectors: Sequence[DistributedArray]) -> _Transposed:
@@ -287,36 +370,55 @@ def _asarray(values: Any, /, *, dtype: Any = None, device: Any = None, copy: Any
 
 
 def _empty(shape: tuple[int, int], /, *, dtype: Any, device: Layout) -> DistributedArray:
-    dask = optional("dask.array", "compute on a cluster", "dask")
-    return DistributedArray(dask.zeros(shape, chunks=(device.sizes, -1), dtype=dtype), device, [])
+    return DistributedArray(da.zeros(shape, chunks=(device.sizes, -1), dtype=dtype), device)
 
 
 def _argmin(v: DistributedArray, /) -> int:
     """The sample at which a vector is smallest."""
-    return int(v.layout.numbers_at(np.array([_small(lambda values: values.argmin(), v)]))[0])
+    return int(v.layout.samples(np.array([gathered(v.values).argmin()]))[0])
 
 
 def _nonzero(v: DistributedArray, /) -> tuple[IntArray]:
-    """The samples at which a vector is not zero, increasing; they must be few."""
-    found = on_chunks(np.flatnonzero, v.computed()._values)
-    positions = np.concatenate([start + some for start, some in zip(v.layout.starts, found, strict=False)])
-    return (np.sort(v.layout.numbers_at(positions)),)
+    """The samples at which a vector is not zero, increasing."""
+    return (np.sort(v.layout.samples(np.flatnonzero(gathered(v.values)))),)
 
 
 def _qr(V: DistributedArray, /) -> tuple[DistributedArray, FloatArray]:
     """Orthonormal columns that span those of a block, and the coefficients."""
-    dask = optional("dask.array", "compute on a cluster", "dask")
-    Q, R = dask.linalg.tsqr(V.computed()._values)
-    return DistributedArray(Q.rechunk({0: V.layout.sizes, 1: -1}), V.layout, []).computed(), R
+    Q, R = da.linalg.tsqr(V.values)
+    return DistributedArray(Q.rechunk({0: V.layout.sizes, 1: -1}), V.layout), R
 
 
 def _vector_norm(V: DistributedArray, /, *, axis: int | None = None) -> Any:
     """Norm of a vector, or of each column."""
-    assert axis in (None, 0), "rows are not measured"
-    return np.sqrt(_small(lambda values: (values * values).sum(axis=axis), V))
+    assert axis in (None, 0), "norms of rows are not computed"
+    return np.sqrt(_small(lambda values: np.square(values).sum(axis=axis), total, V))
 
 
-namespace = ModuleType(f"{__name__}.namespace", "What the Array API standard asks for, as far as it is used.")
+@column_distances.register
+def _(V: DistributedArray, i: IntArray, j: IntArray) -> FloatArray:
+    scale, pairs = magnitude(V), np.stack([i, j])
+    distances: FloatArray = scale * np.sqrt(_small(partial(_squared, pairs, scale), total, V))
+    return distances
+
+
+def _squared(pairs: IntArray, scale: float, V: FloatArray) -> FloatArray:
+    rows = np.ascontiguousarray(V.T, dtype=np.float64) / scale
+    squared: FloatArray = np.square(row_distances(rows, *pairs))
+    return squared
+
+
+def total(parts: list[FloatArray]) -> FloatArray:
+    """The sum of a few arrays, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    out = parts[0] + parts[1]
+    for part in parts[2:]:
+        out += part
+    return out
+
+
+namespace = ModuleType(f"{__name__}.namespace", "The part of the Array API standard that is used.")
 vars(namespace).update(
     float32=np.float32,
     float64=np.float64,
@@ -324,7 +426,7 @@ vars(namespace).update(
     bool=np.bool_,
     inf=np.inf,
     **{name: _function(getattr(np, name)) for name in ("abs", "exp", "isfinite", "log", "sqrt", "where")},
-    **{name: _reduction(getattr(np, name)) for name in ("all", "any", "max", "min", "sum")},
+    **{name: _reduction(getattr(np, name), getattr(np, name)) for name in ("all", "any", "max", "min", "sum")},
     argmin=_argmin,
     asarray=_asarray,
     astype=lambda V, dtype, /, *, copy=True: V.astype(dtype, copy=copy),

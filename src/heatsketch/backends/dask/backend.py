@@ -1,11 +1,13 @@
-"""What estimators and functions do with Dask arrays and frames: fitted and applied where the data lie."""
+"""What estimators and functions do with Dask arrays and frames."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from typing import Any
 
+import dask.array as da
 import numpy as np
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from ..._utils.array import to_numpy
@@ -15,20 +17,10 @@ from ..._utils.tables import explained
 from ..._utils.threads import quiet_blas
 from ..._utils.typing import FloatArray
 from ...kernel.operator import HeatKernel
-from ...kernel.options import KernelOptions
-from . import columns, heat, kernel, layout  # noqa: F401 - they register what distributed arrays do
+from ...kernel.options import KernelOptions, check_points
+from . import kernel, layout  # noqa: F401 - registers what distributed arrays do
 from .array import DistributedArray
-from .inputs import (
-    checked_bands,
-    chunk_sizes,
-    first_bad_row,
-    is_dask_array,
-    kernel_points,
-    probe_of,
-    refuse_on_cluster,
-    require_finite,
-)
-from .tasks import Plan, current_client, everywhere, gathered, settled
+from .tasks import Plan, current_client, gathered, persisted, replicated
 
 __all__ = ["DaskBackend", "backend"]
 
@@ -39,26 +31,31 @@ class DaskBackend:
     distributed = True
 
     def table(self, X: Any) -> Any:
-        """`X` as it is; scikit-learn gathers it."""
+        """`X` itself; scikit-learn gathers it."""
         return X
 
     def device_of(self, X: Any) -> None:
-        """None: workers have devices of their own."""
+        """None: workers choose their devices."""
 
     def computing(self) -> Any:
         """Nothing to prepare."""
         return nullcontext()
 
     def as_given(self, Y: Any, X: Any) -> Any:
-        """An embedding, or several stacked, (..., N, k), as a Dask array in the chunks of X; others as they are."""
-        if not is_dask_array(X) or is_dask_array(Y):
+        """An embedding, or several stacked, (..., N, k), as a Dask array in the chunks of X."""
+        if not isinstance(X, da.Array) or isinstance(Y, da.Array):
             return Y
-        dask = optional("dask.array", "compute on a cluster", "dask")
-        return dask.from_array(to_numpy(Y), chunks=(*(-1,) * (Y.ndim - 2), X.chunks[0], -1))
+        return da.from_array(to_numpy(Y), chunks=(*(-1,) * (Y.ndim - 2), X.chunks[0], -1))
 
     def check_points(self, X: Any, options: KernelOptions) -> Any:
-        """The input of a kernel, checked: points on workers; a NumPy array, if they are few."""
-        return kernel_points(X, options)
+        """The checked input of a kernel: points on workers; a NumPy array, if they are few."""
+        _check_options(options)
+        points, _ = _as_points(X, at_least=2)
+        if points.shape[0] <= layout.CHUNK_ROWS:
+            return check_points(gathered(X), options)
+        with explained():
+            check_array(_probe(X, points), dtype=[np.float64, np.float32], ensure_min_samples=1)
+        return DistributedArray.from_dask(persisted(_finite(points), name="reading points"))
 
     def gathered(self, X: Any) -> Any:
         """A collection as an array or frame in memory."""
@@ -67,37 +64,37 @@ class DaskBackend:
     @quiet_blas()
     def fit(self, model: Any, X: Any, options: KernelOptions) -> None:
         """Fit an estimator, whose parameters are checked, to a Dask array or frame."""
-        refuse_on_cluster(options)
-        points = _check(model, X, reset=True)
-        if points.shape[0] <= layout.BAND:  # one chunk, and so one task: not worth a cluster
+        _check_options(options)
+        points, sizes = _check(model, X, reset=True)
+        if points.shape[0] <= layout.CHUNK_ROWS:  # one chunk, and so one task: not worth a cluster
             model.fit(gathered(X))
-            model.embedding_ = _in_chunks_of(X, self.as_given(np.asarray(model.embedding_), points))
-            model._frame_index = getattr(X, "index", None)
-            return
-        with shown(model.verbose):
-            points = settled(points, name="reading points")
-            require_finite(points)
-            model._fit_points(DistributedArray.from_dask(points).computed(), options)
-        model.embedding_ = _in_chunks_of(X, model.embedding_)
-        model._sample_names, model._frame_index = None, getattr(X, "index", None)
+            model.embedding_ = self.as_given(np.asarray(model.embedding_), points)
+        else:
+            with shown(model.verbose):
+                points = persisted(_finite(points), name="reading points")
+                model._fit_points(DistributedArray.from_dask(points), options)
+            model._sample_names = None
+        model.embedding_ = model.embedding_.rechunk({0: sizes})
+        model._frame_index = getattr(X, "index", None)
 
     @quiet_blas()
     def transform(self, model: Any, X: Any, out: FloatArray | None) -> Any:
-        """`transform` of an estimator for a Dask array or frame: planned, but with neighbours on a cluster."""
+        """`transform` of an estimator for a Dask array or frame: lazy, except for neighbours on a cluster."""
         self.refuse_out(out)
-        points = _checked(_check(model, X, reset=False))
+        points, sizes = _check(model, X, reset=False)
+        points = _finite(points)
         if not model.kernel_.in_memory:
             placed = model.kernel_.at_new_points(points, model._coefficients)
         else:
             plan = Plan(points)
-            fitted = everywhere((model.kernel_, model._coefficients))  # what is fitted now, whatever becomes of it
+            fitted = replicated((model.kernel_, model._coefficients))  # of this fit, also if the model is fitted again
             for b, key in enumerate(plan.keys(points)):
                 plan.add("place-new-points", (b, 0), _transform, fitted, key)
             placed = plan.array("place-new-points", points.chunks[0], model.n_components_, model._coefficients.dtype)
-        return _in_chunks_of(X, placed).astype(model.embedding_.dtype)
+        return placed.rechunk({0: sizes}).astype(model.embedding_.dtype)
 
     def refuse_out(self, out: Any) -> None:
-        """Refuse an array to write to: what lies on a cluster is stored by Dask."""
+        """Raise an error if an array to write to is given."""
         if out is not None:
             raise ValueError(
                 "out was given with a Dask array; the embedding stays on the cluster. Store it with its own methods, "
@@ -108,35 +105,91 @@ class DaskBackend:
         """An embedding as a Dask frame, with the index of another frame, or None."""
         frames = optional("dask.dataframe", "make a frame on a cluster", "dask")
         frame = frames.from_dask_array(Y, columns=list(model.get_feature_names_out()), index=index)
-        # Frames that are planned on an array do not keep alive what of it is held on a cluster.
+        # A lazy frame does not keep the data of the array alive on the cluster.
         return frame if current_client() is None else frame.persist()
 
 
 backend = DaskBackend()
 
 
-def _check(model: Any, X: Any, *, reset: bool) -> Any:
-    """A Dask array or frame as points in chunks of rows, with what scikit-learn checks checked."""
-    points = checked_bands(X, least=2 if reset else 1)
+def _check(model: Any, X: Any, *, reset: bool) -> tuple[Any, tuple[int, ...]]:
+    """A Dask array or frame as points, validated by scikit-learn, and its row chunks."""
+    points, sizes = _as_points(X, at_least=2 if reset else 1)
     with explained():
-        validate_data(model, probe_of(X, points), reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=1)
-    return points
+        validate_data(model, _probe(X, points), reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=1)
+    return points, sizes
 
 
-def _checked(points: Any) -> Any:
-    """New points that are refused, when they are computed, where they are not finite."""
+def _as_points(X: Any, *, at_least: int) -> tuple[Any, tuple[int, ...]]:
+    """A Dask array or frame as a lazy Dask array of floats without empty chunks; and the row chunks of X."""
+    if hasattr(X, "to_dask_array"):
+        nullable = [
+            name for name, dtype in X.dtypes.items() if not isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+        ]
+        X = (X.astype(dict.fromkeys(nullable, np.float64)) if nullable else X).to_dask_array(lengths=True)
+    if not isinstance(X, da.Array):
+        raise TypeError(f"X is a {type(X).__name__}; of Dask's collections, arrays and frames are accepted.")
+    if X.ndim != 2:
+        raise ValueError(
+            f"X is a Dask array of {X.ndim} dimensions; it must have 2: a row for each sample. Reshape your data."
+        )
+    if not isinstance(X._meta, np.ndarray):
+        raise TypeError(
+            f"X is a Dask array of {type(X._meta).__module__} arrays; give one of NumPy arrays, for example by "
+            "X.map_blocks(lambda chunk: chunk.toarray()), or a sparse matrix in memory."
+        )
+    if np.isnan(X.shape[0]):
+        X = X.copy().compute_chunk_sizes()  # of a copy: it changes the array itself
+    sizes = tuple(int(size) for size in X.chunks[0])
+    X = X.rechunk({0: tuple(size for size in sizes if size) or (0,), 1: -1})
+    if X.shape[0] < at_least:
+        raise ValueError(f"X has {X.shape[0]} sample(s), and at least {at_least} are needed.")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64), sizes
+
+
+def _probe(X: Any, points: Any) -> Any:
+    """Two rows of zeros with the dtype and the names of X, which scikit-learn checks in place of X."""
+    if hasattr(X, "to_dask_array"):
+        pandas = optional("pandas", "make a frame")
+        numeric = pandas.api.types.is_numeric_dtype
+        zeros = {name: np.zeros(2) for name, dtype in X.dtypes.items() if numeric(dtype)}
+        missing = [name for name in X.columns if name not in zeros]
+        if missing:
+            raise ValueError(f"columns {missing} of X are not numeric; encode categories or leave these columns out.")
+        return pandas.DataFrame(zeros, columns=X.columns)
+    return np.zeros((2, points.shape[1]), dtype=X.dtype)
+
+
+def _check_options(options: KernelOptions) -> None:
+    """Raise an error for options that need all pairs in memory, or are not implemented on a cluster."""
+    for name, value in (("affinity", options.affinity), ("metric", options.metric)):
+        if value == "precomputed":
+            raise ValueError(
+                f"{name}='precomputed' was given with a Dask array; on a cluster kernels are made from points. Give "
+                "points, or the matrix in memory (a sparse one, if it is large)."
+            )
+    if options.cutoff is not None:
+        raise ValueError(
+            f"cutoff={options.cutoff!r} was given with a Dask array; on a cluster every pair is used "
+            "(n_neighbors=None) or neighbours are (n_neighbors=32). Leave cutoff at None."
+        )
+
+
+def _finite(points: Any) -> Any:
+    """The same points; computing them raises an error if some are not finite."""
     plan = Plan(points)
-    starts = np.concatenate([[0], np.cumsum(points.chunks[0])])
+    first = np.concatenate([[0], np.cumsum(points.chunks[0])]).tolist()
     for b, key in enumerate(plan.keys(points)):
-        plan.add("check-points", (b, 0), _require_finite, key, int(starts[b]))
+        plan.add("check-points", (b, 0), _require_finite, key, first[b])
     return plan.array("check-points", points.chunks[0], points.shape[1], points.dtype)
 
 
-def _require_finite(X: FloatArray, start: int) -> FloatArray:
-    row = first_bad_row(X)
-    if row >= 0:
+def _require_finite(X: FloatArray, first: int) -> FloatArray:
+    bad = ~np.isfinite(X).all(axis=1)
+    if bad.any():
         raise ValueError(
-            f"Input X contains NaN or infinity, first in row {start + row}; leave such rows out or fill them in."
+            f"Input X contains NaN or infinity, for example in row {first + bad.argmax()}; drop or impute such rows "
+            "(dask_ml.impute.SimpleImputer)."
         )
     return X
 
@@ -144,9 +197,3 @@ def _require_finite(X: FloatArray, start: int) -> FloatArray:
 def _transform(fitted: tuple[HeatKernel, FloatArray], X: FloatArray) -> FloatArray:
     heat_kernel, coefficients = fitted
     return heat_kernel.at_new_points(X, coefficients)
-
-
-def _in_chunks_of(X: Any, Y: Any) -> Any:
-    """Rows in the chunks of X, empty ones included, where X is an array or a frame that has some."""
-    sizes = chunk_sizes(X)
-    return Y.rechunk({0: sizes}) if 0 in sizes else Y

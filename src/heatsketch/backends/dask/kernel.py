@@ -1,41 +1,46 @@
-"""The heat kernel of points on a cluster: it takes and gives Dask arrays."""
+"""From points on a cluster and options to the heat kernel, which multiplies Dask arrays."""
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import Any
 
+import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from ..._utils.extras import optional
 from ..._utils.typing import FloatArray
-from ...kernel.build import compose_kernel
+from ...kernel.bandwidth import SELF_TUNING_NEIGHBOR
+from ...kernel.build import build_affinity, compose_kernel
 from ...kernel.normalize import LeftFactor, Scaling
 from ...kernel.operator import HeatKernel, refuse_alone
-from .affinity import BandedAffinity
+from ...kernel.options import KernelOptions
+from ...kernel.plan import AUTO_NEIGHBORS, DENSE_LIMIT, kept_neighbors, worth_every_pair
+from ..torch.device import worker_has_gpu
+from .affinity import AllPairsAffinity, ChunkedAffinity, bandwidth_of
 from .array import DistributedArray
-from .inputs import is_dask_array
-from .layout import Layout
-from .tasks import Plan, at_hand, cluster, gathered, settled
+from .layout import Layout, chunk_sizes
+from .neighbor_affinity import build_neighbor_affinity
+from .tasks import Plan, gathered, n_workers, on_every_worker, persisted
 
-__all__ = ["BandedHeatKernel"]
+__all__ = ["ChunkedHeatKernel", "build_chunked_affinity"]
 
 
-class BandedHeatKernel(HeatKernel):
+class ChunkedHeatKernel(HeatKernel):
     """A heat kernel on a cluster.
 
-    ``A @ V`` takes and gives Dask arrays in the order of the data; the mathematics works on distributed arrays, in the
-    kernel's own layout.
+    ``A @ V`` takes and returns Dask arrays in the order of the data; internally blocks are distributed arrays in the
+    layout of the kernel.
     """
 
     in_memory = False
-    affinity: BandedAffinity
+    affinity: ChunkedAffinity
     scaling: Scaling
 
     @property
     def layout(self) -> Layout:
-        """How its rows lie on the workers."""
+        """Chunks and order of its rows."""
         return self.affinity.layout
 
     @property
@@ -49,86 +54,128 @@ class BandedHeatKernel(HeatKernel):
         """Whether the trivial mode takes the same value in every row."""
         return super().trivial_is_constant
 
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_cluster": cluster()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        where = state.pop("_cluster", None)
-        if where is not None and not at_hand(where):
-            raise ValueError(
-                f"this heat kernel was made on the cluster {where}, where its data lie, and was pickled without them; "
-                "load it while a client of that cluster is current, or store the embedding_ instead "
-                "(embedding_.to_zarr(...))."
-            )
-        self.__dict__.update(state)
-
     def collect(self, V: Any) -> DistributedArray:
-        """A block, or a Dask array with a row for each sample, as a distributed array."""
+        """A block, or an array with a row for each sample, as a distributed array."""
         if isinstance(V, DistributedArray):
             return V
-        if not is_dask_array(V):
-            dask = optional("dask.array", "compute on a cluster", "dask")
+        if not isinstance(V, da.Array):
             V = np.asarray(V)
-            V = dask.from_array(V, chunks=(self.layout.given if len(V) == self.shape[0] else -1, -1))
+            V = da.from_array(V, chunks=(self.layout.given if len(V) == self.shape[0] else -1, -1))
         return DistributedArray.from_dask(V)
 
     def hand_out(self, V: Any) -> Any:
         """A block as a Dask array in the order and the chunks of the data."""
-        return settled(V.layout.restored(V.computed().values), name="putting rows back")
+        return persisted(V.layout.restored(V.values), name="restoring the order of rows")
 
     def __matmul__(self, V: Any) -> Any:
         if isinstance(V, DistributedArray):
             return super().__matmul__(V)
-        if not is_dask_array(V) or V.shape[0] != self.shape[1]:
+        if not isinstance(V, da.Array) or V.shape[0] != self.shape[1]:
             raise ValueError(
                 f"a kernel of shape {self.shape} on a cluster was given {type(V).__name__} of shape {np.shape(V)}; "
                 f"give a Dask array with {self.shape[1]} rows."
             )
-        block = DistributedArray(V.rechunk({1: -1}) if V.ndim == 2 else V, Layout(V.chunks[0], V.chunks[0]), [])
-        return self.hand_out(super().__matmul__(block))
+        return self.hand_out(super().__matmul__(DistributedArray.from_dask(V)))
 
     def at_new_points(self, X: Any, Z: Any, out: FloatArray | None = None) -> Any:
-        """``a(x) Z`` for new points: each point's own row of ``diag(w) S``, times coefficients.
+        """``a(x) Z`` for new points: each point's row of ``diag(w) S``, times coefficients.
 
         Parameters
         ----------
-        X : Dask array of shape (m, d) in chunks of rows, or ndarray
+        X : Dask array of shape (m, d) in row chunks, or ndarray
         Z : DistributedArray of shape (N, k)
         out : ndarray of shape (m, k), optional
             Where to write the result, if X is an ndarray.
 
         Returns
         -------
-        Y : Dask array of shape (m, k) in the chunks of X, planned; or ndarray
+        Y : Dask array of shape (m, k) in the chunks of X, or ndarray
         """
-        if not is_dask_array(X):
-            dask = optional("dask.array", "compute on a cluster", "dask")
+        if not isinstance(X, da.Array):
             X = X.toarray() if sparse.issparse(X) else X
-            found = gathered(self.at_new_points(dask.from_array(X, chunks=(self.layout.sizes[0], -1)), Z))
+            found = gathered(self.at_new_points(da.from_array(X, chunks=(self.layout.sizes[0], -1)), Z))
             if out is None:
                 return found
             out[:] = found
             return out
         ones, scaled = self.ones()[:, None], self.scaling.scale[:, None] * Z.astype(np.float64)
         columns = ones.__array_namespace__().concat([ones, self.scaling.reference[:, None], scaled], axis=1)
-        columns = columns.laid_out(self.layout).computed().values
-        products, log_scale = self.affinity.row_products(X, columns)
-        plan = Plan(products, log_scale)
-        factors = self.scaling.left_factor
-        starts = np.concatenate([[0], np.cumsum(X.chunks[0])])
+        products, log_scale = self.affinity.row_products(X, columns.laid_out(self.layout).values)
+        plan, left = Plan(products, log_scale), self.scaling.left_factor
+        first = np.concatenate([[0], np.cumsum(X.chunks[0])]).tolist()
         for q, (sums, logs) in enumerate(zip(plan.keys(products), plan.keys(log_scale), strict=True)):
-            plan.add("place-new-points", (q, 0), _place, sums, logs, factors, int(starts[q]), np.dtype(Z.dtype).str)
+            plan.add("place-new-points", (q, 0), _place, sums, logs, left, first[q], np.dtype(Z.dtype).str)
         return plan.array("place-new-points", X.chunks[0], Z.shape[1], Z.dtype)
 
 
-@compose_kernel.register
-def _(affinity: BandedAffinity, scaling: Scaling, rule: str | None) -> HeatKernel:
-    return BandedHeatKernel.from_affinity(affinity, scaling, rule)
-
-
 def _place(sums: FloatArray, log_scale: FloatArray, left: LeftFactor, first: int, dtype: str) -> FloatArray:
-    """New points from the sums of their kernel rows: degrees, those against the reference, and coordinates."""
+    """New points from the products of their kernel rows with ones, the reference and coefficients."""
     degrees, against = sums[:, 0], sums[:, 1]
     refuse_alone(degrees, first)
     placed: FloatArray = left(degrees, against, log_scale)[:, None] * sums[:, 2:]
     return placed.astype(dtype)
+
+
+@compose_kernel.register
+def _(affinity: ChunkedAffinity, scaling: Scaling, rule: str | None) -> HeatKernel:
+    return ChunkedHeatKernel.from_affinity(affinity, scaling, rule)
+
+
+@kept_neighbors.register
+def _neighbors_on_cluster(X: DistributedArray, options: KernelOptions) -> int | None:
+    """Number of neighbours of points on a cluster; None for every pair.
+
+    "auto" depends on the number of points only: an embedding must not depend on the workers.
+    """
+    wanted = options.n_neighbors
+    if wanted == "auto":
+        return None if len(X) <= DENSE_LIMIT else AUTO_NEIGHBORS
+    return None if wanted is None or int(wanted) >= len(X) - 1 else int(wanted)
+
+
+@build_affinity.register
+def build_chunked_affinity(
+    X: DistributedArray, options: KernelOptions, dtype: Any = None
+) -> tuple[ChunkedAffinity, str]:
+    """The affinity of points on a cluster, and the rule of its bandwidth.
+
+    Parameters
+    ----------
+    X : DistributedArray of shape (N, d)
+    options : KernelOptions
+    dtype : dtype of the kernel
+    """
+    rule = options.bandwidth if isinstance(options.bandwidth, str) else "given"
+    rule = "neighbor" if rule == "auto" else rule
+    n_neighbors = _neighbors_on_cluster(X, options)
+    common: dict[str, Any] = {
+        "metric": options.measure,
+        "scale_neighbor": options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR,
+        "zero_diagonal": options.diagonal == "zero",
+        "dtype": X.dtype if dtype is None else dtype,
+    }
+    epsilon: Any = options.bandwidth
+    if n_neighbors is not None:
+        if options.device not in ("auto", "cpu"):
+            warnings.warn(
+                f"device={options.device!r} was given with neighbours on a cluster, which are found and multiplied by "
+                "the CPUs of the workers; GPUs are used for every pair (n_neighbors=None).",
+                UserWarning,
+                stacklevel=2,
+            )
+        if rule in ("median", "slope"):
+            epsilon = bandwidth_of(X, rule, options.measure)
+        elif rule != "given":
+            epsilon = rule
+        affinity = build_neighbor_affinity(
+            X.values, n_neighbors, epsilon, bandwidth_neighbor=options.bandwidth_neighbor, **common
+        )
+        return affinity, rule
+    # To look for GPUs takes workers a while: only if the work is worth it.
+    quick = options.device == "auto" and worth_every_pair(X.shape, n_workers())
+    device = "cpu" if quick else options.device
+    gpus = device.startswith("cuda") or (device == "auto" and any(on_every_worker(worker_has_gpu)))
+    points = X.laid_out(Layout(chunk_sizes(X.shape[0], largest=gpus), X.layout.given))
+    if rule != "given":
+        epsilon = bandwidth_of(points, rule, options.measure, options.bandwidth_neighbor)
+    return AllPairsAffinity(points, epsilon, device=device, precision=options.precision, **common), rule

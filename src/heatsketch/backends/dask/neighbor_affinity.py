@@ -1,259 +1,192 @@
-"""The kernel of neighbours of points that lie in bands on workers, and its rows at new points."""
+"""The kernel of neighbours of points in row chunks, and its rows at new points."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
+import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from ..._utils.extras import optional
-from ..._utils.progress import track
 from ..._utils.typing import FloatArray, IntArray
+from ...kernel.affinity import gaussian_rows, require_scales
 from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, median_scale
 from ...linalg.metrics import Metric, squared_distances
 from ...linalg.sketch import sample
-from ...neighbors.neighborhoods import EDGE, looked_at
-from .affinity import BandedAffinity
+from ...neighbors.neighborhoods import WIDEST, looked_at, new_rows
+from .affinity import ChunkedAffinity
 from .array import DistributedArray
-from .graph import HaloOperator, banded_graph
-from .layout import Layout, divided
-from .neighbors import BandedNeighborhoods, Widest
-from .placement import placed_by_locality
-from .shards import Lists, Vertices, band_of, position_in, taken
-from .tasks import Parts, Plan, gathered, n_workers, pick, settled
+from .graph import GraphBlock, GraphOperator
+from .neighbors import ChunkedNeighborhoods, Lists, kth_of
+from .tasks import Parts, Plan, gathered, persisted, replicated
 
-__all__ = ["BandedNeighborAffinity", "banded_neighbor_affinity"]
-
-# New points of a task, entries of their lists, and such tasks for each worker that are planned at a time.
-_QUERIES, _LISTED, _ROUNDS = 4096, 1 << 20, 4
+__all__ = ["ChunkedNeighborAffinity", "build_neighbor_affinity"]
 
 
-def banded_neighbor_affinity(
+def build_neighbor_affinity(
     X: Any,
     n_neighbors: int,
-    metric: Metric,
+    epsilon: float | str,
     *,
-    bandwidth: float | str = "auto",
+    metric: Metric,
     bandwidth_neighbor: int | None = None,
     scale_neighbor: int = SELF_TUNING_NEIGHBOR,
-    zero_diagonal: bool = False,
-    dtype: Any = None,
-) -> tuple[BandedNeighborAffinity, str]:
-    """The kernel of neighbours of points on a cluster, and the rule by which its bandwidth was chosen.
+    **options: Any,
+) -> ChunkedNeighborAffinity:
+    """The kernel of neighbours of points on a cluster.
 
     Parameters
     ----------
     X : Dask array of shape (N, d)
-        In any chunks of known sizes; its entries are finite.
     n_neighbors : int
+    epsilon : float or {"neighbor", "self-tuning"}
     metric : Metric
-    bandwidth : float or {"auto", "neighbor", "self-tuning"}
-        Rules that look at the distribution of distances are left to the caller, who gives a number.
-    bandwidth_neighbor : int, optional
-        The neighbour of the rule "neighbor".
-    scale_neighbor : int
-        The neighbour of the rule "self-tuning".
-    zero_diagonal : bool
-    dtype : dtype of the kernel, by default that of X
-
-    Returns
-    -------
-    affinity : BandedNeighborAffinity
-    rule : {"given", "neighbor", "self-tuning"}
+    bandwidth_neighbor, scale_neighbor : int
+        The neighbours of the rules "neighbor" and "self-tuning".
+    **options
+        zero_diagonal and dtype, as for :class:`heatsketch.kernel.affinity.GaussianAffinity`.
     """
-    rule = bandwidth if isinstance(bandwidth, str) else "given"
-    rule = "neighbor" if rule == "auto" else rule
-    at_scale = bandwidth_neighbor or NEIGHBOR
-    needed = {"self-tuning": scale_neighbor, "neighbor": at_scale, "given": 0}[rule]
-    layout, points = placed_by_locality(X)
-    neighborhoods = BandedNeighborhoods(points, layout, n_neighbors, metric, at_least=needed)
-    epsilon: float | str = bandwidth
-    if rule == "neighbor":
-        epsilon = _median_scale(neighborhoods, layout, at_scale)
-    affinity = BandedNeighborAffinity(
-        points,
-        epsilon,
-        neighborhoods,
-        layout,
-        metric=metric,
-        scale_neighbor=scale_neighbor,
-        zero_diagonal=zero_diagonal,
-        dtype=X.dtype if dtype is None else dtype,
-    )
-    return affinity, rule
+    k = bandwidth_neighbor or NEIGHBOR
+    needed = {"self-tuning": scale_neighbor, "neighbor": k}.get(str(epsilon), 0)
+    neighborhoods = ChunkedNeighborhoods(X, n_neighbors, metric, at_least=needed)
+    if epsilon == "neighbor":
+        layout = neighborhoods.layout
+        some = layout.positions(sample(layout.n_samples, SAMPLE))
+        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k))[some])
+        if epsilon == 0:
+            raise ValueError(
+                f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives no "
+                "bandwidth; give a number, or leave repeated points out."
+            )
+    return ChunkedNeighborAffinity(epsilon, neighborhoods, metric=metric, scale_neighbor=scale_neighbor, **options)
 
 
-def _median_scale(neighborhoods: BandedNeighborhoods, layout: Layout, k: int) -> float:
-    """The bandwidth by the rule "neighbor", of the sample of rows that is taken on one machine."""
-    scales = neighborhoods.at_points(neighborhoods.scales(k))
-    epsilon = median_scale(pick(scales, layout.positions(sample(layout.n_samples, SAMPLE))))
-    if epsilon == 0:
-        raise ValueError(
-            f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives no "
-            "bandwidth; give a number, or leave repeated points out."
-        )
-    return epsilon
-
-
-class BandedNeighborAffinity(BandedAffinity):
-    """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others, of points in bands.
+class ChunkedNeighborAffinity(ChunkedAffinity):
+    """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others, of points in row chunks.
 
     Parameters
     ----------
-    X : Dask array of shape (N, d), in the bands of `layout`
     epsilon : float or "self-tuning"
-    neighborhoods : BandedNeighborhoods
-        Of X; their lists are given up.
-    layout : Layout
+    neighborhoods : ChunkedNeighborhoods
+        Their lists are deleted.
     **options
         metric, scale_neighbor, zero_diagonal and dtype, as for :class:`heatsketch.kernel.affinity.GaussianAffinity`.
     """
 
-    def __init__(
-        self, X: Any, epsilon: float | str, neighborhoods: BandedNeighborhoods, layout: Layout, **options: Any
-    ) -> None:
-        super().__init__(DistributedArray(X, layout), 0.0, **options)
-        self.neighborhoods, self.layout, self.recall = neighborhoods, layout, neighborhoods.recall
+    def __init__(self, epsilon: float | str, neighborhoods: ChunkedNeighborhoods, **options: Any) -> None:
+        self.layout = layout = neighborhoods.layout
+        super().__init__(DistributedArray(neighborhoods.X, layout), 0.0, **options)
+        self.neighborhoods, self.recall = neighborhoods, neighborhoods.recall
         self.n_neighbors, self.definite = neighborhoods.n_neighbors, False
         if isinstance(epsilon, str):
             local = neighborhoods.scales(self.scale_neighbor)
-            self._refuse_coincident(local)
-            self.epsilon = DistributedArray(neighborhoods.at_points(local), layout)
+            require_scales(local)
+            self.epsilon = DistributedArray(
+                da.from_array(neighborhoods.at_points(local), chunks=(layout.sizes,)), layout
+            )
+            self._scale = local**-0.5
         else:
-            local, self.epsilon = None, epsilon
-        self._notes = self._noted(local)
-        graph = banded_graph(neighborhoods, layout)
-        neighborhoods.forget()
-        self._operator = graph.weighed(self._scales(), zero_diagonal=self.zero_diagonal, dtype=self.dtype)
-        self.row_entries = 8 * looked_at(neighborhoods.n_vertices, neighborhoods.n_neighbors, 0)
+            self.epsilon, self._scale = epsilon, np.full(neighborhoods.n_vertices, epsilon**-0.5)
+        self._operator = GraphOperator(neighborhoods, self._scale, zero_diagonal=self.zero_diagonal, dtype=self.dtype)
+        del neighborhoods.lists
         share = 100 * self._operator.halo_rows / self.n_samples
         self.description = (
             f"{self.n_neighbors} neighbours ({neighborhoods.method}, recall {self.recall:.3f}) in "
             f"{len(layout.sizes)} chunks of rows, halo {share:.1f}% of the rows"
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(self.__dict__)
-
     @property
-    def operator(self) -> HaloOperator:
-        """``K``, sparse, in bands."""
+    def operator(self) -> GraphOperator:
+        """``K``, sparse."""
         return self._operator
 
-    def _refuse_coincident(self, local: Parts) -> None:
-        plan = Plan(local)
-        for b, values in enumerate(plan.keys(local)):
-            plan.add("count-zeros", b, _count_zeros, values)
-        zeros = sum(gathered(plan.parts("count-zeros", range(len(local)))))
-        if zeros:
-            raise ValueError(
-                f"{zeros} points have no neighbour at a positive distance among those looked at, so they have no local "
-                "scale; use another bandwidth rule, or leave repeated points out."
-            )
-
-    def _noted(self, local: Parts | None) -> Parts:
-        """What new points must know of the vertices: multiplicity, squared radius and scale, parts of (U_b, 3)."""
-        radii, vertices = self.neighborhoods.radii, self.neighborhoods.vertices
-        plan = Plan(radii, vertices, local or [])
-        scales = [float(self.epsilon)] * len(radii) if local is None else plan.keys(local)
-        for b, (radius, rows) in enumerate(zip(plan.keys(radii), plan.keys(vertices), strict=True)):
-            plan.add("vertex-notes", b, _notes, rows, radius, scales[b])
-        return list(settled(plan.parts("vertex-notes", range(len(radii)))))
-
-    def _scales(self) -> Parts:
-        plan = Plan(self._notes)
-        for b, notes in enumerate(plan.keys(self._notes)):
-            plan.add("scales", b, _scale_of, notes)
-        return plan.parts("scales", range(len(self._notes)))
-
     @cached_property
-    def _widest(self) -> Parts:
-        return self.neighborhoods.widest(self._notes)
+    def _vertices(self) -> Any:
+        """What the rows of new points depend on, on every worker."""
+        hoods, wide = self.neighborhoods, None
+        if looked_at(hoods.n_vertices, hoods.n_neighbors, self.scale_neighbor) < hoods.n_vertices:
+            ids = np.argpartition(hoods.radii, -WIDEST)[-WIDEST:]
+            first = np.searchsorted(hoods.at_points(np.arange(hoods.n_vertices)), ids)
+            wide = ids, gathered(hoods.X[first])
+        return replicated(
+            _Vertices(
+                hoods.radii,
+                self._scale,
+                hoods.multiplicity,
+                wide,
+                self.metric,
+                hoods.n_neighbors,
+                self.scale_neighbor if np.ndim(self.epsilon) else None,
+                self.zero_diagonal,
+            )
+        )
 
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
-        """Kernel rows of new points times columns; each row in units of its largest entry.
-
-        Parameters
-        ----------
-        X : Dask array of shape (m, d), in chunks of rows
-        V : Dask array of shape (N, c), in bands
-
-        Returns
-        -------
-        products : Dask array of float64, shape (m, c), in the chunks of X
-        log_scale : Dask array of float64, shape (m,)
-            The kernel is ``exp(log_scale)`` times the rows that were multiplied.
-        """
-        given, hoods = X.chunks[0], self.neighborhoods
-        length = looked_at(hoods.n_vertices, hoods.n_neighbors, self.scale_neighbor)
-        X = X.rechunk({0: divided(given, max(1, min(_QUERIES, _LISTED // length))), 1: -1})
-        V = V.rechunk({0: self.layout.sizes, 1: -1})
-        # Some at a time: the lists of their neighbours are larger than what comes of them.
-        step = _ROUNDS * n_workers()
-        pieces = [X.blocks[at : at + step] for at in range(0, len(X.chunks[0]), step)]
-        found = [self._some_products(some, V, length) for some in track(pieces, "placing new points", len(pieces))]
-        dask = optional("dask.array", "compute on a cluster", "dask")
-        products, log_scale = (
-            dask.concatenate(parts, axis=0).rechunk({0: given}) for parts in zip(*found, strict=True)
-        )
-        self._latest = None, None
-        return products, log_scale
-
-    def _some_products(self, X: Any, V: Any, length: int) -> tuple[Any, Any]:
-        """`row_products` of some of the new points, looking at so many vertices."""
-        hoods, chunks = self.neighborhoods, range(len(X.chunks[0]))
-        lists = hoods.query(X, self._notes, self.scale_neighbor)
-        plan = Plan(X, lists, self._widest)
-        neighbor = self.scale_neighbor if np.ndim(self.epsilon) else None
-        rule = _Rule(hoods.n_neighbors, neighbor, self.metric, self.zero_diagonal)
-        wide = plan.keys(self._widest)[0] if length < hoods.n_vertices else None
+        """Kernel rows of new points times columns, computed at once."""
+        layout, X, lists = self.neighborhoods.query(X, self.scale_neighbor)
+        plan, every = Plan(X, lists), range(len(lists))
         for s, (known, points) in enumerate(zip(plan.keys(lists), plan.keys(X), strict=True)):
-            made = plan.add("new-rows", s, _NewRows.of, known, points, wide, rule, len(self.layout.sizes))
-            plan.add("log-scale", s, _log_scale, made)
-            plan.add("count-needed", s, _count_needed, made)
-        rows, log_scale, counts = settled(
-            plan.parts("new-rows", chunks),
-            plan.array("log-scale", X.chunks[0], None, np.float64),
-            plan.parts("count-needed", chunks),
+            rows = plan.add("new-rows", s, _NewRows.of, known, points, self._vertices)
+            plan.add("log-scale", s, attrgetter("log_scale"), rows)
+            plan.add("count-needed", s, _NewRows.count, rows, self.neighborhoods.starts)
+        labels = "new-rows", "count-needed"
+        log_scale, rows, counts = persisted(
+            plan.array("log-scale", layout.sizes, None, np.float64), *(plan.parts(label, every) for label in labels)
         )
-        table = np.array(gathered(counts)).reshape(len(chunks), 2, -1)
-        products = settled(self._multiplied(rows, V, table, X.chunks[0]), name="placing new points")
-        return products, log_scale
+        found = np.array(gathered(counts))
+        plan = self._multiplied(rows, V, found[:, 1:], twins=bool(found[:, 0].any()))
+        products = plan.array("new-products", layout.sizes, V.shape[1], np.float64)
+        products = persisted(products, name="placing new points")
+        return layout.restored(products), layout.restored(log_scale)
 
-    def _multiply_once(self, V: Any) -> Any:
-        """``K V``, remembered for the next of the new points."""
-        if getattr(self, "_latest", (None, None))[0] != V.name:
-            self._latest = V.name, self._operator.multiply(V.astype(self.dtype))
-        return self._latest[1]
+    def _multiplied(self, rows: Parts, V: Any, needed: IntArray, *, twins: bool) -> Plan:
+        """A plan of the products of new rows with `V`; only the rows of `V` that they need are moved.
 
-    def _multiplied(self, rows: Parts, V: Any, table: IntArray, sizes: tuple[int, ...]) -> Any:
-        """Products of new rows, for which only the rows of `V` travel that they meet; `table` says where there are."""
-        vertices = self.neighborhoods.vertices
-        # A new point that is a training point has the row of that point, and its product.
-        twins = self._multiply_once(V) if table[:, 1].any() else V
-        plan = Plan(rows, vertices, V, twins)
-        keys = plan.keys(vertices), plan.keys(V), plan.keys(twins)
-        for s, made in enumerate(plan.keys(rows)):
-            fetched: list[list[Any]] = [[], []]
-            kinds = (("fetch", _fetch, keys[1]), ("twins", _fetch_twins, keys[2]))
-            for kind, (label, fetch, values) in enumerate(kinds):
-                for b in np.flatnonzero(table[s, kind]).tolist():
-                    wanted = plan.add(f"wanted-{label}", (s, b), _wanted, made, kind, b)
-                    fetched[kind].append(plan.add(label, (s, b), fetch, keys[0][b], values[b], wanted))
-            plan.add("new-products", (s, 0), _NewRows.product, made, *fetched, V.shape[1])
-        return plan.array("new-products", sizes, V.shape[1], np.float64)
+        A new point that equals a training point has the product of that point; these are further columns.
+        """
+        blocks, starts, c = self._operator.blocks, self.neighborhoods.starts, V.shape[1]
+        sources = [V, self._operator.multiply(V.astype(self.dtype))] if twins else [V]
+        plan = Plan(*sources, rows, blocks)
+        columns = [
+            plan.add("vertex-columns", b, GraphBlock.vertex_columns, block, list(several))
+            for b, (block, *several) in enumerate(zip(plan.keys(blocks), *map(plan.keys, sources), strict=True))
+        ]
+        for s, new in enumerate(plan.keys(rows)):
+            fetched = []
+            for b in np.flatnonzero(needed[s]).tolist():
+                wanted = plan.add("needed-rows", (s, b), _NewRows.needed_in, new, int(starts[b]), int(starts[b + 1]))
+                fetched.append(plan.add("fetch", (s, b), np.take, columns[b], wanted, 0))
+            plan.add("new-products", (s, 0), _NewRows.product, new, fetched, c)
+        return plan
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """What decides on the rows of new points: neighbours kept, the neighbour that is the scale, metric, diagonal."""
+@dataclass(frozen=True, eq=False)
+class _Vertices:
+    """What the kernel rows of new points depend on.
 
+    Attributes
+    ----------
+    radii, scale : ndarrays of shape (U,)
+    multiplicity : ndarray of shape (U,), or None without duplicates
+    wide : tuple, or None
+        Numbers and points of the vertices with the largest radii.
+    metric : Metric
+    n_neighbors : int
+    scale_neighbor : int or None
+        The neighbour of the local scales; None for one bandwidth.
+    zero_diagonal : bool
+    """
+
+    radii: FloatArray
+    scale: FloatArray
+    multiplicity: FloatArray | None
+    wide: tuple[IntArray, FloatArray] | None
+    metric: Metric
     n_neighbors: int
     scale_neighbor: int | None
-    metric: Metric
     zero_diagonal: bool
 
 
@@ -264,104 +197,59 @@ class _NewRows:
     Attributes
     ----------
     matrix : csr_array of shape (m, n_needed)
+        Empty rows for points that equal a training point.
     log_scale : ndarray of shape (m,)
-    needed : list of two lists of ndarrays of int
-        For each band, positions of the vertices that are columns, and of the vertices that new points coincide with.
-    twins : ndarray of int
-        The new points that coincide with a vertex, in the order of these vertices' bands.
+    needed : ndarray of int, shape (n_needed,)
+        Numbers of the vertices in the columns, increasing.
+    twin : ndarray of int, shape (m,)
+        The column of the vertex that equals a new point, or -1.
     """
 
     matrix: Any
     log_scale: FloatArray
-    needed: list[list[IntArray]]
-    twins: IntArray
+    needed: IntArray
+    twin: IntArray
 
     @classmethod
-    def of(cls, lists: Lists, points: FloatArray, wide: Widest | None, rule: _Rule, n_bands: int) -> _NewRows:
-        """The rows of new points by the lists of their nearest vertices, and the vertices with the widest radii."""
-        row, ids, squared, scale = _pairs(lists, points, wide, rule)
-        m = len(points)
-        twin = np.where(lists.squared[:, 0] == 0, lists.ids[:, 0], -1)
-        here = scale if rule.scale_neighbor is None else (lists.kth(rule.scale_neighbor) ** -0.5)[row]
-        exponent = squared * here * scale
-        if rule.zero_diagonal:
-            exponent[squared == 0] = np.inf
-        lowest = np.full(m, np.inf)
-        np.minimum.at(lowest, row, exponent)
-        lowest = np.where(np.isfinite(lowest) & (twin < 0), lowest, 0.0)
-        other = twin[row] < 0
-        row, ids, values = row[other], ids[other], np.exp(lowest[row] - exponent)[other]
-        columns, places = np.unique(ids, return_inverse=True)
-        matrix = sparse.csr_array((values, (row, places.ravel())), shape=(m, len(columns)))
-        twins = np.flatnonzero(twin >= 0)
-        twins = twins[np.argsort(twin[twins], kind="stable")]
-        needed = [_by_band(columns, n_bands), _by_band(twin[twins], n_bands)]
-        return cls(matrix, -lowest, needed, twins)
+    def of(cls, lists: Lists, points: FloatArray, vertices: _Vertices) -> _NewRows:
+        """Kernel rows of new points from the lists of their nearest vertices."""
+        wide = None
+        if vertices.wide is not None:
+            ids, others = vertices.wide
+            wide = ids, squared_distances(points, others, vertices.metric)
+        found = new_rows(lists, kth_of(lists, vertices.n_neighbors, vertices.multiplicity), vertices.radii, wide)
+        here = np.full(len(points), vertices.scale[0])
+        if vertices.scale_neighbor is not None:
+            local = kth_of(lists, vertices.scale_neighbor, vertices.multiplicity)
+            require_scales(local)
+            here = local**-0.5
+        K, lowest = gaussian_rows(found, here, vertices.scale, zero_diagonal=vertices.zero_diagonal)
+        twin, has_twin = found.twin, found.twin >= 0
+        lowest[has_twin] = 0.0
+        K.data[np.repeat(has_twin, np.diff(K.indptr))] = 0.0
+        K.eliminate_zeros()
+        needed = np.union1d(K.indices, twin[has_twin])
+        matrix = sparse.csr_array(
+            (K.data, np.searchsorted(needed, K.indices), K.indptr), shape=(len(points), len(needed))
+        )
+        return cls(matrix, -lowest, needed, np.where(has_twin, np.searchsorted(needed, twin), -1))
 
-    def product(self, fetched: list[FloatArray], twins: list[FloatArray], n_columns: int) -> FloatArray:
-        """The rows times columns, (m, c)."""
-        out = np.zeros((self.matrix.shape[0], n_columns))
-        if fetched:
-            out += self.matrix @ np.concatenate(fetched)
-        if twins:
-            out[self.twins] = np.concatenate(twins)
+    def count(self, starts: IntArray) -> IntArray:
+        """New points that equal a vertex, and vertices needed of each chunk, (1 + B,)."""
+        return np.concatenate([[np.count_nonzero(self.twin >= 0)], np.diff(np.searchsorted(self.needed, starts))])
+
+    def needed_in(self, start: int, stop: int) -> IntArray:
+        """Positions of the needed vertices in the chunk of the vertices start to stop."""
+        first, last = np.searchsorted(self.needed, [start, stop])
+        return self.needed[first:last] - start
+
+    def product(self, fetched: list[FloatArray], n_columns: int) -> FloatArray:
+        """The rows times columns, (m, n_columns); `fetched` are the rows of the needed vertices, chunk by chunk."""
+        if not fetched:
+            return np.zeros((self.matrix.shape[0], n_columns))
+        columns = np.concatenate(fetched)
+        out: FloatArray = self.matrix @ columns[:, :n_columns]
+        twins = np.flatnonzero(self.twin >= 0)
+        if len(twins):
+            out[twins] = columns[self.twin[twins], n_columns:]
         return out
-
-
-def _pairs(
-    lists: Lists, points: FloatArray, wide: Widest | None, rule: _Rule
-) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-    """The pairs that new points keep: their rows, the vertices, squared distances and the scales of the vertices."""
-    radii = lists.kth(rule.n_neighbors)
-    keep = lists.squared <= EDGE * np.maximum(radii[:, None], lists.notes[:, :, 1])
-    parts = [(np.nonzero(keep)[0], lists.ids[keep], lists.squared[keep], lists.notes[keep][:, 2])]
-    if wide is not None:
-        ids, others, notes = wide
-        D2 = squared_distances(points, others, rule.metric)
-        # Those that have been found already are told by their numbers: distances may be rounded differently.
-        place = np.minimum(np.searchsorted(ids, lists.ids), len(ids) - 1)
-        row, rank = np.nonzero(ids[place] == lists.ids)
-        D2[row, place[row, rank]] = np.inf
-        row, column = np.nonzero(D2 <= EDGE * notes[:, 1])
-        parts.append((row, ids[column], D2[row, column], notes[column, 2]))
-    row, ids, squared, scale = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return row, ids, squared, scale
-
-
-def _by_band(ids: IntArray, n_bands: int) -> list[IntArray]:
-    """Positions of vertices whose numbers increase, by band."""
-    return np.split(position_in(ids), np.searchsorted(band_of(ids), np.arange(1, n_bands)))
-
-
-def _count_zeros(values: FloatArray) -> int:
-    return int(np.count_nonzero(values == 0))
-
-
-def _notes(vertices: Vertices, radii: FloatArray, epsilon: Any) -> FloatArray:
-    counts = vertices.counts
-    ones = np.ones(len(radii))
-    return np.column_stack([ones if counts is None else counts, radii, ones * np.power(epsilon, -0.5)])
-
-
-def _scale_of(notes: FloatArray) -> FloatArray:
-    return np.ascontiguousarray(notes[:, 2])
-
-
-def _log_scale(rows: _NewRows) -> FloatArray:
-    return rows.log_scale
-
-
-def _count_needed(rows: _NewRows) -> IntArray:
-    return np.array([[len(positions) for positions in kind] for kind in rows.needed])
-
-
-def _wanted(rows: _NewRows, kind: int, band: int) -> IntArray:
-    return rows.needed[kind][band]
-
-
-def _fetch(vertices: Vertices, V: FloatArray, positions: IntArray) -> FloatArray:
-    return taken(vertices.taker(positions), V)
-
-
-def _fetch_twins(vertices: Vertices, V: FloatArray, positions: IntArray) -> FloatArray:
-    return V[vertices.first[positions]]

@@ -1,301 +1,354 @@
-"""Neighbours of points that lie in bands: an index for each band, those that may hold neighbours asked, lists merged.
+"""Nearest neighbours of points in row chunks: each chunk has its own index, and lists of neighbours are merged.
 
-A band is searched by itself first. A point then asks the other bands, one after the other, as long as their boxes are
-nearer than the farthest vertex on its list; by metrics that do not know how far a box is it asks all of them. What
-travels are the points that ask, and lists.
+A chunk is searched by itself first. Its points then search other chunks, one after the other, as long as their bounding
+boxes are nearer than the farthest neighbour found; by metrics without distances to boxes they search all chunks.
 """
 
 from __future__ import annotations
 
-from operator import getitem
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from operator import attrgetter, getitem
 from typing import Any
 
 import numpy as np
 
+from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import Metric, no_distance
 from ...linalg.sketch import sample
 from ...neighbors.clusters import SAME
-from ...neighbors.neighborhoods import WIDEST, lengths, looked_at, tied_often
-from ...neighbors.search import index_kind, minkowski_exponent
-from .layout import Layout
-from .shards import (
-    Asked,
-    Lists,
-    Shard,
-    Vertices,
-    ask,
-    call,
-    exactly,
-    merge,
-    nearest_box,
-    numbered,
-    own_lists,
-    reach,
-    search,
-)
-from .tasks import Parts, Plan, gathered, pick, same, settled
+from ...neighbors.neighborhoods import distinct, kth_apart, lengths, looked_at, n_tied, tied_often, within
+from ...neighbors.search import BlockedIndex, NeighborIndex, index_kind, make_index, minkowski_exponent
+from .layout import Layout, to_locality
+from .tasks import Parts, Plan, gathered, persisted, replicated
 
-__all__ = ["BandedNeighborhoods", "Widest"]
+__all__ = ["ChunkedNeighborhoods", "Lists", "kth_of"]
 
-# Points on which the recall is measured where an index is not exact.
+# The nearest vertices found so far, nearest first: numbers and squared distances, (m, length); -1 and infinity where
+# there are none yet.
+Lists = tuple[IntArray, FloatArray]
+
+# Points on which the recall of an approximate search is measured.
 _RECALL_SAMPLE = 160
-# What is noted of a vertex for new points: how many points it is, its squared radius, and its scale.
-_NOTES = 3
-Widest = tuple[IntArray, FloatArray, FloatArray]
+# New points of a task.
+_QUERIES = 4096
+# Distances to boxes are reduced by this factor, because distances may be rounded differently.
+_ROUNDED = 1.0 - 1e-8
+# Coordinates that are compared at a time.
+_ENTRIES = 1 << 18
 
 
-class BandedNeighborhoods:
-    """Neighbourhoods of the points of a Dask array: `heatsketch.neighbors.neighborhoods.Neighborhoods` in bands.
-
-    Parameters
-    ----------
-    X : Dask array of shape (N, d), in the bands of `layout`
-        Equal points are in the same band.
-    layout : Layout
-    n_neighbors : int
-    metric : Metric
-    at_least : int
-        Neighbours that `scales` will be asked for.
+@dataclass(frozen=True)
+class ChunkIndex:
+    """Distinct points (vertices) of a row chunk and their index.
 
     Attributes
     ----------
-    shards : parts of Shard
-    lists : parts of Lists
-        The neighbours of the vertices of each band; given up with `forget`.
-    radii : parts of ndarrays of shape (U_b,)
-        Squared distance of each vertex to its k-th neighbour.
-    sizes : list of int
-        Vertices of each band.
-    method : str
-        How the bands are searched: "tree", "clusters" or "blocks".
-    recall : float
-        Share of the true neighbours found, on a sample; 1 if all bands are searched exactly.
+    points : ndarray of shape (U, d)
+        The vertices, in the order of the index.
+    index : NeighborIndex
+    order : ndarray of int, shape (m,)
+        Rows of the chunk by vertex.
+    counts : ndarray of int, shape (U,), or None
+        Rows of each vertex; None without duplicates.
     """
 
-    def __init__(self, X: Any, layout: Layout, n_neighbors: int, metric: Metric, *, at_least: int = 0) -> None:
-        self._metric, self._layout, self.n_neighbors, self._at_least = metric, layout, n_neighbors, at_least
-        self._exponent, self._bands = minkowski_exponent(metric), range(len(layout.sizes))
-        # In few dimensions trees are best for bands of any size; elsewhere it depends on the size.
-        kind = index_kind(X.shape, metric, sparse_points=False)
+    points: FloatArray
+    index: NeighborIndex
+    order: IntArray
+    counts: IntArray | None
+
+    @classmethod
+    def of(cls, X: FloatArray, metric: Metric, kind: str | None) -> ChunkIndex:
+        """Index of a chunk; `kind` is that of the index, by default the fastest."""
+        same = distinct(X)
+        vertices = X if same is None else X[same[0]]
+        index = make_index(vertices, metric, kind=kind)
+        if same is None:
+            return cls(vertices[index.order], index, index.order, None)
+        vertex = np.argsort(index.order)[same[1]]
+        return cls(vertices[index.order], index, np.argsort(vertex, kind="stable"), np.bincount(vertex))
+
+    @property
+    def summary(self) -> tuple[int, str, FloatArray, IntArray, IntArray | None]:
+        """Number of vertices, method of the search, bounding box (2, d), order and counts."""
+        box = np.stack([self.points.min(axis=0), self.points.max(axis=0)]).astype(np.float64)
+        return len(self.points), self.index.method, box, self.order, self.counts
+
+    def own_lists(self, start: int, length: int) -> tuple[ChunkIndex, Lists]:
+        """Neighbours of the vertices in this chunk; and this index, which may have tuned itself to the data."""
+        index, n = copy(self.index), len(self.points)
+        ids, squared = np.full((n, length), -1), np.full((n, length), np.inf)
+        if n > 1:
+            found = index.neighbors(min(length, n - 1))
+            ids[:, : n - 1], squared[:, : n - 1] = start + found[0].astype(np.int64), found[1]
+        return replace(self, index=index), (ids, squared)
+
+    def lists_of(self, Q: FloatArray, start: int, length: int) -> Lists:
+        """The nearest vertices of this chunk to new points."""
+        ids, squared = np.full((len(Q), length), -1), np.full((len(Q), length), np.inf)
+        n = min(length, len(self.points))
+        found = self.index.query(Q, n)
+        ids[:, :n], squared[:, :n] = start + found[0].astype(np.int64), found[1]
+        return ids, squared
+
+    def exact_distances(self, Q: FloatArray, metric: Metric, length: int) -> FloatArray:
+        """Squared distances to the nearest vertices of this chunk, by all distances."""
+        return BlockedIndex(self.points, metric).query(Q, min(length, len(self.points)))[1]
+
+
+class ChunkedNeighborhoods:
+    """Neighbour graph of points on a cluster: `heatsketch.neighbors.neighborhoods.Neighborhoods` in row chunks.
+
+    Parameters
+    ----------
+    X : Dask array of shape (N, d)
+    n_neighbors : int
+    metric : Metric
+    at_least : int
+        The largest k of later calls of `scales`.
+
+    Attributes
+    ----------
+    layout : Layout
+        Chunks are cells of space; within a chunk rows are in the order of its index, duplicates side by side.
+    X : Dask array of shape (N, d), in this layout
+    starts : ndarray of int, shape (B + 1,)
+        Number of the first vertex of each chunk, and the end.
+    counts : list of ndarrays of int, or None for chunks without duplicates
+        Rows of each vertex.
+    lists : parts of Lists
+        Neighbours of the vertices of each chunk; delete them when they are no longer needed.
+    radii : ndarray of shape (U,)
+        Squared distance of each vertex to its k-th neighbour.
+    method : str
+        "tree", "clusters" or "blocks".
+    recall : float
+        Share of the true neighbours found, on a sample; 1 for exact searches.
+    """
+
+    def __init__(self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0) -> None:
+        self._metric, self.n_neighbors, self._exponent = metric, n_neighbors, minkowski_exponent(metric)
+        cells = to_locality(X)
+        X = persisted(cells.arranged(X), name="sorting points by location")
+        self._chunks = range(len(cells.sizes))
+        # In few dimensions trees are best for chunks of any size.
+        kind = "tree" if index_kind(X.shape, metric, sparse_points=False) == "tree" else None
         plan = Plan(X)
         for b, points in enumerate(plan.keys(X)):
-            shard = plan.add("index", b, Shard.of, points, metric, "tree" if kind == "tree" else None)
-            plan.add("box", b, call, "box", shard)
-            plan.add("vertices", b, call, "vertices", shard)
-            plan.add("index-summary", b, _summary, shard)
-        labels = ("index", "box", "vertices", "index-summary")
-        self.shards, self._boxes, self.vertices, summaries = settled(
-            *(plan.parts(label, self._bands) for label in labels), name="indexing bands"
+            index = plan.add("index", b, ChunkIndex.of, points, metric, kind)
+            plan.add("index-summary", b, attrgetter("summary"), index)
+            order = plan.add("row-order", b, attrgetter("order"), index)
+            plan.add("points", (b, 0), np.take, points, order, 0)
+        self.X, self._indexes, summaries = persisted(
+            plan.array("points", cells.sizes, X.shape[1], X.dtype),
+            plan.parts("index", self._chunks),
+            plan.parts("index-summary", self._chunks),
+            name="indexing points",
         )
-        found = gathered(summaries)
-        self.sizes, folded, methods = ([one[i] for one in found] for i in range(3))
-        # Exact bands among approximate ones do not make the search exact.
+        sizes, methods, boxes, orders, self.counts = zip(*gathered(summaries), strict=True)
+        assert cells.order is not None
+        order = cells.order[np.concatenate([start + some for start, some in zip(cells.starts, orders, strict=False)])]
+        self.layout = Layout(cells.sizes, cells.given, order)
+        self.starts = np.concatenate([[0], np.cumsum(sizes)])
+        self._boxes = replicated(np.stack(boxes))
+        # Exact chunks among approximate ones do not make the search exact.
         self.method = "clusters" if "clusters" in methods else methods[0]
-        self._folded = any(folded)
-        self._search(X)
-        self.recall = self._measure_recall(X) if self.method == "clusters" else 1.0
+        self._search(at_least)
+        self.recall = self._measure_recall(at_least) if self.method == "clusters" else 1.0
 
     @property
     def n_vertices(self) -> int:
         """Number of distinct points."""
-        return sum(self.sizes)
+        return int(self.starts[-1])
 
-    def _search(self, X: Any) -> None:
+    @property
+    def multiplicity(self) -> FloatArray | None:
+        """Rows of each vertex, (U,); None without duplicates."""
+        if all(counts is None for counts in self.counts):
+            return None
+        sizes = np.diff(self.starts)
+        counts = [np.ones(n) if c is None else c for n, c in zip(sizes, self.counts, strict=True)]
+        return np.concatenate(counts).astype(np.float32)
+
+    def at_points(self, values: Any) -> Any:
+        """Values of the vertices as values of the rows on the workers, (U,) -> (N,)."""
+        counts = self.multiplicity
+        return values if counts is None else np.repeat(values, counts.astype(np.int64))
+
+    def _search(self, at_least: int) -> None:
         n, k = self.n_vertices, self.n_neighbors
         if n < 2:
-            raise no_distance(X.shape[0])
-        wanted, most = lengths(n, k, self._at_least)
+            raise no_distance(self.layout.n_samples)
+        multiplicity = self.multiplicity
+        self._multiplicity = None if multiplicity is None else replicated(multiplicity)
+        wanted, most = lengths(n, k, at_least)
         while True:
             self._search_all(wanted)
-            plan = Plan(self.lists)
-            for b, lists in enumerate(plan.keys(self.lists)):
-                plan.add("count-ties", b, call, "tied", lists, k)
-            found = gathered(plan.parts("count-ties", self._bands))
-            if wanted == most or not tied_often(sum(tied for tied, _ in found), n):
+            found = self._of_lists("radii", _radii, k, self._multiplicity)
+            self.radii = np.concatenate([radii for radii, _ in found])
+            if wanted == most or not tied_often(sum(tied for _, tied in found), n):
                 break
             wanted = min(most, 2 * wanted)
-        if not any(positive for _, positive in found):
+        if not self.radii.any():
             raise no_distance(n)
-        self.radii = self.scales(k)
 
     def _search_all(self, length: int) -> None:
-        """Look for so many neighbours of every vertex."""
-        plan = Plan(self.shards, self._boxes, self.vertices)
-        boxes = plan.keys(self._boxes)
-        for a, shard in enumerate(plan.keys(self.shards)):
-            noted = plan.add("notes", a, _multiplicity, plan.keys(self.vertices)[a], self.sizes[a], self._folded)
-            own = plan.add("search-own", a, own_lists, shard, noted, a, length)
-            plan.add("shard", a, getitem, own, 0)
-            lists = plan.add("own-lists", a, getitem, own, 1)
-            points = plan.add("vertex-points", a, call, "points", shard)
-            if self._exponent is not None:
-                plan.add("reach", a, reach, lists, points, boxes, self._exponent)
-        labels = ["notes", "shard", "own-lists", "vertex-points"]
-        labels += ["reach"] if self._exponent is not None else []
-        parts = settled(*(plan.parts(label, self._bands) for label in labels), name="finding neighbours")
-        notes, self.shards, lists, points = parts[:4]
-        table = np.array(gathered(parts[4])) if self._exponent is not None else None
-        self.lists = self._asked_around(lists, points, notes, table)
+        """List `length` neighbours of every vertex."""
+        plan = Plan(self._indexes)
+        for a, key in enumerate(plan.keys(self._indexes)):
+            own = plan.add("search-own", a, ChunkIndex.own_lists, key, int(self.starts[a]), length)
+            index = plan.add("tuned-index", a, getitem, own, 0)
+            plan.add("own-lists", a, getitem, own, 1)
+            plan.add("vertices", a, attrgetter("points"), index)
+        labels = ("tuned-index", "own-lists", "vertices")
+        parts = persisted(*(plan.parts(label, self._chunks) for label in labels), name="finding neighbours")
+        self._indexes, lists, points = parts
+        self.lists = self._search_others(lists, points, self._chunks)
 
-    def _asked_around(self, lists: Parts, points: Parts, notes: Parts, table: IntArray | None) -> Parts:
-        """Lists of the vertices of each band, after all other bands that may hold neighbours have been asked."""
-        plan = Plan(self.shards, self._boxes, lists, points, notes)
-        boxes, keys = plan.keys(self._boxes), zip(plan.keys(lists), plan.keys(points), strict=True)
-        for a, (known, here) in enumerate(keys):
-            for b in _round_trip(a, len(self._bands), None if table is None else table[a]):
-                asked = plan.add("ask", (a, b), ask, known, here, boxes[b], self._exponent)
-                found = self._add_search(plan, "search", (a, b), asked, notes)
-                known = plan.add("merge", (a, b), merge, known, found)  # noqa: PLW2901
-            plan.add("lists", a, same, known)
-        return list(settled(plan.parts("lists", self._bands), name="finding neighbours"))
+    def _search_others(self, lists: Parts, points: Parts, homes: Sequence[int]) -> Parts:
+        """Lists extended by the vertices of all chunks that may have nearer ones, except `homes`, searched already."""
+        plan, every = Plan(lists, points, self._indexes), range(len(lists))
+        keys = list(zip(plan.keys(lists), plan.keys(points), strict=True))
+        counts = np.ones((len(lists), len(self._chunks)), dtype=np.int64)
+        if self._exponent is not None:
+            for s, (known, here) in enumerate(keys):
+                plan.add("reach", s, _reach, known, here, self._boxes, self._exponent)
+            counts = np.array(gathered(plan.parts("reach", every)))
+        plan, indexes = Plan(lists, points, self._indexes), plan.keys(self._indexes)
+        for s, (known, here) in enumerate(keys):
+            # The chunks that most points need come first, then in the order of their numbers from the home on.
+            others = np.roll(self._chunks, -homes[s])[1:]
+            for b in others[np.argsort(-counts[s, others], kind="stable")].tolist():
+                if counts[s, b]:
+                    where = b, int(self.starts[b]), self._exponent
+                    known = plan.add("search", (s, b), _extended, known, here, indexes[b], self._boxes, where)  # noqa: PLW2901
+            plan.add("lists", s, _same, known)
+        return list(persisted(plan.parts("lists", every), name="finding neighbours"))
 
-    def _add_search(self, plan: Plan, label: str, pair: tuple[int, int], asked: Any, notes: Parts) -> Any:
-        """A task that searches band ``pair[1]`` for points that ask; its plan knows the shards and the notes."""
-        b = pair[1]
-        return plan.add(label, pair, search, plan.keys(self.shards)[b], plan.keys(notes)[b], b, asked)
-
-    def scales(self, k: int) -> Parts:
-        """Squared distance of each vertex to its k-th neighbour, for k up to the number listed, parts of (U_b,)."""
+    def _of_lists(self, label: str, function: Any, *args: Any) -> list[Any]:
+        """``function(lists, *args)`` for each chunk, gathered."""
         plan = Plan(self.lists)
         for b, lists in enumerate(plan.keys(self.lists)):
-            plan.add("kth-neighbour", b, call, "kth", lists, k)
-        return list(settled(plan.parts("kth-neighbour", self._bands)))
+            plan.add(label, b, function, lists, *args)
+        return list(gathered(plan.parts(label, self._chunks)))
 
-    def at_points(self, values: Parts) -> Any:
-        """Values of the vertices as values of all points, a Dask array of shape (N,), in bands."""
-        plan = Plan(values, self.vertices)
-        for b, (value, vertices) in enumerate(zip(plan.keys(values), plan.keys(self.vertices), strict=True)):
-            plan.add("at-points", b, _at_points, value, vertices)
-        return settled(plan.array("at-points", self._layout.sizes, None, np.float64))
+    def scales(self, k: int) -> FloatArray:
+        """Squared distance of each vertex to its k-th neighbour, for k up to the number listed, (U,)."""
+        return np.concatenate(self._of_lists("kth-neighbour", kth_of, k, self._multiplicity))
 
-    def forget(self) -> None:
-        """Give the lists up, once the graph holds what is in them."""
-        del self.lists
-
-    def _measure_recall(self, X: Any) -> float:
+    def _measure_recall(self, at_least: int) -> float:
         """Share of the listed neighbours of a sample that are as near as the true ones."""
-        layout = self._layout
-        rows = np.sort(layout.positions(sample(layout.n_samples, _RECALL_SAMPLE)))
-        points = pick(X, rows)
-        bands = np.searchsorted(layout.starts, rows, side="right") - 1
-        plan = Plan(self.lists, self.shards, self.vertices)
-        keys = zip(plan.keys(self.lists), plan.keys(self.shards), plan.keys(self.vertices), strict=True)
-        length = lengths(self.n_vertices, self.n_neighbors, self._at_least)[0]
-        for b, (lists, shard, vertices) in enumerate(keys):
-            plan.add("found-by-sample", b, _distances_of, lists, vertices, rows[bands == b] - layout.starts[b], length)
-            plan.add("exact-for-sample", b, exactly, shard, self._metric, points, length + 1)
-        parts = [plan.parts(label, self._bands) for label in ("found-by-sample", "exact-for-sample")]
-        listed, exact = gathered(*parts, name="measuring the recall")
+        length = lengths(self.n_vertices, self.n_neighbors, at_least)[0]
+        rows = np.sort(self.layout.positions(sample(self.layout.n_samples, _RECALL_SAMPLE)))
+        points, vertices = gathered(self.X[rows]), self.at_points(np.arange(self.n_vertices))[rows]
+        plan = Plan(self.lists, self._indexes)
+        for b, (lists, index) in enumerate(zip(plan.keys(self.lists), plan.keys(self._indexes), strict=True)):
+            here = (vertices >= self.starts[b]) & (vertices < self.starts[b + 1])
+            plan.add("listed-distances", b, _listed, lists, vertices[here] - self.starts[b], length)
+            plan.add("exact-distances", b, ChunkIndex.exact_distances, index, points, self._metric, length + 1)
+        labels = "listed-distances", "exact-distances"
+        listed, exact = gathered(*(plan.parts(label, self._chunks) for label in labels))
         # A point is the nearest to itself, and is left out.
         true = np.sort(np.concatenate(exact, axis=1), axis=1)[:, length]
         return float((np.concatenate(listed) <= SAME * true[:, None]).mean())
 
-    def widest(self, notes: Parts) -> Parts:
-        """The vertices of all bands with the widest neighbourhoods: a part of numbers, points and notes."""
-        plan = Plan(self.shards, notes)
-        some = [
-            plan.add("widest-of-band", b, _widest, shard, noted, b)
-            for b, (shard, noted) in enumerate(zip(plan.keys(self.shards), plan.keys(notes), strict=True))
-        ]
-        plan.add("widest", 0, _widest_of_all, some)
-        return list(settled(plan.parts("widest", [0])))
-
-    def query(self, Q: Any, notes: Parts, k_scale: int) -> Parts:
+    def query(self, Q: Any, k_scale: int) -> tuple[Layout, Any, Parts]:
         """The nearest vertices of new points.
 
         Parameters
         ----------
-        Q : Dask array of shape (m, d), in chunks of rows
-        notes : parts of ndarrays of shape (U_b, n_notes)
-            What shall be known of the vertices found; the first note is how many points they are.
+        Q : Dask array of shape (m, d), in row chunks
         k_scale : int
             Neighbours that must be in the lists.
 
         Returns
         -------
-        lists : parts of Lists, one for each chunk of `Q`
+        layout : Layout
+            New points are sorted by the chunk that they are nearest to.
+        Q : Dask array of shape (m, d), in this layout
+        lists : parts of Lists, one for each of its chunks
         """
         length = looked_at(self.n_vertices, self.n_neighbors, k_scale)
-        plan, chunks = Plan(Q, self._boxes), range(len(Q.chunks[0]))
+        plan = Plan(Q)
         for s, points in enumerate(plan.keys(Q)):
-            home = plan.add("nearest-band", s, nearest_box, points, plan.keys(self._boxes), self._exponent)
-            plan.add("count-nearest", s, np.bincount, home, None, len(self._bands))
-        homes, counts = settled(plan.parts("nearest-band", chunks), plan.parts("count-nearest", chunks))
-        lists = self._ask_at_home(Q, homes, np.array(gathered(counts)), notes, length)
-        table = None
-        if self._exponent is not None:
-            plan = Plan(Q, lists, self._boxes)
-            for s, (known, points) in enumerate(zip(plan.keys(lists), plan.keys(Q), strict=True)):
-                plan.add("reach", s, reach, known, points, plan.keys(self._boxes), self._exponent)
-            table = np.array(gathered(plan.parts("reach", chunks)))
-        plan = Plan(Q, homes, lists, self.shards, self._boxes, notes)
-        boxes, keys = plan.keys(self._boxes), zip(plan.keys(lists), plan.keys(Q), plan.keys(homes), strict=True)
-        for s, (known, points, home) in enumerate(keys):
-            for b in _round_trip(s, len(self._bands), None if table is None else table[s], itself=True):
-                asked = plan.add("ask", (s, b), _ask_elsewhere, known, points, home, boxes[b], (b, self._exponent))
-                found = self._add_search(plan, "search", (s, b), asked, notes)
-                known = plan.add("merge", (s, b), merge, known, found)  # noqa: PLW2901
-            plan.add("lists", s, same, known)
-        return list(settled(plan.parts("lists", chunks), name="finding neighbours of new points"))
-
-    def _ask_at_home(self, Q: Any, homes: Parts, counts: IntArray, notes: Parts, length: int) -> Parts:
-        """Lists of new points with what is in the bands that they are nearest to."""
-        plan = Plan(Q, homes, self.shards, notes)
-        for s, (points, home) in enumerate(zip(plan.keys(Q), plan.keys(homes), strict=True)):
-            known = plan.add("no-lists", s, Lists.nothing, Q.chunks[0][s], length, _NOTES)
-            for b in np.flatnonzero(counts[s]).tolist():
-                asked = plan.add("ask-nearest", (s, b), _ask_at, known, points, home, b)
-                found = self._add_search(plan, "search-nearest", (s, b), asked, notes)
-                known = plan.add("merge-nearest", (s, b), merge, known, found)
-            plan.add("first-lists", s, same, known)
-        return list(settled(plan.parts("first-lists", range(len(counts))), name="finding neighbours of new points"))
+            plan.add("nearest-chunk", s, _nearest_box, points, self._boxes, self._exponent or 2.0)
+        home = gathered(plan.array("nearest-chunk", Q.chunks[0], None, np.int64))
+        counts = np.bincount(home, minlength=len(self._chunks)).tolist()
+        pieces = [(b, min(_QUERIES, n - at)) for b, n in enumerate(counts) for at in range(0, n, _QUERIES)]
+        homes, sizes = zip(*pieces, strict=True)
+        layout = Layout(sizes, Q.chunks[0], np.argsort(home, kind="stable"))
+        Q = persisted(layout.arranged(Q), name="sorting new points by location")
+        plan, every = Plan(Q, self._indexes), range(len(homes))
+        indexes = plan.keys(self._indexes)
+        for s, (points, b) in enumerate(zip(plan.keys(Q), homes, strict=True)):
+            plan.add("search-own", s, ChunkIndex.lists_of, indexes[b], points, int(self.starts[b]), length)
+            plan.add("new-points", s, _same, points)
+        lists, points = persisted(plan.parts("search-own", every), plan.parts("new-points", every))
+        return layout, Q, self._search_others(lists, points, homes)
 
 
-def _round_trip(a: int, n_bands: int, counts: IntArray | None, *, itself: bool = False) -> list[int]:
-    """The bands that band a asks: those that most of its points may need first, then the next in number."""
-    others = [(a + i) % n_bands for i in range(0 if itself else 1, n_bands)]
-    if counts is None:
-        return others
-    return sorted((b for b in others if counts[b]), key=lambda b: -counts[b])
+def kth_of(lists: Lists, k: int, multiplicity: FloatArray | None) -> FloatArray:
+    """Squared distance to the k-th neighbour at a positive distance, from lists, (m,)."""
+    ids, squared = lists
+    return kth_apart(squared, k, None if multiplicity is None else lambda rows: multiplicity[ids[rows]])
 
 
-def _summary(shard: Shard) -> tuple[int, bool, str]:
-    return len(shard.points), shard.vertices.gather is not None, shard.index.method
+def _radii(lists: Lists, k: int, multiplicity: FloatArray | None) -> tuple[FloatArray, int]:
+    """Distances to the k-th neighbour, and how many vertices may have more neighbours as far away."""
+    radii = kth_of(lists, k, multiplicity)
+    return radii, n_tied(within(lists[1], radii), radii, lists[1].shape[1])
 
 
-def _multiplicity(vertices: Vertices, n: int, folded: bool) -> FloatArray:
-    """How many points each vertex is, (n, 1); no notes at all where all are one in every band."""
-    if not folded:
-        return np.empty((n, 0))
-    counts = vertices.counts
-    return np.ones((n, 1)) if counts is None else counts[:, None]
+def _listed(lists: Lists, rows: IntArray, length: int) -> FloatArray:
+    return lists[1][rows, :length]
 
 
-def _at_points(values: FloatArray, vertices: Vertices) -> FloatArray:
-    return values[vertices.place]
+def _same(value: Any) -> Any:
+    return value
 
 
-def _distances_of(lists: Lists, vertices: Vertices, rows: IntArray, length: int) -> FloatArray:
-    return lists.squared[vertices.place[rows], :length]
+def _box_distances(points: FloatArray, box: FloatArray, p: float) -> FloatArray:
+    """Lower bounds of the squared distances of points to those in a box, by a Minkowski metric, (m,)."""
+    out = np.empty(len(points))
+    for rows in chunks(len(points), points.shape[1], _ENTRIES):
+        gaps = np.maximum(np.maximum(box[0] - points[rows], points[rows] - box[1]), 0.0)
+        out[rows] = np.linalg.norm(gaps, ord=p, axis=1) ** 2
+    return _ROUNDED * out
 
 
-def _ask_at(lists: Lists, points: FloatArray, home: IntArray, band: int) -> Asked:
-    return ask(lists, points, None, None, np.flatnonzero(home == band))
+def _reach(lists: Lists, points: FloatArray, boxes: FloatArray, p: float) -> list[int]:
+    """How many of the points may have neighbours in each chunk."""
+    return [int((_box_distances(points, box, p) <= lists[1][:, -1]).sum()) for box in boxes]
 
 
-def _ask_elsewhere(
-    lists: Lists, points: FloatArray, home: IntArray, box: FloatArray, band: tuple[int, float | None]
-) -> Asked:
-    return ask(lists, points, box, band[1], np.flatnonzero(home != band[0]))
+def _nearest_box(points: FloatArray, boxes: FloatArray, p: float) -> IntArray:
+    """The chunk that each point is nearest to."""
+    nearest: IntArray = np.stack([_box_distances(points, box, p) for box in boxes]).argmin(axis=0)
+    return nearest
 
 
-def _widest(shard: Shard, notes: FloatArray, band: int) -> Widest:
-    some = np.sort(np.argsort(-notes[:, 1], kind="stable")[:WIDEST])
-    return numbered(band, some), shard.points[some], notes[some]
+def _extended(
+    lists: Lists, points: FloatArray, other: ChunkIndex, boxes: FloatArray, where: tuple[int, int, float | None]
+) -> Lists:
+    """Lists with the vertices of another chunk; of equal distances the smaller number comes first.
 
-
-def _widest_of_all(bands: list[Widest]) -> Widest:
-    ids, points, notes = (np.concatenate(part) for part in zip(*bands, strict=True))
-    some = np.sort(np.argsort(-notes[:, 1], kind="stable")[:WIDEST])
-    return ids[some], points[some], notes[some]
+    `where` is the number of the chunk, the number of its first vertex, and the exponent of the metric.
+    """
+    (ids, squared), (b, start, p) = lists, where
+    length = ids.shape[1]
+    near = True if p is None else _box_distances(points, boxes[b], p) <= squared[:, -1]
+    rows = np.flatnonzero(np.broadcast_to(near, len(points)))
+    if not len(rows):
+        return lists
+    found = other.lists_of(points[rows], start, min(length, len(other.points)))
+    width = int((found[1] <= squared[rows, -1:]).sum(axis=1).max())  # the others are too far for all rows
+    all_ids = np.concatenate([ids[rows], found[0][:, :width]], axis=1)
+    all_squared = np.concatenate([squared[rows], found[1][:, :width]], axis=1)
+    order = np.lexsort((all_ids, all_squared), axis=1)[:, :length]
+    ids, squared = ids.copy(), squared.copy()
+    ids[rows] = np.take_along_axis(all_ids, order, axis=1)
+    squared[rows] = np.take_along_axis(all_squared, order, axis=1)
+    return ids, squared

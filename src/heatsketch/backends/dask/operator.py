@@ -1,75 +1,76 @@
-"""The contract of operators whose rows lie on the workers of Dask."""
+"""Base class of operators whose rows are in chunks on the workers."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from typing import Any
 
+import dask.array as da
 import numpy as np
 
 from ..._utils.typing import FloatArray
 from ...linalg.operators import Operator
 from ...linalg.sketch import ArraySketch, Sketch
-from .array import DistributedArray
-from .inputs import is_dask_array
+from .array import DistributedArray, total
 from .layout import Layout
-from .tasks import mapped, settled, summed
+from .tasks import Plan
 
-__all__ = ["BandedOperator"]
+__all__ = ["ChunkedOperator"]
 
 
-class BandedOperator(Operator):
-    """A matrix that multiplies distributed arrays of shape (N, k) in the chunks of its layout.
-
-    Products are computed when they are asked for and stay on the workers.
-    """
+class ChunkedOperator(Operator):
+    """A matrix that multiplies distributed arrays of shape (N, k) in its layout. Products stay on the workers."""
 
     layout: Layout
     in_memory = False
 
     def asblock(self, V: Any, dtype: Any = None) -> DistributedArray:
         """`V`, a distributed array or a Dask array, in the operator's layout and dtype."""
-        if is_dask_array(V):
+        if isinstance(V, da.Array):
             V = DistributedArray.from_dask(V)
         if not isinstance(V, DistributedArray):
             raise TypeError(
-                f"{type(V).__name__} was given to a kernel whose rows lie on a cluster; give a Dask array with "
-                f"{self.shape[0]} rows, which dask.array.from_array makes of an array."
+                f"{type(V).__name__} was given to a kernel on a cluster; give a Dask array with {self.shape[0]} rows "
+                "(see dask.array.from_array)."
             )
         self._check_rows(V, (1, 2))
         return V.laid_out(self.layout).astype(self.dtype if dtype is None else np.dtype(dtype))
 
     def ones(self) -> DistributedArray:
         """A vector of ones, (N,)."""
-        return DistributedArray(self.layout.constant(1.0), self.layout, [])
+        return DistributedArray(da.ones(self.shape[0], chunks=(self.layout.sizes,)), self.layout)
 
     def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> DistributedArray:
-        """Columns of a sketch at the rows of this operator: each worker makes its own rows."""
+        """Columns of a sketch at the rows of this operator."""
         if isinstance(sketch, ArraySketch):
             sketch.require(first_column + shape[1])
             columns = self.asblock(sketch.array, dtype)
             return columns[:, first_column : first_column + shape[1]]  # type: ignore[no-any-return]
         M = self.layout.sketched(sketch, shape[1], first_column=first_column, dtype=dtype)
-        return DistributedArray(M, self.layout, [])
+        return DistributedArray(M, self.layout)
 
     def project(self, V: DistributedArray, u: DistributedArray) -> DistributedArray:
-        """``(I - u u^T) V``, planned: to look whether there is anything to do would take longer."""
-        values, vector = V.computed().values, u.computed().values
-        along = summed("parts-along", np.matmul, vector, values)
-        return DistributedArray(mapped("project", _without, values, vector, along), V.layout, [])
+        """``(I - u u^T) V``, lazy: a test whether V has a part along u would take longer."""
+        values, vector = V.values, u.laid_out(V.layout).values
+        plan = Plan(values, vector)
+        keys = list(zip(plan.keys(values), plan.keys(vector), strict=True))
+        parts = [plan.add("part-along", b, np.matmul, here, block) for b, (block, here) in enumerate(keys)]
+        along = plan.add_tree("along", 0, total, parts)
+        for b, (block, here) in enumerate(keys):
+            plan.add("project", (b, 0), _without, block, here, along)
+        return DistributedArray(plan.array("project", V.layout.sizes, V.shape[1], V.dtype), V.layout)
 
     def matmat(self, V: DistributedArray) -> DistributedArray:
-        """K V, computed and held on the workers."""
+        """K V."""
         self._check_rows(V, (2,))
-        product = self.multiply(settled(V.laid_out(self.layout).computed().values))
-        return DistributedArray(product, self.layout)
+        return DistributedArray(self.multiply(V.laid_out(self.layout).values), self.layout)
 
     @abstractmethod
     def multiply(self, V: Any) -> Any:
-        """K V for a Dask array in the chunks of the layout."""
+        """K V for a persisted Dask array in the layout of this operator."""
 
     def toarray(self) -> FloatArray:
-        """The matrix of all pairs is not formed on a cluster."""
+        """Raise an error: the matrix of all pairs is not formed on a cluster."""
         raise MemoryError(
             f"the matrix of {self.shape[0]} points on a cluster is not formed; multiply by it, or make the kernel of "
             "a part of the data in memory."
@@ -77,6 +78,4 @@ class BandedOperator(Operator):
 
 
 def _without(V: FloatArray, u: FloatArray, along: FloatArray) -> FloatArray:
-    out = u[:, None] * -along[None, :]
-    out += V
-    return out
+    return V - u[:, None] * along

@@ -1,63 +1,68 @@
-"""What a worker does with a pair of bands: form the kernel between them, tile by tile, and use it for both.
+"""The Gaussian kernel of all pairs of points in row chunks: each pair of chunks is a task.
 
-Nothing here knows of Dask: these are the functions that tasks call. A worker never holds more of the kernel than a few
-tiles, however large a band is.
+A task forms the kernel between its two chunks tile by tile, and uses it for both blocks of the symmetric matrix.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
-from threading import RLock
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from operator import getitem
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
 from ..._utils.chunks import chunks
+from ..._utils.progress import track
 from ..._utils.registry import find_device
 from ..._utils.threads import Scratch
 from ..._utils.typing import FloatArray, IntArray
-from ...linalg.metrics import Metric, gaussian_affinity, squared_distances
-from ...linalg.operators.tiled import TILE, Arithmetic, Tiles, padded, tournament
+from ...linalg.metrics import CENTRE_ROWS, Metric, central_point, gaussian_affinity, squared_distances
+from ...linalg.operators.tiled import TILE, Arithmetic, Tiles, largest_norm, padded, tournament
 from ..torch.device import Device, computing, worker_has_gpu
+from .array import total
+from .layout import Layout
+from .operator import ChunkedOperator
+from .tasks import Key, Parts, Plan, gathered, n_workers, persisted, wait
 
-__all__ = [
-    "BandPoints",
-    "PairKernel",
-    "RowSums",
-    "between",
-    "joined_sums",
-    "kth_of_lists",
-    "merged_nearest",
-    "nearest_of_pair",
-    "row_sums",
-    "worker_device",
-]
+__all__ = ["SQUARE", "TASKS", "AllPairsOperator", "ChunkPoints", "PairKernel", "joined_sums", "nearest", "row_sums"]
 
-# The points of a band, (m, d), and their squared local scales, (m,), or None.
-BandPoints = tuple[Any, Any]
+Square = list[tuple[int, int]]  # pairs of chunks
+
+# Chunks along the side of a square, and tasks for each worker that are submitted at a time.
+SQUARE, TASKS = 8, 32
+# Device operators of chunks that a worker keeps.
+_KEPT = 16
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkPoints:
+    """Points of a row chunk, (m, d), and their squared local scales, (m,), or None."""
+
+    points: Any
+    scales: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class PairKernel:
-    """What a worker must know of ``exp(-d(x, y)^2 / epsilon)`` to form it between two bands.
+    """``exp(-d(x, y)^2 / epsilon)`` between two chunks.
 
     Attributes
     ----------
     metric : Metric
     epsilon : float or None
-        None where points have scales of their own.
+        None if points have local scales.
     zero_diagonal : bool
-        Whether points that coincide have no affinity.
-    dtype : str
-    device, precision : str
-        "auto" takes the GPU of a worker that has one.
+        Whether coincident points have affinity zero.
+    dtype, device, precision : str
+        With the device "auto", workers that have a GPU compute on it.
     arithmetic : Arithmetic or None
-        How compiled tiles are formed; None where they are not: for other metrics, and without the diagonal.
+        Of compiled tiles; None for other metrics than the Euclidean, and with a zero diagonal.
     centre : ndarray of shape (d,), or None
     unit : float
-        Where the points are taken from, and their unit.
+        Origin and unit of the points in tiles.
     """
 
     metric: Metric
@@ -70,37 +75,37 @@ class PairKernel:
     centre: FloatArray | None = None
     unit: float = 1.0
 
-    def scales_of(self, band: BandPoints) -> Any:
-        """Squared local scales, or the epsilon of all."""
-        return self.epsilon if band[1] is None else band[1]
+    def scales_of(self, chunk: ChunkPoints) -> Any:
+        """Squared local scales, or the common epsilon."""
+        return self.epsilon if chunk.scales is None else chunk.scales
 
-    def tiles(self, band: BandPoints) -> Tiles:
-        """A band's points as compiled tiles are formed from them."""
+    def exponents(self, A: ChunkPoints, B: ChunkPoints) -> FloatArray:
+        """``d(x, y)^2 / epsilon``, (m, n); infinite for coincident points with a zero diagonal."""
+        D2 = squared_distances(A.points, B.points, self.metric)
+        if self.zero_diagonal:
+            D2[D2 == 0] = np.inf
+        local = A.scales is not None and B.scales is not None
+        epsilon: Any = np.sqrt(A.scales)[:, None] * np.sqrt(B.scales) if local else self.epsilon
+        with np.errstate(over="ignore"):
+            D2 /= epsilon
+        return D2
+
+    def tiles(self, chunk: ChunkPoints) -> Tiles:
+        """The points of a chunk for compiled tiles."""
         assert self.arithmetic is not None
         assert self.centre is not None
-        roots = np.broadcast_to(np.sqrt(np.asarray(self.scales_of(band), dtype=np.float64)), len(band[0]))
-        return self.arithmetic.tiles(band[0], self.centre, self.unit, roots)
+        roots = np.sqrt(np.asarray(self.scales_of(chunk), dtype=np.float64))
+        points = chunk.points
+        return self.arithmetic.tiles(points, self.centre, self.unit, np.broadcast_to(roots, len(points)))
 
 
 def between(
-    A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
+    A: ChunkPoints, B: ChunkPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
 ) -> tuple[FloatArray, FloatArray | None]:
-    """``K W`` and ``K^T V`` for the kernel K between two bands; for one band (B and W None) its own ``K V``.
-
-    Parameters
-    ----------
-    A, B : tuples
-        Points of a band, (m, d) or (n, d), and their squared local scales, or None.
-    V, W : ndarrays of shape (m, k) and (n, k)
-    kernel : PairKernel
-
-    Returns
-    -------
-    ndarrays of shape (m, k) and (n, k), or None
-    """
+    """``K W`` and ``K^T V`` for the kernel K between two chunks; without B and W, ``K V`` for the kernel of A."""
     if kernel.arithmetic is None:
         return _by_metric(A, B, V, W, kernel)
-    if worker_device(kernel.device) is not None:
+    if _worker_device(kernel.device) is not None:
         return _on_device(A, B, V, W, kernel)
     m, k = V.shape
     if B is None or W is None:
@@ -127,164 +132,179 @@ def _crossed_pairs(m: int, n: int) -> IntArray:
 
 
 def _by_metric(
-    A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
+    A: ChunkPoints, B: ChunkPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
 ) -> tuple[FloatArray, FloatArray | None]:
-    """The same for any metric, some rows at a time, with zeros between points that coincide where that is wanted."""
+    """`between` for any metric."""
     there, right = (A, V) if B is None or W is None else (B, W)
     out = np.empty(V.shape, dtype=V.dtype)
     mirrored = None if B is None else np.zeros(right.shape, dtype=V.dtype)
-    for rows in chunks(len(V), there[0].shape[0]):
-        K = _entries((A[0][rows], None if A[1] is None else A[1][rows]), there, kernel)
+    for rows in chunks(len(V), there.points.shape[0]):
+        here = ChunkPoints(A.points[rows], None if A.scales is None else A.scales[rows])
+        K = gaussian_affinity(kernel.exponents(here, there), 1.0, kernel.dtype).astype(kernel.dtype, copy=False)
         out[rows] = K @ right
         if mirrored is not None:
             mirrored += K.T @ V[rows]
     return out, mirrored
 
 
-def _entries(A: BandPoints, B: BandPoints, kernel: PairKernel) -> FloatArray:
-    """The kernel between the points of A and those of B, (m, n)."""
-    D2 = squared_distances(A[0], B[0], kernel.metric)
-    epsilon: Any = kernel.epsilon
-    if A[1] is not None and B[1] is not None:
-        epsilon = np.sqrt(A[1])[:, None] * np.sqrt(B[1])[None, :]
-    coincident = D2 == 0 if kernel.zero_diagonal else None
-    K = gaussian_affinity(D2, epsilon, kernel.dtype)
-    if coincident is not None:
-        K[coincident] = 0.0
-    return K.astype(kernel.dtype, copy=False)
-
-
 def _on_device(
-    A: BandPoints, B: BandPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
+    A: ChunkPoints, B: ChunkPoints | None, V: FloatArray, W: FloatArray | None, kernel: PairKernel
 ) -> tuple[FloatArray, FloatArray | None]:
-    """The same on the worker's own device."""
+    """`between` on the device of the worker."""
+    options = kernel.epsilon, kernel.dtype, kernel.device, kernel.precision
     with computing():
-        first = _operator_there(A, kernel)
+        first = _device_operator(A, *options)
         if B is None or W is None:
             return first @ V, None
-        second = _operator_there(B, kernel)
-        here, there = second.rows(A[0], kernel.scales_of(A), W), first.rows(B[0], kernel.scales_of(B), V)
-    return _unshifted(*here), _unshifted(*there)
-
-
-def _operator_there(band: BandPoints, kernel: PairKernel) -> Any:
-    """The kernel of a band on the worker's device; the latest are kept, for they are used again and again."""
-    points, scales = band
-    made = (id(points), kernel.epsilon, kernel.dtype, kernel.precision, kernel.device)
-    with _lock:
-        found = _there.get(made)
-    if found is None or found[0]() is not points or found[1] is not scales:
-        device = worker_device(kernel.device)
-        assert device is not None
-        options: dict[str, Any] = {"dtype": kernel.dtype, "precision": kernel.precision}
-        operator = device.gaussian_operator(points, kernel.scales_of(band), **options)
-        found = ref(points, lambda _: _forget(made)), scales, operator
-        with _lock:
-            _there[made] = found
-            while len(_there) > _KEPT:
-                del _there[next(iter(_there))]
-    return found[2]
-
-
-def _forget(made: tuple[Any, ...]) -> None:
-    """Points that are gone need no kernel."""
-    with _lock:
-        _there.pop(made, None)
-
-
-# By the identity of the points, which a worker holds for as long as the kernel is used.
-_there: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
-_lock = RLock()
-_KEPT = 16
-
-
-def _unshifted(products: FloatArray, log_scale: FloatArray) -> FloatArray:
-    """Products with rows as they are, from those with rows whose largest entry is 1."""
-    whole: FloatArray = np.exp(log_scale)[:, None].astype(products.dtype) * products
-    return whole
+        second = _device_operator(B, *options)
+        here, there = second.rows(A.points, kernel.scales_of(A), W), first.rows(B.points, kernel.scales_of(B), V)
+    return _unscaled(*here), _unscaled(*there)
 
 
 @cache
-def worker_device(wanted: str) -> Device | None:
-    """Where a worker computes: on its own GPU if it has one and nothing else was asked for; None for the CPU."""
+def _worker_device(wanted: str) -> Device | None:
+    """The device of a worker, by default its GPU; None for the CPU."""
     return find_device(("cuda" if worker_has_gpu() else "cpu") if wanted == "auto" else wanted)  # type: ignore[return-value]
 
 
-# Rows of the kernel at new points, summed against columns: the sums, in units in which the largest entry of each row
-# is 1, and the logarithm of that entry. Those of several bands are joined in the larger unit.
-RowSums = tuple[FloatArray, FloatArray]
+@lru_cache(maxsize=_KEPT)
+def _device_operator(chunk: ChunkPoints, epsilon: float | None, dtype: str, device: str, precision: str) -> Any:
+    """The kernel of a chunk on the device; many tasks use the same one."""
+    there = _worker_device(device)
+    assert there is not None
+    return there.gaussian_operator(
+        chunk.points, epsilon if chunk.scales is None else chunk.scales, dtype=dtype, precision=precision
+    )
 
 
-def row_sums(Q: Any, band: BandPoints, columns: FloatArray, local: FloatArray | None, kernel: PairKernel) -> RowSums:
-    """The rows of new points against one band, summed.
+def _unscaled(products: FloatArray, log_scale: FloatArray) -> FloatArray:
+    """Products with rows of the kernel, from those with rows scaled to a largest entry of 1."""
+    unscaled: FloatArray = np.exp(log_scale)[:, None].astype(products.dtype) * products
+    return unscaled
+
+
+class AllPairsOperator(ChunkedOperator):
+    """Products with ``exp(-d(x, y)^2 / epsilon)`` for all pairs of points in row chunks.
+
+    The pairs of chunks are taken in squares of 8 x 8 chunks. Within a square the products are added up as trees, and
+    to the sums of the squares before it. Only a few squares are submitted at a time, so that a worker holds the points
+    and columns of a few chunks, and every sum has a fixed order.
 
     Parameters
     ----------
-    Q : ndarray of shape (m, d)
-    band : tuple
-        Points (n, d) and their squared local scales (n,), or None.
-    columns : ndarray of shape (n, c)
-    local : ndarray of shape (m,), or None
-        Squared local scales of the new points.
+    points : parts of ChunkPoints
+    X : Dask array of shape (N, d)
+        The same points.
+    epsilon : float, or Dask array of shape (N,)
+        A number, or squared local scales.
+    layout : Layout
     kernel : PairKernel
-
-    Returns
-    -------
-    sums : ndarray of shape (m, c)
-    log_scale : ndarray of shape (m,)
     """
-    X, scales = band
-    sums, log_scale = np.zeros((Q.shape[0], columns.shape[1])), np.zeros(Q.shape[0])
-    for rows in chunks(Q.shape[0], X.shape[0]):
-        D2 = squared_distances(Q[rows], X, kernel.metric)
-        epsilon: Any = kernel.epsilon
-        if scales is not None and local is not None:
-            epsilon = np.sqrt(local[rows])[:, None] * np.sqrt(scales)[None, :]
-        exponent = D2 / epsilon
-        if kernel.zero_diagonal:
-            exponent[D2 == 0] = np.inf
-        nearest = exponent.min(axis=1)
+
+    def __init__(self, points: Parts, X: Any, epsilon: Any, layout: Layout, kernel: PairKernel) -> None:
+        self.layout, self.shape, self.dtype = layout, (layout.n_samples, layout.n_samples), np.dtype(kernel.dtype)
+        self._points = points
+        compiled = kernel.metric.euclidean and kernel.metric.name != "sqeuclidean" and not kernel.zero_diagonal
+        self._kernel = self._with_arithmetic(kernel, X, epsilon) if compiled else kernel
+
+    def _with_arithmetic(self, kernel: PairKernel, X: Any, epsilon: Any) -> PairKernel:
+        """The kernel with an arithmetic that is accurate for all tiles."""
+        n, d = X.shape
+        centre = central_point(gathered(X[:: max(1, n // CENTRE_ROWS)]))
+        unit, steepest = float(np.sqrt(epsilon)) if np.ndim(epsilon) == 0 else 1.0, 1.0
+        if np.ndim(epsilon):
+            some, least = gathered(epsilon[:: max(1, n // 1000)], epsilon.min())
+            unit = float(np.sqrt(np.median(some)))
+            steepest = unit**2 / float(least)
+        plan = Plan(X)
+        for b, key in enumerate(plan.keys(X)):
+            plan.add("norms", b, largest_norm, key, centre, unit)
+        norm = max(gathered(plan.parts("norms", range(len(self.layout.sizes)))))
+        return replace(kernel, arithmetic=Arithmetic.choose(norm, steepest, d, self.dtype), centre=centre, unit=unit)
+
+    def multiply(self, V: Any) -> Any:
+        """K V, square by square."""
+        sums: dict[int, Any] = {}
+        submitted: deque[Parts] = deque()
+        most = 1 + -(-TASKS * n_workers() // SQUARE**2)
+        n_chunks, name = len(self.layout.sizes), "multiplying row chunks"
+        squares = list(_squares(n_chunks))
+        for square in track(squares, name, len(squares)):
+            if len(submitted) >= most:
+                wait(submitted.popleft(), name)
+            found = persisted(self._square(V, square, sums))
+            sums |= dict(zip(_touched(square), found, strict=True))
+            submitted.append(found)
+        plan = Plan(list(sums.values()))
+        for b in range(n_chunks):
+            plan.add("kernel-product", (b, 0), total, [sums[b].key])
+        return persisted(plan.array("kernel-product", self.layout.sizes, V.shape[1], self.dtype), name=name)
+
+    def _square(self, V: Any, square: Square, sums: dict[int, Any]) -> Parts:
+        """The sums of the chunks of a square, added to the sums before it."""
+        plan = Plan(V, self._points, list(sums.values()))
+        blocks, points = plan.keys(V), plan.keys(self._points)
+        parts: dict[int, list[Key]] = {b: [sums[b].key] if b in sums else [] for b in _touched(square)}
+        for i, j in square:
+            there = (points[j], blocks[i], blocks[j]) if i != j else (None, blocks[i], None)
+            key = plan.add("kernel-tile", (i, j), between, points[i], *there, self._kernel)
+            parts[i].append(plan.add("half-of-tile", (i, j, 0), getitem, key, 0))
+            if i != j:
+                parts[j].append(plan.add("half-of-tile", (i, j, 1), getitem, key, 1))
+        for b, several in parts.items():
+            plan.add_tree("sum-of-square", b, total, several)
+        return plan.parts("sum-of-square", _touched(square))
+
+
+def _squares(n_chunks: int) -> Iterator[Square]:
+    """All pairs of chunks, in squares; those on the diagonal are triangles."""
+    for top in range(0, n_chunks, SQUARE):
+        for left in range(top, n_chunks, SQUARE):
+            rows, columns = range(top, top + SQUARE), range(left, left + SQUARE)
+            yield [(i, j) for i in rows for j in columns if i <= j < n_chunks]
+
+
+def _touched(square: Square) -> list[int]:
+    """The chunks of a square."""
+    return sorted({chunk for pair in square for chunk in pair})
+
+
+# Kernel rows of new points times columns: products with rows scaled to a largest entry of 1, and the logarithms of
+# these scales.
+RowSums = tuple[FloatArray, FloatArray]
+
+
+def row_sums(Q: ChunkPoints, chunk: ChunkPoints, columns: FloatArray, kernel: PairKernel) -> RowSums:
+    """Kernel rows of new points against one chunk, times columns, (m, c)."""
+    m = Q.points.shape[0]
+    sums, log_scale = np.zeros((m, columns.shape[1])), np.zeros(m)
+    for rows in chunks(m, chunk.points.shape[0]):
+        here = ChunkPoints(Q.points[rows], None if Q.scales is None else Q.scales[rows])
+        exponents = kernel.exponents(here, chunk)
+        nearest = exponents.min(axis=1)
         log_scale[rows] = -nearest
         shift = np.where(np.isfinite(nearest), nearest, 0.0)
-        sums[rows] = np.exp(shift[:, None] - exponent) @ columns
+        sums[rows] = np.exp(shift[:, None] - exponents) @ columns
     return sums, log_scale
 
 
 def joined_sums(several: list[RowSums]) -> RowSums:
-    """Row sums over several bands from those over each."""
+    """Row sums over several chunks."""
     log_scale = np.max([scale for _, scale in several], axis=0)
     common = np.where(np.isfinite(log_scale), log_scale, 0.0)
-    total = np.zeros_like(several[0][0])
-    for sums, scale in several:
-        total += np.exp(scale - common)[:, None] * sums
-    return total, log_scale
+    products = sum(np.exp(scale - common)[:, None] * sums for sums, scale in several)
+    return np.asarray(products), log_scale
 
 
-def nearest_of_pair(Q: Any, X: Any, k: int, metric: Metric) -> FloatArray:
-    """The k smallest positive squared distances from each of `Q` to the points of a band, (m, k + 1).
+def nearest(Q: Any, X: Any, k: int, metric: Metric) -> FloatArray:
+    """The k smallest positive squared distances from each of `Q` to the points of a chunk, (m, k + 1).
 
-    Where there are fewer, infinity; the last column is the largest distance of all.
+    Infinite where there are fewer; the last column is the largest distance.
     """
     out = np.full((Q.shape[0], k + 1), np.inf)
     for rows in chunks(Q.shape[0], X.shape[0]):
         D2 = squared_distances(Q[rows], X, metric)
-        apart = np.where(D2 > 0, D2, np.inf)
         few = min(k, D2.shape[1])
-        out[rows, :few] = np.partition(apart, few - 1, axis=1)[:, :few]
+        out[rows, :few] = np.partition(np.where(D2 > 0, D2, np.inf), few - 1, axis=1)[:, :few]
         out[rows, k] = D2.max(axis=1)
     return out
-
-
-def merged_nearest(several: list[FloatArray]) -> FloatArray:
-    """Lists of `nearest_of_pair` over several bands as one list over all of them."""
-    k = several[0].shape[1] - 1
-    lists = np.concatenate([found[:, :k] for found in several], axis=1)
-    lists = np.partition(lists, k - 1, axis=1)[:, :k]
-    farthest = np.max([found[:, k] for found in several], axis=0)
-    return np.column_stack([lists, farthest])
-
-
-def kth_of_lists(lists: FloatArray, k: int) -> FloatArray:
-    """Squared distance to the k-th neighbour from such lists; the farthest where fewer points are apart, (m,)."""
-    kth = np.sort(lists[:, :-1], axis=1)[:, k - 1]
-    return np.where(np.isfinite(kth), kth, lists[:, -1])

@@ -25,7 +25,7 @@ ROUNDING = 1e-13
 @pytest.fixture(autouse=True)
 def _small_bands(monkeypatch):
     """Four bands of a small data set."""
-    monkeypatch.setattr(layout, "BAND", 100)
+    monkeypatch.setattr(layout, "CHUNK_ROWS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ class TestRefusals:
         holed[333, 1] = np.inf
         for bad, words in (
             (da.from_array(points[:, 0], chunks=150), "it must have 2"),
-            (da.from_array(holed, chunks=(150, -1)), "NaN or infinity, first in row 333"),
+            (da.from_array(holed, chunks=(150, -1)), "NaN or infinity, for example in row 333"),
             (da.from_array(points[:1], chunks=1), "at least 2"),
             (da.from_array(points + 1j, chunks=(150, -1)), "Complex data"),
         ):
@@ -236,10 +236,10 @@ def test_only_collections_of_dask_are_some(points):
 
 
 def test_bands_follow_from_the_number_of_rows(monkeypatch):
-    monkeypatch.setattr(layout, "BAND", 4096)
+    monkeypatch.setattr(layout, "CHUNK_ROWS", 4096)
     for n, count in ((4097, 2), (50_000, 13), (10**6, 64), (10**7, 153), (10**9, 512)):
-        sizes = layout.band_sizes(n)
+        sizes = layout.chunk_sizes(n)
         assert sum(sizes) == n
         assert len(sizes) == count
         assert max(sizes) - min(sizes) <= 1
-    assert len(layout.band_sizes(10**6, largest=True)) == 16
+    assert len(layout.chunk_sizes(10**6, largest=True)) == 16
