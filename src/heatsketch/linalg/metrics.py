@@ -26,6 +26,7 @@ __all__ = [
     "Metric",
     "central_point",
     "column_distances",
+    "condensed_distances",
     "gaussian_affinity",
     "magnitude",
     "no_distance",
@@ -245,6 +246,15 @@ def row_distances(Z: Any, i: Any, j: Any) -> Any:
     out = np.empty(len(i))
     each(lambda some: distances(Z, i, j, out, some.start, some.stop), shares(len(i), 4 * Z.shape[1]), blas=False)
     return out
+
+
+@singledispatch
+def condensed_distances(Z: Any) -> Any:
+    """Distances of all pairs of rows of Z, (N, d) -> (N (N - 1) / 2,), in the order of SciPy's pdist, in float64.
+
+    Backends register their own arrays.
+    """
+    return np.sqrt(squared_distances(Z.astype(np.float64)))[np.triu_indices(len(Z), 1)]
 
 
 @singledispatch

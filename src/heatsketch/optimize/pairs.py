@@ -12,7 +12,7 @@ from .._utils.array import array_namespace, asarray_like, astype, to_numpy
 from .._utils.chunks import chunks
 from .._utils.registry import device_of
 from .._utils.typing import FloatArray
-from ..linalg.metrics import row_distances, squared_distances
+from ..linalg.metrics import condensed_distances, row_distances
 from ..linalg.sketch import GaussianSketch
 from ..neighbors.search import nearest_neighbors
 
@@ -145,9 +145,8 @@ class FoundPairs(PairSource):
     def _batch(self, rng: np.random.Generator) -> Pairs:
         points = np.sort(rng.choice(self.n_samples, min(_BATCH, self.n_samples), replace=False))
         i, j = np.triu_indices(len(points), 1)
-        F = to_numpy(self._features[points]).astype(np.float64)
-        found = points[i], points[j], np.sqrt(squared_distances(F))[i, j]
-        return self._apart(*(asarray_like(part, self._features) for part in found))
+        ends = (asarray_like(points[end], self._features) for end in (i, j))
+        return self._apart(*ends, condensed_distances(self._features[points]))
 
     def sample(self, size: int, rng: np.random.Generator) -> Pairs:
         """At most `size` pairs at random."""

@@ -1,7 +1,7 @@
 """Operators that multiply on a device of PyTorch, and distances between rows of tensors.
 
-Importing this module registers the functions for tensors: :func:`heatsketch.linalg.metrics.row_distances`,
-:func:`heatsketch.linalg.metrics.column_distances` and :func:`heatsketch.optimize.solver.play`.
+Importing this module registers the functions for tensors: `row_distances`, `condensed_distances` and
+`column_distances` of :mod:`heatsketch.linalg.metrics`, and :func:`heatsketch.optimize.solver.play`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy import sparse
 from ..._utils.array import to_numpy
 from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
-from ...linalg.metrics import central_point, column_distances, magnitude, row_distances
+from ...linalg.metrics import central_point, column_distances, condensed_distances, magnitude, row_distances
 from ...linalg.operators import Operator, SparseOperator
 from ...linalg.sketch import Sketch
 from ...optimize.pairs import Pairs
@@ -242,6 +242,11 @@ def _(Z: torch.Tensor, i: Any, j: Any) -> Any:
     for some in chunks(len(a), Z.shape[1], _GATHERED):
         out[some] = _differences(Z, a[some], b[some]).square_().sum(1).sqrt_()
     return to_numpy(out) if isinstance(i, np.ndarray) else out
+
+
+@condensed_distances.register
+def _(Z: torch.Tensor) -> Any:
+    return torch.nn.functional.pdist(Z.double())
 
 
 @column_distances.register
