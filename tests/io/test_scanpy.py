@@ -124,7 +124,7 @@ class TestWhatIsRead:
         assert set(cells.uns["heatsketch"]) - set(quick.uns["heatsketch"]) == {"distortion", "diagnosis"}
 
     def test_harmful_findings_warn(self, myeloid):
-        with pytest.warns(UserWarning, match=r"nearly the identity.* Use a larger bandwidth"):
+        with pytest.warns(UserWarning, match="identity"):
             adata = heat_sketch(
                 myeloid, method="gaussian-process", power=2, bandwidth=1e-5, n_neighbors=None, copy=True
             )

@@ -92,11 +92,6 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             "(embedding_.to_zarr(...)), or fit to a part of the data in memory and save that."
         )
     parameters = {key: _in_memory(value) for key, value in model.get_params(deep=False).items()}
-    if callable(model.metric):
-        raise ValueError(
-            f"metric={model.metric!r} is a function, which a model file cannot hold; name a metric of scikit-learn, "
-            "give distances (metric='precomputed'), or pickle the estimator for readers who trust you."
-        )
     if not isinstance(parameters.get("random_state"), (int, type(None))):
         parameters["random_state"] = model.seed_
     document: dict[str, Any] = {
@@ -110,7 +105,11 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             key: _in_memory(value) for key, value in vars(model).items() if key not in parameters.keys() | _DERIVED
         },
     }
-    document["fitted"]["_sample_names"] = _as_stored(model._sample_names)
+    if hasattr(model._sample_names, "tolist"):  # the index of a frame; dates are stored as strings
+        names = model._sample_names.tolist()
+        document["fitted"]["_sample_names"] = [
+            name if isinstance(name, (str, int, float, tuple)) else str(name) for name in names
+        ]
     write_document(Path(path), document, _RECORDS)
 
 
@@ -158,15 +157,6 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     except Exception as error:
         raise ValueError(f"{path} cannot be loaded: {error}.") from error
     return model
-
-
-def _as_stored(names: Any) -> list[Any] | None:
-    """Names of samples as a list; those of other types, such as dates, as strings."""
-    if names is None or isinstance(names, list):
-        return names
-    listed: list[Any] = names.tolist()
-    plain = all(isinstance(one, (str, int, float, tuple)) for one in listed)
-    return listed if plain else [str(one) for one in listed]
 
 
 def _kernel_entries(kernel: HeatKernel) -> dict[str, Any]:
