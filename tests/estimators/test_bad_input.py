@@ -100,7 +100,7 @@ def test_points_are_not_precomputed(estimator, parameters, message):
         ({"n_exact": -1}, "n_exact=-1 was given; it must be a non-negative integer"),
         ({"n_exact": 2}, "at least one component must be left"),
         ({"n_components": "auto", "distance_error": 2}, "distance_error=2 was given"),
-        ({"n_components": 31, "sketch": "columns"}, "only 30 points to sample"),
+        ({"n_components": 31, "sketch": "columns"}, "30 columns"),
         ({"random_state": -5}, "non-negative integer"),
     ],
     ids=str,
