@@ -162,7 +162,7 @@ class TestGaussianProcessEmbedding:
         here = hs.GaussianProcessEmbedding(3, sketch=sketch, random_state=0, **COMMON).fit(X)
         assert_equal(there.embedding_, here.embedding_)
         if kind == "array":
-            with pytest.raises(ValueError, match="has 3 columns, and column 4 was asked for"):
+            with pytest.raises(ValueError, match="has 3 columns"):
                 there.add_components(1)
 
 

@@ -86,11 +86,6 @@ def test_large_power():
     assert tiny.n_exact_ >= 2
 
 
-def test_large_data():
-    X = hs.datasets.circle(2100, random_state=0)
-    assert GP(8, n_exact="auto", bandwidth=0.25, n_neighbors=64, random_state=0).fit(X).n_exact_ > 2
-
-
 def test_distance_error_and_added_components(torus):
     model = GP("auto", n_exact="auto", distance_error=0.3, bandwidth=1.0, random_state=0).fit(torus)
     assert model.n_components_ == hs.components_for(0.3)

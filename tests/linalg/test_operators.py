@@ -43,88 +43,60 @@ X = np.random.default_rng(1).normal(size=(N, 3))
 GAUSSIAN = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2))
 
 ORDER = np.random.default_rng(2).permutation(N)
+LEFT, RIGHT = np.arange(1.0, N + 1), np.arange(2.0, N + 2)
+SCALES = np.linspace(0.5, 2.0, N)
+LOCAL = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2) / np.sqrt(np.outer(SCALES, SCALES)))
+PLACES = np.arange(N) % 5
+
+
+class Processor:
+    """Operators on the CPU, made as by a device."""
+
+    name = "cpu"
+    dense_operator = staticmethod(DenseOperator)
+
+    @staticmethod
+    def sparse_operator(array, order=None):
+        return SparseOperator(array, order=order)
+
+    @staticmethod
+    def gaussian_operator(X, epsilon, dtype=np.float32, **options):
+        return TiledGaussianOperator(X, epsilon, tile=10, dtype=dtype, **options)
+
+
+def _ordered(device):
+    return device.sparse_operator(_sparse()[ORDER][:, ORDER], ORDER)
+
 
 # For each operator the matrix that it must be, formed independently.
 OPERATORS = {
-    "dense": (lambda: DenseOperator(_symmetric()), _symmetric()),
-    "dense float32": (lambda: DenseOperator(_symmetric(np.float32)), _symmetric(np.float32)),
-    "sparse": (lambda: SparseOperator(_sparse()), _sparse().toarray()),
-    "sparse in an order": (
-        lambda: SparseOperator(_sparse()[ORDER][:, ORDER], order=ORDER),
-        _sparse().toarray(),
-    ),
-    "scaled sparse in an order": (
-        lambda: ScaledOperator(
-            SparseOperator(_sparse()[ORDER][:, ORDER], order=ORDER), np.arange(1.0, N + 1), np.ones(N)
-        ),
-        np.diag(np.arange(1.0, N + 1)) @ _sparse().toarray(),
-    ),
-    "deflated sparse in an order": (
-        lambda: DeflatedOperator(SparseOperator(_sparse()[ORDER][:, ORDER], order=ORDER), _unit()),
-        PROJECTOR @ _sparse().toarray() @ PROJECTOR,
-    ),
-    "tiled": (lambda: TiledGaussianOperator(X, 1.0, tile=10), GAUSSIAN),
-    "tiled float32": (lambda: TiledGaussianOperator(X, 1.0, tile=64, dtype=np.float32), GAUSSIAN.astype(np.float32)),
-    "folded": (
-        lambda: FoldedOperator(DenseOperator(_symmetric()[:5, :5]), np.arange(N) % 5),
-        _symmetric()[np.ix_(np.arange(N) % 5, np.arange(N) % 5)],
-    ),
-    "scaled": (
-        lambda: ScaledOperator(DenseOperator(_symmetric()), np.arange(1.0, N + 1), np.arange(2.0, N + 2)),
-        np.diag(np.arange(1.0, N + 1)) @ _symmetric() @ np.diag(np.arange(2.0, N + 2)),
-    ),
-    "scaled sparse": (
-        lambda: ScaledOperator(SparseOperator(_sparse()), np.arange(1.0, N + 1), np.ones(N)),
-        np.diag(np.arange(1.0, N + 1)) @ _sparse().toarray(),
-    ),
-    "deflated": (lambda: DeflatedOperator(DenseOperator(_symmetric()), _unit()), PROJECTOR @ _symmetric() @ PROJECTOR),
-    "heat kernel": (
-        lambda: hs.heat_kernel(X, bandwidth=1.0, normalization="stochastic", alpha=0.0),
-        GAUSSIAN / GAUSSIAN.sum(axis=1, keepdims=True),
-    ),
-}
-
-
-def _there(device, *, ordered=False):
-    """A sparse matrix on a device, in an order of its own or not."""
-    if ordered:
-        return device.sparse_operator(_sparse()[ORDER][:, ORDER], ORDER)
-    return device.sparse_operator(_sparse())
-
-
-# The same on a device.
-SCALES = np.linspace(0.5, 2.0, N)
-LOCAL = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2) / np.sqrt(np.outer(SCALES, SCALES)))
-DEVICE_OPERATORS = {
     "dense": (lambda device: device.dense_operator(_symmetric()), _symmetric()),
     "dense float32": (lambda device: device.dense_operator(_symmetric(np.float32)), _symmetric(np.float32)),
-    "sparse": (_there, _sparse().toarray()),
+    "sparse": (lambda device: device.sparse_operator(_sparse()), _sparse().toarray()),
     "sparse float32": (
         lambda device: device.sparse_operator(_sparse().astype(np.float32)),
         _sparse().toarray().astype(np.float32),
     ),
-    "sparse in an order": (lambda device: _there(device, ordered=True), _sparse().toarray()),
+    "sparse in an order": (_ordered, _sparse().toarray()),
     "scaled sparse in an order": (
-        lambda device: ScaledOperator(_there(device, ordered=True), np.arange(1.0, N + 1), np.ones(N)),
-        np.diag(np.arange(1.0, N + 1)) @ _sparse().toarray(),
+        lambda device: ScaledOperator(_ordered(device), LEFT, np.ones(N)),
+        np.diag(LEFT) @ _sparse().toarray(),
     ),
     "deflated sparse in an order": (
-        lambda device: DeflatedOperator(_there(device, ordered=True), _unit()),
+        lambda device: DeflatedOperator(_ordered(device), _unit()),
         PROJECTOR @ _sparse().toarray() @ PROJECTOR,
     ),
     "scaled": (
-        lambda device: ScaledOperator(
-            device.dense_operator(_symmetric()), np.arange(1.0, N + 1), np.arange(2.0, N + 2)
-        ),
-        np.diag(np.arange(1.0, N + 1)) @ _symmetric() @ np.diag(np.arange(2.0, N + 2)),
+        lambda device: ScaledOperator(device.dense_operator(_symmetric()), LEFT, RIGHT),
+        np.diag(LEFT) @ _symmetric() @ np.diag(RIGHT),
     ),
     "deflated": (
         lambda device: DeflatedOperator(device.dense_operator(_symmetric()), _unit()),
         PROJECTOR @ _symmetric() @ PROJECTOR,
     ),
     "folded": (
-        lambda device: FoldedOperator(device.dense_operator(_symmetric()[:5, :5]), np.arange(N) % 5),
-        _symmetric()[np.ix_(np.arange(N) % 5, np.arange(N) % 5)],
+        lambda device: FoldedOperator(device.dense_operator(_symmetric()[:5, :5]), PLACES),
+        _symmetric()[np.ix_(PLACES, PLACES)],
     ),
     "Gaussian": (lambda device: device.gaussian_operator(X, 1.0, dtype=np.float64), GAUSSIAN),
     "Gaussian float32": (lambda device: device.gaussian_operator(X, 1.0), GAUSSIAN.astype(np.float32)),
@@ -143,7 +115,7 @@ DEVICE_OPERATORS = {
 
 
 class Gathered:
-    """An operator on a cluster as one that takes and gives NumPy arrays, so that the same tests run on it."""
+    """An operator on a cluster that takes and returns NumPy arrays."""
 
     order = None
 
@@ -187,25 +159,23 @@ DASK_OPERATORS = ("every pair", "neighbours", "deflated", "heat kernel")
 
 
 def _user_name(device):
-    return device.name if device.is_cuda else "torch-cpu"
+    return device.name if device.name == "cpu" or device.is_cuda else "torch-cpu"
 
 
 def _made(name, place):
-    if place is None:
-        make, matrix = OPERATORS[name]
-        return make(), matrix
+    make, matrix = OPERATORS[name]
+    if place == "cpu":
+        return make(Processor), matrix
     pytest.importorskip("torch")
     if place == "cuda" and not has_gpu():
         pytest.skip("there is no GPU")
-    make, matrix = DEVICE_OPERATORS[name]
     return make(find_device(place)), matrix
 
 
 @pytest.fixture(
-    params=[(name, None) for name in OPERATORS]
-    + [(name, place) for place in ("torch-cpu", "cuda") for name in DEVICE_OPERATORS]
+    params=[(name, place) for place in ("cpu", "torch-cpu", "cuda") for name in OPERATORS]
     + [(name, "Dask") for name in DASK_OPERATORS],
-    ids=lambda param: param[0] if param[1] is None else f"{param[0]} on {param[1]}",
+    ids=lambda param: f"{param[0]} on {param[1]}",
 )
 def operator(request):
     name, place = request.param
@@ -223,7 +193,7 @@ def test_shape_and_dtype(operator):
     assert str(N) in repr(op)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 5, 300])
+@pytest.mark.parametrize("columns", [1, 5, 300])
 def test_product_is_that_of_the_matrix(operator, columns):
     op, matrix = operator
     V = np.random.default_rng(2).normal(size=(N, columns))
@@ -258,7 +228,7 @@ def test_toarray(operator):
     assert np.isfinite(op @ np.ones(N)).all()
 
 
-def test_in_its_own_order_it_is_the_same_matrix(operator):
+def test_reordered_is_the_same_matrix(operator):
     op, matrix = operator
     order = np.arange(N) if op.order is None else op.order
     inside = op.reordered()
@@ -269,8 +239,9 @@ def test_in_its_own_order_it_is_the_same_matrix(operator):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("columns", [0, 1, 2, 3, 5, 8, 10, 17, 32, 33, 70])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    ("columns", "index"), [(0, "i4"), (1, "i8"), (3, "i4"), (5, "i8"), (10, "i4"), (17, "i4"), (70, "i8")]
+)
 def test_sparse_products_of_any_width_on_any_number_of_threads(dtype, columns, index, monkeypatch):
     rng = np.random.default_rng(columns)
     K = sparse.csr_array(np.where(rng.random((211, 211)) < 0.05, rng.random((211, 211)), 0.0))
@@ -285,7 +256,7 @@ def test_sparse_products_of_any_width_on_any_number_of_threads(dtype, columns, i
         np.testing.assert_array_equal(other, products[0])
 
 
-def test_large_sparse_matrices_are_reordered_unseen(monkeypatch):
+def test_large_sparse_matrices_are_reordered(monkeypatch):
     monkeypatch.setattr("heatsketch.linalg.operators.sparse._REORDER_ENTRIES", 10)
     shuffled = np.random.default_rng(0).permutation(500)
     path = sparse.diags_array([np.ones(499), np.full(500, 2.0), np.ones(499)], offsets=[-1, 0, 1]).tocsr()
@@ -298,43 +269,38 @@ def test_large_sparse_matrices_are_reordered_unseen(monkeypatch):
     assert abs(op.array - K).max() == 0
 
 
-@pytest.mark.parametrize("name", DEVICE_OPERATORS)
-@pytest.mark.parametrize("columns", [None, 1, 5, 40])
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("columns", [None, 5])
 def test_tensors_in_and_out(name, device, columns):
-    """A product is what its columns are: of the same kind, and where they lie."""
+    """A product is a tensor on the device of its argument."""
     op, matrix = _made(name, _user_name(device))
     V = np.random.default_rng(2).normal(size=N if columns is None else (N, columns))
     there = device.tensor(V, op.dtype)
     before, expected = there.clone(), matrix @ V
-    places = [there, there.cpu()]  # which is another place where the device is a GPU
-    for given in places:
+    for given in (there, there.cpu()):
         out = op @ given
         assert out.device == given.device
         assert out.dtype == given.dtype
         assert tuple(out.shape) == V.shape
         np.testing.assert_allclose(out.cpu().numpy(), expected, atol=_tolerance(op) * np.abs(expected).max())
     assert bool((there == before).all())
-    inside, order = op.reordered(), np.arange(N) if op.order is None else op.order
-    found = inside @ there[device.tensor(order)]
-    np.testing.assert_allclose(found.cpu().numpy(), expected[order], atol=_tolerance(op) * np.abs(expected).max())
 
 
-def test_wrong_size_is_refused(operator):
+def test_wrong_size_raises(operator):
     op, _ = operator
     with pytest.raises(ValueError, match=f"give one with {N} rows"):
         op @ np.ones(N + 1)
 
 
 @pytest.mark.parametrize("make", [lambda: SparseOperator(_sparse()), lambda: TiledGaussianOperator(X, 1.0)])
-def test_compiled_products_check_what_they_are_given(make):
-    """Compiled code would read and write beyond the arrays."""
+def test_compiled_products_check_shapes(make):
     for V in (np.ones((N - 1, 2)), np.ones((N + 1, 2)), np.ones(N)):
         with pytest.raises(ValueError, match=f"give one with {N} rows"):
             make().matmat(V)
     np.testing.assert_array_equal(make().matmat(np.ones((N, 2), dtype=np.float32)), make().matmat(np.ones((N, 2))))
 
 
-def test_sparse_entries_that_do_not_lie_side_by_side():
+def test_sparse_entries_with_strides():
     K = _sparse()
     apart = K.copy()
     apart.data = np.repeat(K.data, 2)[::2]
@@ -353,7 +319,7 @@ def test_deflation_holds_over_many_products():
 
 
 def test_deflating_keeps_small_columns_clean():
-    """A part along u does not decay while the rest of its column does."""
+    """A component along u does not decay while the rest of its column does."""
     rng = np.random.default_rng(0)
     Q = np.linalg.qr(rng.normal(size=(50, 3)))[0].astype(np.float32)
     u, v, w = Q.T

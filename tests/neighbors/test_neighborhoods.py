@@ -36,8 +36,7 @@ DATA = {
 
 
 @pytest.mark.parametrize("name", DATA)
-@pytest.mark.parametrize("diagonal", ["auto", "zero"])
-@pytest.mark.parametrize("kind", ["blocks", "others"])
+@pytest.mark.parametrize(("kind", "diagonal"), [("blocks", "auto"), ("others", "auto"), ("others", "zero")])
 def test_graph_agrees_with_its_definition(name, diagonal, kind, monkeypatch):
     X = DATA[name]
     if kind == "others":  # tree or clusters, the searches of large data
@@ -79,8 +78,7 @@ def test_duplicate_rows():
     assert distinct(np.array([[0.0], [-0.0], [1.0]])) is not None
 
 
-@pytest.mark.parametrize("d", [1, 50])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("d", "dtype"), [(1, np.float64), (50, np.float32)])
 def test_duplicate_rows_of_large_data(d, dtype):
     X = (RNG.normal(size=(700, d)) + 1e6).astype(dtype)
     X = np.asarray(X[RNG.integers(700, size=2000)], order="F")
@@ -114,7 +112,7 @@ class TestDegenerateDistances:
         assert np.isfinite(Y).all()
 
     def test_too_many_zero_distances(self):
-        D = np.zeros((2500, 2500))
+        D = np.zeros((2100, 2100))  # more than are compared with all others
         D[:100], D[:, :100] = 1.0, 1.0
         np.fill_diagonal(D, 0.0)
         with pytest.raises(ValueError, match="coincide"):
@@ -132,12 +130,12 @@ def test_new_rows_of_precomputed_distances():
 
 
 def test_duplicates_share_a_vertex():
-    X = np.vstack([RNG.normal(size=(300, 3)), np.zeros((30_000, 3))])
+    X = np.vstack([RNG.normal(size=(300, 3)), np.zeros((3000, 3))])
     model = hs.GaussianProcessEmbedding(3, n_neighbors=10, random_state=0).fit(X)
     held = model.kernel_.affinity._graph
     assert held.shape == (301, 301)
     assert np.ptp(model.embedding_[300:], axis=0).max() == 0
-    sums = model.kernel_ @ np.ones(30_300)
+    sums = model.kernel_ @ np.ones(3300)
     np.testing.assert_allclose(sums, 1, atol=1e-7)
 
 
@@ -150,20 +148,18 @@ def tree_like(n, seed=0):
 
 @pytest.mark.parametrize("make", [tree_like, lambda n: RNG.normal(size=(n, 3))], ids=["clusters", "tree"])
 @pytest.mark.parametrize(
-    "options",
+    ("options", "dtype"),
     [
-        {},
-        {"bandwidth": "self-tuning"},
-        {"kernel_params": {"diagonal": "zero"}, "normalization": "symmetric"},
-        {"n_neighbors": 3},
+        ({}, np.float32),
+        ({"bandwidth": "self-tuning"}, np.float64),
+        ({"kernel_params": {"diagonal": "zero"}, "normalization": "symmetric"}, np.float64),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_transform_of_training_points_is_their_embedding(make, options, dtype):
     X = make(5000).astype(dtype)
     X[-20:] = X[:20]
-    model = hs.GaussianProcessEmbedding(4, random_state=0, **({"n_neighbors": 15} | options)).fit(X)
+    model = hs.GaussianProcessEmbedding(4, random_state=0, n_neighbors=15, **options).fit(X)
     assert model.kernel_.affinity.neighborhoods.index.method in ("clusters", "tree")
     some = np.r_[0:300, 4970:5000]
     scale = np.abs(model.embedding_).max()
@@ -210,15 +206,6 @@ class TestBalancing:
         A = hs.heat_kernel(X, n_neighbors=5)
         np.testing.assert_allclose(A @ np.ones(len(X)), 1, atol=1e-7)
 
-    def test_tiny_components(self):
-        rng = np.random.default_rng(1)
-        groups = [100 * rng.normal(size=3) + 0.1 * rng.normal(size=(size, 3)) for size in (1, 1, 2, 2, 3, 40, 60)]
-        X = np.vstack(groups)
-        A = hs.heat_kernel(X, n_neighbors=2, bandwidth=0.02)
-        np.testing.assert_allclose(A @ np.ones(len(X)), 1, atol=1e-7)
-        Y = hs.GaussianProcessEmbedding(3, n_neighbors=2, bandwidth=0.02, random_state=0).fit_transform(X)
-        assert np.isfinite(Y).all()
-
     def test_isolated_vertices(self):
         W = sparse.lil_array((24, 24))
         W[2, 3] = W[3, 2] = 1e-12
@@ -228,7 +215,7 @@ class TestBalancing:
         A = hs.heat_kernel(W, affinity="precomputed")
         np.testing.assert_allclose(A @ np.ones(24), 1, atol=1e-7)
 
-    @pytest.mark.parametrize("bridge", [1e-3, 1e-9, 1e-15])
+    @pytest.mark.parametrize("bridge", [1e-3, 1e-15])
     def test_weak_bridges(self, bridge):
         rng = np.random.default_rng(2)
         W = np.zeros((80, 80))

@@ -115,7 +115,7 @@ def test_tree_is_pickled():
 
 
 @pytest.mark.parametrize("make", [lambda: TreeIndex(LOW), lambda: ClusterIndex(tree_like(4000).astype(np.float32))])
-def test_number_of_threads_changes_no_bit(make, monkeypatch):
+def test_results_do_not_depend_on_threads(make, monkeypatch):
     found = []
     for threads in ("1", "2", "3"):
         monkeypatch.setattr("heatsketch._utils.threads._cores", lambda threads=threads: int(threads))
@@ -126,8 +126,7 @@ def test_number_of_threads_changes_no_bit(make, monkeypatch):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("n", [600, 5000])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "dtype"), [(600, np.float64), (5000, np.float32)])
 def test_clusters_find_nearly_all_and_report_the_recall(n, dtype):
     X = tree_like(n).astype(dtype)
     index = ClusterIndex(X)
@@ -190,7 +189,7 @@ def test_choice_of_the_search():
 
 
 @pytest.mark.parametrize("d", [3, 20])
-def test_neighbours_have_the_numbers_of_the_given_points(d):
+def test_neighbours_are_indices_of_the_given_points(d):
     X = tree_like(5000, d).astype(np.float32)
     found = nearest_neighbors(X, 8)
     expected = brute_force(X.astype(np.float64), 8)[0]

@@ -8,7 +8,7 @@ from .loops import loop
 
 __all__ = ["distances", "log_ratios", "pull"]
 
-# Squared distances below this are taken for it: the logarithm of zero has no slope.
+# Added to squared distances, so that their logarithms are finite.
 _LEAST = 1e-290
 
 

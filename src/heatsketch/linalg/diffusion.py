@@ -24,7 +24,7 @@ from .._utils.typing import FloatArray
 from .eigen import chebyshev_step
 from .lanczos import extreme_ritz
 from .operators import HeatOperator, Operator
-from .rounding import ROUNDING_ULPS, noise_level, refuse_negative, warn_inexact, warn_lost
+from .rounding import ROUNDING_ULPS, noise_level, require_nonnegative, warn_inexact, warn_lost
 
 __all__ = [
     "METHODS",
@@ -280,7 +280,7 @@ def require_definite(kernel: HeatOperator, powers: Sequence[float]) -> None:
         return
     # A Ritz value lies within the spectrum: if it is negative, so is an eigenvalue.
     ritz = extreme_ritz(kernel.deflated, _DEFINITE, both=True)
-    refuse_negative(ritz.low, rounding=max(_DEFINITE * ritz.size, noise_level(kernel)))
+    require_nonnegative(ritz.low, rounding=max(_DEFINITE * ritz.size, noise_level(kernel)))
 
 
 def require_range(kernel: HeatOperator, powers: Sequence[float]) -> None:
@@ -327,7 +327,7 @@ def _eigensystem(
     largest = float(np.abs(values).max())
     rounding = ROUNDING_ULPS * epsilon * largest if largest > noise else noise
     if not whole:
-        refuse_negative(float(values[0]), rounding=max(1e3 * rounding, noise))
+        require_nonnegative(float(values[0]), rounding=max(1e3 * rounding, noise))
         values = np.maximum(values, 0.0)
     return np.where(np.abs(values) > rounding, values, 0.0), vectors
 

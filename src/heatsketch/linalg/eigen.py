@@ -17,10 +17,10 @@ from .._utils.registry import computing
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from .operators import HeatOperator, Operator
-from .rounding import refuse_negative, rounding_level, warn_lost
+from .rounding import require_nonnegative, rounding_level, warn_lost
 from .sketch import GaussianSketch
 
-__all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "chebyshev_step", "eigenpairs", "soon_diagonalised"]
+__all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "chebyshev_step", "eigenpairs", "prefers_dense"]
 
 SOLVERS = ("auto", "dense", "randomized")
 
@@ -68,7 +68,7 @@ class Eigenpairs:
         warn_lost(not nonzero.all(), rounding, power + weight)
         base = np.where(nonzero, self.values, 1.0)
         if not float(power).is_integer():
-            refuse_negative(float(base.min(initial=1.0)))
+            require_nonnegative(float(base.min(initial=1.0)))
         return self.vectors * np.where(nonzero, base**power, 0.0)
 
     def join(self, others: Eigenpairs) -> Eigenpairs:
@@ -80,7 +80,7 @@ class Eigenpairs:
         )
 
 
-def soon_diagonalised(kernel: HeatOperator, n_pairs: int = 1) -> bool:
+def prefers_dense(kernel: HeatOperator, n_pairs: int = 1) -> bool:
     """Whether to diagonalise the whole matrix: for few points or many pairs, and only in memory."""
     n = kernel.shape[0]
     return kernel.in_memory and (n <= DENSE_LIMIT or 5 * n_pairs > n)
@@ -137,7 +137,7 @@ def eigenpairs(
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
     if solver == "auto":
-        solver = "dense" if soon_diagonalised(kernel, n_pairs) else "randomized"
+        solver = "dense" if prefers_dense(kernel, n_pairs) else "randomized"
     if not kernel.in_memory and solver != "randomized":
         raise ValueError(
             f"solver={solver!r} was given for data on a cluster, where the kernel is never formed; use "

@@ -9,7 +9,7 @@ import numpy as np
 from .._utils.array import array_namespace, asarray_like, from_order, to_numpy
 from .._utils.progress import track
 from .._utils.registry import computing
-from .eigen import canonical, eigenpairs, soon_diagonalised
+from .eigen import canonical, eigenpairs, prefers_dense
 from .operators import HeatOperator
 from .sketch import RademacherSketch
 
@@ -44,7 +44,7 @@ def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
     .. [1] Halko, Martinsson, Tropp. "Finding structure with randomness". SIAM Review, 2011.
     """
     width = _WIDER * r + _ADDED
-    if soon_diagonalised(kernel, width):
+    if prefers_dense(kernel, width):
         return _largest(kernel, r).astype(kernel.dtype)
     S = kernel.deflated
     order = S.order

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .operators import HeatOperator
 
-__all__ = ["ROUNDING_ULPS", "noise_level", "refuse_negative", "rounding_level", "warn_inexact", "warn_lost"]
+__all__ = ["ROUNDING_ULPS", "noise_level", "require_nonnegative", "rounding_level", "warn_inexact", "warn_lost"]
 
 # Eigenvalues of a kernel of norm 1 are known to about this many units in the last place.
 ROUNDING_ULPS = 100.0
@@ -19,7 +19,7 @@ _ROUNDINGS = 10.0
 _LOST = 1e-3
 
 
-def refuse_negative(lowest: float, rounding: float = 0.0) -> None:
+def require_nonnegative(lowest: float, rounding: float = 0.0) -> None:
     """Raise if the lowest eigenvalue is negative, for a power that is not whole."""
     if lowest < -rounding:
         raise ValueError(

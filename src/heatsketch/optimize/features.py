@@ -12,7 +12,7 @@ from .._utils.registry import computing
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel
 from ..linalg.diffusion import diffuse
-from ..linalg.eigen import DENSE_LIMIT, eigenpairs, soon_diagonalised
+from ..linalg.eigen import DENSE_LIMIT, eigenpairs, prefers_dense
 from ..linalg.metrics import magnitude
 from ..linalg.range_finder import leading_directions
 from ..linalg.rounding import rounding_level
@@ -93,7 +93,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     first = len(known)
     most = n if kernel.trivial is None else n - 1
     width = min(width, most + first)
-    if most + first <= width and soon_diagonalised(kernel):
+    if most + first <= width and prefers_dense(kernel):
         pairs = eigenpairs(kernel, most, solver="dense")
         scaled = pairs.coordinates(power, rounding)
         size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)

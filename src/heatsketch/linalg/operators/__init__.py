@@ -1,8 +1,7 @@
 """Matrices one can only multiply by: shape, dtype and a product with a block of columns."""
 
-from .base import Operator
+from .base import DenseOperator, Operator
 from .composed import ComposedOperator, DeflatedOperator, FoldedOperator, ScaledOperator
-from .dense import DenseOperator
 from .heat import HeatOperator
 from .sparse import SparseOperator
 from .tiled import TiledGaussianOperator

@@ -1,4 +1,4 @@
-"""The interface of operators."""
+"""The interface of operators, and a matrix in memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._utils.array import as_array, asarray_like, to_numpy
+from ..._utils.threads import product
 from ..._utils.typing import FloatArray, IntArray
 from ..sketch import Sketch
 
@@ -94,8 +95,8 @@ class Operator(ABC):
         V = as_array(V)
         block = self.asblock(V)
         self._check_rows(block, (1, 2))
-        product = self.matmat(block) if block.ndim == 2 else self.matmat(block[:, None])[:, 0]
-        return asarray_like(product, V)
+        out = self.matmat(block) if block.ndim == 2 else self.matmat(block[:, None])[:, 0]
+        return asarray_like(out, V)
 
     def toarray(self) -> FloatArray:
         """The matrix, (N, N)."""
@@ -108,3 +109,19 @@ class Operator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"
+
+
+class DenseOperator(Operator):
+    """Products with a matrix held as an array of shape (N, N)."""
+
+    def __init__(self, array: FloatArray) -> None:
+        self.array = array
+        self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
+
+    def matmat(self, V: FloatArray) -> FloatArray:
+        """K V."""
+        return product(self.array, V)
+
+    def toarray(self) -> FloatArray:
+        """A copy of the matrix."""
+        return self.array.copy()

@@ -6,15 +6,15 @@ from typing import Any
 
 from ..._utils.array import array_namespace, asarray_like, to_numpy
 from ..._utils.typing import FloatArray, IntArray
-from ..sketch import Sketch, UnitSketch
+from ..sketch import UnitSketch
 from .base import Operator
-from .composed import DeflatedOperator
+from .composed import ComposedOperator, DeflatedOperator
 
 # A trivial mode whose entries differ by less than this, relative to the largest, is constant.
 _CONSTANT = 1e-12
 
 
-class HeatOperator(Operator):
+class HeatOperator(ComposedOperator):
     """``A = diag(w) S diag(1/w)`` with S symmetric and a trivial mode ``S u = u``, if it is known.
 
     Attributes
@@ -54,21 +54,9 @@ class HeatOperator(Operator):
         return high - low <= _CONSTANT * max(abs(low), abs(high))
 
     @property
-    def rounding(self) -> float:
-        """Relative error of a product."""
-        return self.symmetric.rounding
-
-    def asblock(self, V: Any, dtype: Any = None) -> Any:
-        """`V` as an array that S multiplies."""
-        return self.symmetric.asblock(V, dtype)
-
-    def ones(self) -> Any:
-        """A vector of ones, (N,)."""
-        return self.symmetric.ones()
-
-    def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> Any:
-        """Columns of the first rows of a sketch, made on the device of S."""
-        return self.symmetric.draw(sketch, shape, first_column, dtype)
+    def operator(self) -> Operator:  # type: ignore[override]
+        """S."""
+        return self.symmetric
 
     def units(self, rows: IntArray, *, weighted: bool = False) -> Any:
         """Unit columns at the given rows, (N, m), times their row weights if `weighted`."""
