@@ -32,7 +32,6 @@ CHECKED = [
     GP(normalization="symmetric", sketch="rademacher", alpha=0.5),
     GP(normalization="stochastic", sketch="rademacher-hash"),
     GP(normalization="bistochastic-weighted", sketch="columns"),
-    GP(power=2.5),
     GP(kernel_params={"diagonal": "zero"}),
     GP(bandwidth="self-tuning"),
     GP(n_neighbors=5),
