@@ -367,7 +367,7 @@ def fit(method: str, data: str, n: int, k: int, seed: int) -> Iterator[Row]:
 TIMES = {
     "times_500": Times("times_500", 500, 3, seed=133, effort=60.0, n_components=(2, 8)),
     "times_20000": Times("times_20000", 20_000, 1, seed=133, effort=200.0),
-    # Eigenvectors of so many points take longer than all the rest.
+    # Eigenvectors of 100,000 points would take longer than everything else.
     "times_100000": Times("times_100000", 100_000, 1, seed=133, effort=900.0, methods=Times.methods[1:]),
 }
 
