@@ -144,7 +144,7 @@ def same(quick: bool) -> Iterator[Row]:
         lambda: hs.HeatSketch(**near, solver_params={"width": 64, "n_rounds": 8}, random_state=0),
     ]
     with _cluster(2):
-        for make in cases:
+        for make in cases[:2] if quick else cases:
             start = time.perf_counter()
             there = make().fit(da.from_array(X, chunks=(3_000, -1)))
             row = {"seconds": time.perf_counter() - start}

@@ -358,7 +358,6 @@ def fit(method: str, data: str, n: int, k: int, seed: int) -> Iterator[Row]:
     found = model.distortion_ if method == "HeatSketch" else model.distortion()
     yield {
         "seconds": seconds,
-        "optimising": model.history_[-1].seconds if method == "HeatSketch" else 0.0,
         "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "log_L": found.log,
     }
