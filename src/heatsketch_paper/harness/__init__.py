@@ -45,8 +45,9 @@ A study of 30 lines, ``benchmarks/noise.py``, run by ``python -m benchmarks.nois
     if __name__ == "__main__":
         main(STUDY)
 
-Results are files with a record of their origin: ``docs/noise/tables/noise.csv`` has the rows, ``noise.json`` the parameters,
-versions, commands and machines. Finished trials are never repeated; results of other parameters are never mixed.
+Results are files with a record of their origin: ``docs/noise/tables/noise.csv`` has the rows, ``noise.json`` the
+parameters, versions, commands and machines. Finished trials are never repeated; results of other parameters are never
+mixed.
 
 `experiment`: what is computed, as trials or as named cases. `process`: measurements of time and memory in fresh
 processes. `store`: the files. `runner`: trials in parallel. `evidence`: statistics of claims. `study`: the page and the
