@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -206,47 +206,36 @@ _TAIL = 0.01
 _COLUMNS = 32
 
 
-class Spectrum:
-    """All eigenpairs of a heat kernel, and from them its diffusion distances, and a sketch, at any time."""
+def least_distortions(kernel: hs.HeatKernel, times: Iterable[float], geodesic: FloatArray, seed: int) -> Row:
+    """Least log distortion over some times, against geodesics: of all pairs, and without the 1% at either end.
 
-    def __init__(self, kernel: hs.HeatKernel, seed: int) -> None:
-        values, self._vectors = np.linalg.eigh(kernel.symmetric.toarray())
-        values[-1] = 0.0  # the trivial mode
-        self.values = np.maximum(values, 0.0) / values[-2]
-        self._seen = self._vectors.T @ GaussianSketch(seed).matrix(len(values), _COLUMNS)
-
-    def distances(self, power: float) -> FloatArray:
-        """Diffusion distances up to a factor, (n, n)."""
-        return _between(self._vectors * self.values**power)
-
-    def sketched(self, power: float) -> FloatArray:
-        """Distances in a Gaussian process embedding of 32 components."""
-        return _between(self._vectors @ (self.values[:, None] ** power * self._seen))
-
-
-def _between(Y: FloatArray) -> FloatArray:
-    return np.sqrt(squared_distances(Y))
-
-
-def distortions(spectrum: Spectrum, power: float, geodesic: FloatArray) -> dict[str, float]:
-    """Log distortion against geodesics: of all pairs, and without the hundredth at either end."""
+    Of diffusion distances, and of a Gaussian process embedding with 32 components.
+    """
+    values, vectors = np.linalg.eigh(kernel.symmetric.toarray())
+    values[-1] = 0.0  # the trivial mode
+    values = np.maximum(values, 0.0) / values[-2]
+    sketch = vectors.T @ GaussianSketch(seed).matrix(len(values), _COLUMNS)
     upper = np.triu_indices(len(geodesic), 1)
     true = geodesic[upper]
     apart = true > 1e-9 * true.max()
-    row = {}
-    for kind, d in (("exact", spectrum.distances(power)), ("sketched", spectrum.sketched(power))):
-        ratios = np.log(np.maximum(d[upper][apart], 1e-300) / true[apart])
-        row[f"{kind}_log_L"] = float(np.ptp(ratios))
-        row[f"{kind}_central"] = float(np.subtract(*np.quantile(ratios, [1.0 - _TAIL, _TAIL])))
-    return row
+    rows = []
+    for t in times:
+        row = {}
+        for kind, Y in (("exact", vectors * values**t), ("sketched", vectors @ (values[:, None] ** t * sketch))):
+            d = np.sqrt(squared_distances(Y)[upper][apart])
+            ratios = np.log(np.maximum(d, 1e-300) / true[apart])
+            row[f"{kind}_log_L"] = np.ptp(ratios)
+            row[f"{kind}_central"] = np.subtract(*np.quantile(ratios, [1.0 - _TAIL, _TAIL]))
+        rows.append(row)
+    return pd.DataFrame(rows).min().to_dict()
 
 
 @dataclass(frozen=True)
 class AgainstGrid(Experiment):
     """For one shape: the best of a grid of bandwidths and times, and what each rule chooses.
 
-    The grid of bandwidths goes from half of what the tenth neighbour gives to what the median distance gives, beyond
-    which a kernel turns into a constant, and diffusion distances into straight-line ones.
+    The grid of bandwidths goes from half of that by the tenth neighbour to that by the median distance, beyond which a
+    kernel becomes constant and diffusion distances become straight-line distances.
     """
 
     data: str = "circle"
@@ -256,18 +245,12 @@ class AgainstGrid(Experiment):
         X, geodesic = GEOMETRY[self.data](self.n_samples, self.points_seed(index))
         seed = self.sketch_seed(index)
         narrow, wide = (float(hs.estimate_bandwidth(X, rule).epsilon) for rule in ("neighbor", "median"))
-        cells = []
-        for epsilon in np.geomspace(narrow / 2.0, wide, _BANDWIDTHS):
-            spectrum = Spectrum(hs.heat_kernel(X, bandwidth=float(epsilon)), seed)
-            cells += [distortions(spectrum, t, geodesic) for t in POWERS]
-        best = {measure: min(cell[measure] for cell in cells) for measure in cells[0]}
+        grid = [hs.heat_kernel(X, bandwidth=float(e)) for e in np.geomspace(narrow / 2.0, wide, _BANDWIDTHS)]
+        best = pd.DataFrame([least_distortions(kernel, POWERS, geodesic, seed) for kernel in grid]).min().to_dict()
         rows: list[Row] = [{"rule": "best on the grid", "bandwidth": np.nan, "power": np.nan} | best]
         for rule, (epsilon, power) in chosen_by_rules(X).items():
             kernel = hs.heat_kernel(X, bandwidth="self-tuning" if rule.startswith("self-tuning") else epsilon)
-            spectrum = Spectrum(kernel, seed)
-            times = POWERS if power is None else [power]
-            found = [distortions(spectrum, t, geodesic) for t in times]
-            least = {measure: min(one[measure] for one in found) for measure in found[0]}
+            least = least_distortions(kernel, POWERS if power is None else [power], geodesic, seed)
             rows.append({"rule": rule, "bandwidth": epsilon / narrow, "power": power or np.nan} | least)
         return [{"data": self.data} | row for row in rows]
 
@@ -289,17 +272,14 @@ def unequal_clusters(n: int, rng: np.random.Generator) -> tuple[FloatArray, IntA
     return centre + spread[:, None] * rng.normal(size=(n, 2)), label
 
 
-def _rows(name: str) -> Callable[..., tuple[FloatArray, IntArray]]:
-    def points(n: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-        X, label = LABELLED[name]()
-        rows = rng.permutation(len(X))[:n]
-        return X[rows], label[rows]
-
-    return points
+def _drawn(n: int, rng: np.random.Generator, *, name: str) -> tuple[FloatArray, IntArray]:
+    X, label = LABELLED[name]()
+    rows = rng.permutation(len(X))[:n]
+    return X[rows], label[rows]
 
 
 REAL: dict[str, Callable[..., tuple[FloatArray, IntArray]]] = {
-    **{name: _rows(name) for name in ("digits", "wine", "breast cancer", "iris")},
+    **{name: partial(_drawn, name=name) for name in ("digits", "wine", "breast cancer", "iris")},
     "unequal clusters": unequal_clusters,
 }
 

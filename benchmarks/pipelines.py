@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +56,9 @@ _GRAPH: dict[str, Any] = {"n_neighbors": 15, "bandwidth": "self-tuning", "power"
 
 
 def _umap(k: int, seed: int, **settings: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ImportWarning)  # that TensorFlow is not there
-        from umap import UMAP  # noqa: PLC0415
+    from umap import UMAP  # noqa: PLC0415
 
     return UMAP(n_components=k, random_state=seed, n_jobs=1, **settings)
-
-
-def _heat_sketch(k: int, seed: int) -> Any:
-    return hs.HeatSketch(k, objective="log-stress", random_state=seed, **_GRAPH)
 
 
 RAW = "all features"
@@ -79,7 +75,7 @@ METHODS: dict[str, Callable[[int, int], Any]] = {
         k, random_state=seed, **_GRAPH
     ),
     "HeatSketch, auto": lambda k, seed: hs.HeatSketch(k, power="auto", random_state=seed),
-    OURS: _heat_sketch,
+    OURS: lambda k, seed: hs.HeatSketch(k, objective="log-stress", random_state=seed, **_GRAPH),
 }
 RIVALS = tuple(name for name in METHODS if name != OURS)
 
@@ -110,13 +106,13 @@ class Pipelines(Experiment):
         order = rng.permutation(len(X))[: self.n_samples]
         seen, unseen = np.split(order, [2 * len(order) // 3])
         draws = [(n, _drawn(label[seen], n, rng)) for n in LABELS for _ in range(_DRAWS)]
-        judge = _Judge(label[seen], label[unseen], draws, seed)
-        rows = [{"method": RAW, "k": 0} | judge(X[seen], X[unseen])]
+        score = partial(_scores, labels=[label[seen], label[unseen]], draws=draws, seed=seed)
+        rows = [{"method": RAW, "k": 0} | score(X[seen], X[unseen])]
         for k in self.n_components:
             for name in self.methods:
                 if name == "PCA" and k > X.shape[1]:
                     continue
-                rows.append({"method": name, "k": k} | judge(*_embedded(METHODS[name](k, seed), X[seen], X[unseen])))
+                rows.append({"method": name, "k": k} | score(*_embedded(METHODS[name](k, seed), X[seen], X[unseen])))
         return rows
 
 
@@ -134,43 +130,29 @@ def _drawn(label: IntArray, n: int, rng: np.random.Generator) -> IntArray:
     return np.concatenate([rng.permutation(np.flatnonzero(label == c))[:n] for c in np.unique(label)])
 
 
-@dataclass(frozen=True)
-class _Judge:
+def _scores(Y: FloatArray, new: FloatArray | None, *, labels: list[IntArray], draws: list[Any], seed: int) -> Row:
     """Scores of classifiers, which get the drawn labels, and of clusterings on an embedding."""
-
-    seen: IntArray
-    unseen: IntArray
-    draws: list[tuple[int, IntArray]]
-    seed: int
-
-    def __call__(self, Y: FloatArray, new: FloatArray | None) -> Row:
-        # Logistic regression depends on the scale of each coordinate; all embedded points determine it.
-        scaler = StandardScaler().fit(Y)
-        views = {
-            "nearest": (KNeighborsClassifier(1), Y, new),
-            "logistic": (
-                LogisticRegression(max_iter=2000),
-                scaler.transform(Y),
-                None if new is None else scaler.transform(new),
-            ),
-        }
-        found: dict[str, list[float]] = {}
-        for n, labelled in self.draws:
-            rest = np.setdiff1d(np.arange(len(Y)), labelled)
-            for name, (model, points, others) in views.items():
-                model.fit(points[labelled], self.seen[labelled])
-                guess = model.predict(points[rest])
-                found.setdefault(f"{name}_{n}", []).append(balanced_accuracy_score(self.seen[rest], guess))
-                there = np.nan if others is None else balanced_accuracy_score(self.unseen, model.predict(others))
-                found.setdefault(f"{name}_{n}_unseen", []).append(there)
-        row = {name: float(np.mean(values)) for name, values in found.items()}
-        return {name: round(value, _DECIMALS) for name, value in (row | self._clusters(Y)).items()}
-
-    def _clusters(self, Y: FloatArray) -> dict[str, float]:
-        """Adjusted mutual information of the classes with clusters; HDBSCAN's noise counts as a cluster."""
-        kmeans = KMeans(len(np.unique(self.seen)), n_init=10, random_state=self.seed)
-        models = {"kmeans": kmeans, "hdbscan": HDBSCAN(copy=True)}
-        return {name: float(adjusted_mutual_info_score(self.seen, m.fit_predict(Y))) for name, m in models.items()}
+    seen, unseen = labels
+    # Logistic regression depends on the scale of each coordinate; all embedded points determine it.
+    scaler = StandardScaler().fit(Y)
+    scaled = None if new is None else scaler.transform(new)
+    views = {
+        "nearest": (KNeighborsClassifier(1), Y, new),
+        "logistic": (LogisticRegression(max_iter=2000), scaler.transform(Y), scaled),
+    }
+    found: dict[str, list[float]] = defaultdict(list)
+    for n, labelled in draws:
+        rest = np.setdiff1d(np.arange(len(Y)), labelled)
+        for name, (model, points, others) in views.items():
+            model.fit(points[labelled], seen[labelled])
+            found[f"{name}_{n}"].append(balanced_accuracy_score(seen[rest], model.predict(points[rest])))
+            there = np.nan if others is None else balanced_accuracy_score(unseen, model.predict(others))
+            found[f"{name}_{n}_unseen"].append(there)
+    # HDBSCAN's noise counts as a cluster.
+    kmeans = KMeans(len(np.unique(seen)), n_init=10, random_state=seed)
+    for name, clustering in (("kmeans", kmeans), ("hdbscan", HDBSCAN(copy=True))):
+        found[name].append(adjusted_mutual_info_score(seen, clustering.fit_predict(Y)))
+    return {name: round(float(np.mean(values)), _DECIMALS) for name, values in found.items()}
 
 
 PIPELINES = {

@@ -52,7 +52,7 @@ def by_file(output: str, report: ElementTree.Element) -> list[Row]:
     """Tests by file, with the cases that Hypothesis tried and the cases and faults that tests recorded."""
     rows: dict[str, Row] = {}
     for case in report.iter("testcase"):
-        name = case.get("classname", "").split(".")[-1]
+        name = next((part for part in case.get("classname", "").split(".") if part.startswith("test_")), "")
         row = rows.setdefault(name, {"file": name, "tests": 0, "failed": 0, "cases": 0, "faults": 0})
         row["tests"] += case.find("skipped") is None
         row["failed"] += _failed(case)

@@ -1,4 +1,4 @@
-"""An experiment that counts its trials, in a separate module that worker processes import."""
+"""An experiment that counts its trials; worker processes import this module only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heatsketch_paper.harness.experiment import Experiment
 
 @dataclass(frozen=True)
 class Counting(Experiment):
-    """Trials that append to a file, and fail on request."""
+    """Trials that leave a mark when they run, and may fail."""
 
     marks: str = ""
     fails_at: int = -1
@@ -19,7 +19,7 @@ class Counting(Experiment):
 
     def trial(self, index):
         if index == self.fails_at:
-            raise ArithmeticError("failure on request")
+            raise ArithmeticError("this trial fails")
         if index == self.dies_at:
             os._exit(9)
         with (Path(self.marks) / f"{index}").open("a") as file:

@@ -29,7 +29,7 @@ class KarhunenLoeve(Experiment):
     """Theorem 3.1 for the process ``f = A g``: it is the sum of ``xi_i lambda_i v_i`` with independent normals xi_i.
 
     The process comes from a product with the kernel, the sum from its eigenvectors: two ways that share no code.
-    Rows carry a ``quantity``: the ``error`` ``|f - f_m|^2`` of the sum of the first m ``terms`` (the constant mode
+    Rows have a ``quantity``: the ``error`` ``|f - f_m|^2`` of the sum of the first m ``terms`` (the constant mode
     not counted), its ``expected`` value ``sum_(i > m) lambda_i^2``, the ``coefficient`` xi_m, and, in the first trial,
     the ``path`` of f_m along the circle (``terms`` = -1 is f itself) ``at`` each angle.
     """

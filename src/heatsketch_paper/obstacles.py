@@ -1,4 +1,4 @@
-"""What stands in an embedding's way: section 2.2's challenge, the torus's eigenfunctions, extreme powers."""
+"""Obstacles to embeddings: section 2.2's challenge, the torus's eigenfunctions, extreme powers, kernel columns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# A separation below the first is rounding: points fall together. Above the second they are well apart.
+# A separation below the first is rounding: points coincide. Above the second they are well separated.
 COLLAPSED, APART = 1e-9, 1e-4
 
 
@@ -51,8 +51,8 @@ def torus_grid(n: int, radius: float) -> FloatArray:
 class Challenge(Experiment):
     """Section 2.2: S^1 x r S^1 for growing r, on regular grids, where the eigenvectors are the sines and cosines.
 
-    ``separation`` is ``1 / L``, the smallest dilation over the largest: 0, up to rounding, if two points fall
-    together. Diffusion maps are the same in each trial and have rows in the first only.
+    ``separation`` is ``1 / L``, the smallest dilation over the largest: 0, up to rounding, if two points
+    coincide. Diffusion maps are the same in each trial and have rows in the first only.
     """
 
     radii: tuple[float, ...] = (1.25, 1.5, 1.75, 2.25, 2.5, 2.75, 3.25, 3.5, 3.75, 4.25, 4.5, 4.75, 5.25, 5.5, 5.75)
@@ -79,7 +79,7 @@ class Refinement(Experiment):
     """Injectivity of the limit, seen from samples: log L on the torus as the number of points grows.
 
     Where the map of the manifold is an embedding, L tends to a finite limit, perhaps a distant one; where it is not,
-    pairs that fall together are found ever more closely. ``n_samples`` is the largest sample.
+    larger samples contain closer approximations of pairs with the same image. ``n_samples`` is the largest sample.
     """
 
     data: str = "stretched_torus"

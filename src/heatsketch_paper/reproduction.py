@@ -76,7 +76,7 @@ def reproduce(
     formats : str or sequence of {"svg", "png", "pdf"}
         "png" is always written: the page shows it.
     command : str, optional
-        What the page says it was made by.
+        Recorded with the results and shown on the page.
     report : callable
         Called with a `Progress` after each trial.
 

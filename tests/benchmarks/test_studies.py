@@ -104,7 +104,7 @@ def test_page_is_written_from_any_of_the_tables(tmp_path):
 def test_reports_of_tests_are_counted_by_file():
     report = ElementTree.fromstring(
         "<suite><testcase classname='tests.slow.test_a'><properties><property name='cases' value='7'/></properties>"
-        "</testcase><testcase classname='tests.slow.test_a'><failure/></testcase>"
+        "</testcase><testcase classname='tests.slow.test_a.TestClass'><failure/></testcase>"
         "<testcase classname='tests.slow.test_b'><skipped/></testcase></suite>"
     )
     output = "tests/slow/test_a.py::test_one:\n  - 12 passing examples, 0 failing\n"

@@ -109,25 +109,13 @@ def test_both_needs_both(noise):
     assert both(open_, bad).holds is False
 
 
-@pytest.fixture
-def table():
-    rows = [
-        {"trial": t, "method": m, "k": k, "log_L": 10 * t + k + (5 if m == "A" else 0)}
-        for t in (1, 0)
-        for m in "AB"
-        for k in (2, 3)
-    ]
-    return pd.DataFrame(rows)
-
-
-def test_pairs_are_compared_trial_by_trial(table):
+def test_pairs_are_compared_trial_by_trial():
+    rows = [(t, m, k, 10 * t + k + (5 if m == "A" else 0)) for t in (1, 0) for m in "AB" for k in (2, 3)]
+    table = pd.DataFrame(rows, columns=["trial", "method", "k", "log_L"])
     assert log_L(table, "A", 2).tolist() == [7, 17]
     assert by_trial(table, "log_L", method="B", k=3).tolist() == [3, 13]
-    assert {k: v.tolist() for k, v in gap(table, "A", "B", [2, 3]).items()} == {
-        "A - B, k = 2": [5, 5],
-        "A - B, k = 3": [5, 5],
-    }
-    with pytest.raises(ValueError, match="no rows with method = C, k = 2"):
+    assert [gaps.tolist() for gaps in gap(table, "A", "B", [2, 3]).values()] == [[5, 5], [5, 5]]
+    with pytest.raises(ValueError, match="no rows"):
         log_L(table, "C", 2)
 
 
@@ -155,7 +143,6 @@ REFUTED = {
     "expansion_error": _where(lambda t: t["quantity"] == "error", "value", 2.0),
     "expansion_coefficients": _where(lambda t: t["quantity"] == "coefficient", "value", 1.5),
     "unbiased": _where(lambda t: (t["method"] == "rademacher") & (t["pair"] == 3), "ratio", 1.3),
-    "unbiased_secants": lambda t: t.assign(secant=t["secant"] + 0.2 * (t["pair"] == 5)),
     "chi_square": _scaled("ratio", lambda t: t["ratio"]),
     "sketch_variance": _where(lambda t: t["pair"] == 2, "variance", 0.3),
     "worst_error_rate": _scaled("worst", lambda t: t["k"] ** 0.2),
@@ -163,27 +150,22 @@ REFUTED = {
     "robustness_mean": _where(lambda t: t["sigma"] == 0.1, "sketched", 1.2),
     "robustness_variance": _scaled("fourth", lambda t: 3.0),
     "robustness_bistochastic": _where(lambda t: t["kernel"] == "bistochastic", "exact", 1.5),
-    "robustness_zero_diagonal": _where(lambda t: t["kernel"] == "bistochastic, zero diagonal", "exact", 300.0),
     "challenge_not_injective": lambda t: t.assign(separation=t["separation"].clip(lower=1e-6)),
     "challenge_gp_injective": _where(lambda t: (t["k"] == 7) & (t["r"] == 3.5), "separation", 1e-9),
     "challenge_refined": lambda t: t.assign(log_L=t["log_L"] + (t["k"] == 8) * np.log2(t["points"])),
     "low_powers_white": _scaled("from_white", lambda t: 10.0),
-    "high_powers_top": _scaled("top", lambda t: 0.9),
     "kernel_columns": lambda t: t.assign(log_L=t["log_L"] + 3),
     "cost_symmetric_N": _scaled("seconds", lambda t: t["N"]),
-    "cost_sketch_p": _scaled("seconds", lambda t: t["p"].fillna(1)),
     "bistochastic_at_large_powers": _where(lambda t: t["method"] == "GPB", "log_L", 9.0),
     "dmb_eigenfunctions_1": _where(lambda t: t["normalization"] == "bistochastic", "error", 2.0),
     "outliers_circle_collapses": _scaled("reach_origin", lambda t: 10.0),
     "outliers_third_eigenvector": _scaled("closest", lambda t: 0.1),
     "outliers_own_eigenvectors": _scaled("held_2", lambda t: 0.5),
     "outliers_removed_crosses": _scaled("crossings", lambda t: t["trial"] == 0),
-    "outliers_removed_scale": _scaled("reach", lambda t: 100.0),
     "outliers_removed_structure": _scaled("structure", lambda t: -1.0),
     "outliers_scales_together": _scaled("reach", lambda t: 0.1),
     "plane_curves_cross": lambda t: t.assign(log_L=t["log_L"] - 5),
     "far_points_circle": _scaled("contracted", lambda t: 0.01),
-    "far_points_klein_bottle": _scaled("contracted", lambda t: 0.01),
 }
 
 

@@ -111,21 +111,22 @@ def test_other_parameters_and_versions_raise_unless_fresh(counting, store):
         run([replace(counting, seed=9)], store)
 
 
-@pytest.mark.parametrize("content", ["", "figure,trial\nother,1\n", "figure,trial\ncounting,x\n"])
-def test_damaged_tables_raise_before_any_work(counting, store, content):
+@pytest.mark.parametrize(
+    ("suffix", "content"),
+    [
+        (".csv", ""),
+        (".csv", "figure,trial\nother,1\n"),
+        (".csv", "figure,trial\ncounting,x\n"),
+        (".json", ""),
+        (".json", '{"parameters": {}, "version": "1", "sessions": [{}]}'),
+    ],
+)
+def test_damaged_files_raise_before_any_work(counting, store, suffix, content):
     run([counting], store)
-    store.path("counting").write_text(content)
-    with pytest.raises(ReproductionError, match="not a table"):
+    store.path("counting", suffix).write_text(content)
+    with pytest.raises(ReproductionError, match="is not a"):
         run([replace(counting, n_trials=9)], store)
     assert set(_marks(counting)) == set(range(6))
-
-
-@pytest.mark.parametrize("record", ["", "{}", '{"parameters": {}, "version": "1", "sessions": [{}]}'])
-def test_damaged_records_raise(counting, store, record):
-    run([counting], store)
-    store.path("counting", ".json").write_text(record)
-    with pytest.raises(ReproductionError, match="not a record"):
-        run([counting], store)
 
 
 def test_directories_of_something_else_are_left_alone(counting, store):

@@ -9,7 +9,7 @@ A study of 30 lines, ``benchmarks/noise.py``, run by ``python -m benchmarks.nois
     import heatsketch as hs
     from heatsketch_paper.harness.evidence import below
     from heatsketch_paper.harness.experiment import Experiment
-    from heatsketch_paper.harness.study import Study, grid, main
+    from heatsketch_paper.harness.study import Study, frame_table, main, section
 
 
     @dataclass(frozen=True)
@@ -34,9 +34,10 @@ A study of 30 lines, ``benchmarks/noise.py``, run by ``python -m benchmarks.nois
         yield "L stays below 20 at noise 0.1.", below({"log L": noisy["log_L"].to_numpy()}, 3.0)
 
 
+    @section(["noise"], "Means over {trials} trials.")
     def means(tables):
-        by_sigma = tables["noise"].groupby("sigma")["log_L"].mean()
-        return grid(["sigma", "mean log L"], [[f"{s:g}", f"{v:.2f}"] for s, v in by_sigma.items()])
+        by_sigma = tables["noise"].groupby("sigma", as_index=False)["log_L"].mean()
+        return frame_table(by_sigma, {"log_L": ".2f"})
 
 
     STUDY = Study("noise", "Noise, measured", "Circles with noise.", (Noise("noise", 300, 20, seed=7),), claims,
@@ -44,8 +45,9 @@ A study of 30 lines, ``benchmarks/noise.py``, run by ``python -m benchmarks.nois
     if __name__ == "__main__":
         main(STUDY)
 
-Results are files with their provenance: ``docs/noise/tables/noise.csv`` has the rows, ``noise.json`` the parameters,
-versions, commands and machines. Finished trials are never repeated; results of other parameters are never mixed.
+Results are files with a record of their origin: ``docs/noise/tables/noise.csv`` has the rows, ``noise.json`` the
+parameters, versions, commands and machines. Finished trials are never repeated; results of other parameters are never
+mixed.
 
 `experiment`: what is computed, as trials or as named cases. `process`: measurements of time and memory in fresh
 processes. `store`: the files. `runner`: trials in parallel. `evidence`: statistics of claims. `study`: the page and the
