@@ -360,7 +360,6 @@ def test_no_large_array_is_gathered(monkeypatch):
         monkeypatch.setattr(f"{module}.compute", watched)
     points = on_dask()
     for model in (
-        hs.DiffusionMaps(2, **COMMON),
         hs.GaussianProcessEmbedding(4, n_exact="auto", random_state=0, **COMMON),
         hs.HeatSketch(2, solver_params={"width": 12, "n_rounds": 1}, random_state=0, **COMMON),
     ):

@@ -239,7 +239,8 @@ class DistributedArray:
         rows = np.asarray(key)
         if rows.dtype.kind not in "iu":
             raise IndexError("rows of an array on a cluster are indexed by the numbers of samples.")
-        return gathered(self.values[self.layout.positions(rows)])
+        few, places = np.unique(rows, return_inverse=True)
+        return gathered(self.values[self.layout.positions(few)])[places.reshape(rows.shape)]
 
     def __setitem__(self, key: Any, block: Any) -> None:
         """Replace some consecutive columns."""
