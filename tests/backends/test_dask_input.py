@@ -1,4 +1,4 @@
-"""What users give on a cluster, and what they get back: arrays and frames of Dask in all their forms."""
+"""Input and output on Dask: chunks, dtypes, frames, new points and errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 
 import heatsketch as hs
-from heatsketch._utils.registry import distributed_backend
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import kept_neighbors
 
@@ -23,8 +22,8 @@ ROUNDING = 1e-13
 
 
 @pytest.fixture(autouse=True)
-def _small_bands(monkeypatch):
-    """Four bands of a small data set."""
+def _small_chunks(monkeypatch):
+    """Four row chunks."""
     monkeypatch.setattr(layout, "CHUNK_ROWS", 100)
 
 
@@ -50,7 +49,7 @@ def frame(points):
 
 class TestChunks:
     @pytest.mark.parametrize("chunks", [(150, 2), (7, 4), (N, 4), ((100, 0, 300), (1, 3))])
-    def test_the_embedding_has_those_of_the_data(self, points, here, chunks):
+    def test_embedding_has_chunks_of_data(self, points, here, chunks):
         X = da.from_array(points, chunks=chunks)
         fitted = hs.GaussianProcessEmbedding(**OPTIONS).fit(X)
         assert fitted.embedding_.chunks == (X.chunks[0], (3,))
@@ -60,14 +59,14 @@ class TestChunks:
             assert placed.chunks == (X.chunks[0], (3,))
             np.testing.assert_allclose(placed.compute(), here.embedding_, rtol=0, atol=ROUNDING)
 
-    def test_unknown_sizes_are_found_without_changing_the_array(self, points, here):
+    def test_unknown_sizes(self, points, here):
         X = da.from_array(points, chunks=(150, -1))
         X = X[X[:, 0] > -np.inf]
         fitted = hs.GaussianProcessEmbedding(**OPTIONS).fit(X)
         np.testing.assert_allclose(fitted.embedding_.compute(), here.embedding_, rtol=0, atol=ROUNDING)
         assert np.isnan(X.shape[0])
 
-    def test_numbers_of_any_kind(self, points):
+    def test_integers(self, points):
         whole = np.round(10 * points).astype(np.int32)
         options = OPTIONS | {"bandwidth": 50.0}
         expected = hs.GaussianProcessEmbedding(**options).fit_transform(whole)
@@ -84,7 +83,7 @@ class TestChunks:
         assert found.dtype == found.compute().dtype == placed.dtype == placed.compute().dtype == np.float32
         np.testing.assert_allclose(found.compute(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
-    def test_blocks_in_chunks_of_columns_are_multiplied_whole(self, there, here):
+    def test_product_with_block_in_column_chunks(self, there, here):
         V = np.random.default_rng(0).normal(size=(N, 4))
         found = there.kernel_ @ da.from_array(V, chunks=(90, 2))
         np.testing.assert_allclose(found.compute(), here.kernel_ @ V, rtol=0, atol=1e-12)
@@ -101,12 +100,12 @@ class TestFrames:
             assert made.columns.tolist() == model.get_feature_names_out().tolist()
             np.testing.assert_allclose(made.to_numpy(), here.embedding_, rtol=0, atol=ROUNDING)
 
-    def test_dtypes_that_only_pandas_has(self, frame, here):
+    def test_nullable_dtypes(self, frame, here):
         odd = frame.astype({"a": "Float64", "c": "double[pyarrow]"})
         found = hs.GaussianProcessEmbedding(**OPTIONS).fit_transform(dd.from_pandas(odd, npartitions=2))
         np.testing.assert_allclose(found.compute(), here.embedding_, rtol=0, atol=ROUNDING)
 
-    def test_empty_partitions_stay(self, frame):
+    def test_empty_partitions(self, frame):
         part = dd.from_pandas(frame, npartitions=3).map_partitions(lambda some: some[some.index < 300])
         model = hs.GaussianProcessEmbedding(**OPTIONS).set_output(transform="pandas")
         sizes = [len(some) for some in part.partitions]
@@ -123,14 +122,14 @@ class TestFrames:
         with pytest.raises(ValueError, match=r"columns \['e'\] of X are not numeric"):
             hs.GaussianProcessEmbedding(**OPTIONS).fit(words)
 
-    def test_polars_is_refused(self, points):
+    def test_polars_raises(self, points):
         model = hs.GaussianProcessEmbedding(**OPTIONS).set_output(transform="polars")
         with pytest.raises(ValueError, match="use 'pandas'"):
             model.fit_transform(da.from_array(points, chunks=(150, -1)))
 
 
 class TestNewPoints:
-    def test_a_plan_is_of_the_fit_it_was_made_by(self, points):
+    def test_lazy_transform_belongs_to_its_fit(self, points):
         model = hs.GaussianProcessEmbedding(**OPTIONS).fit(points)
         expected = model.transform(points + 0.01)
         planned = model.transform(da.from_array(points + 0.01, chunks=(150, -1)))
@@ -149,16 +148,16 @@ class TestNewPoints:
         with pytest.raises(ValueError, match="features"):
             there.transform(new[:, :2])
 
-    def test_out_is_refused_for_dask(self, there, points):
+    def test_out_raises(self, there, points):
         with pytest.raises(ValueError, match="stays on the cluster"):
             there.transform(da.from_array(points, chunks=(150, -1)), out=np.empty((N, 3)))
 
-    def test_a_point_far_away_is_placed_as_in_memory(self, there, here, points):
+    def test_far_point(self, there, here, points):
         far = points[:1] + 200.0
         np.testing.assert_allclose(there.transform(far), here.transform(far), rtol=1e-10)
 
 
-class TestRefusals:
+class TestErrors:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
@@ -188,11 +187,7 @@ class TestRefusals:
         with pytest.raises(TypeError, match="give one of NumPy arrays"):
             hs.GaussianProcessEmbedding(**OPTIONS).fit(sparse_chunks)
 
-    def test_functions_that_need_memory_say_so(self, points):
-        with pytest.raises(TypeError, match="data in memory are needed"):
-            hs.estimate(da.from_array(points, chunks=(150, -1)))
-
-    def test_a_row_is_called_by_its_number(self, points):
+    def test_error_names_the_row(self, points):
         lonely = points.copy()
         lonely[7] += 1000.0
         options = OPTIONS | {"n_neighbors": 5, "normalization": "symmetric", "kernel_params": {"diagonal": "zero"}}
@@ -200,13 +195,13 @@ class TestRefusals:
         with pytest.raises(ValueError, match="row 7"):
             hs.GaussianProcessEmbedding(**options).fit(X)
 
-    def test_a_device_that_is_not_used(self, points):
+    def test_unused_device_warns(self, points):
         X = da.from_array(points, chunks=(150, -1))
         with pytest.warns(UserWarning, match="by the CPUs of the workers"):
             hs.GaussianProcessEmbedding(**OPTIONS | {"n_neighbors": 10, "device": "torch-cpu"}).fit(X)
 
 
-def test_what_is_chosen_does_not_depend_on_the_workers():
+def test_number_of_neighbors_depends_on_number_of_points():
     for metric in ("euclidean", "cosine", "sqeuclidean"):
         options = KernelOptions(metric=metric)
         few, many = (DistributedArray.from_dask(da.zeros((n, 3), chunks=(5000, -1))) for n in (10_000, 10_001))
@@ -223,19 +218,7 @@ def test_devices_of_workers(points, bandwidth):
     np.testing.assert_allclose(found.compute(), expected, rtol=0, atol=1e-12)
 
 
-def test_only_collections_of_dask_are_some(points):
-    class Lazy:
-        chunks = None
-
-        def __dask_graph__(self):
-            return None
-
-    assert distributed_backend(Lazy()) is None
-    assert distributed_backend(points) is None
-    assert distributed_backend(da.from_array(points)) is not None
-
-
-def test_bands_follow_from_the_number_of_rows(monkeypatch):
+def test_chunk_sizes_depend_on_number_of_rows(monkeypatch):
     monkeypatch.setattr(layout, "CHUNK_ROWS", 4096)
     for n, count in ((4097, 2), (50_000, 13), (10**6, 64), (10**7, 153), (10**9, 512)):
         sizes = layout.chunk_sizes(n)

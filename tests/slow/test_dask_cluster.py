@@ -1,4 +1,4 @@
-"""Fits on a real cluster of processes: the same result whatever happens to its workers, or an error in words."""
+"""Fits on a cluster of processes: the same result if workers die or spill, and errors of tasks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*Sen
 
 
 @pytest.fixture(autouse=True)
-def _small_bands(monkeypatch):
-    """Four bands of a small data set."""
+def _small_chunks(monkeypatch):
+    """Four row chunks."""
     monkeypatch.setattr(layout, "CHUNK_ROWS", 400)
 
 
@@ -76,7 +76,7 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("kind", [PAIRS, {"n_neighbors": 12}], ids=["pairs", "neighbors"])
-def test_a_cluster_gives_what_memory_gives_and_says_what_it_does(client, points, kind):
+def test_cluster_equals_memory(client, points, kind):
     found, expected = on_cluster(points, kind), in_memory(points, kind)
     assert_same(found, expected)
     with dask.config.set(scheduler="threads"):
@@ -87,7 +87,7 @@ def test_a_cluster_gives_what_memory_gives_and_says_what_it_does(client, points,
 
 
 @pytest.mark.parametrize("kind", [PAIRS, NEIGHBORS], ids=["pairs", "neighbors"])
-def test_a_worker_that_is_killed_changes_nothing(client, points, kind):
+def test_killed_worker(client, points, kind):
     expected = in_memory(points, kind)
     moment = random.Random(0)
     victim = moment.choice(processes(client))
@@ -107,7 +107,7 @@ def processes(client):
     return sorted(client.run(os.getpid, on_error="ignore").values())
 
 
-def test_workers_may_come_and_go(points):
+def test_workers_come_and_go(points):
     with started_cluster(n_workers=1) as (cluster, client):
         timers = [threading.Timer(0.5, cluster.scale, (2,)), threading.Timer(3.0, cluster.scale, (1,))]
         for timer in timers:
@@ -120,7 +120,7 @@ def test_workers_may_come_and_go(points):
         assert_same(on_cluster(points, PAIRS), expected)
 
 
-def test_a_worker_short_of_memory_spills(points):
+def test_spilling_worker(points):
     # From 1% of its memory on a worker writes what it holds to disk.
     limits = {"target": 0.01, "spill": 0.011, "pause": False, "terminate": False}
     with (
@@ -144,7 +144,7 @@ def test_frames_outlive_the_model(client, points):
     assert_same(placed.compute().to_numpy(), in_memory(points, PAIRS)[:N])
 
 
-def test_an_error_in_a_task_is_raised_as_it_is(client, points):
+def test_error_in_a_task_is_raised(client, points):
     def fail(block):
         raise ZeroDivisionError("the disk of chunk 7")
 

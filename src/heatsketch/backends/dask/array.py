@@ -29,22 +29,12 @@ __all__ = ["DistributedArray", "total"]
 
 @dataclass(eq=False)
 class _Node:
-    """An array, or a function of arrays that has not been computed.
+    """An array, or a function of arrays that has not been computed."""
 
-    Attributes
-    ----------
-    like : ndarray of shape (0,) or (0, k)
-        An array without rows, of the same dtype and number of columns.
-    values : Dask array, or None
-    function, operands
-        What to compute; operands are nodes, numbers and small arrays.
-    persisted : bool
-    """
-
-    like: Any
-    values: Any = None
+    like: Any  # an array without rows, of the same dtype and number of columns
+    values: Any = None  # Dask array
     function: Any = None
-    operands: tuple[Any, ...] = ()
+    operands: tuple[Any, ...] = ()  # nodes, numbers and small arrays
     persisted: bool = False
 
 
@@ -249,7 +239,8 @@ class DistributedArray:
         rows = np.asarray(key)
         if rows.dtype.kind not in "iu":
             raise IndexError("rows of an array on a cluster are indexed by the numbers of samples.")
-        return gathered(self.values[self.layout.positions(rows)])
+        few, places = np.unique(rows, return_inverse=True)
+        return gathered(self.values[self.layout.positions(few)])[places.reshape(rows.shape)]
 
     def __setitem__(self, key: Any, block: Any) -> None:
         """Replace some consecutive columns."""

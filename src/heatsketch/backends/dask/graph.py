@@ -24,24 +24,14 @@ Edges = tuple[IntArray, IntArray, FloatArray]
 
 @dataclass(frozen=True)
 class GraphBlock:
-    """Kernel rows of the vertices of a chunk, in compressed form.
-
-    Attributes
-    ----------
-    indptr, columns : ndarrays of int
-        Columns from U on are the halo.
-    values : ndarray of shape (indptr[-1],)
-    halo : ndarray of int64, shape (H,)
-        Numbers of the vertices in other chunks, increasing.
-    counts : ndarray of int, shape (U,), or None
-        Rows of each vertex; None without duplicates.
-    """
+    """Kernel rows of the vertices of a chunk, in compressed form."""
 
     indptr: IntArray
-    columns: IntArray
+    columns: IntArray  # from U on, the halo
     values: FloatArray
-    halo: IntArray
-    counts: IntArray | None
+    halo: IntArray  # numbers of the vertices in other chunks, increasing
+    sent: dict[int, IntArray]  # by the number of another chunk, positions of the vertices here that are in its halo
+    counts: IntArray | None  # rows of each vertex; None without duplicates
 
     def weighed(self, scale: FloatArray, bounds: tuple[int, int], zero_diagonal: bool, dtype: str) -> GraphBlock:
         """Gaussian weights in place of squared distances; `bounds` are the numbers of the vertices of the chunk."""
@@ -75,10 +65,9 @@ class GraphBlock:
         sparse_product(self.indptr, self.columns, self.values, columns, out, None, 0, len(V))
         return out if self.counts is None else np.repeat(out, self.counts, axis=0)
 
-    def halo_in(self, start: int, stop: int) -> IntArray:
-        """Positions of the halo in the chunk of the vertices start to stop."""
-        first, last = np.searchsorted(self.halo, [start, stop])
-        return self.halo[first:last] - start
+    def halo_of(self, chunk: int, V: FloatArray) -> FloatArray:
+        """The folded rows, (U, k), that are in the halo of another chunk."""
+        return np.take(V, self.sent[chunk], axis=0)
 
 
 class GraphOperator(ChunkedOperator):
@@ -120,7 +109,7 @@ class GraphOperator(ChunkedOperator):
             senders = np.flatnonzero(table[:, a]).tolist()
             keys = plan.keys(edges)
             sent = [plan.add("send-edges", (b, a), _mirrored, keys[b], int(starts[b]), bounds) for b in senders]
-            made = plan.add("squared-distances", a, _block, own, sent, bounds, neighborhoods.counts[a])
+            made = plan.add("squared-distances", a, _block, own, sent, a, starts, neighborhoods.counts[a])
             block = plan.add("graph", a, GraphBlock.weighed, made, scale, bounds, zero_diagonal, self.dtype.str)
             plan.add("count-halo", a, _count_halo, block, starts)
         self.blocks, counts = persisted(
@@ -130,12 +119,7 @@ class GraphOperator(ChunkedOperator):
         self.nnz, self._needed = int(found[:, 0].sum()), found[:, 1:]
         self.halo_rows = int(self._needed.sum())
         # What chunk a needs of chunk b.
-        self._pairs = [(a, b) for a, b in np.argwhere(self._needed).tolist()]
-        plan = Plan(self.blocks)
-        for a, b in self._pairs:
-            bounds = int(starts[b]), int(starts[b + 1])
-            plan.add("halo-rows", (a, b), GraphBlock.halo_in, plan.keys(self.blocks)[a], *bounds)
-        self._halo_rows = persisted(plan.parts("halo-rows", self._pairs)) if self._pairs else []
+        self._pairs = np.argwhere(self._needed).tolist()
 
     @property
     def n_tasks(self) -> int:
@@ -148,13 +132,13 @@ class GraphOperator(ChunkedOperator):
 
     def multiply(self, V: Any) -> Any:
         """K V, (N, k)."""
-        plan = Plan(V, self.blocks, self._halo_rows)
+        plan = Plan(V, self.blocks)
         blocks, rows = plan.keys(self.blocks), plan.keys(V)
         if self._folded:
             rows = [plan.add("fold", b, GraphBlock.folded, blocks[b], key) for b, key in enumerate(rows)]
         halos: list[list[Any]] = [[] for _ in blocks]
-        for (a, b), needed in zip(self._pairs, plan.keys(self._halo_rows), strict=True):
-            halos[a].append(plan.add("halo", (a, b), np.take, rows[b], needed, 0))
+        for a, b in self._pairs:
+            halos[a].append(plan.add("halo", (a, b), GraphBlock.halo_of, blocks[b], a, rows[b]))
         for a, (block, own, halo) in enumerate(zip(blocks, rows, halos, strict=True)):
             plan.add("graph-product", (a, 0), GraphBlock.product, block, own, halo)
         product = plan.array("graph-product", self.layout.sizes, V.shape[1], self.dtype)
@@ -182,9 +166,9 @@ def _mirrored(edges: Edges, start: int, bounds: tuple[int, int]) -> Edges:
     return ids[some] - bounds[0], start + here[some], squared[some]
 
 
-def _block(own: Edges, sent: list[Edges], bounds: tuple[int, int], counts: IntArray | None) -> GraphBlock:
+def _block(own: Edges, sent: list[Edges], chunk: int, starts: IntArray, counts: IntArray | None) -> GraphBlock:
     """Squared distances of a chunk: the diagonal, the edges of its vertices, and the edges of others to them."""
-    start, stop = bounds
+    start, stop = starts[chunk], starts[chunk + 1]
     U, every = stop - start, np.arange(stop - start)
     # Of an edge that both ends keep, the first stays.
     pairs = [(every, start + every, np.zeros(U)), own, *sent]
@@ -196,7 +180,11 @@ def _block(own: Edges, sent: list[Edges], bounds: tuple[int, int], counts: IntAr
     keys, first = np.unique(rows * width + columns, return_index=True)
     rows, columns = np.divmod(keys, width)
     indptr = np.searchsorted(rows, np.arange(U + 1))
-    return GraphBlock(indptr.astype(np.int32), columns.astype(np.int32), squared[first], halo, counts)
+    # The matrix is symmetric: a vertex is in the halo of another chunk if it has a neighbour there.
+    met = columns >= U
+    others, met_rows = np.searchsorted(starts, halo[columns[met] - U], side="right") - 1, rows[met]
+    needed = {int(b): np.unique(met_rows[others == b]) for b in np.unique(others)}
+    return GraphBlock(indptr.astype(np.int32), columns.astype(np.int32), squared[first], halo, needed, counts)
 
 
 def _count_halo(block: GraphBlock, starts: IntArray) -> IntArray:

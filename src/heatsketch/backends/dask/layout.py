@@ -158,18 +158,12 @@ def _assemble(pieces: list[tuple[IntArray, FloatArray]]) -> FloatArray:
 class Partition:
     """A binary tree of half-spaces; its leaves are cells.
 
-    Attributes
-    ----------
-    directions : list of ndarrays of shape (d,)
-    thresholds : list of float
-        A point goes to the first child of a node if its coordinate along the node's direction is smaller.
-    children : list of lists of two int
-        The number of a node, or ``-1 - cell``.
+    A point goes to the first child of a node if its coordinate along the direction is below the threshold.
     """
 
     directions: list[FloatArray]
     thresholds: list[float]
-    children: list[list[int]]
+    children: list[list[int]]  # the number of a node, or ``-1 - cell``
 
     def cells(self, X: FloatArray) -> IntArray:
         """The cell of each point, (m, d) -> (m,): a function of the coordinates of the point only."""

@@ -165,50 +165,26 @@ class ChunkedNeighborAffinity(ChunkedAffinity):
 
 @dataclass(frozen=True, eq=False)
 class _Vertices:
-    """What the kernel rows of new points depend on.
+    """What the kernel rows of new points depend on."""
 
-    Attributes
-    ----------
-    radii, scale : ndarrays of shape (U,)
-    multiplicity : ndarray of shape (U,), or None without duplicates
-    wide : tuple, or None
-        Numbers and points of the vertices with the largest radii.
-    metric : Metric
-    n_neighbors : int
-    scale_neighbor : int or None
-        The neighbour of the local scales; None for one bandwidth.
-    zero_diagonal : bool
-    """
-
-    radii: FloatArray
-    scale: FloatArray
-    multiplicity: FloatArray | None
-    wide: tuple[IntArray, FloatArray] | None
+    radii: FloatArray  # (U,)
+    scale: FloatArray  # (U,)
+    multiplicity: FloatArray | None  # (U,), or None without duplicates
+    wide: tuple[IntArray, FloatArray] | None  # numbers and points of the vertices with the largest radii
     metric: Metric
     n_neighbors: int
-    scale_neighbor: int | None
+    scale_neighbor: int | None  # of the local scales; None for one bandwidth
     zero_diagonal: bool
 
 
 @dataclass(frozen=True)
 class _NewRows:
-    """Kernel rows of some new points.
+    """Kernel rows of some new points, which are empty for points that equal a training point."""
 
-    Attributes
-    ----------
-    matrix : csr_array of shape (m, n_needed)
-        Empty rows for points that equal a training point.
-    log_scale : ndarray of shape (m,)
-    needed : ndarray of int, shape (n_needed,)
-        Numbers of the vertices in the columns, increasing.
-    twin : ndarray of int, shape (m,)
-        The column of the vertex that equals a new point, or -1.
-    """
-
-    matrix: Any
-    log_scale: FloatArray
-    needed: IntArray
-    twin: IntArray
+    matrix: Any  # csr_array of shape (m, n_needed)
+    log_scale: FloatArray  # (m,)
+    needed: IntArray  # numbers of the vertices in the columns, increasing
+    twin: IntArray  # (m,): the column of the vertex that equals a new point, or -1
 
     @classmethod
     def of(cls, lists: Lists, points: FloatArray, vertices: _Vertices) -> _NewRows:

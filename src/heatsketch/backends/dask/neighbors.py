@@ -42,23 +42,12 @@ _ENTRIES = 1 << 18
 
 @dataclass(frozen=True)
 class ChunkIndex:
-    """Distinct points (vertices) of a row chunk and their index.
+    """Distinct points (vertices) of a row chunk and their index."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (U, d)
-        The vertices, in the order of the index.
-    index : NeighborIndex
-    order : ndarray of int, shape (m,)
-        Rows of the chunk by vertex.
-    counts : ndarray of int, shape (U,), or None
-        Rows of each vertex; None without duplicates.
-    """
-
-    points: FloatArray
+    points: FloatArray  # (U, d), in the order of the index
     index: NeighborIndex
-    order: IntArray
-    counts: IntArray | None
+    order: IntArray  # (m,): rows of the chunk by vertex
+    counts: IntArray | None  # (U,): rows of each vertex; None without duplicates
 
     @classmethod
     def of(cls, X: FloatArray, metric: Metric, kind: str | None) -> ChunkIndex:

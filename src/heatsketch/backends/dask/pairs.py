@@ -47,30 +47,16 @@ class ChunkPoints:
 
 @dataclass(frozen=True, eq=False)
 class PairKernel:
-    """``exp(-d(x, y)^2 / epsilon)`` between two chunks.
-
-    Attributes
-    ----------
-    metric : Metric
-    epsilon : float or None
-        None if points have local scales.
-    zero_diagonal : bool
-        Whether coincident points have affinity zero.
-    dtype, device, precision : str
-        With the device "auto", workers that have a GPU compute on it.
-    arithmetic : Arithmetic or None
-        Of compiled tiles; None for other metrics than the Euclidean, and with a zero diagonal.
-    centre : ndarray of shape (d,), or None
-    unit : float
-        Origin and unit of the points in tiles.
-    """
+    """``exp(-d(x, y)^2 / epsilon)`` between two chunks."""
 
     metric: Metric
-    epsilon: float | None
+    epsilon: float | None  # None if points have local scales
     zero_diagonal: bool
     dtype: str
-    device: str = "cpu"
+    device: str = "cpu"  # with "auto", workers that have a GPU compute on it
     precision: str = "auto"
+    # Of compiled tiles, with the origin (d,) and the unit of the points in them; None for other metrics than the
+    # Euclidean, and with a zero diagonal.
     arithmetic: Arithmetic | None = None
     centre: FloatArray | None = None
     unit: float = 1.0
