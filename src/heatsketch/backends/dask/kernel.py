@@ -10,6 +10,7 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
+from ..._utils.registry import has_gpu
 from ..._utils.typing import FloatArray
 from ...kernel.bandwidth import SELF_TUNING_NEIGHBOR
 from ...kernel.build import build_affinity, compose_kernel
@@ -17,7 +18,6 @@ from ...kernel.normalize import LeftFactor, Scaling
 from ...kernel.operator import HeatKernel, refuse_alone
 from ...kernel.options import KernelOptions
 from ...kernel.plan import AUTO_NEIGHBORS, DENSE_LIMIT, kept_neighbors, worth_every_pair
-from ..torch.device import worker_has_gpu
 from .affinity import AllPairsAffinity, ChunkedAffinity, bandwidth_of
 from .array import DistributedArray
 from .layout import Layout, chunk_sizes
@@ -174,7 +174,7 @@ def build_chunked_affinity(
     # To look for GPUs takes workers a while: only if the work is worth it.
     quick = options.device == "auto" and worth_every_pair(X.shape, n_workers())
     device = "cpu" if quick else options.device
-    gpus = device.startswith("cuda") or (device == "auto" and any(on_every_worker(worker_has_gpu)))
+    gpus = device.startswith("cuda") or (device == "auto" and any(on_every_worker(has_gpu)))
     points = X.laid_out(Layout(chunk_sizes(X.shape[0], largest=gpus), X.layout.given))
     if rule != "given":
         epsilon = bandwidth_of(points, rule, options.measure, options.bandwidth_neighbor)

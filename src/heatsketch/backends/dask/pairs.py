@@ -16,12 +16,12 @@ import numpy as np
 
 from ..._utils.chunks import chunks
 from ..._utils.progress import track
-from ..._utils.registry import find_device
+from ..._utils.registry import find_device, has_gpu
 from ..._utils.threads import Scratch
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import CENTRE_ROWS, Metric, central_point, gaussian_affinity, squared_distances
 from ...linalg.operators.tiled import TILE, Arithmetic, Tiles, largest_norm, padded, tournament
-from ..torch.device import Device, computing, worker_has_gpu
+from ..torch.device import Device, computing
 from .array import total
 from .layout import Layout
 from .operator import ChunkedOperator
@@ -150,7 +150,7 @@ def _on_device(
 @cache
 def _worker_device(wanted: str) -> Device | None:
     """The device of a worker, by default its GPU; None for the CPU."""
-    return find_device(("cuda" if worker_has_gpu() else "cpu") if wanted == "auto" else wanted)  # type: ignore[return-value]
+    return find_device(("cuda" if has_gpu() else "cpu") if wanted == "auto" else wanted)  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=_KEPT)

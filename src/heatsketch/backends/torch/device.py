@@ -18,7 +18,7 @@ import numpy as np
 from ..._utils.array import to_numpy
 from ..._utils.extras import optional
 
-__all__ = ["Device", "TorchBackend", "backend", "computing", "device_of", "full_precision", "worker_has_gpu"]
+__all__ = ["Device", "TorchBackend", "backend", "computing", "device_of", "full_precision"]
 
 # Files that a GPU driver creates on Linux: NVIDIA, AMD, and WSL.
 _DRIVERS = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/kfd", "/dev/dxg")
@@ -135,8 +135,9 @@ class TorchBackend:
         return Device(f"cuda:{number}")
 
     def has_gpu(self) -> bool:
-        """Whether PyTorch finds a GPU."""
-        return bool(_torch().cuda.is_available())
+        """Whether PyTorch sees a GPU. It is imported, which takes seconds, only if a GPU driver is installed."""
+        has_driver = sys.platform != "linux" or any(Path(driver).exists() for driver in _DRIVERS)
+        return has_driver and bool(_torch().cuda.is_available())
 
     def device_of(self, X: Any) -> Device | None:
         """The device that a tensor is on; None for other objects of PyTorch."""
@@ -161,15 +162,6 @@ backend = TorchBackend()
 def device_of(values: Any) -> Device:
     """The device that a tensor is on."""
     return Device(str(values.device))
-
-
-def worker_has_gpu() -> bool:
-    """Whether a Dask worker has a GPU. Imports PyTorch (200 MB, seconds) only if a GPU driver is installed."""
-    has_driver = sys.platform != "linux" or any(Path(driver).exists() for driver in _DRIVERS)
-    try:
-        return has_driver and backend.has_gpu()
-    except (ImportError, OSError):
-        return False
 
 
 @contextmanager
