@@ -145,8 +145,8 @@ class FoundPairs(PairSource):
     def _batch(self, rng: np.random.Generator) -> Pairs:
         points = np.sort(rng.choice(self.n_samples, min(_BATCH, self.n_samples), replace=False))
         i, j = np.triu_indices(len(points), 1)
-        ends = (asarray_like(points[end], self._features) for end in (i, j))
-        return self._apart(*ends, condensed_distances(self._features[points]))
+        i, j = (asarray_like(points[end], self._features) for end in (i, j))
+        return self._apart(i, j, condensed_distances(self._features[points]))
 
     def sample(self, size: int, rng: np.random.Generator) -> Pairs:
         """At most `size` pairs at random."""
