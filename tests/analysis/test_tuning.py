@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.datasets import make_swiss_roll
 
 import heatsketch as hs
-from heatsketch.analysis.power import choose_power, choose_scales, tuned_kernel
+from heatsketch.analysis.power import choose_power, choose_scales
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.paths import Paths, shortest_paths
@@ -208,9 +208,9 @@ class TestTogether:
         assert found is None or np.isfinite(found[0])
 
     def test_a_given_bandwidth_is_kept(self, torus):
-        kernel, chosen = tuned_kernel(torus, KernelOptions(bandwidth=0.7), "auto", np.float64)
-        assert kernel.bandwidth == 0.7
-        assert chosen.power > 1
+        model = GP(2, bandwidth=0.7, power="auto", random_state=0).fit(torus)
+        assert model.bandwidth_ == 0.7
+        assert model.power_ > 1
 
     @pytest.mark.parametrize("n", [2, 5])
     def test_few_points(self, n):

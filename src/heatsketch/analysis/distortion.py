@@ -19,13 +19,12 @@ from ..linalg.diffusion import coefficients, diffuse
 from ..linalg.metrics import magnitude, row_distances
 from ..linalg.sketch import GaussianSketch, first_by_key, philox, resolve_seed, sample
 from ..optimize.pairs import COINCIDENT, distinct_points, neighbor_pairs
-from .distances import diffusion_distances, distances_among, embedded_distances
+from .distances import diffusion_distances
 from .processes import rows_of_pairs
 
 __all__ = [
     "Distortion",
     "bilipschitz_constant",
-    "distance_errors",
     "kernel_distortion",
     "measure_distortion",
     "new_point_distortion",
@@ -235,19 +234,6 @@ def new_point_distortion(
     scale = magnitude(rows)
     d = scale * row_distances(np.ascontiguousarray(rows) / scale, *np.triu_indices(len(rows), 1))
     return replace(measure_distortion(kernel.at_new_points(X, Z), d), exhaustive=m <= size)
-
-
-def distance_errors(kernel: HeatKernel, power: float) -> Callable[[FloatArray], FloatArray]:
-    """Function from embeddings to relative errors of distances, for all pairs of a random subset of the points."""
-    anchors = np.unique(_random_pairs(kernel.shape[0], _OTHER_SEED))
-    d = distances_among(kernel, anchors, [power])[0]
-    apart = d > COINCIDENT * d.max()
-
-    def errors(Y: FloatArray) -> FloatArray:
-        found: FloatArray = np.abs(embedded_distances(to_numpy(Y[anchors]), None)[apart] / d[apart] - 1.0)
-        return found
-
-    return errors
 
 
 def _random_pairs(n: int, seed: int) -> IntArray:

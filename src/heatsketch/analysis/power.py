@@ -41,7 +41,6 @@ __all__ = [
     "choose_scales",
     "power_by_entropy",
     "tune",
-    "tuned_kernel",
 ]
 
 POWER_RULES = ("auto", "paths", "entropy")
@@ -137,13 +136,6 @@ def tune(X: Any, options: KernelOptions, power: float | str) -> Tuning:
             epsilon, chosen = together
             return Tuning(replace(options, bandwidth=epsilon), power, paths, chosen)
     return Tuning(options, power, paths)
-
-
-def tuned_kernel(X: Any, options: KernelOptions, rule: str, dtype: Any) -> tuple[HeatKernel, ChosenPower | None]:
-    """The heat kernel of checked input in `dtype`, and its diffusion time by a rule."""
-    tuning = tune(X, options, rule)
-    kernel = build_heat_kernel(X, tuning.options, dtype)
-    return kernel, tuning.power_for(kernel)[1]
 
 
 def choose_power(kernel: HeatKernel, paths: Paths | None) -> ChosenPower:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -27,7 +25,7 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
-from ..analysis.distortion import Distortion, distance_errors, kernel_distortion, new_point_distortion
+from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
 from ..analysis.neighborhoods import (
     NeighborSupport,
     StabilityMap,
@@ -53,7 +51,7 @@ from ..kernel.options import (
     sample_names,
     tidy,
 )
-from ..kernel.plan import predict, require_columns
+from ..kernel.plan import predict
 from ..linalg.diffusion import check_power, check_powers, coefficients, diffuse
 
 __all__ = ["HeatEmbedding", "check_spread"]
@@ -62,10 +60,6 @@ E = TypeVar("E")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Share of the pairs that must reach a wanted error.
-_CONFIDENCE = 0.95
-# If half as many components again leave more than this share of the error, more components will not reach it.
-_STALLED = 0.97
 # Attributes that are not pickled: they can be computed again, or belong to a running cluster.
 _NOT_PICKLED = ("_reference", "_frame_index")
 
@@ -106,7 +100,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
     """An embedding ``Y = diag(w) S^t M``; new points are embedded by their own rows of the kernel.
 
     S is the symmetric form of the heat kernel and w its row weight. For the normalisations of the paper w = 1 and
-    ``Y = A^t M``. A subclass defines M: `_check_parameters`, `_matrix`, `_matrix_again`, `_add`, `_most_components`.
+    ``Y = A^t M``. A subclass defines M: `_check_parameters`, `_matrix`, `_matrix_again` and `_add`.
     """
 
     # Parameters of every embedding; subclasses list them in their constructors.
@@ -376,9 +370,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         n : int, optional
         distance_error : float in (0, 1), optional
-            Instead of `n`, such as 0.05: add components until a distance is within that fraction of the diffusion
-            distance with probability .95. For a random sketch this follows from its law; other embeddings measure it
-            on all pairs of 256 random points. `distance_error_` is the error reached.
+            Instead of `n`, such as 0.05: add columns to a random sketch until, by its law, a distance is within that
+            fraction of the diffusion distance with probability .95. `distance_error_` is the error reached.
 
         Returns
         -------
@@ -402,31 +395,12 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _add(self, n: int) -> None:
         """Add n components."""
 
-    @abstractmethod
-    def _most_components(self) -> int:
-        """Largest number of components that `add_components` may reach by itself."""
-
     def _add_until(self, wanted: float) -> float:
-        """Add components until the measured error is small enough or stalls; return the error reached."""
-        errors = distance_errors(self.kernel_, self.power_)
-        before = np.inf
-        while True:
-            reached = float(np.quantile(errors(self._Y), _CONFIDENCE))
-            if reached <= wanted:
-                return reached
-            more = min((self.n_components_ + 1) // 2, self._most_components() - self.n_components_)
-            if more < 1 or reached > _STALLED * before:
-                warnings.warn(
-                    f"distance_error={wanted:g} is not reached: it is {reached:.3g} with {self.n_components_} "
-                    "components, and more would hardly help or take too long. A GaussianProcessEmbedding reaches any "
-                    "error.",
-                    ConvergenceWarning,
-                    stacklevel=5,
-                )
-                return reached
-            require_columns(self.kernel_, self.n_components_ + more)
-            self._add(more)
-            before = reached
+        """Add components until distances are as accurate as wanted; return the error reached."""
+        raise ValueError(
+            f"distance_error={wanted:g} was given; it follows from the law of a random sketch, which this "
+            f"{type(self).__name__} does not have. Give a number of components, or use GaussianProcessEmbedding."
+        )
 
     # What a fitted embedding can be asked
 

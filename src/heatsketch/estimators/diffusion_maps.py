@@ -9,7 +9,7 @@ from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, kernel_options
 from ..linalg.diffusion import require_range
-from ..linalg.eigen import DENSE_LIMIT, SOLVERS, Eigenpairs, eigenpairs
+from ..linalg.eigen import SOLVERS, Eigenpairs, eigenpairs
 from ..linalg.rounding import rounding_level
 from ._base import HeatEmbedding
 
@@ -65,8 +65,6 @@ class DiffusionMaps(HeatEmbedding):
     residuals_ : ndarray of shape (n_components,)
         ``|S v - lambda v|``, measured.
     n_components_ : int
-    distance_error_ : float
-        Error reached by ``add_components(distance_error=...)``.
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
@@ -170,12 +168,6 @@ class DiffusionMaps(HeatEmbedding):
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel, pairs = self.kernel_, self._pairs
         return [kernel.weigh_rows(pairs.coordinates(t, rounding_level(kernel))) for t in powers]
-
-    def _most_components(self) -> int:
-        n = self.kernel_.shape[0]
-        # More than a fifth of the eigenvectors would need a dense eigensolver.
-        most = n - (self.kernel_.trivial is not None) if n <= DENSE_LIMIT else n // 5
-        return max(self.n_components_, most)
 
     def _add(self, n: int) -> None:
         # Eigenvectors of a repeated eigenvalue may differ from those of a fit with all components from the start.

@@ -21,8 +21,6 @@ from ._base import HeatEmbedding
 
 # Pairs on which the share of the sketched remainder is measured.
 _SHARE_PAIRS = 2000
-# Largest number of components if the error must be measured.
-_MOST_MEASURED = 4096
 
 
 class GaussianProcessEmbedding(HeatEmbedding):
@@ -229,9 +227,6 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _n_sketched(self) -> int:
         """Number of sketched components."""
         return int(self.n_components_ - self.n_exact_)
-
-    def _most_components(self) -> int:
-        return max(self.n_components_, _MOST_MEASURED)
 
     def _add(self, n: int) -> None:
         # More columns of the same sketch: the result equals a fit with all of them from the start.

@@ -28,8 +28,6 @@ from ._base import HeatEmbedding, check_spread
 _SOLVER_PARAMS = ("n_rounds", "regularization", "width")
 # Rounds if all pairs are used, and if the worst pairs must be searched.
 _ROUNDS = 14, 28
-# Largest number of components for a wanted error; beyond, a random sketch does as well.
-_MOST_COMPONENTS = 64
 # Samples of a data set on a cluster among which pairs are searched, in this process.
 _SEEN = 20_000
 
@@ -108,8 +106,6 @@ class HeatSketch(HeatEmbedding):
     width_ : int
         Columns of the wide sketch.
     n_components_ : int
-    distance_error_ : float
-        Error reached by ``add_components(distance_error=...)``.
     kernel_ : HeatKernel
         The heat kernel as an operator.
     bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
@@ -281,9 +277,6 @@ class HeatSketch(HeatEmbedding):
         self._M, self.width_ = kernel.collect(M), wide.M.shape[1]
         self.init_, self.history_ = found.start, found.history
         return M
-
-    def _most_components(self) -> int:
-        return max(self.n_components_, min(_MOST_COMPONENTS, self.kernel_.shape[0] - 1))
 
     def _add(self, n: int) -> None:
         # Optimises all components again, from the present embedding joined with random columns and from the starts

@@ -49,34 +49,14 @@ class ChunkedAffinity(GaussianAffinity):
 
     @abstractmethod
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
-        """Kernel rows of new points times columns.
+        """Kernel rows of new points X, (m, d), scaled to a largest entry of 1, times V, (N, c).
 
-        Parameters
-        ----------
-        X : Dask array of shape (m, d), in row chunks
-        V : Dask array of shape (N, c), in the layout of the affinity
-
-        Returns
-        -------
-        products : Dask array of shape (m, c), in the chunks of X
-            Products with rows scaled to a largest entry of 1.
-        log_scale : Dask array of shape (m,)
-            The logarithms of these scales.
+        Returns the products, (m, c), and the logarithms of the scales, (m,), in the chunks of X.
         """
 
 
 class AllPairsAffinity(ChunkedAffinity):
-    """``exp(-d(x, y)^2 / epsilon)`` for all pairs of points on a cluster.
-
-    Parameters
-    ----------
-    X : DistributedArray of shape (N, d)
-    epsilon : float, or DistributedArray of shape (N,)
-    device : str
-        Device of the workers.
-    **options
-        metric, scale_neighbor, zero_diagonal, dtype and precision, as for `GaussianAffinity`.
-    """
+    """``exp(-d(x, y)^2 / epsilon)`` for all pairs of points on a cluster; options are those of `GaussianAffinity`."""
 
     def __init__(self, X: DistributedArray, epsilon: Any, *, device: str = "auto", **options: Any) -> None:
         super().__init__(X, epsilon, tiled=True, **options)
@@ -131,20 +111,7 @@ def _chunk_points(X: Any, scales: Any) -> Parts:
 
 
 def kth_distances(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> Any:
-    """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, lazy.
-
-    Parameters
-    ----------
-    X : Dask array of shape (m, d), in row chunks
-    Y : Dask array of shape (N, d), in row chunks
-    metric : Metric
-    n_neighbors : int
-        k.
-
-    Returns
-    -------
-    squared : Dask array of shape (m,), in the chunks of X
-    """
+    """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, (m,), lazy."""
     plan = Plan(X, Y)
     for q, queries in enumerate(plan.keys(X)):
         lists = [

@@ -71,15 +71,7 @@ class GraphBlock:
 
 
 class GraphOperator(ChunkedOperator):
-    """Products with the Gaussian kernel of a neighbour graph.
-
-    Parameters
-    ----------
-    neighborhoods : ChunkedNeighborhoods
-    scale : ndarray of shape (U,)
-        The kernel of a pair is ``exp(-squared distance * scale_i * scale_j)``.
-    zero_diagonal : bool
-    dtype : dtype
+    """Products with the kernel ``exp(-squared distance * scale_i * scale_j)`` of the U vertices of a neighbour graph.
 
     Attributes
     ----------
@@ -120,11 +112,6 @@ class GraphOperator(ChunkedOperator):
         self.halo_rows = int(self._needed.sum())
         # What chunk a needs of chunk b.
         self._pairs = np.argwhere(self._needed).tolist()
-
-    @property
-    def n_tasks(self) -> int:
-        """Tasks of a product: one for each chunk, and one for each pair of chunks that have edges in common."""
-        return len(self.layout.sizes) + len(self._pairs)
 
     def bytes_moved(self, n_columns: int = 1) -> int:
         """Bytes that a product with this many columns moves between chunks."""

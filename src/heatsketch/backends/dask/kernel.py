@@ -80,16 +80,7 @@ class ChunkedHeatKernel(HeatKernel):
     def at_new_points(self, X: Any, Z: Any, out: FloatArray | None = None) -> Any:
         """``a(x) Z`` for new points: each point's row of ``diag(w) S``, times coefficients.
 
-        Parameters
-        ----------
-        X : Dask array of shape (m, d) in row chunks, or ndarray
-        Z : DistributedArray of shape (N, k)
-        out : ndarray of shape (m, k), optional
-            Where to write the result, if X is an ndarray.
-
-        Returns
-        -------
-        Y : Dask array of shape (m, k) in the chunks of X, or ndarray
+        X, (m, d), and the result, (m, k), are Dask arrays in the same chunks, or both ndarrays; then `out` is used.
         """
         if not isinstance(X, da.Array):
             X = X.toarray() if sparse.issparse(X) else X

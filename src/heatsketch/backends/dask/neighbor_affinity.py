@@ -38,16 +38,7 @@ def build_neighbor_affinity(
 ) -> ChunkedNeighborAffinity:
     """The kernel of neighbours of points on a cluster.
 
-    Parameters
-    ----------
-    X : Dask array of shape (N, d)
-    n_neighbors : int
-    epsilon : float or {"neighbor", "self-tuning"}
-    metric : Metric
-    bandwidth_neighbor, scale_neighbor : int
-        The neighbours of the rules "neighbor" and "self-tuning".
-    **options
-        zero_diagonal and dtype, as for :class:`heatsketch.kernel.affinity.GaussianAffinity`.
+    `bandwidth_neighbor` and `scale_neighbor` are the neighbours of the rules "neighbor" and "self-tuning".
     """
     k = bandwidth_neighbor or NEIGHBOR
     needed = {"self-tuning": scale_neighbor, "neighbor": k}.get(str(epsilon), 0)
@@ -67,13 +58,7 @@ def build_neighbor_affinity(
 class ChunkedNeighborAffinity(ChunkedAffinity):
     """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others, of points in row chunks.
 
-    Parameters
-    ----------
-    epsilon : float or "self-tuning"
-    neighborhoods : ChunkedNeighborhoods
-        Their lists are deleted.
-    **options
-        metric, scale_neighbor, zero_diagonal and dtype, as for :class:`heatsketch.kernel.affinity.GaussianAffinity`.
+    The lists of `neighborhoods` are deleted.
     """
 
     def __init__(self, epsilon: float | str, neighborhoods: ChunkedNeighborhoods, **options: Any) -> None:

@@ -91,13 +91,7 @@ class ChunkIndex:
 class ChunkedNeighborhoods:
     """Neighbour graph of points on a cluster: `heatsketch.neighbors.neighborhoods.Neighborhoods` in row chunks.
 
-    Parameters
-    ----------
-    X : Dask array of shape (N, d)
-    n_neighbors : int
-    metric : Metric
-    at_least : int
-        The largest k of later calls of `scales`.
+    `at_least` is the largest k of later calls of `scales`.
 
     Attributes
     ----------
@@ -245,20 +239,10 @@ class ChunkedNeighborhoods:
         return float((np.concatenate(listed) <= SAME * true[:, None]).mean())
 
     def query(self, Q: Any, k_scale: int) -> tuple[Layout, Any, Parts]:
-        """The nearest vertices of new points.
+        """The nearest vertices of new points, (m, d), at least `k_scale` of them.
 
-        Parameters
-        ----------
-        Q : Dask array of shape (m, d), in row chunks
-        k_scale : int
-            Neighbours that must be in the lists.
-
-        Returns
-        -------
-        layout : Layout
-            New points are sorted by the chunk that they are nearest to.
-        Q : Dask array of shape (m, d), in this layout
-        lists : parts of Lists, one for each of its chunks
+        Returns the layout in which new points are sorted by their nearest chunk, the points in it, and a part with the
+        lists of neighbours for each of its chunks.
         """
         length = looked_at(self.n_vertices, self.n_neighbors, k_scale)
         plan = Plan(Q)

@@ -174,17 +174,7 @@ class AllPairsOperator(ChunkedOperator):
 
     The pairs of chunks are taken in squares of 8 x 8 chunks. Within a square the products are added up as trees, and
     to the sums of the squares before it. Only a few squares are submitted at a time, so that a worker holds the points
-    and columns of a few chunks, and every sum has a fixed order.
-
-    Parameters
-    ----------
-    points : parts of ChunkPoints
-    X : Dask array of shape (N, d)
-        The same points.
-    epsilon : float, or Dask array of shape (N,)
-        A number, or squared local scales.
-    layout : Layout
-    kernel : PairKernel
+    and columns of a few chunks, and every sum has a fixed order. `points` are the chunks of X, (N, d), as parts.
     """
 
     def __init__(self, points: Parts, X: Any, epsilon: Any, layout: Layout, kernel: PairKernel) -> None:

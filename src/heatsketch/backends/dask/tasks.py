@@ -65,17 +65,9 @@ class Plan:
         return [row if source.ndim == 1 else row[0] for row in source.__dask_keys__()]
 
     def add(self, label: str, index: Any, function: Callable[..., Any], *args: Any) -> Key:
-        """Add a task and return its key.
+        """Add the task with this number among those with this label on the dashboard, and return its key.
 
-        Parameters
-        ----------
-        label : str
-            Name of the tasks on the dashboard.
-        index : hashable
-            Number of the task among those with this label.
-        function : callable
-        *args
-            Keys, lists of keys, or values.
+        Arguments of the function are keys, lists of keys, or values.
         """
         key = (f"{label}-{self._token}", *(index if isinstance(index, tuple) else (index,)))
         self._tasks[key] = (alone, function, *args)
@@ -134,17 +126,8 @@ def n_workers() -> int:
 def persisted(*collections: Any, name: str | None = None) -> Any:
     """Dask arrays, then lists of parts, computed on the workers and kept there while they are referenced.
 
-    Arrays must come before lists: Dask mixes up the results of alternating kinds.
-
-    Parameters
-    ----------
-    *collections : Dask arrays and lists of parts
-    name : str, optional
-        Name of the work for the progress display; without one, do not wait for the results.
-
-    Returns
-    -------
-    One collection, or a tuple of several.
+    Arrays must come before lists: Dask mixes up the results of alternating kinds. With a name, which the progress
+    display shows, wait for the results.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it has 8 bytes for each row

@@ -151,22 +151,8 @@ class DeviceGaussianOperator(DeviceOperator):
     1e-4 of the exact one in the norm, mostly within 1e-5, for any columns. In float64, without Triton, or on the CPU
     PyTorch multiplies row chunk by row chunk (:mod:`heatsketch.backends.torch.chunked`).
 
-    Parameters
-    ----------
-    X : ndarray or tensor of shape (N, d)
-    epsilon : float, or ndarray of shape (N,)
-        A number, or the squared local scale s_i^2 of each point: then epsilon_ij = s_i s_j.
-    device : Device
-    zero_diagonal : bool
-        Set the affinity of a point with itself to zero; no two points may coincide then.
-    dtype : dtype of the products
-    precision : {"auto", "halves", "mixed", "split", "float32"}
-        How the fused kernels form exponents (:mod:`heatsketch.backends.torch.gaussian`); "auto" depends on the data.
-
-    Attributes
-    ----------
-    arithmetic : str
-        How exponents are formed.
+    Parameters are those of :class:`heatsketch.linalg.operators.TiledGaussianOperator`; X may be a tensor, and
+    `precision` says how the fused kernels form exponents. `arithmetic` is the way that was chosen.
     """
 
     @computing()
