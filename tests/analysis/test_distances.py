@@ -123,7 +123,7 @@ class TestGroups:
 
 @pytest.mark.parametrize("normalization", ["stochastic", "symmetric"])
 def test_dask_kernel(normalization, one_thread, monkeypatch):
-    monkeypatch.setattr("heatsketch.backends.dask.layout.BAND", 10)
+    monkeypatch.setattr("heatsketch.backends.dask.layout.CHUNK_ROWS", 10)
     monkeypatch.setattr(distances, "_MOST_COLUMNS", 6)
     here, there = (
         hs.heat_kernel(points, bandwidth=2.0, normalization=normalization, n_neighbors=None)

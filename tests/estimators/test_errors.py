@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
-from heatsketch.kernel.operator import HeatKernel, as_heat_kernel
+from heatsketch.kernel.operator import as_heat_kernel
 from parameters import folded
 
 GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
@@ -37,8 +37,8 @@ def _with(value):
         (X + 1j, "Complex data"),
         (np.array([["a", "b"], ["c", "d"]]), "encode categories"),
         (np.array([["2020"], ["2021"]], dtype="datetime64[Y]"), "dates"),
-        (pd.DataFrame({"a": np.arange(5.0), "colour": list("rgbrg")}), "colour"),
-        (pl.DataFrame({"a": [1.0, 2, 3], "when": pl.Series(["2020", "2021", "2022"]).str.to_date("%Y")}), "when"),
+        (pd.DataFrame({"a": np.arange(5.0), "colour": list("rgbrg")}), "encode"),
+        (pl.DataFrame({"a": [1.0, 2, 3], "when": pl.Series(["2020", "2021", "2022"]).str.to_date("%Y")}), "dates"),
         (pd.DataFrame({"a": [1.0, np.nan, 2.0]}), "NaN"),
         (np.ones((10, 2)), "distances between the 10 points are zero"),
         (1e200 * X, "overflow"),
@@ -91,7 +91,7 @@ def test_errors_name_the_parameter(name, value):
         (GP(2, n_exact=2), "at least one component"),
         (GP(2, n_exact="auto", sketch=np.ones((30, 2))), "n_exact='auto'"),
         (GP("auto", distance_error=2), "distance_error=2"),
-        (GP(31, sketch="columns"), "only 30 points"),
+        (GP(31, sketch="columns"), "fewer components"),
         (GP(2, random_state=-5), "non-negative integer"),
         (GP(2, power=1e4, bandwidth=5.0), "nothing but the constant is left"),
         (GP(2, power=2.5, kernel_params={"diagonal": "zero"}, bandwidth=5.0), "whole power"),
@@ -127,15 +127,6 @@ def test_parameters_are_checked_before_any_work(monkeypatch):
     for parameters in ({"sketch": "cauchy"}, {"n_exact": 9}, {"power": -1}, {"device": "tpu"}, {"diagonal": "x"}):
         with pytest.raises(ValueError, match=str(next(iter(parameters)))):
             GP(2, **folded(parameters)).fit(X)
-
-
-def test_memory_errors_name_the_kernel(monkeypatch):
-    def allocate(*_args, **_kwargs):
-        raise type("_ArrayMemoryError", (MemoryError,), {})("Unable to allocate")  # as NumPy's
-
-    monkeypatch.setattr("heatsketch.estimators._base.build_affinity", allocate)
-    with pytest.raises(MemoryError, match="30 samples"):
-        GP(2).fit(X)
 
 
 def test_new_points():
@@ -208,8 +199,7 @@ def _infinite(form):
         (lambda: hs.diffusion_distances(_infinite(sparse.csr_array), 2), "NaN"),
         (lambda: hs.diffusion_distances(GP(2).fit(X), 2), "kernel_"),
         (lambda: hs.diffusion_distances(nx.path_graph(4), 2), "heat_kernel"),
-        (lambda: hs.diffusion_distances(np.eye(3) * 1e160, 2), "overflow"),
-        (HeatKernel, "operator"),
+        (lambda: hs.diffusion_distances(np.eye(3) * 1e160, 2), "range"),
         (lambda: as_heat_kernel(np.eye(3)).rows_at_new_points(np.eye(3)), "new points"),
         (lambda: GP(2, metric="precomputed").fit(np.ones(6)), "squareform"),
         (lambda: GP(2, metric="chebyshev").fit(sparse.csr_array(X)), "chebyshev"),
@@ -232,5 +222,5 @@ def test_functions(call, message):
 
 def test_complex_tensors():
     torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="complex64"):
+    with pytest.raises(ValueError, match="Complex"):
         GP(2).fit(torch.ones((4, 2), dtype=torch.complex64))

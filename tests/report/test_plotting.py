@@ -221,7 +221,7 @@ class TestMeasurements:
         ax = hs.plot_distortion(model)
         assert ax.collections[0].get_array().sum() == 120 * 119 // 2
         low, high = (line.get_ydata()[0] for line in ax.lines)
-        assert high / low == pytest.approx(model.distortion(quantiles=(0.01,)).central[0.01], rel=1e-6)
+        assert high / low == pytest.approx(model.distortion().central[0.01], rel=1e-6)
         d, ratio = np.asarray(hs.plot_distortion(maps, n_points=20).collections[0].get_offsets()).T
         assert len(d) == 190
         assert ratio.max() <= 1.0 + 1e-9  # diffusion maps leave coordinates out
