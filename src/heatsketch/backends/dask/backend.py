@@ -20,7 +20,7 @@ from ...kernel.operator import HeatKernel
 from ...kernel.options import KernelOptions, check_points
 from . import kernel, layout  # noqa: F401 - registers what distributed arrays do
 from .array import DistributedArray
-from .tasks import Plan, current_client, gathered, persisted, replicated
+from .tasks import Plan, current_client, gathered, persisted
 
 __all__ = ["DaskBackend", "backend"]
 
@@ -87,7 +87,7 @@ class DaskBackend:
             placed = model.kernel_.at_new_points(points, model._coefficients)
         else:
             plan = Plan(points)
-            fitted = replicated((model.kernel_, model._coefficients))  # of this fit, also if the model is fitted again
+            fitted = plan.share((model.kernel_, model._coefficients))  # of this fit, also if the model is fitted again
             for b, key in enumerate(plan.keys(points)):
                 plan.add("place-new-points", (b, 0), _transform, fitted, key)
             placed = plan.array("place-new-points", points.chunks[0], model.n_components_, model._coefficients.dtype)

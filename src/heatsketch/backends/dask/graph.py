@@ -14,7 +14,7 @@ from ..._utils.typing import FloatArray, IntArray
 from ...neighbors.neighborhoods import within
 from .neighbors import ChunkedNeighborhoods, Lists
 from .operator import ChunkedOperator
-from .tasks import Plan, gathered, persisted, replicated
+from .tasks import Plan, gathered, persisted
 
 __all__ = ["GraphBlock", "GraphOperator"]
 
@@ -95,14 +95,15 @@ class GraphOperator(ChunkedOperator):
             *(plan.parts(label, chunks) for label in ("edges", "count-edges")), name="making the graph"
         )
         table = np.array(gathered(counts))
-        plan, scale = Plan(edges), replicated(scale)
+        plan = Plan(edges)
+        scales = plan.share(scale)
         for a, own in enumerate(plan.keys(edges)):
             bounds = int(starts[a]), int(starts[a + 1])
             senders = np.flatnonzero(table[:, a]).tolist()
             keys = plan.keys(edges)
             sent = [plan.add("send-edges", (b, a), _mirrored, keys[b], int(starts[b]), bounds) for b in senders]
             made = plan.add("squared-distances", a, _block, own, sent, a, starts, neighborhoods.counts[a])
-            block = plan.add("graph", a, GraphBlock.weighed, made, scale, bounds, zero_diagonal, self.dtype.str)
+            block = plan.add("graph", a, GraphBlock.weighed, made, scales, bounds, zero_diagonal, self.dtype.str)
             plan.add("count-halo", a, _count_halo, block, starts)
         self.blocks, counts = persisted(
             *(plan.parts(label, chunks) for label in ("graph", "count-halo")), name="making the graph"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.sketch import ColumnSketch, Sketch, UnitSketch, philox
-from .tasks import Plan, gathered, persisted, replicated
+from .tasks import Plan, gathered, persisted
 
 __all__ = ["CHUNK_ROWS", "Layout", "chunk_sizes", "split_space", "to_locality"]
 
@@ -241,8 +241,8 @@ def to_locality(X: Any) -> Layout:
     X : Dask array of shape (N, d)
     """
     n, n_cells = X.shape[0], len(chunk_sizes(X.shape[0]))
-    partition = replicated(split_space(gathered(X[_stratified(n, _PER_CELL * n_cells)]), n_cells))
     plan = Plan(X)
+    partition = plan.share(split_space(gathered(X[_stratified(n, _PER_CELL * n_cells)]), n_cells))
     for c, rows in enumerate(plan.keys(X)):
         plan.add("cells", c, Partition.cells, partition, rows)
     cells = gathered(plan.array("cells", X.chunks[0], None, np.int64))

@@ -21,7 +21,7 @@ from .affinity import ChunkedAffinity
 from .array import DistributedArray
 from .graph import GraphBlock, GraphOperator
 from .neighbors import ChunkedNeighborhoods, Lists, kth_of
-from .tasks import Parts, Plan, gathered, persisted, replicated
+from .tasks import Parts, Plan, gathered, persisted
 
 __all__ = ["ChunkedNeighborAffinity", "build_neighbor_affinity"]
 
@@ -89,32 +89,31 @@ class ChunkedNeighborAffinity(ChunkedAffinity):
         return self._operator
 
     @cached_property
-    def _vertices(self) -> Any:
-        """What the rows of new points depend on, on every worker."""
+    def _vertices(self) -> _Vertices:
+        """What the rows of new points depend on."""
         hoods, wide = self.neighborhoods, None
         if looked_at(hoods.n_vertices, hoods.n_neighbors, self.scale_neighbor) < hoods.n_vertices:
             ids = np.argpartition(hoods.radii, -WIDEST)[-WIDEST:]
             first = np.searchsorted(hoods.at_points(np.arange(hoods.n_vertices)), ids)
             wide = ids, gathered(hoods.X[first])
-        return replicated(
-            _Vertices(
-                hoods.radii,
-                self._scale,
-                hoods.multiplicity,
-                wide,
-                self.metric,
-                hoods.n_neighbors,
-                self.scale_neighbor if np.ndim(self.epsilon) else None,
-                self.zero_diagonal,
-            )
+        return _Vertices(
+            hoods.radii,
+            self._scale,
+            hoods.multiplicity,
+            wide,
+            self.metric,
+            hoods.n_neighbors,
+            self.scale_neighbor if np.ndim(self.epsilon) else None,
+            self.zero_diagonal,
         )
 
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
         """Kernel rows of new points times columns, computed at once."""
         layout, X, lists = self.neighborhoods.query(X, self.scale_neighbor)
         plan, every = Plan(X, lists), range(len(lists))
+        vertices = plan.share(self._vertices)
         for s, (known, points) in enumerate(zip(plan.keys(lists), plan.keys(X), strict=True)):
-            rows = plan.add("new-rows", s, _NewRows.of, known, points, self._vertices)
+            rows = plan.add("new-rows", s, _NewRows.of, known, points, vertices)
             plan.add("log-scale", s, attrgetter("log_scale"), rows)
             plan.add("count-needed", s, _NewRows.count, rows, self.neighborhoods.starts)
         labels = "new-rows", "count-needed"

@@ -22,7 +22,7 @@ from ...neighbors.clusters import SAME
 from ...neighbors.neighborhoods import distinct, kth_apart, lengths, looked_at, n_tied, tied_often, within
 from ...neighbors.search import BlockedIndex, NeighborIndex, index_kind, make_index, minkowski_exponent
 from .layout import Layout, to_locality
-from .tasks import Parts, Plan, gathered, persisted, replicated
+from .tasks import Parts, Plan, gathered, persisted, same
 
 __all__ = ["ChunkedNeighborhoods", "Lists", "kth_of"]
 
@@ -136,7 +136,7 @@ class ChunkedNeighborhoods:
         order = cells.order[np.concatenate([start + some for start, some in zip(cells.starts, orders, strict=False)])]
         self.layout = Layout(cells.sizes, cells.given, order)
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
-        self._boxes = replicated(np.stack(boxes))
+        self._boxes = np.stack(boxes)
         # Exact chunks among approximate ones do not make the search exact.
         self.method = "clusters" if "clusters" in methods else methods[0]
         self._search(at_least)
@@ -165,12 +165,10 @@ class ChunkedNeighborhoods:
         n, k = self.n_vertices, self.n_neighbors
         if n < 2:
             raise no_distance(self.layout.n_samples)
-        multiplicity = self.multiplicity
-        self._multiplicity = None if multiplicity is None else replicated(multiplicity)
         wanted, most = lengths(n, k, at_least)
         while True:
             self._search_all(wanted)
-            found = self._of_lists("radii", _radii, k, self._multiplicity)
+            found = self._of_lists("radii", _radii, k)
             self.radii = np.concatenate([radii for radii, _ in found])
             if wanted == most or not tied_often(sum(tied for _, tied in found), n):
                 break
@@ -197,30 +195,33 @@ class ChunkedNeighborhoods:
         keys = list(zip(plan.keys(lists), plan.keys(points), strict=True))
         counts = np.ones((len(lists), len(self._chunks)), dtype=np.int64)
         if self._exponent is not None:
+            boxes = plan.share(self._boxes)
             for s, (known, here) in enumerate(keys):
-                plan.add("reach", s, _reach, known, here, self._boxes, self._exponent)
+                plan.add("reach", s, _reach, known, here, boxes, self._exponent)
             counts = np.array(gathered(plan.parts("reach", every)))
         plan, indexes = Plan(lists, points, self._indexes), plan.keys(self._indexes)
+        boxes = plan.share(self._boxes)
         for s, (known, here) in enumerate(keys):
             # The chunks that most points need come first, then in the order of their numbers from the home on.
             others = np.roll(self._chunks, -homes[s])[1:]
             for b in others[np.argsort(-counts[s, others], kind="stable")].tolist():
                 if counts[s, b]:
                     where = b, int(self.starts[b]), self._exponent
-                    known = plan.add("search", (s, b), _extended, known, here, indexes[b], self._boxes, where)  # noqa: PLW2901
-            plan.add("lists", s, _same, known)
+                    known = plan.add("search", (s, b), _extended, known, here, indexes[b], boxes, where)  # noqa: PLW2901
+            plan.add("lists", s, same, known)
         return list(persisted(plan.parts("lists", every), name="finding neighbours"))
 
-    def _of_lists(self, label: str, function: Any, *args: Any) -> list[Any]:
-        """``function(lists, *args)`` for each chunk, gathered."""
+    def _of_lists(self, label: str, function: Any, k: int) -> list[Any]:
+        """``function(lists, k, multiplicity)`` for each chunk, gathered."""
         plan = Plan(self.lists)
+        multiplicity = plan.share(self.multiplicity)
         for b, lists in enumerate(plan.keys(self.lists)):
-            plan.add(label, b, function, lists, *args)
+            plan.add(label, b, function, lists, k, multiplicity)
         return list(gathered(plan.parts(label, self._chunks)))
 
     def scales(self, k: int) -> FloatArray:
         """Squared distance of each vertex to its k-th neighbour, for k up to the number listed, (U,)."""
-        return np.concatenate(self._of_lists("kth-neighbour", kth_of, k, self._multiplicity))
+        return np.concatenate(self._of_lists("kth-neighbour", kth_of, k))
 
     def _measure_recall(self, at_least: int) -> float:
         """Share of the listed neighbours of a sample that are as near as the true ones."""
@@ -246,8 +247,9 @@ class ChunkedNeighborhoods:
         """
         length = looked_at(self.n_vertices, self.n_neighbors, k_scale)
         plan = Plan(Q)
+        boxes = plan.share(self._boxes)
         for s, points in enumerate(plan.keys(Q)):
-            plan.add("nearest-chunk", s, _nearest_box, points, self._boxes, self._exponent or 2.0)
+            plan.add("nearest-chunk", s, _nearest_box, points, boxes, self._exponent or 2.0)
         home = gathered(plan.array("nearest-chunk", Q.chunks[0], None, np.int64))
         counts = np.bincount(home, minlength=len(self._chunks)).tolist()
         pieces = [(b, min(_QUERIES, n - at)) for b, n in enumerate(counts) for at in range(0, n, _QUERIES)]
@@ -258,7 +260,7 @@ class ChunkedNeighborhoods:
         indexes = plan.keys(self._indexes)
         for s, (points, b) in enumerate(zip(plan.keys(Q), homes, strict=True)):
             plan.add("search-own", s, ChunkIndex.lists_of, indexes[b], points, int(self.starts[b]), length)
-            plan.add("new-points", s, _same, points)
+            plan.add("new-points", s, same, points)
         lists, points = persisted(plan.parts("search-own", every), plan.parts("new-points", every))
         return layout, Q, self._search_others(lists, points, homes)
 
@@ -277,10 +279,6 @@ def _radii(lists: Lists, k: int, multiplicity: FloatArray | None) -> tuple[Float
 
 def _listed(lists: Lists, rows: IntArray, length: int) -> FloatArray:
     return lists[1][rows, :length]
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _box_distances(points: FloatArray, box: FloatArray, p: float) -> FloatArray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -31,7 +32,7 @@ __all__ = [
     "n_workers",
     "on_every_worker",
     "persisted",
-    "replicated",
+    "same",
     "wait",
 ]
 
@@ -73,6 +74,13 @@ class Plan:
         self._tasks[key] = (alone, function, *args)
         return key
 
+    def share(self, value: Any) -> Key:
+        """Add a task that holds a value which many tasks take, and return its key.
+
+        A task is computed again if its worker dies; scattered data would be lost.
+        """
+        return self.add("shared", len(self._tasks), partial(same, value))
+
     def add_tree(self, label: str, index: int, function: Callable[[list[Any]], Any], parts: list[Key]) -> Key:
         """Add tasks that combine parts as a tree; the last one has the label and the index."""
         level = 0
@@ -99,16 +107,15 @@ class Plan:
         return HighLevelGraph.from_collections(name, self._tasks, dependencies=self._sources)
 
 
+def same(value: Any) -> Any:
+    """The value itself: a task that holds it, or gives it another name."""
+    return value
+
+
 def current_client() -> Any:
     """The current client of `distributed`; None for other schedulers."""
     client = getattr(get_scheduler(), "__self__", None)
     return client if hasattr(client, "scatter") else None
-
-
-def replicated(value: Any) -> Any:
-    """A value that many tasks take, copied to every worker; the value itself without a cluster."""
-    client = current_client()
-    return value if client is None else client.scatter(value, broadcast=True, hash=False)
 
 
 def on_every_worker(function: Callable[[], Any]) -> list[Any]:
