@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 
 from .registry import backend_of
 
-__all__ = ["checked", "complex_error", "explained", "table"]
+__all__ = ["checked", "explained", "table"]
 
 
 def table(X: Any) -> Any:
@@ -74,8 +74,3 @@ def checked(X: Any, asker: str) -> Any:
             estimator=asker,
             input_name="X",
         )
-
-
-def complex_error(what: str) -> ValueError:
-    """The error of complex data."""
-    return ValueError(f"Complex data not supported: {what}; give real and imaginary parts as separate columns.")

@@ -8,7 +8,7 @@ from . import LANES
 from .loops import exp64, loop
 from .vectors import at_most, distances, load, lowest_bit, n_bits
 
-__all__ = ["gaussian_entries", "list_edges", "measure", "mirror", "offer", "shrink"]
+__all__ = ["gaussian_entries", "list_kept", "list_lonely", "measure", "mirror", "offer", "shrink"]
 
 # Padding of a row: larger than any limit.
 _FARTHEST = np.float32(3.4e38)
@@ -174,20 +174,20 @@ def mirror(ids, kept, lonely, start, stop):  # type: ignore[no-untyped-def]
 
 
 @loop
-def list_edges(ids, squared, kept, lonely, indptr, columns, values):  # type: ignore[no-untyped-def]
-    """Write a neighbour graph in CSR format: the diagonal, the neighbours kept, then edges of the other end only.
-
-    `kept` and `lonely` are those of `mirror`; `columns` and `values`, the squared distances, are set.
-    """
-    n = ids.shape[0]
-    place = np.empty(n, dtype=np.int64)
-    for i in range(n):
+def list_kept(ids, squared, kept, indptr, columns, values, start, stop):  # type: ignore[no-untyped-def]
+    """Write rows start to stop of a neighbour graph in CSR format: the diagonal, then the neighbours kept."""
+    for i in range(start, stop):
         first = indptr[i]
         columns[first], values[first] = i, 0
         for p in range(kept[i]):
             columns[first + 1 + p], values[first + 1 + p] = ids[i, p], squared[i, p]
-        place[i] = first + 1 + kept[i]
-    for i in range(n):
+
+
+@loop
+def list_lonely(ids, squared, kept, lonely, indptr, columns, values):  # type: ignore[no-untyped-def]
+    """Write the edges that `mirror` found after what `list_kept` wrote, in the rows of the other ends."""
+    place = indptr[:-1] + 1 + kept
+    for i in range(ids.shape[0]):
         for p in range(kept[i]):
             if lonely[i, p]:
                 j = ids[i, p]

@@ -191,7 +191,7 @@ class Neighborhoods:
 
         The lists of neighbours are freed.
         """
-        from ..compiled.search import list_edges, mirror  # noqa: PLC0415
+        from ..compiled.search import list_kept, list_lonely, mirror  # noqa: PLC0415
 
         kept = self._kept.astype(np.int32)
         lonely = np.zeros(self.ids.shape, dtype=bool)
@@ -200,7 +200,9 @@ class Neighborhoods:
         missing = np.bincount(self.ids[lonely], minlength=n)
         indptr = np.concatenate([[0], np.cumsum(1 + kept + missing)])
         columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], self.squared.dtype)
-        list_edges(self.ids, self.squared, kept, lonely, indptr, columns, values)
+        lists = self.ids, self.squared, kept
+        each(lambda rows: list_kept(*lists, indptr, columns, values, rows.start, rows.stop), shares(n, k), blas=False)
+        list_lonely(*lists, lonely, indptr, columns, values)
         del self.ids, self.squared, self._kept
         return indptr, columns, values
 
