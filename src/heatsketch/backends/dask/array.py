@@ -1,8 +1,8 @@
 """Arrays with a row for each sample, in row chunks on the workers, by the Array API standard.
 
 Only what the mathematics needs is implemented. Elementwise operations are lazy, and computed by one task for each
-chunk: by a reduction, a product with the kernel, a factorisation, or an operation in place with another array. Small
-results, such as ``V.T @ W``, are NumPy arrays.
+chunk: by a reduction, a product with the kernel, or a factorisation. Small results, such as ``V.T @ W``, are NumPy
+arrays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import getitem
+from operator import getitem, methodcaller
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -22,7 +22,7 @@ import numpy as np
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import column_distances, magnitude, row_distances
 from .layout import Layout
-from .tasks import Plan, gathered, persisted
+from .tasks import Parts, Plan, gathered, persisted, result
 
 __all__ = ["DistributedArray", "total"]
 
@@ -91,15 +91,14 @@ class _Lazy(threading.local):
 _lazy = _Lazy()
 
 
-def _compute(node: _Node, layout: Layout) -> None:
-    """Persist a node together with all lazy arrays in the same layout that are still referenced.
+def _planned(layout: Layout, *nodes: _Node) -> list[_Node]:
+    """Give nodes and all lazy arrays in the same layout that are still referenced a Dask array each.
 
-    So what they have in common is computed once.
+    So what they have in common is computed once. Returns those that have not been persisted.
     """
     others = (array._node for array in _lazy.arrays if array.layout is layout)
-    nodes = list(dict.fromkeys(one for one in (node, *others) if not one.persisted))
-    _lazy.arrays.clear()
-    planned = [one for one in nodes if one.values is None]
+    waiting = list(dict.fromkeys(one for one in (*nodes, *others) if not one.persisted))
+    planned = [one for one in waiting if one.values is None]
     if planned:
         program = _Program(planned)
         plan = Plan(*(leaf.values for leaf in program.leaves))
@@ -117,9 +116,18 @@ def _compute(node: _Node, layout: Layout) -> None:
             columns = one.like.shape[1] if one.like.ndim == 2 else None
             one.values = plan.array(f"elementwise-{i}", layout.sizes, columns, one.like.dtype)
             one.function, one.operands = None, ()
-    found = persisted(*(one.values for one in nodes))
-    for one, values in zip(nodes, found if len(nodes) > 1 else [found], strict=True):
+    return waiting
+
+
+def _persist(nodes: list[_Node], *parts: Parts) -> Any:
+    """Persist nodes that were planned, and lists of parts that depend on them; return these lists."""
+    _lazy.arrays.clear()
+    collections = [*(one.values for one in nodes), *parts]
+    found = persisted(*collections)
+    found = found if len(collections) > 1 else [found]
+    for one, values in zip(nodes, found, strict=False):
         one.values, one.persisted = values, True
+    return found[len(nodes) :]
 
 
 def _operators(function: Callable[..., Any]) -> tuple[Callable[[Any, Any], Any], ...]:
@@ -133,8 +141,6 @@ def _operators(function: Callable[..., Any]) -> tuple[Callable[[Any, Any], Any],
 
     def in_place(self: DistributedArray, other: Any) -> DistributedArray:
         self._become(_elementwise(function, self, other).astype(self.dtype))
-        if isinstance(other, DistributedArray):
-            _ = self.values  # at once: a sum over a loop must not keep all its terms
         return self
 
     return forward, reflected, in_place
@@ -172,7 +178,13 @@ class DistributedArray:
     def values(self) -> Any:
         """The Dask array, persisted on the workers."""
         if not self._node.persisted:
-            _compute(self._node, self.layout)
+            _persist(_planned(self.layout, self._node))
+        return self._node.values
+
+    @property
+    def planned(self) -> Any:
+        """The Dask array; its tasks may not have been submitted."""
+        _planned(self.layout, self._node)
         return self._node.values
 
     @property
@@ -229,11 +241,11 @@ class DistributedArray:
 
     def astype(self, dtype: Any, *, copy: bool = True) -> DistributedArray:  # noqa: ARG002
         """The same entries in another dtype."""
-        return self if self.dtype == dtype else _elementwise(lambda V: V.astype(dtype), self)
+        return self if self.dtype == dtype else _elementwise(methodcaller("astype", dtype), self)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and key[0] == slice(None):
-            return _elementwise(lambda V: np.ascontiguousarray(V[key]), self)
+            return _elementwise(partial(_columns, key), self)
         if isinstance(key, slice) and key == slice(None):
             return self
         rows = np.asarray(key)
@@ -294,8 +306,19 @@ def _inner(V: FloatArray, W: FloatArray) -> FloatArray:
     return V.T @ W
 
 
+def _columns(key: Any, V: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(V[key])
+
+
+def _sum_of_squares(axis: int | None, V: FloatArray) -> Any:
+    return np.square(V).sum(axis=axis)
+
+
 def _elementwise(function: Callable[..., Any], *operands: Any) -> DistributedArray:
-    """A lazy function of the rows of arrays, of numbers and of small arrays."""
+    """A lazy function of the rows of arrays, of numbers and of small arrays.
+
+    It should be a function of a module, or made from one by `partial`: lambdas take long to send to workers.
+    """
     layout = next(one.layout for one in operands if isinstance(one, DistributedArray))
     nodes = [one.laid_out(layout)._node if isinstance(one, DistributedArray) else one for one in operands]
     array = DistributedArray.__new__(DistributedArray)
@@ -307,15 +330,18 @@ def _elementwise(function: Callable[..., Any], *operands: Any) -> DistributedArr
 
 def _small(function: Callable[..., Any], combine: Callable[[list[Any]], Any], *blocks: DistributedArray) -> Any:
     """A function of the chunks of blocks, combined over all chunks, with a small result."""
-    arrays = [block.laid_out(blocks[0].layout) for block in blocks]
-    values = [array.values for array in arrays]
+    layout = blocks[0].layout
+    nodes = [block.laid_out(layout)._node for block in blocks]
+    waiting = _planned(layout, *nodes)
+    values = [node.values for node in nodes]
     plan = Plan(*values)
     parts = [
         plan.add("reduce-chunk", b, function, *chunks)
         for b, chunks in enumerate(zip(*map(plan.keys, values), strict=True))
     ]
     plan.add_tree("reduce", 0, combine, parts)
-    return gathered(plan.parts("reduce", [0]))[0]
+    [[reduced]] = _persist(waiting, plan.parts("reduce", [0]))
+    return result(reduced)
 
 
 def _reduction(function: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
@@ -324,8 +350,8 @@ def _reduction(function: Callable[..., Any], combine: Callable[..., Any]) -> Cal
         if not isinstance(V, DistributedArray):
             return function(V, axis=axis, **options)
         if axis == 1:
-            return _elementwise(lambda values: function(values, axis=1, **options), V)
-        return _small(lambda values: function(values, axis=axis, **options), lambda parts: combine(parts, axis=0), V)
+            return _elementwise(partial(function, axis=1, **options), V)
+        return _small(partial(function, axis=axis, **options), partial(combine, axis=0), V)
 
     return reduced
 
@@ -383,7 +409,7 @@ def _qr(V: DistributedArray, /) -> tuple[DistributedArray, FloatArray]:
 def _vector_norm(V: DistributedArray, /, *, axis: int | None = None) -> Any:
     """Norm of a vector, or of each column."""
     assert axis in (None, 0), "norms of rows are not computed"
-    return np.sqrt(_small(lambda values: np.square(values).sum(axis=axis), total, V))
+    return np.sqrt(_small(partial(_sum_of_squares, axis), total, V))
 
 
 @column_distances.register

@@ -26,7 +26,7 @@ __all__ = ["DaskBackend", "backend"]
 
 
 class DaskBackend:
-    """Dask as a backend of heatsketch (:class:`heatsketch._utils.registry.Backend`)."""
+    """Dask as a backend, as :mod:`heatsketch._utils.registry` describes one."""
 
     distributed = True
 

@@ -51,7 +51,7 @@ class ChunkedOperator(Operator):
 
     def project(self, V: DistributedArray, u: DistributedArray) -> DistributedArray:
         """``(I - u u^T) V``, lazy: a test whether V has a part along u would take longer."""
-        values, vector = V.values, u.laid_out(V.layout).values
+        values, vector = V.planned, u.laid_out(V.layout).planned
         plan = Plan(values, vector)
         keys = list(zip(plan.keys(values), plan.keys(vector), strict=True))
         parts = [plan.add("part-along", b, np.matmul, here, block) for b, (block, here) in enumerate(keys)]

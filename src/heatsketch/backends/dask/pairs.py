@@ -204,21 +204,24 @@ class AllPairsOperator(ChunkedOperator):
         submitted: deque[Parts] = deque()
         most = 1 + -(-TASKS * n_workers() // SQUARE**2)
         n_chunks, name = len(self.layout.sizes), "multiplying row chunks"
-        squares = list(_squares(n_chunks))
-        for square in track(squares, name, len(squares)):
+        *squares, last = _squares(n_chunks)
+        for square in track(squares, name, len(squares) + 1):
             if len(submitted) >= most:
                 wait(submitted.popleft(), name)
-            found = persisted(self._square(V, square, sums))
+            plan = Plan(V, self._points, list(sums.values()))
+            for b, parts in self._square(plan, V, square, sums).items():
+                plan.add_tree("sum-of-square", b, total, parts)
+            found = persisted(plan.parts("sum-of-square", _touched(square)))
             sums |= dict(zip(_touched(square), found, strict=True))
             submitted.append(found)
-        plan = Plan(list(sums.values()))
+        plan = Plan(V, self._points, list(sums.values()))
+        added = {b: [part.key] for b, part in sums.items()} | self._square(plan, V, last, sums)
         for b in range(n_chunks):
-            plan.add("kernel-product", (b, 0), total, [sums[b].key])
+            plan.add_tree("kernel-product", (b, 0), total, added[b])
         return persisted(plan.array("kernel-product", self.layout.sizes, V.shape[1], self.dtype), name=name)
 
-    def _square(self, V: Any, square: Square, sums: dict[int, Any]) -> Parts:
-        """The sums of the chunks of a square, added to the sums before it."""
-        plan = Plan(V, self._points, list(sums.values()))
+    def _square(self, plan: Plan, V: Any, square: Square, sums: dict[int, Any]) -> dict[int, list[Key]]:
+        """Add the tasks of a square. Returns what is to be added up for each chunk, with the sum before the square."""
         blocks, points = plan.keys(V), plan.keys(self._points)
         parts: dict[int, list[Key]] = {b: [sums[b].key] if b in sums else [] for b in _touched(square)}
         for i, j in square:
@@ -227,9 +230,7 @@ class AllPairsOperator(ChunkedOperator):
             parts[i].append(plan.add("half-of-tile", (i, j, 0), getitem, key, 0))
             if i != j:
                 parts[j].append(plan.add("half-of-tile", (i, j, 1), getitem, key, 1))
-        for b, several in parts.items():
-            plan.add_tree("sum-of-square", b, total, several)
-        return plan.parts("sum-of-square", _touched(square))
+        return parts
 
 
 def _squares(n_chunks: int) -> Iterator[Square]:

@@ -32,6 +32,7 @@ __all__ = [
     "n_workers",
     "on_every_worker",
     "persisted",
+    "result",
     "same",
     "wait",
 ]
@@ -81,7 +82,7 @@ class Plan:
         """
         return self.add("shared", len(self._tasks), partial(same, value))
 
-    def add_tree(self, label: str, index: int, function: Callable[[list[Any]], Any], parts: list[Key]) -> Key:
+    def add_tree(self, label: str, index: Any, function: Callable[[list[Any]], Any], parts: list[Key]) -> Key:
         """Add tasks that combine parts as a tree; the last one has the label and the index."""
         level = 0
         while len(parts) > _FAN_IN:
@@ -157,6 +158,16 @@ def wait(collections: Any, name: str) -> None:
             advance(done, len(futures))
             if future.status != "finished":
                 future.result()
+
+
+def result(part: Any) -> Any:
+    """The object of one persisted part, in this process."""
+    if current_client() is None:
+        return part.compute()
+    import distributed  # noqa: PLC0415 - installed where there is a client
+
+    [future] = distributed.futures_of(part)
+    return future.result()
 
 
 def gathered(*collections: Any) -> Any:
