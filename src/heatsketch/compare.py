@@ -16,12 +16,12 @@ from ._utils.display import html_table
 from ._utils.progress import shown, track
 from ._utils.threads import quiet_blas
 from ._utils.typing import FloatArray, IntArray
-from .analysis.distances import diffusion_distances, distances_among, embedded_distances
+from .analysis.distances import diffusion_distances, distances_in_sample, embedded_distances
 from .analysis.distortion import ALL_PAIRS, kernel_distortion, measure_distortion
 from .estimators import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
 from .kernel.operator import HeatKernel
 from .kernel.options import SHARED, check_count
-from .linalg.sketch import resolve_seed, sample
+from .linalg.sketch import resolve_seed
 from .optimize.pairs import COINCIDENT
 from .plotting import plot_embedding
 
@@ -31,8 +31,8 @@ __all__ = ["EmbeddingComparison", "MeasuredEmbedding", "compare_embeddings", "di
 TAIL = 0.01
 # Up to this many points the worst pairs are searched for; beyond, random points are measured.
 _MAX_SEARCHED = 20_000
-# Random points between which distances are exact, and entries of kernel rows held for them (128 MB).
-_ANCHORS, _MIN_ANCHORS, _ROW_ENTRIES = 256, 32, 1 << 24
+# Random points between which distances are exact.
+_ANCHORS = 256
 
 
 @dataclass(frozen=True)
@@ -285,8 +285,7 @@ def distance_measure(
         d = diffusion_distances(kernel, power)
         measured = f"all {len(d):,} pairs"
     else:
-        anchors = sample(n, min(_ANCHORS, max(_MIN_ANCHORS, _ROW_ENTRIES // n)))
-        d = distances_among(kernel, anchors, [power])[0]
+        anchors, [d] = distances_in_sample(kernel, [power], _ANCHORS)
         measured = f"all pairs of {len(anchors)} random points"
     searched = ALL_PAIRS < n <= max_searched
     apart = d > COINCIDENT * d.max()

@@ -16,16 +16,13 @@ from ._utils.colors import read_colors
 from ._utils.drawing import MAX_POINTS, PALETTE, Palette, draw_points, new_axes, point_size
 from ._utils.typing import FloatArray
 from .analysis.density import SpectralDensity, spectral_density
-from .analysis.distances import distances_among
+from .analysis.distances import distances_in_sample
 from .estimators._base import HeatEmbedding
 from .kernel.options import check_count
-from .linalg.sketch import sample
 from .optimize.pairs import COINCIDENT
 
 __all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"]
 
-# Entries of kernel rows that are held for distances between some points (256 MB).
-_ROW_ENTRIES = 1 << 25
 # The largest number of pairs that are drawn individually.
 _MAX_PAIRS = 3000
 # Share of the pairs left out at either end of the range of ratios that is marked.
@@ -136,9 +133,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     """
     _check_fitted(model)
     check_count(n_points, "n_points", "an integer of at least 2", least=2)
-    Y = to_numpy(model.embedding_)
-    points = sample(len(Y), min(n_points, max(32, _ROW_ENTRIES // len(Y))))
-    d = distances_among(model.kernel_, points, [model.power_])[0]
+    points, [d] = distances_in_sample(model.kernel_, [model.power_], n_points)
     i, j = np.triu_indices(len(points), 1)
     embedded = model.diffusion_distances(np.column_stack([points[i], points[j]]))
     apart = (d > COINCIDENT * d.max()) & (embedded > 0)

@@ -18,6 +18,7 @@ from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count, is_number
 from ..linalg.diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite, require_range
 from ..linalg.metrics import column_distances, magnitude, squared_distances
+from ..linalg.sketch import sample
 from .processes import check_pairs, rows_of_pairs
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "diffusion_distances",
     "distance_interval",
     "distances_among",
+    "distances_in_sample",
     "embedded_distances",
     "error_of",
     "sketch_interval",
@@ -34,6 +36,8 @@ __all__ = [
 
 # Entries of kernel rows in memory at a time: 256 MB in float64.
 _ROW_ENTRIES = 1 << 25
+# Points of a sample, however many there are.
+_FEWEST = 16
 # Columns that are diffused at a time on a cluster.
 _MOST_COLUMNS = 256
 _SMALLEST_ERROR = 1e-6
@@ -124,6 +128,15 @@ def distances_among(kernel: HeatKernel, points: IntArray, powers: Sequence[float
     units = kernel.units(points, weighted=True)
     blocks = diffuse(kernel, units, powers, trivial=not kernel.trivial_is_constant)
     return [column_distances(block, *np.triu_indices(len(points), 1)) for block in blocks]
+
+
+def distances_in_sample(
+    kernel: HeatKernel, powers: Sequence[float], n_points: int
+) -> tuple[IntArray, list[FloatArray]]:
+    """Random points, fewer than `n_points` if their kernel rows take much memory, and what `distances_among` gives."""
+    n = kernel.shape[0]
+    points = sample(n, min(n_points, max(_FEWEST, _ROW_ENTRIES // (n * len(powers)))))
+    return points, distances_among(kernel, points, powers)
 
 
 def distance_interval(

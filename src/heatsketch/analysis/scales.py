@@ -14,18 +14,17 @@ from .._utils.typing import FloatArray
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
 from ..linalg.lanczos import KrylovSketch, horizon
-from ..linalg.sketch import sample
 from ..neighbors.paths import shortest_paths
 from .density import density_of
-from .distances import distances_among
+from .distances import distances_in_sample
 from .distortion import measure_distortion
 
 __all__ = ["Scales", "default_powers", "measure_scales"]
 
 _COLUMNS, _MOST_STEPS = 64, 96
 _LONGEST = 1024.0
-# Points whose pairs are measured, and entries of their kernel rows in memory (128 MB).
-_ANCHORS, _ROW_ENTRIES = 128, 1 << 24
+# Points whose pairs are measured.
+_ANCHORS = 128
 # Share of pairs left out at either end of the distortion, where chance decides.
 _TAIL = 0.01
 # Default powers stop where the power of the largest eigenvalue is below this.
@@ -141,9 +140,7 @@ def default_powers(largest: float, power: float, dtype: Any) -> FloatArray:
 
 def _distortions(kernel: HeatKernel, powers: FloatArray, embeddings: Any) -> FloatArray:
     """Central log L against exact diffusion distances between sampled points, at each time."""
-    n = kernel.shape[0]
-    anchors = sample(n, min(_ANCHORS, max(16, _ROW_ENTRIES // (n * len(powers)))))
-    true = distances_among(kernel, anchors, powers.tolist())
+    anchors, true = distances_in_sample(kernel, powers.tolist(), _ANCHORS)
     rows = (to_numpy(kernel.collect(Y)[anchors]) for Y in embeddings)
     measured = (measure_distortion(Y, d, quantiles=(_TAIL,)) for Y, d in zip(rows, true, strict=True))
     return np.log([found.central[_TAIL] for found in measured])

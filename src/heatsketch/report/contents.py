@@ -16,7 +16,7 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
 from ..analysis.density import SpectralDensity, spectral_density
 from ..analysis.diagnosis import Diagnosis
-from ..analysis.distances import distances_among, embedded_distances
+from ..analysis.distances import distances_in_sample, embedded_distances
 from ..analysis.distortion import measure_distortion
 from ..analysis.scales import default_powers
 from ..compare import TAIL, EmbeddingComparison, MeasuredEmbedding, distance_measure, refit
@@ -44,8 +44,8 @@ __all__ = ["Contents", "gather"]
 _SOLID_POINTS = 6000
 # Cells along a side of the large picture, and of those side by side.
 _LARGE_GRID, _SMALL_GRID = 192, 128
-# Random points between which distances are exact, and entries of kernel rows held for them (128 MB).
-_ANCHORS, _MIN_ANCHORS, _ROW_ENTRIES = 64, 16, 1 << 24
+# Random points between which distances are exact.
+_ANCHORS = 64
 _LEVEL = 0.95
 # Neighbours in the plane whose intervals are stored.
 _NEIGHBORS = 5
@@ -174,17 +174,12 @@ def _plane(Y: FloatArray) -> FloatArray:
     return Y[:, :, :2] if Y.shape[2] > 1 else np.concatenate([Y, np.zeros_like(Y)], axis=2)
 
 
-def _n_anchors(entries_per_point: int) -> int:
-    """Number of random points between which exact distances are affordable."""
-    return min(_ANCHORS, max(_MIN_ANCHORS, _ROW_ENTRIES // entries_per_point))
-
-
 def _distortions(model: Any, powers: FloatArray) -> Callable[[FloatArray], FloatArray]:
     """From an embedding at all powers to its central log L at each; only at the chosen one if there are many points."""
     n = model.kernel_.shape[0]
     measured = powers if n <= _MANY else powers[powers == model.power_]
-    anchors = sample(n, min(_n_anchors(n * len(measured)), _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2))
-    exact = distances_among(model.kernel_, anchors, measured.tolist())
+    few = _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2
+    anchors, exact = distances_in_sample(model.kernel_, measured.tolist(), few)
 
     def distortions(embeddings: FloatArray) -> FloatArray:
         found = np.full(len(powers), np.nan)
@@ -204,11 +199,9 @@ def _normalized(Y: FloatArray) -> FloatArray:
 
 def _pairs(model: Any, plane: FloatArray, names: list[str] | None) -> tuple[NDArray[np.bool_], dict[str, list[Any]]]:
     """Which pairs of random points have a distance outside its interval, and distances and intervals of all."""
-    n = model.kernel_.shape[0]
-    anchors = sample(n, _n_anchors(n))
+    anchors, [exact] = distances_in_sample(model.kernel_, [model.power_], _ANCHORS)
     i, j = np.triu_indices(len(anchors), 1)
     indices = np.column_stack([anchors[i], anchors[j]])
-    exact = distances_among(model.kernel_, anchors, [model.power_])[0]
     embedded, low, high = model.diffusion_distances(indices, interval=_LEVEL)
     flat = embedded_distances(plane, indices)
     found = {"exact": exact, "embedded": embedded, "flat": flat, "low": low, "high": high}
