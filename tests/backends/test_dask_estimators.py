@@ -168,6 +168,15 @@ def test_normalizations_powers_and_exact_distances(normalization, power):
     assert_equal(found, expected)
 
 
+def test_products_are_added_up_over_several_squares(monkeypatch):
+    monkeypatch.setattr("heatsketch.backends.dask.layout.CHUNK_ROWS", 180)  # five chunks
+    monkeypatch.setattr("heatsketch.backends.dask.pairs.SQUARE", 2)
+    monkeypatch.setattr("heatsketch.backends.dask.pairs.TASKS", 1)
+    found, expected = both(hs.GaussianProcessEmbedding, n_components=3, random_state=0)
+    assert len(found.kernel_.layout.sizes) == 5
+    assert_equal(found.embedding_, expected.embedding_)
+
+
 @pytest.mark.parametrize("rule", ["paths", "entropy"])
 def test_power_rules(rule):
     there, here = both(hs.GaussianProcessEmbedding, power=rule, bandwidth=0.5, random_state=0)

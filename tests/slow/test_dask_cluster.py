@@ -82,7 +82,7 @@ def test_cluster_equals_memory(client, points, kind):
     with dask.config.set(scheduler="threads"):
         np.testing.assert_allclose(on_cluster(points, kind), found, rtol=0, atol=1e-12)
     names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
-    wanted = {"sketch", "kernel-tile", "sum-of-square"} if kind is PAIRS else {"sketch", "halo", "graph-product"}
+    wanted = {"sketch", "kernel-tile", "kernel-product"} if kind is PAIRS else {"sketch", "halo", "graph-product"}
     assert wanted <= names
 
 
