@@ -202,21 +202,10 @@ def make_index(
 
 
 class Neighbors(NamedTuple):
-    """Nearest neighbours of every point among the others.
-
-    Attributes
-    ----------
-    indices : ndarray of int32, shape (N, k)
-        Nearest first.
-    squared : ndarray of float64, shape (N, k)
-        Squared distances.
-    recall : float
-        Share of the true neighbours found: 1 for exact methods, measured on a sample for others.
-    """
+    """Nearest neighbours of every point among the others, nearest first: numbers and squared distances, (N, k)."""
 
     indices: IntArray
     squared: FloatArray
-    recall: float
 
 
 def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device: Device | None = None) -> Neighbors:
@@ -246,5 +235,4 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device
     ids, squared = index.neighbors(k)
     numbers = index.order[ids].astype(np.int32)
     inverse = np.argsort(index.order)
-    assert index.recall is not None
-    return Neighbors(numbers[inverse], squared[inverse], index.recall)
+    return Neighbors(numbers[inverse], squared[inverse])

@@ -112,8 +112,10 @@ class FoldedOperator(ComposedOperator):
     """
 
     def __init__(self, operator: Operator, places: IntArray) -> None:
+        if operator.order is not None:  # in which its products are fastest
+            operator, places = operator.reordered(), np.argsort(operator.order)[places]
         super().__init__(operator)
-        self.places, self.order = places, None
+        self.places = places
         n = len(places)
         self.shape = (n, n)
         ones = np.ones(n, dtype=operator.dtype)
