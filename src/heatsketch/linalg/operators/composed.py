@@ -113,7 +113,8 @@ class FoldedOperator(ComposedOperator):
 
     def __init__(self, operator: Operator, places: IntArray) -> None:
         if operator.order is not None:  # in which its products are fastest
-            operator, places = operator.reordered(), np.argsort(operator.order)[places]
+            places = np.argsort(operator.order)[places]
+            operator = operator.reordered()
         super().__init__(operator)
         self.places = places
         n = len(places)

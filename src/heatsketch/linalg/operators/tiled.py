@@ -95,10 +95,12 @@ class Tiles:
 
     def joined(self, other: Tiles) -> Tiles:
         """These points followed by others."""
-        columns = np.hstack([self.columns[:, : len(self)], other.columns])
-        both = (np.concatenate(part) for part in ((self.points, other.points), (self.norms, other.norms)))
-        points, norms = both
-        return Tiles(points, columns, norms, np.concatenate([self.scale, other.scale]))
+        return Tiles(
+            np.concatenate([self.points, other.points]),
+            np.hstack([self.columns[:, : len(self)], other.columns]),
+            np.concatenate([self.norms, other.norms]),
+            np.concatenate([self.scale, other.scale]),
+        )
 
     def multiply(
         self, pairs: IntArray, V: FloatArray, out: FloatArray, scratch: Scratch, *, zero_diagonal: bool = False
