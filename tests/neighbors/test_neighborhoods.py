@@ -55,6 +55,14 @@ def test_metrics_other_than_euclidean(metric):
     np.testing.assert_allclose(A.affinity.operator.toarray(), by_definition(X, 6, 1.0, metric=name), atol=1e-7)
 
 
+def test_squared_euclidean_metric_gives_the_same_kernel(monkeypatch):
+    monkeypatch.setattr("heatsketch.neighbors.search._BLOCKED_LIMIT", 10)
+    for d in (3, 9):
+        X = RNG.normal(size=(150, d))
+        there, here = (hs.heat_kernel(X, n_neighbors=6, metric=name) for name in ("sqeuclidean", "euclidean"))
+        np.testing.assert_array_equal(there.toarray(), here.toarray())
+
+
 def test_sparse_points():
     X = RNG.normal(size=(120, 9)) * (RNG.random((120, 9)) < 0.4)
     X[::7] = X[0]
