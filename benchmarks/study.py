@@ -25,7 +25,7 @@ from sklearn.neighbors import kneighbors_graph
 import heatsketch as hs
 from heatsketch._utils.typing import FloatArray
 from heatsketch.analysis.distortion import measure_distortion
-from heatsketch.datasets import PAPER, digits
+from heatsketch.datasets import digits
 from heatsketch.linalg.diffusion import coefficients
 from heatsketch.optimize.features import default_width, wide_sketch
 from heatsketch.optimize.objectives import Bilipschitz
@@ -38,6 +38,7 @@ from heatsketch_paper.harness.process import run_apart
 from heatsketch_paper.harness.study import Claim, Study, Tables, claim, frame_table, main, section
 from heatsketch_paper.methods import sample
 from heatsketch_paper.pictures import canvas, save
+from heatsketch_paper.settings import PAPER
 
 from .data import make, tree
 

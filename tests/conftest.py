@@ -13,7 +13,7 @@ import pytest
 
 import heatsketch as hs
 from heatsketch._utils.registry import find_device, has_gpu
-from heatsketch.datasets import PAPER
+from heatsketch_paper.settings import PAPER
 
 PAPER_SETS = ("circle", "stretched_torus", "klein_bottle", "circle_with_outliers")
 NORMALIZATIONS = ("symmetric", "bistochastic", "stochastic", "bistochastic-weighted")

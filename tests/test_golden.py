@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
-from heatsketch.linalg.philox import philox, sample
-from heatsketch.linalg.sketch import make_sketch, resolve_seed
+from heatsketch.linalg.sketch import make_sketch, philox, resolve_seed, sample
 
 FILE = Path(__file__).with_name("golden.json")
 # Relative to the largest entry. "exact" values come from Philox and from counting; "rounded" ones go through logarithms

@@ -6,7 +6,6 @@ torus, uniform in the parameters (u, v) on the Klein bottle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,40 +13,7 @@ from sklearn.utils import check_random_state
 
 from ._utils.typing import FloatArray, IntArray, RandomState
 
-__all__ = [
-    "PAPER",
-    "PaperSetting",
-    "circle",
-    "circle_with_outliers",
-    "digits",
-    "gaussian_clouds",
-    "klein_bottle",
-    "stretched_torus",
-]
-
-
-@dataclass(frozen=True)
-class PaperSetting:
-    """Parameters of one of the paper's experiments: sample size, power, bandwidth, range of dimensions, trials."""
-
-    n_samples: int
-    power: int
-    bandwidth: float
-    n_components: tuple[int, int]
-    n_trials: int
-
-
-# Section 5 of the paper, except for the Gaussian clouds: the paper does not give their parameters.
-PAPER = {
-    "circle": PaperSetting(300, 8, 0.25, (2, 8), 200),
-    "stretched_torus": PaperSetting(500, 10, 0.3, (2, 12), 100),
-    "klein_bottle": PaperSetting(500, 4, 2.0, (3, 20), 100),
-    "circle_with_outliers": PaperSetting(200, 4, 0.5, (2, 5), 100),
-    "gaussian_clouds": PaperSetting(300, 4, 10.0, (2, 10), 100),
-}
-
-# Not from the paper: three clouds in ten dimensions, each of unit variance, centres at mutual distance 5.
-CLOUD_COUNT, CLOUD_FEATURES, CLOUD_SEPARATION = 3, 10, 5.0
+__all__ = ["circle", "circle_with_outliers", "digits", "gaussian_clouds", "klein_bottle", "stretched_torus"]
 
 
 def _generator(random_state: RandomState) -> np.random.RandomState | np.random.Generator:
@@ -172,9 +138,9 @@ def circle_with_outliers(n: int = 200, random_state: RandomState = None, *, retu
 
 def gaussian_clouds(
     n: int = 300,
-    n_clouds: int = CLOUD_COUNT,
-    n_features: int = CLOUD_FEATURES,
-    separation: float = CLOUD_SEPARATION,
+    n_clouds: int = 3,
+    n_features: int = 10,
+    separation: float = 5.0,
     random_state: RandomState = None,
     *,
     return_labels: bool = False,

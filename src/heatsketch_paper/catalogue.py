@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from heatsketch.datasets import PAPER
-
 from .charts import DistortionChart, NearCrossing, PlaneSample, PlaneShape
 from .cost import Cost
 from .harness.experiment import Experiment
 from .laws import DistanceLaw, KarhunenLoeve, Robustness, WorstError
 from .obstacles import Challenge, ExtremePowers, KernelColumns, LocalCoordinates, Refinement, TorusEigenfunctions
+from .settings import PAPER
 
 __all__ = ["EXPERIMENTS"]
 

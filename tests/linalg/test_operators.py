@@ -61,7 +61,7 @@ class Processor:
 
     @staticmethod
     def gaussian_operator(X, epsilon, dtype=np.float32, **options):
-        return TiledGaussianOperator(X, epsilon, tile=10, dtype=dtype, **options)
+        return TiledGaussianOperator(X, epsilon, dtype=dtype, **options)
 
 
 def _ordered(device):
@@ -177,7 +177,8 @@ def _made(name, place):
     + [(name, "Dask") for name in DASK_OPERATORS],
     ids=lambda param: f"{param[0]} on {param[1]}",
 )
-def operator(request):
+def operator(request, monkeypatch):
+    monkeypatch.setattr("heatsketch.linalg.operators.tiled.TILE", 10)
     name, place = request.param
     return _on_dask(name) if place == "Dask" else _made(name, place)
 
@@ -250,7 +251,10 @@ def test_sparse_products_of_any_width_on_any_number_of_threads(dtype, columns, i
     V = rng.normal(size=(211, columns)).astype(dtype)
     expected = K.toarray().astype(np.float64) @ V
     monkeypatch.setattr("heatsketch._utils.threads._WORTHWHILE", 0)
-    products = [SparseOperator(K, threads=t) @ V for t in (1, 2, 5)]
+    products = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr("heatsketch._utils.threads._cores", lambda threads=threads: threads)
+        products.append(SparseOperator(K) @ V)
     np.testing.assert_allclose(products[0], expected, atol=20 * np.finfo(dtype).eps * 10)
     for other in products[1:]:
         np.testing.assert_array_equal(other, products[0])

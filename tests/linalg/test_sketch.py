@@ -9,15 +9,17 @@ import pytest
 from scipy import stats
 
 from heatsketch.linalg import sketch as module
-from heatsketch.linalg.philox import first_by_key, philox, sample
 from heatsketch.linalg.sketch import (
     SKETCHES,
     ColumnSketch,
     GaussianSketch,
     HashedRademacherSketch,
     RademacherSketch,
+    first_by_key,
     make_sketch,
+    philox,
     resolve_seed,
+    sample,
 )
 
 M32, P61 = 2**32 - 1, 2**61 - 1

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import heatsketch as hs
-from heatsketch.linalg.operators import TiledGaussianOperator
+from heatsketch.linalg.operators import TiledGaussianOperator, tiled
 from heatsketch.linalg.operators.tiled import tournament
 
 RNG = np.random.default_rng(0)
@@ -23,9 +23,10 @@ def exact(X, epsilon):
 
 @pytest.mark.parametrize(("n", "tile"), [(1, 8), (8, 8), (9, 8), (50, 7), (33, 1), (60, 512)])
 @pytest.mark.parametrize("d", [1, 20])
-def test_any_tile_gives_the_matrix(n, tile, d):
+def test_any_tile_gives_the_matrix(n, tile, d, monkeypatch):
+    monkeypatch.setattr(tiled, "TILE", tile)
     X, V = RNG.normal(size=(n, d)), RNG.normal(size=(n, 4))
-    operator = TiledGaussianOperator(X, float(d), tile=tile)
+    operator = TiledGaussianOperator(X, float(d))
     np.testing.assert_allclose(operator @ V, exact(X, float(d)) @ V, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(operator.toarray(), exact(X, float(d)), rtol=1e-12, atol=1e-15)
 
@@ -44,9 +45,13 @@ def test_tournament_pairs_blocks_once(n):
 
 @pytest.mark.parametrize("d", [3, 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_do_not_change_the_product(d, dtype):
+def test_threads_do_not_change_the_product(d, dtype, monkeypatch):
+    monkeypatch.setattr(tiled, "TILE", 16)
     X, V = RNG.normal(size=(100, d)), RNG.normal(size=(100, 5)).astype(dtype)
-    products = [TiledGaussianOperator(X, 2.0, tile=16, dtype=dtype, threads=t) @ V for t in (1, 2, 7)]
+    products = []
+    for threads in (1, 2, 7):
+        monkeypatch.setattr(tiled, "n_threads", lambda threads=threads: threads)
+        products.append(TiledGaussianOperator(X, 2.0, dtype=dtype) @ V)
     for other in products[1:]:
         np.testing.assert_array_equal(other, products[0])
 
@@ -55,7 +60,7 @@ def test_threads_do_not_change_the_product(d, dtype):
 @pytest.mark.parametrize("d", [2, 20])
 def test_points_far_from_the_origin_do_not_cancel(offset, d):
     X = RNG.normal(size=(80, d))
-    here = TiledGaussianOperator(X + offset, 0.5 * d, tile=32).toarray()
+    here = TiledGaussianOperator(X + offset, 0.5 * d).toarray()
     # The offset itself rounds the coordinates to offset * 2.2e-16.
     np.testing.assert_allclose(here, exact(X, 0.5 * d), atol=1e-12 + 40 * offset * 2.3e-16)
 
@@ -66,7 +71,7 @@ def test_two_distant_clusters_keep_their_inner_distances(dtype):
     X = RNG.normal(size=(60, 20))
     X[30:, 0] += 1e8
     inner = exact(X, 20.0)
-    got = TiledGaussianOperator(X, 20.0, tile=16, dtype=dtype).toarray()
+    got = TiledGaussianOperator(X, 20.0, dtype=dtype).toarray()
     np.testing.assert_allclose(got, inner, atol=1e-5 if dtype == np.float32 else 1e-7)
 
 
@@ -75,7 +80,7 @@ def test_two_distant_clusters_keep_their_inner_distances(dtype):
 def test_outlier_does_not_reduce_accuracy(d, dtype):
     X = RNG.normal(size=(60, d))
     X[7] = 1e20
-    got = TiledGaussianOperator(X, float(d), tile=16, dtype=dtype).toarray()
+    got = TiledGaussianOperator(X, float(d), dtype=dtype).toarray()
     np.testing.assert_allclose(got, exact(X, float(d)), atol=1e-5 if dtype == np.float32 else 1e-9)
 
 
@@ -90,7 +95,7 @@ def test_float32_accuracy():
 def test_coincident_points_and_local_scales():
     X = np.repeat(RNG.normal(size=(20, 10)), 3, axis=0)
     epsilon = RNG.uniform(1, 9, size=60)
-    np.testing.assert_allclose(TiledGaussianOperator(X, epsilon, tile=16).toarray(), exact(X, epsilon), atol=1e-12)
+    np.testing.assert_allclose(TiledGaussianOperator(X, epsilon).toarray(), exact(X, epsilon), atol=1e-12)
     assert (np.diagonal(TiledGaussianOperator(X, 1.0, zero_diagonal=True).toarray()) == 0).all()
 
 

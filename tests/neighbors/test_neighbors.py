@@ -36,13 +36,10 @@ def brute_force(X, k, metric="euclidean"):
     return nearest, np.take_along_axis(D, nearest, axis=1) ** 2
 
 
-def kth_distance(X, k):
-    """Distance to the k-th other point, (N, 1)."""
-    return np.partition(cdist(X, X), k, axis=1)[:, k, None]
-
-
 def true_recall(index, squared, X):
-    limit = kth_distance(X.astype(np.float64), squared.shape[1])[index.order]
+    """Share of the neighbours found, by their squared distances, that are as near as the true ones."""
+    k, X = squared.shape[1], X.astype(np.float64)
+    limit = np.partition(cdist(X, X), k, axis=1)[index.order, k, None]
     return (np.sqrt(squared) <= limit * (1 + 1e-6)).mean()
 
 
@@ -176,6 +173,7 @@ def test_choice_of_the_search():
     assert index_kind(plane, Metric(), False) == "tree"
     assert index_kind(plane, Metric("manhattan"), False) == "tree"
     assert index_kind(space, Metric(), False) == "clusters"
+    assert index_kind(space, Metric("sqeuclidean"), False) == "clusters"
     assert index_kind((100_000, 6), Metric("chebyshev"), False) == "tree"
     for shape, metric, sparse_points in (
         (space, Metric("cosine"), False),
@@ -189,8 +187,9 @@ def test_choice_of_the_search():
 
 
 @pytest.mark.parametrize("d", [3, 20])
-def test_neighbours_are_indices_of_the_given_points(d):
-    X = tree_like(5000, d).astype(np.float32)
+def test_neighbours_are_indices_of_the_given_points(d, monkeypatch):
+    monkeypatch.setattr("heatsketch.neighbors.search._BLOCKED_LIMIT", 1000)  # tree or clusters
+    X = tree_like(2000, d).astype(np.float32)
     found = nearest_neighbors(X, 8)
     expected = brute_force(X.astype(np.float64), 8)[0]
     assert np.mean([len(np.intersect1d(a, b)) / 8 for a, b in zip(found.indices, expected, strict=True)]) > 0.99
@@ -214,18 +213,19 @@ HARD = {
 @pytest.mark.parametrize("name", HARD)
 def test_scales_beyond_float32(name):
     X = HARD[name]
-    found = nearest_neighbors(X, 32)
-    distances = np.stack([np.linalg.norm(X - X[column], axis=1) for column in found.indices.T], axis=1)
-    recall = (distances <= kth_distance(X, 32) * (1 + 1e-5)).mean()
+    index = ClusterIndex(X)
+    _, squared = index.neighbors(32)
+    recall = true_recall(index, squared, X)
     assert recall > 0.99
-    assert found.recall == pytest.approx(recall, abs=0.01)
+    assert index.recall == pytest.approx(recall, abs=0.01)
 
 
 def test_low_recall_warns(monkeypatch):
     monkeypatch.setattr("heatsketch.neighbors.clusters._MOST_DIFFERENCES", 100)
+    index = ClusterIndex(HARD["groups of size 1e-08"])
     with pytest.warns(UserWarning, match="recall of the neighbour search"):
-        found = nearest_neighbors(HARD["groups of size 1e-08"], 32)
-    assert found.recall < 0.99
+        index.neighbors(32)
+    assert index.recall < 0.99
 
 
 @pytest.mark.parametrize("d", [3, 20])

@@ -148,16 +148,14 @@ def tile_products(pairs, points, columns, norms, scale, zero_diagonal, V, out, P
 
 def _sparse_product(lanes: int) -> Any:
     @loop
-    def multiply(indptr, indices, data, V, out, places, start, stop):  # type: ignore[no-untyped-def]
+    def multiply(indptr, indices, data, V, out, start, stop):  # type: ignore[no-untyped-def]
         k = V.shape[1]
         for i in range(start, stop):
-            row = i if places is None else places[i]
             for done in range(0, k, lanes):
                 column, sums = min(done, k - lanes), zeros(V, lanes)
                 for p in range(indptr[i], indptr[i + 1]):
-                    j = entry(indices, p) if places is None else entry(places, entry(indices, p))
-                    sums = multiply_add(entry(data, p), load(V, j * k + column, lanes), sums)
-                store(sums, out, row * k + column)
+                    sums = multiply_add(entry(data, p), load(V, entry(indices, p) * k + column, lanes), sums)
+                store(sums, out, i * k + column)
 
     return multiply
 
@@ -165,19 +163,11 @@ def _sparse_product(lanes: int) -> Any:
 _SPARSE_PRODUCTS = [_sparse_product(lanes) for lanes in (1, 2, 4, 8, 16, 32)]
 
 
-def sparse_product(indptr: Any, indices: Any, data: Any, V: Any, out: Any, places: Any, start: int, stop: int) -> None:
-    """Rows start to stop of ``K V`` for K in CSR form, with sums held in registers.
+def sparse_product(indptr: Any, indices: Any, data: Any, V: Any, out: Any, start: int, stop: int) -> None:
+    """Rows start to stop of ``K V`` into `out`, for K in CSR form and C-contiguous V and `out` of shape (N, k).
 
-    Columns are taken in blocks of the largest power of two that fits, up to 32; the last block may overlap the one
-    before.
-
-    Parameters
-    ----------
-    indptr, indices, data : ndarrays
-        The matrix.
-    V, out : C-contiguous ndarrays of shape (N, k)
-    places : ndarray of int64, shape (N,), or None
-        The row of `V` and `out` that each row and column of the matrix belongs to; None for the same order.
+    Sums are held in registers, for a block of columns at a time: the largest power of two that fits, up to 32. The last
+    block may overlap the one before.
     """
     multiply = _SPARSE_PRODUCTS[min(5, V.shape[1].bit_length() - 1)]
-    multiply(indptr, indices, data, V, out, places, start, stop)
+    multiply(indptr, indices, data, V, out, start, stop)

@@ -105,7 +105,7 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_po
     n = int(shape[0])
     size, memory = n * n * np.dtype(dtype).itemsize, available_memory()
     fits = size <= _KERNEL_SHARE * memory
-    can_tile = options.measure.euclidean and options.metric != "sqeuclidean" and not sparse_points
+    can_tile = options.measure.euclidean and not sparse_points
     wanted = options.n_neighbors
     if wanted == "auto":
         quick = n <= DENSE_LIMIT and (fits or can_tile)

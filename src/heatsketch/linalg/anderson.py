@@ -30,9 +30,10 @@ class Anderson:
         self._count = 0
 
     def plain(self) -> Any:
-        """The latest x plus its own step; the history is discarded."""
+        """The latest x plus its step; the history is discarded."""
         assert self._last is not None
-        (x, step), self._last, self._count, self._dx, self._df = self._last, None, 0, [], []
+        x, step = self._last
+        self._dx, self._df, self._last, self._count = [], [], None, 0
         return x + step
 
     def extrapolate(self, x: Any, step: Any) -> tuple[Any, bool]:
@@ -40,8 +41,10 @@ class Anderson:
         last, self._last = self._last, (x, step)
         if last is None:
             return x + step, False
-        place, self._count = slice(self._count % _DEPTH, self._count % _DEPTH + 1), self._count + 1
-        self._dx[place], self._df[place] = [x - last[0]], [step - last[1]]
+        oldest = self._count % _DEPTH
+        self._dx[oldest : oldest + 1] = [x - last[0]]  # or appended, while there are fewer
+        self._df[oldest : oldest + 1] = [step - last[1]]
+        self._count += 1
         xp = array_namespace(x)
         dx, df = xp.stack(self._dx), xp.stack(self._df)  # [m, N]
         # Normal equations: five unknowns, and an inaccurate extrapolation only costs a step.

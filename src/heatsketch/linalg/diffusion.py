@@ -1,8 +1,8 @@
-"""Filters of the heat kernel applied to a block of columns: ``h(S) M`` with ``h(x) = x^t``, for many t in one pass.
+"""Powers of the heat kernel applied to a block of columns: ``S^t M``, for many t in one pass.
 
-A whole power of moderate size is computed by products one after another. Any other filter is a Chebyshev polynomial on
-the interval of the nontrivial spectrum: `_chebyshev_series` expands functions in one degree, `_evaluate_series` applies
-them all in one pass. For few points, powers that no short polynomial approximates come from all eigenvectors.
+A whole power of moderate size takes one product after another. Any other power is a Chebyshev polynomial on the
+interval of the nontrivial spectrum: `_chebyshev_series` expands several powers in one degree, and `_evaluate_series`
+applies them all in one pass. For few points, powers that no short polynomial approximates come from all eigenvectors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 METHODS = ("auto", "steps", "chebyshev", "eigen")
-Filter = Callable[[FloatArray, int], FloatArray]
 
 # Error of the polynomial in place of lambda^t, relative to the largest nontrivial lambda^t.
 RELATIVE_ERROR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
@@ -66,7 +65,6 @@ def diffuse(
     *,
     trivial: bool = True,
     method: str = "auto",
-    rtol: float | None = None,
 ) -> list[Any]:
     """``S^t M`` for each t, all from one pass over the kernel.
 
@@ -82,11 +80,9 @@ def diffuse(
         Whether the result contains the trivial mode ``u u^T M``.
     method : {"auto", "steps", "chebyshev", "eigen"}
         "steps" multiplies t times (integer t); "chebyshev" approximates lambda^t by a polynomial of degree about
-        sqrt(2 t log(2 / rtol)) on the interval of the nontrivial spectrum; "eigen" diagonalises the matrix.
-        "auto" takes the cheapest that reaches `rtol`.
-    rtol : float, optional
-        Error of the polynomial relative to the largest nontrivial eigenvalue of S^t, at least t roundings of it; by
-        default 1e-10 for float64 and 1e-6 for float32.
+        sqrt(2 t log(2 / error)) on the interval of the nontrivial spectrum; "eigen" diagonalises the matrix. "auto"
+        takes the cheapest whose error, relative to the largest nontrivial eigenvalue of S^t, is at most 1e-10 in
+        float64 and 1e-6 in float32, or t roundings.
 
     Returns
     -------
@@ -94,18 +90,18 @@ def diffuse(
     """
     for t in powers:
         check_power(t)
-    with computing(), quiet_blas():
-        return _apply_powers(kernel, M, powers, trivial=trivial, method=method, rtol=rtol, weight=0)
+    if method not in METHODS:
+        raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
+    return _apply_powers(kernel, M, powers, trivial=trivial, method=method)
 
 
-def coefficients(kernel: HeatOperator, M: Any, power: float, *, trivial: bool = True, method: str = "auto") -> Any:
+def coefficients(kernel: HeatOperator, M: Any, power: float, *, trivial: bool = True) -> Any:
     """``Z = S^(t-1) M``, so that ``S Z = S^t M`` and a new point x has the embedding ``a(x) Z``.
 
     For t < 1 the exponent is negative; Z is then an approximation whose product with S approximates ``S^t M``.
     """
     check_power(power)
-    with computing(), quiet_blas():
-        return _apply_powers(kernel, M, [power - 1.0], trivial=trivial, method=method, rtol=None, weight=1)[0]
+    return _apply_powers(kernel, M, [power - 1.0], trivial=trivial, weight=1)[0]
 
 
 @quiet_blas()
@@ -113,17 +109,14 @@ def matrix_power(kernel: HeatOperator, power: float, *, trivial: bool = True) ->
     """``S^t`` as an array of shape (N, N), in float64."""
     check_power(power)
     require_range(kernel, [power])
-    S: FloatArray = kernel.deflated.toarray().astype(np.float64)
     if float(power).is_integer():
-        S = _whole_power(S, int(power))
+        found = _whole_power(kernel.deflated.toarray().astype(np.float64), int(power))
     else:
-        epsilon = float(np.finfo(kernel.dtype).eps)
-        values, vectors = _eigensystem(S, epsilon, noise_level(kernel))
-        warn_lost((values == 0).sum() > (kernel.trivial is not None), ROUNDING_ULPS * epsilon, power)
-        S = product(vectors * _power(values, power), vectors.T)
+        values, vectors = _eigensystem(kernel, power, whole=False)
+        found = product(vectors * _power(values, power), vectors.T)
     if trivial and kernel.trivial is not None:
-        S += np.outer(kernel.trivial, kernel.trivial)
-    return S
+        found += np.outer(kernel.trivial, kernel.trivial)
+    return found
 
 
 def _whole_power(S: FloatArray, p: int) -> FloatArray:
@@ -153,36 +146,36 @@ def check_powers(powers: ArrayLike) -> FloatArray:
     return times
 
 
+@computing()
+@quiet_blas()
 def _apply_powers(
     kernel: HeatOperator,
     M: Any,
     exponents: Sequence[float],
     *,
     trivial: bool,
-    method: str,
-    rtol: float | None,
-    weight: int,
+    method: str = "auto",
+    weight: int = 0,
 ) -> list[FloatArray]:
-    """``S^e M`` for exponents e; with ``weight=1`` its error is measured after one more product by S."""
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
+    """``S^e M`` for exponents e; with ``weight=1`` the error is measured after one more product by S."""
     require_range(kernel, exponents)
     given, M = M, kernel.symmetric.asblock(M)
-    rtol = RELATIVE_ERROR[kernel.dtype] if rtol is None else rtol
     exponents = [float(e) for e in exponents]  # NumPy's scalars would turn float32 blocks into float64
     mode = _trivial_part(kernel, M)
     rest = M if mode is None else M - mode
     whole = _whole(exponents)
     if method == "auto" and whole:
         most = max(exponents)
-        shortcut = np.sqrt(2.0 * most * np.log(2.0 / rtol)) + _INTERVAL_COST
+        shortcut = np.sqrt(2.0 * most * np.log(2.0 / RELATIVE_ERROR[kernel.dtype])) + _INTERVAL_COST
         method = "steps" if shortcut >= most else method
     if method == "steps":
         if not whole:
             raise ValueError(f"method='steps' takes whole powers; {list(exponents)} were given. Use 'auto'.")
         blocks = _in_order(lambda S, V: _steps(S, V, [int(e) for e in exponents]), kernel.deflated, rest)
+    elif method == "eigen":
+        blocks = _by_eigenvectors(kernel, rest, exponents, weight)
     else:
-        blocks = _real_powers(kernel, rest, exponents, method=method, rtol=rtol, weight=weight)
+        blocks = _by_polynomials(kernel, rest, exponents, weight, diagonalise=method == "auto")
     if mode is not None:
         # Rounding may bring the trivial mode back, and S^(t-1) with t < 1 enlarges it.
         blocks = [block - _trivial_part(kernel, block) for block in blocks]
@@ -221,14 +214,15 @@ def _steps(S: Operator, V: Any, exponents: list[int]) -> list[FloatArray]:
     return [found[p] for p in exponents]
 
 
-def _real_powers(
-    kernel: HeatOperator, V: Any, exponents: Sequence[float], *, method: str, rtol: float, weight: int
+def _by_polynomials(
+    kernel: HeatOperator, V: Any, exponents: Sequence[float], weight: int, *, diagonalise: bool
 ) -> list[FloatArray]:
-    """Real powers of the deflated kernel, by a polynomial or by diagonalising."""
-    S = kernel.deflated
-    interval, size = _spectral_interval(kernel, exponents, rtol)
-    noise = noise_level(kernel)
-    if size <= noise:
+    """Powers of the deflated kernel by Chebyshev polynomials.
+
+    If no short one is accurate enough, powers for few points come from eigenvectors, with `diagonalise`; others warn.
+    """
+    interval, size = _spectral_interval(kernel, exponents)
+    if size <= noise_level(kernel):
         return [V - V for _ in exponents]
     largest = max(map(abs, interval))
     # An interval wider than the spectrum overestimates x^t; the error counts relative to the largest eigenvalue.
@@ -236,31 +230,26 @@ def _real_powers(
     with np.errstate(over="ignore"):
         loss = float(np.exp(most * np.log(largest / size)))
     # The last bit of an eigenvalue changes t bits of its power.
-    rtol = max(rtol, _POWER_ULPS * most * float(np.finfo(np.float64).eps))
+    rtol = max(RELATIVE_ERROR[kernel.dtype], _POWER_ULPS * most * float(np.finfo(np.float64).eps))
     rounding = float(np.finfo(kernel.dtype).eps)
     wanted = rtol if loss <= _SMALL_LOSS else max(rtol / loss, rounding)
-    if method == "eigen":
-        return _by_eigenvectors(S, V, exponents, weight, noise)
-    filters = [_power_filter(e) for e in exponents]
-    series, error = _chebyshev_series(filters, interval, _degree(most, wanted), wanted, weight)
+    series, error = _chebyshev_series(exponents, interval, _degree(most, wanted), wanted, weight)
     error = error if loss <= _SMALL_LOSS else loss * max(error, rounding)
-    if method == "auto" and error > rtol and S.shape[0] <= _EIGEN_LIMIT:
-        return _by_eigenvectors(S, V, exponents, weight, noise)
+    if diagonalise and error > rtol and kernel.shape[0] <= _EIGEN_LIMIT:
+        return _by_eigenvectors(kernel, V, exponents, weight)
     if error > rtol:
         warn_inexact(error, rtol)
-    blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, V)
+    blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), kernel.deflated, V)
     return [largest**e * block for e, block in zip(exponents, blocks, strict=True)]
 
 
-def _spectral_interval(
-    kernel: HeatOperator, exponents: Sequence[float], rtol: float
-) -> tuple[tuple[float, float], float]:
+def _spectral_interval(kernel: HeatOperator, exponents: Sequence[float]) -> tuple[tuple[float, float], float]:
     """An interval that holds the spectrum of the deflated kernel, and the size of the largest eigenvalue found."""
     most = max(*exponents, 0.0)
     # Widening the interval by 1/(2t) costs a factor of e^(1/2) in the error relative to lambda_2^t.
     margin = min(_WIDEST_MARGIN, 0.5 / (max(exponents) + 1.0))
     # As many steps as the polynomial takes find the ends of the spectrum about as accurately as it needs them.
-    ritz = extreme_ritz(kernel.deflated, 0.1 * margin, most_steps=_degree(most, rtol))
+    ritz = extreme_ritz(kernel.deflated, 0.1 * margin, most_steps=_degree(most, RELATIVE_ERROR[kernel.dtype]))
     room = max(margin * ritz.size, _ROUNDINGS * noise_level(kernel))
     # Polynomials that are small on an interval explode outside of it: it must contain the spectrum.
     low, high = ritz.low - ritz.low_residual - room, max(ritz.high, 0.0) + ritz.high_residual + room
@@ -301,16 +290,12 @@ def require_range(kernel: HeatOperator, powers: Sequence[float]) -> None:
         )
 
 
-def _by_eigenvectors(
-    S: Operator, V: Any, exponents: Sequence[float], weight: int, noise: float = 0.0
-) -> list[FloatArray]:
-    """Powers by diagonalising, without eigenvalues below rounding; warns if they could matter."""
-    epsilon = float(np.finfo(S.dtype).eps)
-    values, vectors = _eigensystem(S.toarray().astype(np.float64), epsilon, noise, whole=_whole(exponents))
-    warn_lost((values == 0).sum() > 1, ROUNDING_ULPS * epsilon, min(exponents) + weight)
+def _by_eigenvectors(kernel: HeatOperator, V: Any, exponents: Sequence[float], weight: int) -> list[FloatArray]:
+    """Powers of the deflated kernel by diagonalising."""
+    values, vectors = _eigensystem(kernel, min(exponents) + weight, whole=_whole(exponents))
     projected = vectors.T @ to_numpy(V)
     blocks = [vectors @ (_power(values, e)[:, None] * projected) for e in exponents]
-    return [asarray_like(block, V, S.dtype) for block in blocks]
+    return [asarray_like(block, V, kernel.dtype) for block in blocks]
 
 
 def _power(values: FloatArray, exponent: float) -> FloatArray:
@@ -319,39 +304,39 @@ def _power(values: FloatArray, exponent: float) -> FloatArray:
     return np.where(nonzero, np.where(nonzero, values, 1.0) ** exponent, 0.0)
 
 
-def _eigensystem(
-    S: FloatArray, epsilon: float, noise: float = 0.0, *, whole: bool = False
-) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues and eigenvectors of a matrix with rounding `epsilon`; 0 for eigenvalues below rounding or `noise`."""
+def _eigensystem(kernel: HeatOperator, power: float, *, whole: bool) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues, with 0 for those below rounding, and eigenvectors of the deflated kernel.
+
+    Warns if eigenvalues below rounding could matter in the power. Raises for negative ones unless powers are whole.
+    """
+    S, noise = kernel.deflated.toarray().astype(np.float64), noise_level(kernel)
     values, vectors = np.linalg.eigh((S + S.T) / 2.0)
-    largest = float(np.abs(values).max())
-    rounding = ROUNDING_ULPS * epsilon * largest if largest > noise else noise
+    largest, relative = float(np.abs(values).max()), ROUNDING_ULPS * float(np.finfo(kernel.dtype).eps)
+    rounding = relative * largest if largest > noise else noise
     if not whole:
         require_nonnegative(float(values[0]), rounding=max(1e3 * rounding, noise))
         values = np.maximum(values, 0.0)
-    return np.where(np.abs(values) > rounding, values, 0.0), vectors
-
-
-def _power_filter(exponent: float) -> Filter:
-    return lambda x, weight: x ** (exponent + weight)
+    values = np.where(np.abs(values) > rounding, values, 0.0)
+    warn_lost((values == 0).sum() > (kernel.trivial is not None), relative, power)
+    return values, vectors
 
 
 def _chebyshev_series(
-    filters: Sequence[Filter], interval: tuple[float, float], degree: int, rtol: float, weight: int
+    exponents: Sequence[float], interval: tuple[float, float], degree: int, rtol: float, weight: int
 ) -> tuple[list[FloatArray], float]:
-    """Chebyshev coefficients of filters on the interval, and their worst measured error times x^weight.
+    """Chebyshev coefficients of x^e on the interval, and their worst measured error times x^weight.
 
-    A filter maps ``(x, weight)`` to ``x^weight h(x)``, with x relative to the largest |x| of the interval. The degree
-    is raised until the error is at most `rtol`; a lower one than given cannot follow h between the points of the grid.
+    Here x is relative to the largest |x| of the interval. The degree is raised until the error is at most `rtol`; a
+    lower one than given cannot follow x^e between the points of the grid.
     """
     most = max(_MOST_DEGREE, 2 * degree)
     while True:
         grid = np.concatenate([[-1.0, 1.0], _chebyshev_points(4 * degree)])
         x, nodes = _relative(grid, interval), _relative(_chebyshev_points(degree + 1), interval)
-        series = [_interpolate(h(nodes, 0)) for h in filters]
+        series = [_interpolate(nodes**e) for e in exponents]
         error = max(
-            float(np.abs(x**weight * chebyshev.chebval(grid, c) - h(x, weight)).max())
-            for h, c in zip(filters, series, strict=True)
+            float(np.abs(x**weight * chebyshev.chebval(grid, c) - x ** (e + weight)).max())
+            for e, c in zip(exponents, series, strict=True)
         )
         if error <= rtol or degree >= most:
             return series, error

@@ -47,16 +47,10 @@ class ExtremeRitz:
 
 
 def extreme_ritz(S: Operator, accuracy: float, *, both: bool = False, most_steps: int = _MOST_STEPS) -> ExtremeRitz:
-    """Ends of the spectrum of S.
+    """Ends of the spectrum of S by the Lanczos iteration from a random vector.
 
-    Parameters
-    ----------
-    S : Operator
-    accuracy : float
-        Residual wanted of the end that is larger in size (of both ends, with `both`), relative to its size.
-    both : bool
-    most_steps : int
-        Most products; at least 200, or as many as S has rows.
+    It stops when the residual of the end that is larger in size (of both ends, with `both`) is at most `accuracy`
+    times that size, or after `most_steps` products. Limits up to 200 mean 200, or the number of rows if that is less.
     """
     n = S.shape[0]
     start = S.sketched(GaussianSketch(_SEED), 1)[:, 0]

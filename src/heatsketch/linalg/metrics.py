@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import DataConversionWarning
@@ -23,6 +22,7 @@ from .._utils.typing import FloatArray, IntArray
 
 __all__ = [
     "CENTRE_ROWS",
+    "EXPONENT_ERROR",
     "Metric",
     "central_point",
     "column_distances",
@@ -45,8 +45,7 @@ _CANCELLATION = 1e-6
 _MOSTLY_CLOSE = 0.2
 # Rows whose median is the centre from which inner products are taken.
 CENTRE_ROWS = 64
-# Pairs this much closer than the farthest are tested for equality, and cosine distances below this are rounding.
-_NEARLY_EQUAL = 1e-6
+# Cosine and correlation distances below this are rounding.
 _ANGULAR_ROUNDING = 1e-13
 # Largest error of the exponents of the kernel.
 EXPONENT_ERROR = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
@@ -94,7 +93,7 @@ def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean")
     Returns
     -------
     D2 : ndarray of float64, shape (m, N)
-        Exactly 0 where two rows are equal.
+        Exactly 0 where two rows are equal, unless the metric is a function that returns another value.
     """
     if not isinstance(metric, Metric):
         metric = Metric(metric)
@@ -174,13 +173,14 @@ def _guarded(X: Any, Y: Any, centre: FloatArray | None = None) -> FloatArray:
     close = D2 <= _CANCELLATION * norms
     if close.mean() > _MOSTLY_CLOSE and not sparse.issparse(X):
         return np.asarray(cdist(X, Y, "sqeuclidean"))
-    for i, j in _in_chunks(close, X.shape[1]):
-        D2[i, j] = row_norms(X[i] - Y[j], squared=True)
+    i, j = np.nonzero(close)
+    for some in chunks(len(i), X.shape[1]):
+        D2[i[some], j[some]] = row_norms(X[i[some]] - Y[j[some]], squared=True)
     return D2
 
 
 def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
-    """Squared distances by scikit-learn, exactly 0 for equal rows."""
+    """Squared distances by scikit-learn."""
     if metric.name in _METRICS_OF_THE_SAMPLE and not metric.params:
         raise ValueError(
             f"metric={metric.name!r} depends on the whole sample, so new points would change it; give its parameters "
@@ -199,17 +199,7 @@ def _other_metric(X: Any, Y: Any, metric: Metric) -> FloatArray:
         ) from error
     if metric.name in ("cosine", "correlation"):
         D[D <= _ANGULAR_ROUNDING] = 0.0
-    for i, j in _in_chunks(D <= _NEARLY_EQUAL * D.max(axis=1, initial=0.0, keepdims=True), X.shape[1]):
-        equal = row_norms(X[i] - Y[j], squared=True) == 0
-        D[i[equal], j[equal]] = 0.0
     return np.square(D, out=D)
-
-
-def _in_chunks(chosen: NDArray[np.bool_], n_features: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Indices of the chosen pairs, in chunks whose differences fit in little memory."""
-    i, j = np.nonzero(chosen)
-    for chunk in chunks(len(i), n_features):
-        yield i[chunk], j[chunk]
 
 
 def magnitude(Z: Any) -> float:

@@ -32,13 +32,6 @@ def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
     range finder [1]_ takes the image of ``2 r + 12`` random columns under the power itself (16 to 32 products), and
     the best r directions in it (Rayleigh-Ritz). That is as cheap as the embedding.
 
-    Parameters
-    ----------
-    kernel : HeatOperator
-    r : int
-    power : float
-        Diffusion time.
-
     References
     ----------
     .. [1] Halko, Martinsson, Tropp. "Finding structure with randomness". SIAM Review, 2011.
@@ -46,9 +39,7 @@ def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
     width = _WIDER * r + _ADDED
     if prefers_dense(kernel, width):
         return _largest(kernel, r).astype(kernel.dtype)
-    S = kernel.deflated
-    order = S.order
-    S = S.reordered()
+    order, S = kernel.deflated.order, kernel.deflated.reordered()
     signs = kernel.sketched(RademacherSketch(_SEED), width, dtype=kernel.dtype)
     Q = S.asblock(signs if order is None else signs[order])
     qr = array_namespace(Q).linalg.qr

@@ -12,18 +12,18 @@ References
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._utils.array import array_namespace, as_array
 from .._utils.chunks import chunks
 from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray, RandomState
-from .philox import MASK32, Words, first_by_key, philox, sample
 
 __all__ = [
     "SKETCHES",
@@ -41,11 +41,63 @@ __all__ = [
     "sample",
 ]
 
+Words = NDArray[np.uint64]
+
+_MASK32 = np.uint64(0xFFFFFFFF)
 _MERSENNE61 = np.uint64(2**61 - 1)
 # Streams separate uses of one seed: they are the last word of the Philox counter.
 GAUSSIAN, RADEMACHER, _HASH, _COLUMNS = range(4)
+_SAMPLE = 0xB
 # Entries at a time, so that the temporaries of ten Philox rounds stay in cache.
 _ENTRIES_PER_CHUNK = 1 << 16
+
+
+def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], seed: int) -> tuple[Words, ...]:
+    """Philox4x32-10: four 32-bit counter words and a 64-bit key to four random 32-bit words.
+
+    Parameters
+    ----------
+    counter : four array-likes of integers in [0, 2**32), broadcast against each other
+    seed : int
+        The key; only its lowest 64 bits count.
+
+    Returns
+    -------
+    words : four arrays of uint64 with values in [0, 2**32)
+    """
+    c0, c1, c2, c3 = np.broadcast_arrays(*(np.asarray(c, dtype=np.uint64) for c in counter))
+    key0, key1 = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+    for _ in range(10):
+        p0 = c0 * np.uint64(0xD2511F53)
+        p1 = c2 * np.uint64(0xCD9E8D57)
+        c0, c2 = (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(key0), (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(key1)
+        c1, c3 = p1 & _MASK32, p0 & _MASK32
+        key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+def sample(n: int, size: int) -> IntArray:
+    """At most `size` of the numbers below n in increasing order, pseudo-random but always the same."""
+    if n <= size:
+        return np.arange(n)
+    return np.sort(first_by_key(n, size, lambda i: philox((i & _MASK32, i >> np.uint64(32), 0, _SAMPLE), seed=0)[0]))
+
+
+def first_by_key(n: int, size: int, key: Callable[[Words], Words]) -> IntArray:
+    """The numbers below n with the smallest keys, at most `size`, sorted by key, then number; in little memory.
+
+    `key` maps an array of numbers to keys, both of uint64.
+    """
+    kept = smallest = np.empty(0, dtype=np.uint64)
+    for some in chunks(n, 1):
+        numbers = np.arange(some.start, some.stop, dtype=np.uint64)
+        numbers, keys = np.concatenate([kept, numbers]), np.concatenate([smallest, key(numbers)])
+        if len(keys) > size:
+            few = np.flatnonzero(keys <= np.partition(keys, size - 1)[size - 1])
+            numbers, keys = numbers[few], keys[few]
+        first = np.argsort(keys, kind="stable")[:size]
+        kept, smallest = numbers[first], keys[first]
+    return kept.astype(np.int64)
 
 
 def resolve_seed(random_state: RandomState) -> int:
@@ -110,7 +162,7 @@ class Sketch(ABC):
 def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
     """Four Philox words for each row and group of columns, shape (rows, groups, 4)."""
     i = rows[:, None].astype(np.uint64)
-    return np.stack(philox((i & MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
+    return np.stack(philox((i & _MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -218,7 +270,7 @@ class ColumnSketch(Sketch):
         return first_by_key(self.n_rows, n_columns, self._keys)
 
     def _keys(self, rows: Words) -> Words:
-        a, b, _, _ = philox((rows & MASK32, rows >> np.uint64(32), 0, _COLUMNS), self.seed)
+        a, b, _, _ = philox((rows & _MASK32, rows >> np.uint64(32), 0, _COLUMNS), self.seed)
         return (a << np.uint64(32)) | b
 
     def require(self, n_columns: int) -> None:
@@ -240,11 +292,6 @@ class UnitSketch(Sketch):
 
     points: IntArray = field(kw_only=True)
     values: FloatArray = field(kw_only=True)
-
-    @classmethod
-    def at(cls, points: IntArray, values: FloatArray | None = None) -> UnitSketch:
-        """Unit vectors at the given points, times values."""
-        return cls(0, points=points, values=np.ones(len(points)) if values is None else values)
 
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
         return np.where(rows[:, None] == self.points[columns][None, :], self.values[columns][None, :], 0.0)

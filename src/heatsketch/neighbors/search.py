@@ -3,7 +3,7 @@
 On a device all distances are computed, which is exact and fast enough for millions of points; only in few dimensions
 a tree on the CPU is faster.
 
-Every index numbers the points in its order (`order`), in which neighbours have close numbers.
+An index numbers the points in its own order (`order`), in which neighbours have close numbers.
 """
 
 from __future__ import annotations
@@ -45,15 +45,8 @@ _DEVICE_PAIRS = 1 << 34
 _LEAF = 32
 _TOP = 3
 _QUERIES = 2048
-# Metrics of a tree, as the exponent p of the Minkowski metric.
-_MINKOWSKI = {
-    "euclidean": 2.0,
-    "l2": 2.0,
-    "cityblock": 1.0,
-    "l1": 1.0,
-    "manhattan": 1.0,
-    "chebyshev": np.inf,
-}
+# Metrics of a tree other than the Euclidean, as the exponent p of the Minkowski metric.
+_MINKOWSKI = {"cityblock": 1.0, "l1": 1.0, "manhattan": 1.0, "chebyshev": np.inf}
 
 
 class NeighborIndex(Protocol):
@@ -152,7 +145,7 @@ class BlockedIndex:
             D2 = squared_distances(Q[rows], self._X, self._metric)
             if itself:
                 D2[np.arange(len(D2)), np.arange(rows.start, rows.stop)] = np.inf
-            nearest = np.argpartition(D2, k - 1, axis=1)[:, :k] if k < n else np.tile(np.arange(n), (len(D2), 1))
+            nearest = np.argpartition(D2, k - 1, axis=1)[:, :k]
             distances = np.take_along_axis(D2, nearest, axis=1)
             first = np.lexsort((nearest, distances), axis=1)
             ids[rows] = np.take_along_axis(nearest, first, axis=1)
@@ -175,22 +168,21 @@ def index_kind(
 
     `queries` is their number; by default that of the points.
     """
-    clusters = metric.euclidean and metric.name != "sqeuclidean"
-    if device is not None and clusters and not sparse_points:
+    if device is not None and metric.euclidean and not sparse_points:
         pairs = shape[0] * (shape[0] if queries is None else queries)
         return "tree" if shape[1] <= _TREE_FEATURES and pairs > _DEVICE_PAIRS else "device"
     if sparse_points or metric.precomputed or metric.params or shape[0] <= _BLOCKED_LIMIT:
         return "blocks"
-    if shape[1] <= (_TREE_FEATURES if clusters else _MOST_TREE_FEATURES) and metric.name in _MINKOWSKI:
-        return "tree"
-    return "clusters" if clusters else "blocks"
+    if metric.euclidean:
+        return "tree" if shape[1] <= _TREE_FEATURES else "clusters"
+    return "blocks" if minkowski_exponent(metric) is None or shape[1] > _MOST_TREE_FEATURES else "tree"
 
 
 def minkowski_exponent(metric: Metric) -> float | None:
-    """The exponent p of the Minkowski metric, or None for other metrics."""
-    if metric.params or callable(metric.name):
-        return None
-    return 2.0 if metric.euclidean else _MINKOWSKI.get(metric.name)
+    """The exponent p of a Minkowski metric that a tree supports (1, 2 or infinity), or None for other metrics."""
+    if metric.euclidean:
+        return 2.0
+    return None if metric.params else _MINKOWSKI.get(str(metric.name))
 
 
 def make_index(
@@ -201,31 +193,19 @@ def make_index(
     if device is not None and kind == "device":
         return device.neighbor_index(X)  # type: ignore[no-any-return]
     if kind == "tree":
-        return TreeIndex(to_numpy(X), _MINKOWSKI[str(metric.name)])
+        exponent = minkowski_exponent(metric)
+        assert exponent is not None
+        return TreeIndex(to_numpy(X), exponent)
     if kind == "clusters":
         return ClusterIndex(X)
     return BlockedIndex(X, metric)
 
 
 class Neighbors(NamedTuple):
-    """Nearest neighbours of every point among the others.
-
-    Attributes
-    ----------
-    indices : ndarray of int32, shape (N, k)
-        Nearest first.
-    squared : ndarray of float64, shape (N, k)
-        Squared distances.
-    recall : float
-        Share of the true neighbours found: 1 for exact methods, measured on a sample for others.
-    method : str
-        "tree", "clusters", "blocks" or "device".
-    """
+    """Nearest neighbours of every point among the others, nearest first: numbers and squared distances, (N, k)."""
 
     indices: IntArray
     squared: FloatArray
-    recall: float
-    method: str
 
 
 def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device: Device | None = None) -> Neighbors:
@@ -255,5 +235,4 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device
     ids, squared = index.neighbors(k)
     numbers = index.order[ids].astype(np.int32)
     inverse = np.argsort(index.order)
-    assert index.recall is not None
-    return Neighbors(numbers[inverse], squared[inverse], index.recall, index.method)
+    return Neighbors(numbers[inverse], squared[inverse])

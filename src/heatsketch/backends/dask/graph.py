@@ -62,7 +62,7 @@ class GraphBlock:
 
         columns = np.concatenate([V, *halo])
         out = np.empty_like(V)
-        sparse_product(self.indptr, self.columns, self.values, columns, out, None, 0, len(V))
+        sparse_product(self.indptr, self.columns, self.values, columns, out, 0, len(V))
         return out if self.counts is None else np.repeat(out, self.counts, axis=0)
 
     def halo_of(self, chunk: int, V: FloatArray) -> FloatArray:

@@ -112,7 +112,7 @@ class Layout:
         last = first_column + n_columns
         sketch.require(last)
         if isinstance(sketch, ColumnSketch):  # find its points once, not for every chunk
-            sketch = UnitSketch.at(sketch.taken(last), np.full(last, np.sqrt(self.n_samples)))
+            sketch = UnitSketch(0, points=sketch.taken(last), values=np.full(last, np.sqrt(self.n_samples)))
         plan = Plan() if self.order is None else Plan(self._sources)
         for b, (start, stop) in enumerate(pairwise(self.starts.tolist())):
             rows: Any = range(start, stop) if self.order is None else plan.keys(self._sources)[b]

@@ -180,7 +180,7 @@ class AllPairsOperator(ChunkedOperator):
     def __init__(self, points: Parts, X: Any, epsilon: Any, layout: Layout, kernel: PairKernel) -> None:
         self.layout, self.shape, self.dtype = layout, (layout.n_samples, layout.n_samples), np.dtype(kernel.dtype)
         self._points = points
-        compiled = kernel.metric.euclidean and kernel.metric.name != "sqeuclidean" and not kernel.zero_diagonal
+        compiled = kernel.metric.euclidean and not kernel.zero_diagonal
         self._kernel = self._with_arithmetic(kernel, X, epsilon) if compiled else kernel
 
     def _with_arithmetic(self, kernel: PairKernel, X: Any, epsilon: Any) -> PairKernel:

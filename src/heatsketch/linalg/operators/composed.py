@@ -112,13 +112,16 @@ class FoldedOperator(ComposedOperator):
     """
 
     def __init__(self, operator: Operator, places: IntArray) -> None:
+        if operator.order is not None:  # in which its products are fastest
+            places = np.argsort(operator.order)[places]
+            operator = operator.reordered()
         super().__init__(operator)
-        self.places, self.order = places, None
+        self.places = places
         n = len(places)
         self.shape = (n, n)
         ones = np.ones(n, dtype=operator.dtype)
         self._gather = sparse.csr_array((ones, (places, np.arange(n))), shape=(operator.shape[0], n))
-        self._gather_there: Operator | None = None
+        self._gather_on_device: Operator | None = None
 
     def matmat(self, V: Any) -> Any:
         """E (K (E^T V))."""
@@ -126,8 +129,8 @@ class FoldedOperator(ComposedOperator):
         if device is None:
             sums = np.asarray(self._gather @ V)
         else:
-            self._gather_there = self._gather_there or device.sparse_operator(self._gather)
-            sums = self._gather_there.matmat(V)
+            self._gather_on_device = self._gather_on_device or device.sparse_operator(self._gather)
+            sums = self._gather_on_device.matmat(V)
         return self.operator.matmat(sums)[self.places]
 
     def toarray(self) -> FloatArray:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..._utils.array import array_namespace, asarray_like, to_numpy
 from ..._utils.typing import FloatArray, IntArray
 from ..sketch import UnitSketch
@@ -60,8 +62,10 @@ class HeatOperator(ComposedOperator):
 
     def units(self, rows: IntArray, *, weighted: bool = False) -> Any:
         """Unit columns at the given rows, (N, m), times their row weights if `weighted`."""
-        weights = to_numpy(self.row_weight[rows]) if weighted and self.row_weight is not None else None
-        return self.sketched(UnitSketch.at(rows, weights), len(rows), dtype=self.dtype)
+        weights = np.ones(len(rows))
+        if weighted and self.row_weight is not None:
+            weights = to_numpy(self.row_weight[rows])
+        return self.sketched(UnitSketch(0, points=rows, values=weights), len(rows), dtype=self.dtype)
 
     def collect(self, V: Any) -> Any:
         """A block, or a user's array with a row for each point, as a NumPy array, or distributed if not `in_memory`."""

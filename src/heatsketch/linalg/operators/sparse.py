@@ -25,71 +25,60 @@ class SparseOperator(Operator):
     array : SciPy sparse array or matrix of shape (N, N)
     order : ndarray of int, shape (N,), optional
         If given, the rows and columns of `array` are already in this order, ``array[i, j] = K[order[i], order[j]]``.
-    threads : int, optional
-        By default all cores.
     reorder : bool
         Whether to put a large matrix without an order in reverse Cuthill-McKee order, which makes products several
         times faster.
     """
 
-    def __init__(
-        self, array: Any, *, order: IntArray | None = None, threads: int | None = None, reorder: bool = True
-    ) -> None:
+    def __init__(self, array: Any, *, order: IntArray | None = None, reorder: bool = True) -> None:
         held = sparse.csr_array(array)
         if reorder and order is None and held.nnz >= _REORDER_ENTRIES:
             order = reverse_cuthill_mckee(sparse.csr_matrix(held), symmetric_mode=True).astype(np.int64)
             held = permuted(held, order)
         # For compiled code.
         held.data, held.indices, held.indptr = map(np.ascontiguousarray, (held.data, held.indices, held.indptr))
-        self._held, self._threads = held, threads
+        # A csr_array with rows and columns in `order`.
+        self.held: Any = held
         self.order = None if order is None else np.ascontiguousarray(order, dtype=np.int64)
         self.shape, self.dtype = (held.shape[0], held.shape[1]), held.dtype
 
     @property
-    def held(self) -> Any:
-        """The matrix as a csr_array, rows and columns in `order`."""
-        return self._held
-
-    @property
     def array(self) -> Any:
         """The matrix as a csr_array, rows and columns in the original order."""
-        return self._held if self.order is None else permuted(self._held, np.argsort(self.order))
+        return self.held if self.order is None else permuted(self.held, np.argsort(self.order))
 
     def row_counts(self) -> IntArray:
         """Number of entries of each row in the original order, shape (N,)."""
-        counts: IntArray = from_order(np.diff(self._held.indptr).astype(np.int64), self.order)
+        counts: IntArray = from_order(np.diff(self.held.indptr).astype(np.int64), self.order)
         return counts
 
     def reordered(self) -> SparseOperator:
         """The same matrix with rows and columns in `order`."""
-        if self.order is None:
-            return self
-        return SparseOperator(self._held, threads=self._threads, reorder=False)
+        return self if self.order is None else SparseOperator(self.held, reorder=False)
 
     def scaled(self, left: FloatArray, right: FloatArray) -> SparseOperator:
         """``diag(left) K diag(right)``, for a matrix without an order."""
-        K = self._held
+        K = self.held
         data = K.data * np.repeat(self.asblock(left), np.diff(K.indptr))
         data *= self.asblock(right)[K.indices]
-        same = sparse.csr_array((data, K.indices, K.indptr), shape=K.shape)
-        return SparseOperator(same, threads=self._threads, reorder=False)
+        return SparseOperator(sparse.csr_array((data, K.indices, K.indptr), shape=K.shape), reorder=False)
 
     def matmat(self, V: FloatArray) -> FloatArray:
         """K V."""
         from ...compiled.products import sparse_product  # noqa: PLC0415
 
-        K, n = self._held, self.shape[0]
+        K, n = self.held, self.shape[0]
         V = self.check_block(V)
+        V = V if self.order is None else V[self.order]
         out = np.empty_like(V)
         if not V.shape[1]:
             return out
 
         def multiply(rows: slice) -> None:
-            sparse_product(K.indptr, K.indices, K.data, V, out, self.order, rows.start, rows.stop)
+            sparse_product(K.indptr, K.indices, K.data, V, out, rows.start, rows.stop)
 
-        per_row = V.shape[1] * (1 + K.nnz // max(1, n))
-        each(multiply, shares(n, per_row, threads=self._threads), threads=self._threads, blas=False)
-        return out
+        each(multiply, shares(n, V.shape[1] * (1 + K.nnz // max(1, n))), blas=False)
+        return from_order(out, self.order)  # type: ignore[no-any-return]
 
     def toarray(self) -> FloatArray:
         """The matrix as a dense array."""

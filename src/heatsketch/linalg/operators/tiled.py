@@ -38,14 +38,11 @@ class Arithmetic:
         Whether to use differences instead of inner products.
     dtype : str
         Of the kernel.
-    as_given : bool
-        Whether points are not centred: so far apart that centring would round them too much.
     """
 
     kind: str
     differences: bool
     dtype: str
-    as_given: bool = False
 
     @classmethod
     def choose(cls, norm: float, steepest: float, n_features: int, dtype: np.dtype[Any]) -> Arithmetic:
@@ -57,17 +54,13 @@ class Arithmetic:
         spread = 4.0 * norm * steepest
         kind = products_in(spread * max(1.0, n_features / _ACCURATE_SUM), dtype)
         differences = n_features <= _DIRECT_FEATURES or kind is None
-        if not differences:
-            return cls(np.dtype(kind).str, differences, dtype.str)
-        # Relative to a difference, rounding is that of the coordinates.
-        close = [t for t in (dtype.type, np.float64) if np.finfo(t).eps * spread**0.5 <= EXPONENT_ERROR[dtype]]
-        return cls(np.dtype(close[0] if close else np.float64).str, differences, dtype.str, as_given=not close)
+        if differences:  # whose rounding is that of the coordinates
+            kind = dtype if np.finfo(dtype).eps * spread**0.5 <= EXPONENT_ERROR[dtype] else np.float64
+        return cls(np.dtype(kind).str, differences, dtype.str)
 
     def tiles(self, X: FloatArray, centre: FloatArray, unit: float, scales: FloatArray) -> Tiles:
         """Points prepared for `Tiles.multiply`; `scales`, (n,), are the square roots of each point's epsilon."""
         n, d = X.shape
-        if self.as_given:  # a power of two rounds nothing
-            centre, unit = np.zeros(d), float(2.0 ** np.round(np.log2(unit)))
         centred = _centred(X, centre, unit)
         columns = np.zeros((d, n + _COLUMNS), dtype=self.kind)  # padded: the last tile reads whole vectors
         columns[:, :n] = centred.T
@@ -102,29 +95,24 @@ class Tiles:
 
     def joined(self, other: Tiles) -> Tiles:
         """These points followed by others."""
-        columns = np.hstack([self.columns[:, : len(self)], other.columns])
-        both = (np.concatenate(part) for part in ((self.points, other.points), (self.norms, other.norms)))
-        points, norms = both
-        return Tiles(points, columns, norms, np.concatenate([self.scale, other.scale]))
+        return Tiles(
+            np.concatenate([self.points, other.points]),
+            np.hstack([self.columns[:, : len(self)], other.columns]),
+            np.concatenate([self.norms, other.norms]),
+            np.concatenate([self.scale, other.scale]),
+        )
 
     def multiply(
-        self,
-        pairs: IntArray,
-        V: FloatArray,
-        out: FloatArray,
-        scratch: Scratch,
-        *,
-        tile: int = TILE,
-        zero_diagonal: bool = False,
+        self, pairs: IntArray, V: FloatArray, out: FloatArray, scratch: Scratch, *, zero_diagonal: bool = False
     ) -> None:
         """Add the products of tiles and of their transposes with `V` to `out`, both from `padded`.
 
-        The rows of `pairs`, (p, 4), are the top, bottom, left and right of the tiles; `tile` is their largest side.
+        The rows of `pairs`, (p, 4), are the top, bottom, left and right of tiles of at most TILE x TILE.
         """
         from ...compiled.products import tile_products  # noqa: PLC0415
 
-        P = scratch.array("products", (_STRIP, tile + _COLUMNS), self.columns.dtype)
-        K = scratch.array("kernel", (tile, tile), self.scale.dtype)
+        P = scratch.array("products", (_STRIP, TILE + _COLUMNS), self.columns.dtype)
+        K = scratch.array("kernel", (TILE, TILE), self.scale.dtype)
         tile_products(pairs, self.points, self.columns, self.norms, self.scale, zero_diagonal, V, out, P, K)
 
 
@@ -162,10 +150,6 @@ class TiledGaussianOperator(Operator):
     zero_diagonal : bool
         Whether to set the affinity of a point with itself to zero.
     dtype : dtype of the products
-    tile : int
-        Points of a tile.
-    threads : int, optional
-        By default all cores.
 
     Notes
     -----
@@ -181,12 +165,9 @@ class TiledGaussianOperator(Operator):
         *,
         zero_diagonal: bool = False,
         dtype: Any = np.float64,
-        tile: int = TILE,
-        threads: int | None = None,
     ) -> None:
         n = X.shape[0]
-        self.shape, self.dtype = (n, n), np.dtype(dtype)
-        self.zero_diagonal, self.tile, self.threads = zero_diagonal, tile, threads
+        self.shape, self.dtype, self.zero_diagonal = (n, n), np.dtype(dtype), zero_diagonal
         scales = np.broadcast_to(np.sqrt(np.asarray(epsilon, dtype=np.float64)), n)
         unit = float(np.median(scales))  # numbers near 1, whatever the unit of X
         centre = central_point(X)
@@ -202,11 +183,11 @@ class TiledGaussianOperator(Operator):
         scratch = Scratch()
 
         def multiply(pairs: IntArray) -> None:
-            self._tiles.multiply(pairs, V, out, scratch, tile=self.tile, zero_diagonal=self.zero_diagonal)
+            self._tiles.multiply(pairs, V, out, scratch, zero_diagonal=self.zero_diagonal)
 
-        threads = n_threads() if self.threads is None else self.threads
+        threads = n_threads()
         with workers(threads, blas=False) as share:
-            for fixture in tournament(self.shape[0], self.tile):
+            for fixture in tournament(self.shape[0], TILE):
                 pairs = np.array([(a.start, a.stop, b.start, b.stop) for a, b in fixture]).reshape(-1, 4)
                 # The same number of tiles for each thread, in jobs large enough to pay for their scheduling.
                 n_jobs = threads * -(-len(pairs) // (threads * _TILES_PER_JOB))
