@@ -75,7 +75,6 @@ class TestObjectives:
 
 class TestWideSketch:
     def test_exact_distances(self, wide, kernel):
-        assert wide.exact
         np.testing.assert_allclose(pdist(wide.features), hs.diffusion_distances(kernel, POWER), rtol=1e-6)
 
     def test_features_are_the_kernel_times_M(self, wide, kernel):
@@ -103,7 +102,6 @@ class TestWideSketch:
         W = np.maximum(W, W.T)
         kernel = hs.heat_kernel(W, affinity="precomputed", diagonal="keep", normalization="stochastic")
         narrow, whole = (wide_sketch(kernel, 3, width, 0) for width in (8, 512))
-        assert (narrow.exact, whole.exact) == (False, True)
         a, b = (np.abs(wide.M[:, :4].T @ whole.M[:, :4]) for wide in (narrow, whole))
         np.testing.assert_allclose(np.linalg.svd(a, compute_uv=False), np.linalg.svd(b, compute_uv=False), atol=1e-6)
 

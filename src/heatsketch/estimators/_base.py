@@ -10,7 +10,6 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -152,10 +151,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
             backend.fit(self, X, options)
             return self
         points = self._check_data(X, reset=True)
-        columns, dtype = self._n_columns(points.shape[0]), self._computed_in(points.dtype)
-        size = {"sparse_points": issparse(points), "entries": getattr(points, "nnz", None)}
-        plan = predict(points.shape, dtype, options, n_components=columns, **size)
-        plan.require_memory()
+        predict(
+            points.shape,
+            self._computed_in(points.dtype),
+            options,
+            n_components=self._n_columns(points.shape[0]),
+            entries=getattr(points, "nnz", None),
+        ).require_memory()
         with shown(self.verbose), computing(), quiet_blas():
             self._fit_points(points, options)
         self.embedding_ = as_given(self.embedding_, X)
@@ -172,6 +174,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
         self._embed(A, power, choice, X.dtype)
 
+    @computing()
     def _embed(self, kernel: HeatKernel, power: float, choice: ChosenPower | None, dtype: Any) -> None:
         """From a kernel and its diffusion time to the embedding, in the dtype of the data."""
         M = self._matrix(kernel, power)  # Algorithms 3, 4, 5, or optimised

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._utils.array import to_numpy
-from .._utils.registry import computing
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS, kernel_distortion
-from ..analysis.power import ChosenPower
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, check_count, check_params, is_number
 from ..linalg.diffusion import require_range
@@ -234,10 +232,9 @@ class HeatSketch(HeatEmbedding):
     def _matrix_again(self) -> FloatArray:
         return self._M
 
-    def _embed(self, kernel: HeatKernel, power: float, choice: ChosenPower | None, dtype: Any) -> None:
-        with computing():
-            super()._embed(kernel, power, choice, dtype)
-            self.distortion_ = kernel_distortion(self._Y, kernel, power)
+    def _multiply(self, M: Any, dtype: Any) -> None:
+        super()._multiply(M, dtype)
+        self.distortion_ = kernel_distortion(self._Y, self.kernel_, self.power_)
 
     def _given(self, kernel: HeatKernel) -> FloatArray:
         """The embedding to start from, at the samples among which pairs are searched."""
@@ -290,7 +287,6 @@ class HeatSketch(HeatEmbedding):
         beside *= np.linalg.norm(present) / np.linalg.norm(beside)
         starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, k)]
         self._multiply(self._optimised(kernel, wide, seen, starts, power), Y.dtype)
-        self.distortion_ = kernel_distortion(self._Y, kernel, power)
 
 
 def _searched(kernel: HeatKernel) -> IntArray | None:

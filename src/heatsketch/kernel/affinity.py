@@ -144,7 +144,7 @@ class GaussianAffinity(Affinity):
 
     def bandwidth_by_rule(self, rule: str) -> float:
         """The bandwidth that a rule gives for the points."""
-        return float(bandwidth_by_rule(self.X, rule, self.metric)[0])
+        return float(bandwidth_by_rule(self.X, rule, self.metric))
 
     def __getstate__(self) -> dict[str, Any]:
         # The matrix is not pickled: it is computed again from X.

@@ -172,7 +172,7 @@ def from_user(X: Any, options: KernelOptions) -> Any:
     if distributed_backend(X) is not None:
         raise TypeError(
             f"a {type(X).__name__} of {type(X).__module__.partition('.')[0].capitalize()} was given where data in "
-            "memory are needed; give X.compute(), or its shape. Estimators and heat_kernel take it as it is."
+            "memory are needed; give X.compute(), or its shape. Estimators and heat_kernel accept it."
         )
     if is_graph(X):
         if options.affinity != "precomputed":
