@@ -126,7 +126,7 @@ def small():
 
 def moved(wide, device, dtype=np.float64):
     on_device = (device.tensor(part, dtype) for part in (wide.M, wide.features))
-    return WideSketch(*on_device, wide.unit, wide.weights, wide.first, wide.exact)
+    return WideSketch(*on_device, wide.unit, wide.weights, wide.first)
 
 
 class TestOptimisation:
