@@ -15,7 +15,7 @@ from heatsketch.optimize.features import wide_sketch
 from heatsketch.optimize.objectives import OBJECTIVES, Bilipschitz, LogStress
 from heatsketch.optimize.pairs import AllPairs, FoundPairs, Pairs, neighbor_pairs
 from heatsketch.optimize.solver import Plan, Start, _Descent, optimize
-from heatsketch.optimize.starts import STARTS, make_start, nearest_start
+from heatsketch.optimize.starts import STARTS, make_start, nearest_projection
 
 POWER = 8.0
 
@@ -173,12 +173,12 @@ class TestStarts:
         np.testing.assert_array_equal(W[:, :2], make_start("spectral", wide, 2, 0).W)
         assert not W[wide.first : wide.first + 2, 2:].any()
 
-    def test_nearest_start_recovers_a_sketch(self, wide):
+    def test_nearest_projection_recovers_a_sketch(self, wide):
         Y = wide.features @ make_start("spectral", wide, 3, 0).W + 5.0
-        again = pdist(wide.features @ nearest_start(wide, Y).W)
+        again = pdist(wide.features @ nearest_projection(wide, Y))
         np.testing.assert_allclose(again, pdist(Y), atol=1e-5 * pdist(Y).max())
         # For an arbitrary embedding its entries stay moderate.
-        other = nearest_start(wide, np.random.default_rng(0).normal(size=(120, 2))).W
+        other = nearest_projection(wide, np.random.default_rng(0).normal(size=(120, 2)))
         assert np.linalg.norm(other) < 1e3 * np.sqrt(240) / np.abs(wide.features).max()
 
 
