@@ -79,8 +79,8 @@ def test_errors_name_the_parameter(name, value):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (GP(2, affinity="precomputed"), "square"),
-        (GP(2, metric="precomputed"), "must hold distances"),
+        (GP(2, affinity="precomputed"), "precomputed affinities"),
+        (GP(2, metric="precomputed"), "precomputed distances"),
         (GP(2, affinity="precomputed", metric="precomputed"), "which of the two"),
         (GP(2, sketch="cauchy"), "sketch="),
         (GP(2, sketch=np.ones((3, 2))), r"shape \(3, 2\)"),
@@ -133,7 +133,7 @@ def test_new_points():
         with pytest.raises(ValueError, match="overflow"):
             GP(2, bandwidth=bandwidth).fit(X).transform(np.full((1, 3), 1e160))
     D = np.abs(X[:, :1] - X[:, 0])
-    with pytest.raises(ValueError, match="must hold distances"):
+    with pytest.raises(ValueError, match="precomputed distances"):
         GP(2, metric="precomputed", bandwidth=1.0).fit(D).transform(-D)
 
 

@@ -36,7 +36,7 @@ from ..analysis.power import POWER_RULES, ChosenPower, tune
 from ..analysis.reference_sketch import ReferenceSketch, reference_sketch
 from ..analysis.scales import Scales, measure_scales
 from ..kernel.affinity import GaussianAffinity
-from ..kernel.bandwidth import intrinsic_dimension
+from ..kernel.bandwidth import slope_profile
 from ..kernel.build import build_affinity, normalized
 from ..kernel.graphs import is_graph, node_names
 from ..kernel.operator import HeatKernel
@@ -282,7 +282,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
             )
 
     def _check_data(self, X: Any, *, reset: bool) -> Any:
-        X = from_user(X, kernel_options(self))
+        options = kernel_options(self)
+        X = from_user(X, options)
         with explained():
             X = validate_data(
                 self,
@@ -292,7 +293,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 dtype=[np.float64, np.float32],
                 ensure_min_samples=2 if reset else 1,
             )
-        return tidy(X, self.metric)
+        return tidy(X, options)
 
     def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
         return np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
@@ -572,7 +573,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         affinity = self.kernel_.affinity
         if not isinstance(affinity, GaussianAffinity):
             return None
-        return intrinsic_dimension(self.kernel_.points, affinity.metric)
+        return slope_profile(affinity.X, affinity.metric).dimension
 
     def _require_memory(self, question: str) -> None:
         """Raise an error for what needs all points in one process."""

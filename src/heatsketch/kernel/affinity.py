@@ -273,8 +273,8 @@ class NeighborAffinity(GaussianAffinity):
         With "self-tuning" epsilon_ij = s_i s_j, with s_i the distance to a neighbour.
     neighborhoods : Neighborhoods
         Of X.
-    metric, scale_neighbor, zero_diagonal, dtype
-        As for `GaussianAffinity`.
+    **options
+        Of `GaussianAffinity`.
     """
 
     def __init__(self, X: Any, epsilon: float | str, neighborhoods: Neighborhoods, **options: Any) -> None:

@@ -42,7 +42,6 @@ __all__ = [
     "SlopeProfile",
     "bandwidth_by_rule",
     "estimate_bandwidth",
-    "intrinsic_dimension",
     "kth_neighbor",
     "local_scales",
     "median_scale",
@@ -128,7 +127,7 @@ def estimate_bandwidth(
     if measured.precomputed and X.shape[0] != X.shape[1]:
         raise ValueError(f"X has shape {X.shape}; precomputed distances must be square.")
     epsilon = bandwidth_by_rule(X, rule, measured, n_neighbors)
-    return BandwidthEstimate(epsilon, rule, intrinsic_dimension(X, measured))
+    return BandwidthEstimate(epsilon, rule, slope_profile(X, measured).dimension)
 
 
 def bandwidth_by_rule(
@@ -156,11 +155,6 @@ def bandwidth_by_rule(
 def median_scale(scales: FloatArray) -> float:
     """The rule "neighbor": the median, over (a sample of) the points, of the squared distance to a neighbour."""
     return float(np.median(scales[sample(len(scales), SAMPLE)]))
-
-
-def intrinsic_dimension(X: Any, metric: Metric) -> float:
-    """Twice the largest slope of ``log sum K`` against ``log epsilon``."""
-    return slope_profile(X, metric).dimension
 
 
 def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:

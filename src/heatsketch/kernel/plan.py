@@ -18,6 +18,7 @@ from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
 from .._utils.registry import Device, device_for, find_device, has_gpu
 from .._utils.threads import n_threads, product
+from ..linalg.diffusion import check_power
 from ..neighbors.search import index_kind
 from .affinity import FILLS
 from .bandwidth import SAMPLE
@@ -270,8 +271,7 @@ def estimate(
     kernel_options["device"] = device_for(X_or_shape, kernel_options.get("device", "auto"))
     options = KernelOptions(**kernel_options)
     check_count(n_components, "n_components")
-    if not is_number(power) or not 0 < power < np.inf:
-        raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
+    check_power(power)
     if options.cutoff is not None:
         raise ValueError(f"cutoff={options.cutoff!r} was given; how many pairs it keeps is not known before a fit.")
     entries = None

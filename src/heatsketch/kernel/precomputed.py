@@ -79,8 +79,6 @@ class PrecomputedAffinity(Affinity):
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Rows of new vertices against the training vertices, (m, N)."""
-        if X.shape[0] and X.min() < 0:
-            raise ValueError(f"precomputed rows must be non-negative; the smallest entry is {X.min():.3g}.")
         rows = X
         if self._known is not None:
             i, j, share = self._known.match(rows)
@@ -97,10 +95,6 @@ class KnownRows:
 
     Rows are compared through their product with one random vector and then entry by entry, so the cost is one
     product, and rounding in the input does no harm.
-
-    Parameters
-    ----------
-    W : ndarray or csr_array of shape (N, N)
     """
 
     def __init__(self, W: Any) -> None:
@@ -118,14 +112,9 @@ class KnownRows:
         return bool((_row_maximum(abs(X - self._W)) <= self._tolerance(X) * self._largest).all())
 
     def match(self, rows: Any) -> tuple[IntArray, IntArray, FloatArray]:
-        """All pairs of a given row and a row of the matrix that are equal up to rounding; rows of zeros equal none.
+        """All i and j such that row i of `rows` equals row j of the matrix up to rounding; rows of zeros equal none.
 
-        Returns
-        -------
-        i, j : ndarrays of int, shape (m,)
-            Row i of `rows` equals row j of the matrix.
-        share : ndarray of shape (m,)
-            One over the number of rows that row i equals.
+        Also one over the number of rows that row i equals; each of shape (m,).
         """
         keys = np.asarray(rows @ self._probe, dtype=np.float64)
         largest = _row_maximum(rows)

@@ -91,13 +91,8 @@ class Found(NamedTuple):
 class Plan:
     """How to optimise.
 
-    Attributes
-    ----------
-    objective : type of Objective
-    n_rounds : int
-    regularization : float
-        Weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean dilation. If M is much
-        larger than the embedding, large terms cancel on the training points, and not on new ones.
+    `regularization` is the weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean
+    dilation. If M is much larger than the embedding, large terms cancel on the training points, and not on new ones.
     """
 
     objective: type[Objective]
@@ -114,20 +109,11 @@ def optimize(
     *,
     weights: FloatArray | None = None,
 ) -> Found:
-    """The best projection found from several starts.
+    """The best projection of the features, (N, m), found from several starts.
 
-    Parameters
-    ----------
-    features : array of shape (N, m)
-        Embeddings are computed and measured on its device; random numbers and steps are NumPy's.
-    source : PairSource
-        Pairs of the same points, for the same array library.
-    starts : sequence of Start
-    plan : Plan
-    seed : int
-        Of random pairs.
-    weights : ndarray of shape (m,), optional
-        Squared norms of the columns of the wide sketch, for the penalty; 1 by default.
+    Embeddings are computed and measured on the device of the features, with pairs of the same array library; random
+    pairs, drawn with the seed, and steps are NumPy's. `weights`, (m,), are the squared norms of the columns of the wide
+    sketch, for the penalty; 1 by default.
     """
     opening = max(1, round(_OPENING * plan.n_rounds))
     total = opening * (len(starts) - 1) + plan.n_rounds
