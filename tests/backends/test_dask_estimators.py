@@ -255,6 +255,13 @@ class TestHeatSketch:
         assert there.distortion_.n_pairs == here.distortion_.n_pairs
         assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
 
+    def test_given_start(self, maps, optimised):
+        options = folded({"n_components": 3, "width": 16, "n_rounds": 1, "random_state": 0, **COMMON})
+        start = maps[0].embedding_
+        found = hs.HeatSketch(init=start, **options).fit(on_dask())
+        assert found.init_ == "given"
+        assert found.distortion_.log < optimised[1].history_[0].distortion
+
     def test_more_components(self, optimised):
         there = optimised[0]
         before = there.distortion_.log

@@ -116,6 +116,10 @@ class TestOptions:
         model = HS(2, init=["random", "random", "spectral"], **options).fit(torus)
         assert {r.start for r in model.history_} == {"random", "random 2", "spectral"}
         assert HS(2, init="deflated", **options).fit(torus).init_ == "deflated"
+        given = HS(2, init=DM(2, bandwidth=1.0).fit_transform(torus), **options).fit(torus)
+        spectral = HS(2, init="spectral", **options).fit(torus)
+        assert given.init_ == "given"
+        assert given.history_[0].distortion == pytest.approx(spectral.history_[0].distortion, rel=1e-6)
 
     def test_float32_and_real_powers(self, torus):
         model = HS(2, bandwidth=1.0, power=2.5, random_state=0).fit(torus.astype(np.float32))

@@ -154,8 +154,9 @@ def _from_a_part(model: Any, rng: np.random.Generator, share: float) -> FloatArr
             "under='data' was given for a precomputed affinity, whose vertices may lose all neighbours in a subset; "
             "use under='seed'."
         )
-    if isinstance(getattr(model, "sketch", "named"), np.ndarray):
-        raise ValueError("sketch was given as an array for all samples, which does not fit a subset of them.")
+    for name in ("sketch", "init"):
+        if isinstance(getattr(model, name, "named"), np.ndarray):
+            raise ValueError(f"{name} was given as an array for all samples, which does not fit a subset of them.")
     X, n = affinity.X, affinity.n_samples
     part: Any = np.sort(rng.choice(n, max(2, round(share * n)), replace=False))
     rule = model.kernel_.bandwidth_rule if np.ndim(affinity.epsilon) else float(affinity.epsilon)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
 
 from .._utils.array import to_numpy
 from .._utils.typing import FloatArray, IntArray, RandomState
@@ -66,10 +68,10 @@ class HeatSketch(HeatEmbedding):
         "bilipschitz" minimises ``log L``, the logarithm of the largest over the smallest ratio of embedded to diffusion
         distance, so no pair is far off. "log-stress" minimises the root mean square error of log distances: smaller
         errors of typical pairs, larger ones of a few.
-    init : str or sequence of str, default="auto"
+    init : str, sequence of str, or array of shape (n_samples, n_components), default="auto"
         Where to start: "spectral" (diffusion maps), "random" (a Gaussian process embedding), "deflated" (half of each),
         or several of these, of which the best after the first rounds is continued; a repeated name draws other random
-        numbers. "auto" takes one of each.
+        numbers. "auto" takes one of each. An array is an embedding, of which the nearest sketch is taken.
     solver_params : dict or None, default=None
         Expert options of the optimisation:
 
@@ -156,7 +158,7 @@ class HeatSketch(HeatEmbedding):
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
         objective: str = "bilipschitz",
-        init: str | Sequence[str] = "auto",
+        init: str | Sequence[str] | ArrayLike = "auto",
         solver_params: dict[str, Any] | None = None,
         device: str = "auto",
         random_state: RandomState = None,
@@ -194,13 +196,18 @@ class HeatSketch(HeatEmbedding):
             )
         self._start_names()
 
-    def _start_names(self) -> list[str]:
-        """Names of the starts."""
+    def _start_names(self) -> list[str] | None:
+        """Names of the starts; None if an embedding is given."""
         named: Any = [self.init] if isinstance(self.init, str) else self.init
         known = ("auto", *STARTS)
-        if not isinstance(named, Sequence) or not named or any(name not in known for name in named):
-            raise ValueError(f"init={self.init!r} was given; it must be one of {known}, or a sequence of these.")
-        return [name for one in named for name in (DEFAULT_STARTS if one == "auto" else (one,))]
+        if isinstance(named, Sequence) and named and all(isinstance(one, str) and one in known for one in named):
+            return [name for one in named for name in (DEFAULT_STARTS if one == "auto" else (one,))]
+        if np.shape(self.init)[1:] == (self.n_components,):
+            return None
+        raise ValueError(
+            f"init={self.init!r} was given; it must be one of {known}, a sequence of these, or an array of shape "
+            f"(n_samples, {self.n_components})."
+        )
 
     def _n_columns(self, n_samples: int) -> int:
         return self._width(n_samples, int(self.n_components))
@@ -212,8 +219,10 @@ class HeatSketch(HeatEmbedding):
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
         require_range(kernel, [power])
         k, self.seed_ = int(self.n_components), resolve_seed(self.random_state)
+        given = self._given(kernel) if self._start_names() is None else None
         wide, searched = self._wide_sketches(kernel, k, power)
-        return self._optimised(kernel, wide, searched, self._starts(wide, k), power)
+        starts = self._starts(wide, k) if given is None else [Start("given", nearest_projection(searched, given))]
+        return self._optimised(kernel, wide, searched, starts, power)
 
     def _matrix_again(self) -> FloatArray:
         return self._M
@@ -222,8 +231,18 @@ class HeatSketch(HeatEmbedding):
         super()._multiply(M, dtype)
         self.distortion_ = kernel_distortion(self._Y, self.kernel_, self.power_)
 
+    def _given(self, kernel: HeatKernel) -> FloatArray:
+        """The embedding to start from, at the samples among which pairs are searched."""
+        init, n, samples = kernel.collect(self.init), kernel.shape[0], _searched(kernel)
+        if len(init) != n:
+            raise ValueError(f"init was given as an array of {len(init)} rows for {n} samples.")
+        given: FloatArray = check_array(init if samples is None else init[samples], dtype=np.float64, input_name="init")
+        if not np.ptp(given, axis=0).any():
+            raise ValueError("init was given as an array of equal rows, which has no distances to start from.")
+        return given
+
     def _starts(self, wide: WideSketch, k: int) -> list[Start]:
-        names = self._start_names()
+        names = self._start_names() or DEFAULT_STARTS
         return [make_start(name, wide, k, self.seed_, names[:at].count(name)) for at, name in enumerate(names)]
 
     def _wide_sketches(self, kernel: HeatKernel, k: int, power: float) -> tuple[WideSketch, WideSketch]:

@@ -32,6 +32,11 @@ class PrecomputedAffinity(Affinity):
     dtype : dtype of ``K``, optional
     device : Device, optional
 
+    Attributes
+    ----------
+    given : ndarray or csr_array of shape (N, N)
+        W, exactly symmetric and in that dtype.
+
     Notes
     -----
     Where self-loops were added or removed, rows of new points need the same if they belong to a training vertex, that
@@ -44,6 +49,7 @@ class PrecomputedAffinity(Affinity):
         W = check_affinity(W)
         self.device = device
         W = W if dtype is None else W.astype(dtype)
+        self.given = W
         self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
         self.row_entries = 1 + 8 * W.nnz // W.shape[0] if sparse.issparse(W) else W.shape[0]
         self.description = "the given affinity"
@@ -54,8 +60,10 @@ class PrecomputedAffinity(Affinity):
             self._loops = -own
         elif diagonal == "auto":
             self._loops = np.where(own == 0, np.where(degrees > 0, degrees, W.max() or 1.0), 0.0)
-        self._known = KnownRows(W) if self._loops.any() else None
-        W = _with_entries(W, np.arange(self.n_samples), np.arange(self.n_samples), self._loops)
+        self._known = None
+        if self._loops.any():
+            self._known, every = KnownRows(W), np.arange(self.n_samples)
+            W = _with_entries(W, every, every, self._loops)
         self._held = SparseOperator(W) if sparse.issparse(W) else DenseOperator(W)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,13 +73,6 @@ class PrecomputedAffinity(Affinity):
     def operator(self) -> Operator:
         """``K``: the given matrix with its diagonal completed or removed."""
         return self._placed(self._held)
-
-    @property
-    def given(self) -> Any:
-        """The matrix that the user gave."""
-        every = np.arange(self.n_samples)
-        held = self._held.array if isinstance(self._held, SparseOperator) else self._held.toarray()
-        return _with_entries(held, every, every, -self._loops)
 
     def is_training_input(self, X: Any) -> bool:
         """Whether `X` is the matrix of the training vertices: then the order distinguishes equal rows."""
