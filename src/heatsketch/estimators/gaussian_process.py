@@ -184,11 +184,11 @@ class GaussianProcessEmbedding(HeatEmbedding):
                 "sketches. Give the number."
             )
         if isinstance(self.n_components, str):
-            lawful = [name for name, law in SKETCHES.items() if law.distance_law is not None]
-            if not named or self.sketch not in lawful:
+            with_law = [name for name, kind in SKETCHES.items() if kind.distance_law is not None]
+            if not named or self.sketch not in with_law:
                 raise ValueError(
-                    f"n_components='auto' follows from the law of the sketch, which only {lawful} have; give a number "
-                    "with other sketches."
+                    f"n_components='auto' follows from the law of the sketch, which only {with_law} have; give a "
+                    "number with other sketches."
                 )
             return
         left = self.n_components - r
@@ -260,7 +260,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self.n_components_ += n
 
     def _add_until(self, wanted: float) -> float:
-        if not self._lawful:
+        if not self._has_law:
             return super()._add_until(wanted)
         while True:
             shares, m = self._remainder_shares(), self._n_sketched
@@ -284,11 +284,11 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return shares
 
     @property
-    def _lawful(self) -> bool:
+    def _has_law(self) -> bool:
         """Whether distances follow the law of a random sketch."""
         return self.sketch_.distance_law is not None
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
-        if not self._lawful:
+        if not self._has_law:
             return super()._interval(pairs, level)
         return sketch_interval(self._Y, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_)

@@ -80,7 +80,7 @@ class Choice:
 
     n_neighbors: int | None  # None for every pair
     tiled: bool  # whether every pair is formed on the fly
-    reason: str  # a description for users
+    description: str  # for users
     device: Device | None = None  # None for NumPy on the CPU
 
     @property
@@ -317,7 +317,7 @@ def predict(
     seconds = None
     if power is not None:
         seconds = _seconds(shape, dtype, options, choice, n_components=n_components, power=power, entries=entries)
-    return Estimate(int(shape[0]), choice.reason, choice.n_neighbors, int(memory), available_memory(), seconds)
+    return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available_memory(), seconds)
 
 
 def require_columns(kernel: Any, n_columns: int) -> None:
@@ -373,7 +373,7 @@ def _seconds(
 ) -> float:
     """Time of a fit on this machine, or on its GPU."""
     n, d = int(shape[0]), int(shape[1])
-    steps = power if power < 128 else (2.0 * power * 24.0) ** 0.5
+    steps = power if power < 128 else (2.0 * power * 24.0) ** 0.5  # of Chebyshev's recurrence, for errors of e^-24
     balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
     products = steps + balancing
     columns = steps * max(n_components, _NARROWEST) + balancing * _NARROWEST
