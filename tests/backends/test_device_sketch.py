@@ -17,7 +17,7 @@ from heatsketch.optimize.features import WideSketch, wide_sketch
 from heatsketch.optimize.objectives import Bilipschitz, LogStress
 from heatsketch.optimize.pairs import AllPairs, FoundPairs, Pairs, distinct_points, neighbor_pairs
 from heatsketch.optimize.solver import Plan, optimize
-from heatsketch.optimize.starts import make_start, nearest_start
+from heatsketch.optimize.starts import make_start, nearest_projection
 
 torch = pytest.importorskip("torch")
 from heatsketch.backends.torch.sketches import draw, philox  # noqa: E402
@@ -126,7 +126,7 @@ def small():
 
 def moved(wide, device, dtype=np.float64):
     on_device = (device.tensor(part, dtype) for part in (wide.M, wide.features))
-    return WideSketch(*on_device, wide.unit, wide.weights, wide.first, wide.exact)
+    return WideSketch(*on_device, wide.unit, wide.weights, wide.first)
 
 
 class TestOptimisation:
@@ -146,10 +146,10 @@ class TestOptimisation:
             np.testing.assert_allclose(ours.log_d, theirs.log_d, atol=1e-11)
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-    def test_nearest_start(self, small, device, dtype):
+    def test_nearest_projection(self, small, device, dtype):
         Y = small.features @ np.random.default_rng(0).normal(size=(small.features.shape[1], 2))
-        expected = small.features @ nearest_start(small, Y).W
-        found = small.features @ nearest_start(moved(small, device, dtype), Y).W
+        expected = small.features @ nearest_projection(small, Y)
+        found = small.features @ nearest_projection(moved(small, device, dtype), Y)
         np.testing.assert_allclose(found, expected, atol=(1e-8 if dtype == np.float64 else 1e-4) * np.abs(Y).max())
 
     @pytest.mark.parametrize(("objective", "found"), [(Bilipschitz, False), (Bilipschitz, True), (LogStress, True)])

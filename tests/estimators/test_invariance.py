@@ -77,7 +77,7 @@ def test_exact_shifts_reflections_and_powers_of_two_change_no_bit(path, d):
 
 
 @pytest.mark.parametrize("rule", ["neighbor", "median", "self-tuning"])
-def test_nor_do_they_change_the_rules_of_bandwidths(rule):
+def test_exact_shifts_and_powers_of_two_keep_bandwidth_rules(rule):
     for d in (3, 20):
         X = points(d)
         A, B, C = (kernel(Z, "dense", rule) for Z in (X, X - 2.0**30, 8.0 * X))

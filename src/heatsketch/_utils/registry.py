@@ -55,13 +55,6 @@ class Device(Protocol):
     @property
     def multiprocessors(self) -> int: ...
 
-    @property
-    def tile_bytes(self) -> int:
-        """Memory of one step of a neighbour search."""
-
-    def free_memory(self) -> int:
-        """Available memory in bytes."""
-
     def dense_operator(self, array: Any) -> Any:
         """Operator of a dense matrix on the device."""
 

@@ -170,7 +170,7 @@ def choose_scales(X: Any, options: KernelOptions, paths: Paths) -> tuple[float, 
     metric = options.measure
     few = paths.first(_SAMPLE)
     Z = among(X, few.rows, metric)
-    narrow, wide = (bandwidth_by_rule(Z, rule, metric)[0] for rule in ("neighbor", "median"))
+    narrow, wide = (bandwidth_by_rule(Z, rule, metric) for rule in ("neighbor", "median"))
     # From the narrowest that the sample supports to the widest that does not join folds.
     open_ = [e for e in np.geomspace(narrow, max(narrow, wide), _FINE) if paths.leak(e) <= _LEAK]
     if len(open_) < 2:

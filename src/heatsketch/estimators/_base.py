@@ -10,7 +10,6 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -37,7 +36,7 @@ from ..analysis.power import POWER_RULES, ChosenPower, tune
 from ..analysis.reference_sketch import ReferenceSketch, reference_sketch
 from ..analysis.scales import Scales, measure_scales
 from ..kernel.affinity import GaussianAffinity
-from ..kernel.bandwidth import intrinsic_dimension
+from ..kernel.bandwidth import slope_profile
 from ..kernel.build import build_affinity, normalized
 from ..kernel.graphs import is_graph, node_names
 from ..kernel.operator import HeatKernel
@@ -152,10 +151,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
             backend.fit(self, X, options)
             return self
         points = self._check_data(X, reset=True)
-        columns, dtype = self._n_columns(points.shape[0]), self._computed_in(points.dtype)
-        size = {"sparse_points": issparse(points), "entries": getattr(points, "nnz", None)}
-        plan = predict(points.shape, dtype, options, n_components=columns, **size)
-        plan.require_memory()
+        predict(
+            points.shape,
+            self._computed_in(points.dtype),
+            options,
+            n_components=self._n_columns(points.shape[0]),
+            entries=getattr(points, "nnz", None),
+        ).require_memory()
         with shown(self.verbose), computing(), quiet_blas():
             self._fit_points(points, options)
         self.embedding_ = as_given(self.embedding_, X)
@@ -172,6 +174,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
         self._embed(A, power, choice, X.dtype)
 
+    @computing()
     def _embed(self, kernel: HeatKernel, power: float, choice: ChosenPower | None, dtype: Any) -> None:
         """From a kernel and its diffusion time to the embedding, in the dtype of the data."""
         M = self._matrix(kernel, power)  # Algorithms 3, 4, 5, or optimised
@@ -279,7 +282,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
             )
 
     def _check_data(self, X: Any, *, reset: bool) -> Any:
-        X = from_user(X, kernel_options(self))
+        options = kernel_options(self)
+        X = from_user(X, options)
         with explained():
             X = validate_data(
                 self,
@@ -289,7 +293,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 dtype=[np.float64, np.float32],
                 ensure_min_samples=2 if reset else 1,
             )
-        return tidy(X, self.metric)
+        return tidy(X, options)
 
     def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
         return np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
@@ -569,7 +573,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         affinity = self.kernel_.affinity
         if not isinstance(affinity, GaussianAffinity):
             return None
-        return intrinsic_dimension(self.kernel_.points, affinity.metric)
+        return slope_profile(affinity.X, affinity.metric).dimension
 
     def _require_memory(self, question: str) -> None:
         """Raise an error for what needs all points in one process."""

@@ -180,15 +180,15 @@ class GaussianProcessEmbedding(HeatEmbedding):
             make_sketch(self.sketch, 0, 1)  # raises for unknown names before any work
         elif self.n_exact == "auto":
             raise ValueError(
-                "n_exact='auto' was given with a sketch of your own; a number of directions can only be chosen where "
-                "the sketch is named. Give the number."
+                "n_exact='auto' was given with an array as sketch; the number of directions is only chosen for named "
+                "sketches. Give the number."
             )
         if isinstance(self.n_components, str):
-            lawful = [name for name, law in SKETCHES.items() if law.distance_law is not None]
-            if not named or self.sketch not in lawful:
+            with_law = [name for name, kind in SKETCHES.items() if kind.distance_law is not None]
+            if not named or self.sketch not in with_law:
                 raise ValueError(
-                    f"n_components='auto' follows from the law of the sketch, which only {lawful} have; give a number "
-                    "with other sketches."
+                    f"n_components='auto' follows from the law of the sketch, which only {with_law} have; give a "
+                    "number with other sketches."
                 )
             return
         left = self.n_components - r
@@ -210,18 +210,36 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
         k, self.seed_ = self._n_embedded(), resolve_seed(self.random_state)
-        if self.n_exact == "auto":
-            exact = best_split(kernel, k, power, self.seed_).directions
-        else:
-            exact = leading_directions(kernel, int(self.n_exact), power) if self.n_exact else np.empty((0, 0))
-        self.n_exact_ = exact.shape[1]
-        self._exact = exact if self.n_exact_ else None
+        self._exact = self._exact_directions(kernel, k, power)
+        self.n_exact_ = 0 if self._exact is None else self._exact.shape[1]
         sketch = self.sketch if isinstance(self.sketch, str) else kernel.collect(self.sketch)
         self.sketch_ = make_sketch(sketch, self.seed_, kernel.shape[0])
-        return _matrix(kernel, self.sketch_, self._exact, k - self.n_exact_)
+        return self._exact_and_sketched(kernel, k - self.n_exact_)
 
     def _matrix_again(self) -> Any:
-        return _matrix(self.kernel_, self.sketch_, self._exact, self._n_sketched)
+        return self._exact_and_sketched(self.kernel_, self._n_sketched)
+
+    def _exact_directions(self, kernel: HeatKernel, k: int, power: float) -> Any:
+        """The directions that are not sketched, (N, r), or None."""
+        if self.n_exact == "auto":
+            directions = best_split(kernel, k, power, self.seed_).directions
+            return directions if directions.shape[1] else None
+        return leading_directions(kernel, int(self.n_exact), power) if self.n_exact else None
+
+    def _exact_and_sketched(self, kernel: HeatKernel, m: int) -> Any:
+        """M: the exact directions Q, if any, and m columns ``(I - Q Q^T) G / sqrt(m)``."""
+        M = self._sketched(kernel, 0, m) / np.sqrt(m)
+        if self._exact is None:
+            return M
+        return array_namespace(M).concat([asarray_like(self._exact, M, np.float64), M], axis=1)
+
+    def _sketched(self, kernel: HeatKernel, first: int, count: int) -> Any:
+        """Columns of the sketch, orthogonal to the exact directions: ``(I - Q Q^T) G``, (N, count)."""
+        G = kernel.sketched(self.sketch_, count, first_column=first)
+        if self._exact is None:
+            return G
+        Q = asarray_like(self._exact, G, np.float64)
+        return G - Q @ (Q.T @ G)
 
     @property
     def _n_sketched(self) -> int:
@@ -231,7 +249,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _add(self, n: int) -> None:
         # More columns of the same sketch: the result equals a fit with all of them from the start.
         kernel, m, r, Y = self.kernel_, self._n_sketched, self.n_exact_, self._Y
-        M = _sketched_block(kernel, self.sketch_, self._exact, m, n) / np.sqrt(m + n)
+        M = self._sketched(kernel, m, n) / np.sqrt(m + n)
         new = kernel.collect(self._diffused(kernel, M, self.power_))
         shrink = np.ones(self.n_components_)
         shrink[r:] = np.sqrt(m / (m + n))
@@ -242,7 +260,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self.n_components_ += n
 
     def _add_until(self, wanted: float) -> float:
-        if not self._lawful:
+        if not self._has_law:
             return super()._add_until(wanted)
         while True:
             shares, m = self._remainder_shares(), self._n_sketched
@@ -266,26 +284,11 @@ class GaussianProcessEmbedding(HeatEmbedding):
         return shares
 
     @property
-    def _lawful(self) -> bool:
+    def _has_law(self) -> bool:
         """Whether distances follow the law of a random sketch."""
         return self.sketch_.distance_law is not None
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
-        if not self._lawful:
+        if not self._has_law:
             return super()._interval(pairs, level)
         return sketch_interval(self._Y, pairs, level, n_exact=self.n_exact_, kernel=self.kernel_, power=self.power_)
-
-
-def _sketched_block(kernel: HeatKernel, sketch: Sketch, exact: Any, first: int, count: int) -> Any:
-    """Columns of the sketch, orthogonal to the exact directions, (N, count), where the kernel computes."""
-    M = kernel.sketched(sketch, count, first_column=first)
-    if exact is None:
-        return M
-    Q = asarray_like(exact, M, np.float64)
-    return M - Q @ (Q.T @ M)
-
-
-def _matrix(kernel: HeatKernel, sketch: Sketch, exact: FloatArray | None, m: int) -> Any:
-    """The exact directions, if any, followed by m columns of the sketch divided by sqrt(m)."""
-    M = _sketched_block(kernel, sketch, exact, 0, m) / np.sqrt(m)
-    return M if exact is None else array_namespace(M).concat([asarray_like(exact, M, np.float64), M], axis=1)

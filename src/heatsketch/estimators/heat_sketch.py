@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_array
 
 from .._utils.array import to_numpy
-from .._utils.registry import computing
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS, kernel_distortion
-from ..analysis.power import ChosenPower
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, check_count, check_params, is_number
 from ..linalg.diffusion import require_range
@@ -22,7 +21,7 @@ from ..optimize.features import WideSketch, default_width, wide_sketch
 from ..optimize.objectives import OBJECTIVES
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Plan, Start, optimize
-from ..optimize.starts import DEFAULT_STARTS, STARTS, make_start, nearest_start
+from ..optimize.starts import DEFAULT_STARTS, STARTS, make_start, nearest_projection
 from ._base import HeatEmbedding, check_spread
 
 _SOLVER_PARAMS = ("n_rounds", "regularization", "width")
@@ -195,26 +194,20 @@ class HeatSketch(HeatEmbedding):
             raise ValueError(
                 f"solver_params['regularization']={weight!r} was given; it must be a number of at least 0."
             )
-        self._names()
+        self._start_names()
 
-    def _names(self) -> tuple[str, ...] | None:
-        """Names of the starts, or None if an embedding is given."""
-        named = [self.init] if isinstance(self.init, str) else self.init
-        if isinstance(named, Sequence) and named and all(isinstance(name, str) for name in named):
-            unknown = [name for name in named if name not in (*STARTS, "auto")]
-            if unknown:
-                raise ValueError(
-                    f"init={self.init!r} was given; known are 'auto' and {tuple(STARTS)}, one or several, or an array "
-                    "of shape (n_samples, n_components)."
-                )
-            return tuple(name for one in named for name in (DEFAULT_STARTS if one == "auto" else (one,)))
-        shape, kind = np.shape(self.init), getattr(self.init, "dtype", np.dtype(float)).kind
-        if len(shape) != 2 or shape[1] != self.n_components or kind not in "iuf":
-            raise ValueError(
-                f"init was given as {type(self.init).__name__} of shape {shape}; it must be real numbers of shape "
-                f"(n_samples, {self.n_components}), or name one or several of {tuple(STARTS)}."
-            )
-        return None
+    def _start_names(self) -> list[str] | None:
+        """Names of the starts; None if an embedding is given."""
+        named: Any = [self.init] if isinstance(self.init, str) else self.init
+        known = ("auto", *STARTS)
+        if isinstance(named, Sequence) and named and all(isinstance(one, str) and one in known for one in named):
+            return [name for one in named for name in (DEFAULT_STARTS if one == "auto" else (one,))]
+        if np.shape(self.init)[1:] == (self.n_components,):
+            return None
+        raise ValueError(
+            f"init={self.init!r} was given; it must be one of {known}, a sequence of these, or an array of shape "
+            f"(n_samples, {self.n_components})."
+        )
 
     def _n_columns(self, n_samples: int) -> int:
         return self._width(n_samples, int(self.n_components))
@@ -226,35 +219,30 @@ class HeatSketch(HeatEmbedding):
     def _matrix(self, kernel: HeatKernel, power: float) -> Any:
         require_range(kernel, [power])
         k, self.seed_ = int(self.n_components), resolve_seed(self.random_state)
-        given = None if self._names() else self._given(kernel)
-        wide, seen = self._wide_sketches(kernel, k, power)
-        starts = self._starts(wide, k) if given is None else [nearest_start(seen, given)]
-        return self._optimised(kernel, wide, seen, starts, power)
+        given = self._given(kernel) if self._start_names() is None else None
+        wide, searched = self._wide_sketches(kernel, k, power)
+        starts = self._starts(wide, k) if given is None else [Start("given", nearest_projection(searched, given))]
+        return self._optimised(kernel, wide, searched, starts, power)
 
     def _matrix_again(self) -> FloatArray:
         return self._M
 
-    def _embed(self, kernel: HeatKernel, power: float, choice: ChosenPower | None, dtype: Any) -> None:
-        with computing():
-            super()._embed(kernel, power, choice, dtype)
-            self.distortion_ = kernel_distortion(self._Y, kernel, power)
+    def _multiply(self, M: Any, dtype: Any) -> None:
+        super()._multiply(M, dtype)
+        self.distortion_ = kernel_distortion(self._Y, self.kernel_, self.power_)
 
     def _given(self, kernel: HeatKernel) -> FloatArray:
         """The embedding to start from, at the samples among which pairs are searched."""
         init, n, samples = kernel.collect(self.init), kernel.shape[0], _searched(kernel)
-        if len(init) == n:
-            given = np.asarray(init if samples is None else init[samples], dtype=np.float64)
-        if len(init) != n or not np.isfinite(given).all():
-            raise ValueError(
-                f"init was given as an array of {len(init)} rows for {n} samples; it must have a row of "
-                "finite numbers for each sample."
-            )
+        if len(init) != n:
+            raise ValueError(f"init was given as an array of {len(init)} rows for {n} samples.")
+        given: FloatArray = check_array(init if samples is None else init[samples], dtype=np.float64, input_name="init")
         if not np.ptp(given, axis=0).any():
             raise ValueError("init was given as an array of equal rows, which has no distances to start from.")
         return given
 
     def _starts(self, wide: WideSketch, k: int) -> list[Start]:
-        names = self._names() or DEFAULT_STARTS
+        names = self._start_names() or DEFAULT_STARTS
         return [make_start(name, wide, k, self.seed_, names[:at].count(name)) for at, name in enumerate(names)]
 
     def _wide_sketches(self, kernel: HeatKernel, k: int, power: float) -> tuple[WideSketch, WideSketch]:
@@ -265,14 +253,14 @@ class HeatSketch(HeatEmbedding):
         return wide, wide if samples is None else wide.at(samples)
 
     def _optimised(
-        self, kernel: HeatKernel, wide: WideSketch, seen: WideSketch, starts: list[Start], power: float
+        self, kernel: HeatKernel, wide: WideSketch, searched: WideSketch, starts: list[Start], power: float
     ) -> Any:
         """The best M found, (N, k). Sets the attributes of the search."""
         plan = {"n_rounds": _ROUNDS[kernel.shape[0] > ALL_PAIRS]} | (self.solver_params or {})
         plan.pop("width", None)
-        source = _pair_source(kernel, seen, power)
+        source = _pair_source(kernel, searched, power)
         objective = OBJECTIVES[self.objective]
-        found = optimize(seen.features, source, starts, Plan(objective, **plan), self.seed_, weights=wide.weights)
+        found = optimize(searched.features, source, starts, Plan(objective, **plan), self.seed_, weights=wide.weights)
         M = wide.combined(found.W, kernel.dtype)
         self._M, self.width_ = kernel.collect(M), wide.M.shape[1]
         self.init_, self.history_ = found.start, found.history
@@ -283,14 +271,13 @@ class HeatSketch(HeatEmbedding):
         # that `init` names.
         self._check_parameters()
         kernel, power, k, Y = self.kernel_, self.power_, self.n_components_ + n, self._Y
-        wide, seen = self._wide_sketches(kernel, k, power)
+        wide, searched = self._wide_sketches(kernel, k, power)
         samples = _searched(kernel)
-        present = nearest_start(seen, (Y if samples is None else to_numpy(Y[samples])).astype(np.float64)).W
+        present = nearest_projection(searched, (Y if samples is None else to_numpy(Y[samples])).astype(np.float64))
         beside = make_start("random", wide, n, self.seed_, repeat=k).W  # columns that no other start has
         beside *= np.linalg.norm(present) / np.linalg.norm(beside)
         starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, k)]
-        self._multiply(self._optimised(kernel, wide, seen, starts, power), Y.dtype)
-        self.distortion_ = kernel_distortion(self._Y, kernel, power)
+        self._multiply(self._optimised(kernel, wide, searched, starts, power), Y.dtype)
 
 
 def _searched(kernel: HeatKernel) -> IntArray | None:

@@ -144,7 +144,7 @@ class GaussianAffinity(Affinity):
 
     def bandwidth_by_rule(self, rule: str) -> float:
         """The bandwidth that a rule gives for the points."""
-        return float(bandwidth_by_rule(self.X, rule, self.metric)[0])
+        return float(bandwidth_by_rule(self.X, rule, self.metric))
 
     def __getstate__(self) -> dict[str, Any]:
         # The matrix is not pickled: it is computed again from X.
@@ -273,8 +273,8 @@ class NeighborAffinity(GaussianAffinity):
         With "self-tuning" epsilon_ij = s_i s_j, with s_i the distance to a neighbour.
     neighborhoods : Neighborhoods
         Of X.
-    metric, scale_neighbor, zero_diagonal, dtype
-        As for `GaussianAffinity`.
+    **options
+        Of `GaussianAffinity`.
     """
 
     def __init__(self, X: Any, epsilon: float | str, neighborhoods: Neighborhoods, **options: Any) -> None:

@@ -42,7 +42,6 @@ __all__ = [
     "SlopeProfile",
     "bandwidth_by_rule",
     "estimate_bandwidth",
-    "intrinsic_dimension",
     "kth_neighbor",
     "local_scales",
     "median_scale",
@@ -122,35 +121,35 @@ def estimate_bandwidth(
         )
     if n_neighbors is not None and (int(n_neighbors) != n_neighbors or n_neighbors < 1):
         raise ValueError(f"n_neighbors={n_neighbors!r} was given; it must be a positive integer.")
+    rule = AUTO_RULE if rule == "auto" else rule
     X = checked(table(X), "estimate_bandwidth")
     measured = Metric(metric, metric_params or {})
     if measured.precomputed and X.shape[0] != X.shape[1]:
         raise ValueError(f"X has shape {X.shape}; precomputed distances must be square.")
-    epsilon, rule = bandwidth_by_rule(X, rule, measured, n_neighbors)
-    return BandwidthEstimate(epsilon, rule, intrinsic_dimension(X, measured))
+    epsilon = bandwidth_by_rule(X, rule, measured, n_neighbors)
+    return BandwidthEstimate(epsilon, rule, slope_profile(X, measured).dimension)
 
 
 def bandwidth_by_rule(
     X: Any, rule: str, metric: Metric, n_neighbors: int | None = None, *, device: Device | None = None
-) -> tuple[float | FloatArray, str]:
-    """Epsilon by a rule, for input that has been checked, and the rule that "auto" stands for."""
-    rule = AUTO_RULE if rule == "auto" else rule
+) -> Any:
+    """Epsilon by a rule other than "auto", for input that has been checked; an array (N,) for "self-tuning"."""
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         scales = local_scales(X, X, metric=metric, n_neighbors=k, device=device)
         if not scales.all():
             raise no_distance(X.shape[0])
-        return scales, rule
+        return scales
     if rule == "neighbor":
         some = X[sample(X.shape[0], SAMPLE)]
         scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR, device=device)
         if not scales.any():
             raise no_distance(X.shape[0])
-        return median_scale(scales), rule
+        return median_scale(scales)
     if rule == "slope":
-        return slope_profile(X, metric).epsilon, rule
+        return slope_profile(X, metric).epsilon
     D2 = _sampled_distances(X, metric)
-    return float(np.median(D2[D2 > 0])), rule
+    return float(np.median(D2[D2 > 0]))
 
 
 def median_scale(scales: FloatArray) -> float:
@@ -158,16 +157,11 @@ def median_scale(scales: FloatArray) -> float:
     return float(np.median(scales[sample(len(scales), SAMPLE)]))
 
 
-def intrinsic_dimension(X: Any, metric: Metric) -> float:
-    """Twice the largest slope of ``log sum K`` against ``log epsilon``."""
-    return slope_profile(X, metric).dimension
-
-
 def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
     """Squared distance to the k-th nearest point that does not coincide, for each row of `D2`, shape (m,).
 
-    Without coincident points the value does not depend on whether the point itself is among the others, and is
-    positive if there are duplicates.
+    As coincident points do not count, the value does not depend on whether the point itself is among the others, and
+    is positive if there are duplicates.
     """
     apart = np.where(D2 > 0, D2, np.inf)
     k = min(k, D2.shape[1])

@@ -7,7 +7,6 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from .._utils.array import array_namespace, astype
 from .._utils.registry import device_for, distributed_backend
@@ -18,7 +17,7 @@ from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median
 from .normalize import Scaling, normalize
 from .operator import HeatKernel
 from .options import KernelOptions, check_distances, check_points
-from .plan import choose, choose_device
+from .plan import choose
 from .precomputed import PrecomputedAffinity
 
 __all__ = ["build_affinity", "build_heat_kernel", "heat_kernel", "normalized"]
@@ -157,15 +156,13 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
 
     Backends register their own arrays.
     """
+    dtype = X.dtype if dtype is None else dtype
+    choice = choose(X.shape, dtype, options, getattr(X, "nnz", None))
     if options.affinity == "precomputed":
-        device = choose_device(X.shape, options, entries=getattr(X, "nnz", None))
-        return PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype, device=device), None
-    metric, neighbor = options.measure, options.bandwidth_neighbor
+        return PrecomputedAffinity(X, diagonal=options.diagonal, dtype=dtype, device=choice.device), None
+    metric, neighbor, rule = options.measure, options.bandwidth_neighbor, options.bandwidth_rule
     if metric.precomputed:
         X = check_distances(X)
-    dtype = X.dtype if dtype is None else dtype
-    choice = choose(X.shape, dtype, options, sparse.issparse(X))
-    rule = options.bandwidth_rule
     common = {
         "metric": metric,
         "scale_neighbor": neighbor or SELF_TUNING_NEIGHBOR,
@@ -176,7 +173,7 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     epsilon: Any = options.bandwidth
     if choice.n_neighbors is None:
         if rule != "given":
-            epsilon, _ = bandwidth_by_rule(X, rule, metric, neighbor, device=choice.device)
+            epsilon = bandwidth_by_rule(X, rule, metric, neighbor, device=choice.device)
         if options.cutoff is not None:
             return CutoffAffinity(X, epsilon, float(options.cutoff), **common), rule
         return GaussianAffinity(X, epsilon, tiled=choice.tiled, precision=options.precision, **common), rule
@@ -191,7 +188,7 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
                 "no bandwidth; give a number, or leave repeated points out."
             )
     elif rule not in ("given", "self-tuning"):
-        epsilon, _ = bandwidth_by_rule(X, rule, metric)
+        epsilon = bandwidth_by_rule(X, rule, metric)
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
 
 

@@ -64,22 +64,10 @@ def node_names(graph: Any) -> list[Any]:
 
 
 def check_affinity(W: Any, name: str = "X") -> Any:
-    """Check that `W`, finite, is square, non-negative and symmetric; return it exactly symmetric.
-
-    Parameters
-    ----------
-    W : ndarray or csr_array of shape (N, N)
-    name : str
-        For error messages.
-    """
+    """Check that a matrix, dense or sparse, is square and symmetric up to rounding; return it exactly symmetric."""
     if W.shape[0] != W.shape[1]:
         raise ValueError(
             f"{name} has shape {W.shape}; a precomputed matrix must be square, one row and column for each sample."
-        )
-    if W.min() < 0:
-        raise ValueError(
-            f"Negative values in data: the smallest entry of {name} is {W.min():.3g}; a precomputed matrix must be "
-            "non-negative: shift or clip it, or use a kernel that is non-negative."
         )
     difference, larger = abs(W - W.T), W.maximum(W.T) if sparse.issparse(W) else np.maximum(W, W.T)
     worst = float(difference.max())

@@ -114,23 +114,11 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ScalingOptions:
-    """Options of a normalisation.
+    """Options of a normalisation."""
 
-    Attributes
-    ----------
-    alpha : float
-        Density exponent: of "symmetric" and "stochastic" as in the table above (0 keeps the sampling density, 1 removes
-        it), and of the weights of "bistochastic-weighted". Plain "bistochastic" has none.
-    tol : float
-        Largest deviation of a row sum from 1 that counts as converged; at least 64 units in the last place of the
-        kernel's dtype (1.4e-14 for float64, 7.6e-6 for float32).
-    max_iter : int
-        Largest number of products.
-    """
-
-    alpha: float = 1.0
-    tol: float = 1e-8
-    max_iter: int = 1000
+    alpha: float = 1.0  # density exponent: 0 keeps the sampling density, 1 removes it
+    tol: float = 1e-8  # largest deviation of a row sum from 1 that counts as converged
+    max_iter: int = 1000  # products
 
 
 def symmetric(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:

@@ -164,7 +164,7 @@ def _check_between(value: Any, name: str, low: float, high: float, accepted: str
 
 def check_points(X: Any, options: KernelOptions) -> Any:
     """Check the input of a kernel: points, distances, affinities or a graph."""
-    return tidy(checked(from_user(X, options), "heat_kernel"), options.metric)
+    return tidy(checked(from_user(X, options), "heat_kernel"), options)
 
 
 def from_user(X: Any, options: KernelOptions) -> Any:
@@ -172,7 +172,7 @@ def from_user(X: Any, options: KernelOptions) -> Any:
     if distributed_backend(X) is not None:
         raise TypeError(
             f"a {type(X).__name__} of {type(X).__module__.partition('.')[0].capitalize()} was given where data in "
-            "memory are needed; give X.compute(), or its shape. Estimators and heat_kernel take it as it is."
+            "memory are needed; give X.compute(), or its shape. Estimators and heat_kernel accept it."
         )
     if is_graph(X):
         if options.affinity != "precomputed":
@@ -186,24 +186,24 @@ def from_user(X: Any, options: KernelOptions) -> Any:
     return table(X)
 
 
-def tidy(X: Any, metric: str | Callable[..., float]) -> Any:
+def tidy(X: Any, options: KernelOptions) -> Any:
     """Checked input in the form that kernels are made from: sparse input canonical, with small indices."""
-    if not sparse.issparse(X):
-        if metric == "precomputed" and X.size and X.min() < 0:
+    if sparse.issparse(X):
+        if options.metric == "precomputed":
             raise ValueError(
-                f"Negative values in data: the smallest entry of X is {X.min():.3g}; with metric='precomputed' it must "
-                "hold distances, which are non-negative."
+                "sparse X was given with metric='precomputed'; an entry that is not stored would be a distance of 0. "
+                "Give dense distances, or affinities with affinity='precomputed'."
             )
-        return X
-    if metric == "precomputed":
+        X = sparse.csr_array(X, copy=not X.has_canonical_format)
+        X.sum_duplicates()
+        if max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
+            X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
+    if "precomputed" in (options.affinity, options.metric) and X.shape[0] and X.min() < 0:
+        kind = "affinities" if options.affinity == "precomputed" else "distances"
         raise ValueError(
-            "sparse X was given with metric='precomputed'; an entry that is not stored would be a distance of zero. "
-            "Give dense distances, or affinities with affinity='precomputed'."
+            f"Negative values in data: the smallest entry of X is {X.min():.3g}, and precomputed {kind} must not be "
+            "negative."
         )
-    X = sparse.csr_array(X, copy=not X.has_canonical_format)
-    X.sum_duplicates()
-    if max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
-        X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
     return X
 
 

@@ -6,21 +6,22 @@ All of it follows from the size of the data, the options and the machine, before
 from __future__ import annotations
 
 import timeit
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, singledispatch
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from .._utils.chunks import CHUNK_ENTRIES
 from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
 from .._utils.registry import Device, device_for, find_device, has_gpu
 from .._utils.threads import n_threads, product
+from ..linalg.diffusion import check_power
 from ..neighbors.search import index_kind
 from .affinity import FILLS
+from .bandwidth import SAMPLE
 from .options import KernelOptions, check_count, check_points, is_number
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "Choice",
     "Estimate",
     "choose",
-    "choose_device",
     "estimate",
     "kept_neighbors",
     "predict",
@@ -69,8 +69,7 @@ _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
 _UNION = 1.35  # entries of the neighbour graph per requested neighbour
-# Points whose neighbours set the bandwidth of a dense kernel, and features up to which distances need little memory.
-_BANDWIDTH_SAMPLE, _DIRECT_FEATURES = 1000, 16
+_DIRECT_FEATURES = 16  # up to which distances are sums of squared differences, and need little memory
 _COPIES = 4  # of a given affinity, made while it is checked and completed
 _BLOCKS = 6  # arrays of the size of the embedding while components are added
 
@@ -81,7 +80,7 @@ class Choice:
 
     n_neighbors: int | None  # None for every pair
     tiled: bool  # whether every pair is formed on the fly
-    reason: str  # a description for users
+    description: str  # for users
     device: Device | None = None  # None for NumPy on the CPU
 
     @property
@@ -90,22 +89,26 @@ class Choice:
         return self.device is not None and self.device.is_cuda
 
 
-def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_points: bool = False) -> Choice:
-    """Choose between a dense kernel, one formed on the fly, and a sparse one of neighbours.
+def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, entries: int | None = None) -> Choice:
+    """Choose a device, and between a dense kernel, one formed on the fly, and a sparse one of neighbours.
+
+    `entries` is the number of stored entries of a sparse X, and None for a dense one.
 
     Raises
     ------
     MemoryError
         If every pair was asked for, must be stored (metrics other than Euclidean), and does not fit.
     """
-    device = choose_device(shape, options, entries=0 if sparse_points else None)
+    device = _choose_device(shape, options, entries)
     where = "" if device is None else f" on {device.chip}"
+    if options.affinity == "precomputed":
+        return Choice(None, False, "the given affinity", device)
     if options.cutoff is not None:
         return Choice(None, False, f"pairs whose affinity is at least {options.cutoff:g}{where}", device)
     n = int(shape[0])
     size, memory = n * n * np.dtype(dtype).itemsize, available_memory()
     fits = size <= _KERNEL_SHARE * memory
-    can_tile = options.measure.euclidean and not sparse_points
+    can_tile = options.measure.euclidean and entries is None
     wanted = options.n_neighbors
     if wanted == "auto":
         quick = n <= DENSE_LIMIT and (fits or can_tile)
@@ -127,8 +130,8 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, sparse_po
     )
 
 
-def choose_device(shape: tuple[int, ...], options: KernelOptions, *, entries: int | None = None) -> Device | None:
-    """Where to compute. "auto" looks for a GPU only if the CPU would take long; entries are those of a sparse X."""
+def _choose_device(shape: tuple[int, ...], options: KernelOptions, entries: int | None) -> Device | None:
+    """Where to compute; "auto" looks for a GPU only if the CPU would take long."""
     if options.device != "auto":
         return find_device(options.device)
     n, d = int(shape[0]), int(shape[1])
@@ -138,14 +141,13 @@ def choose_device(shape: tuple[int, ...], options: KernelOptions, *, entries: in
         return None
     else:
         seconds = _PRODUCTS * _tiled_seconds(n, d, _COLUMNS)
-    worthwhile = seconds / _CORES > _WORTHWHILE and has_gpu()
-    return find_device("cuda") if worthwhile else None
+    return find_device("cuda") if seconds / _CORES > _WORTHWHILE and has_gpu() else None
 
 
 @singledispatch
 def kept_neighbors(X: Any, options: KernelOptions) -> int | None:
     """How many neighbours of each point will be kept, None for every pair; backends register their arrays."""
-    return choose(X.shape, X.dtype, options, sparse.issparse(X)).n_neighbors
+    return choose(X.shape, X.dtype, options, getattr(X, "nnz", None)).n_neighbors
 
 
 def worth_every_pair(shape: tuple[int, ...], n_workers: int) -> bool:
@@ -178,7 +180,8 @@ class Estimate(Shown):
     n_neighbors : int or None
         None for every pair.
     memory : int
-        Peak memory in bytes, beside X and the libraries.
+        Peak memory of the machine in bytes, beside X and the libraries. Memory of a GPU does not count: a fit that
+        exceeds it raises MemoryError.
     available : int
         Available memory in bytes.
     seconds : float or None
@@ -249,9 +252,9 @@ def estimate(
     -------
     estimate : Estimate
         Mostly within a factor of two of a fit of :class:`GaussianProcessEmbedding` (`docs/scale.md` has the
-        measurements). `n_exact` adds the products of its directions; eigenvectors (:class:`DiffusionMaps`) take as much
-        memory, and time that depends on the spectrum; :class:`HeatSketch` takes the memory of as many components as its
-        sketch has columns (256 beyond 2000 points) and somewhat more.
+        measurements), without the memory of a GPU. `n_exact` adds the products of its directions; eigenvectors
+        (:class:`DiffusionMaps`) take as much memory, and time that depends on the spectrum; :class:`HeatSketch` takes
+        the memory of as many components as its sketch has columns (256 beyond 2000 points) and somewhat more.
 
     Examples
     --------
@@ -268,21 +271,18 @@ def estimate(
     kernel_options["device"] = device_for(X_or_shape, kernel_options.get("device", "auto"))
     options = KernelOptions(**kernel_options)
     check_count(n_components, "n_components")
-    if not is_number(power) or not 0 < power < np.inf:
-        raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
+    check_power(power)
     if options.cutoff is not None:
         raise ValueError(f"cutoff={options.cutoff!r} was given; how many pairs it keeps is not known before a fit.")
-    X = None
+    entries = None
     if X_or_shape is None or np.ndim(X_or_shape) < 2:
         shape, dtype = _check_shape(X_or_shape, options), np.dtype(np.float64 if dtype is None else dtype)
         if dtype not in (np.float32, np.float64):
             raise ValueError(f"dtype={dtype} was given; the kernel is computed in float32 or float64.")
     else:
         X = check_points(X_or_shape, options)
-        shape, dtype = X.shape, X.dtype
-    given = {"sparse_points": sparse.issparse(X), "entries": getattr(X, "nnz", None)}
-    known = predict(shape, dtype, options, n_components=n_components, **given)
-    return replace(known, seconds=_seconds(shape, dtype, options, n_components, power, **given))
+        shape, dtype, entries = X.shape, X.dtype, getattr(X, "nnz", None)
+    return predict(shape, dtype, options, n_components=n_components, power=power, entries=entries)
 
 
 def _check_shape(shape: Any, options: KernelOptions) -> tuple[int, int]:
@@ -303,32 +303,21 @@ def predict(
     options: KernelOptions,
     *,
     n_components: int,
-    sparse_points: bool = False,
+    power: float | None = None,
     entries: int | None = None,
 ) -> Estimate:
-    """The memory of a fit, for options that have been checked; `entries` are those of a sparse X.
+    """The memory of a fit, and its time if the power is given, for options that have been checked.
 
-    It is the GPU's memory if there is one, unless the machine's is short.
+    `entries` is the number of stored entries of a sparse X.
     """
-    n, item = int(shape[0]), np.dtype(dtype).itemsize
+    choice = choose(shape, dtype, options, entries)
+    item = np.dtype(dtype).itemsize
     # A block of columns: the sketch in float64, its conversion, and its product.
-    blocks = n * n_components * (8 + 5 * item)
-    if options.affinity == "precomputed":
-        given = entries * (item + 4.0) if entries is not None else float(n) * n * item
-        here = Estimate(n, "the given affinity", None, int(blocks + _COPIES * given + 16 * n), available_memory())
-        device, there = choose_device(shape, options, entries=entries), blocks + given
-    else:
-        choice = choose(shape, dtype, options, sparse_points)
-        held = _kernel_memory(shape, item, options, choice, sparse_points=sparse_points)
-        if options.measure.precomputed:
-            held += 2.0 * n * n * item  # distances that are made symmetric
-        here = Estimate(n, choice.reason, choice.n_neighbors, int(held + blocks), available_memory())
-        if options.cutoff is not None:  # its entries, which are not known yet, are found by the CPU
-            return here
-        device, there = choice.device, _device_memory(shape, item, choice, n_components)
-    if device is None or not device.is_cuda or not here.fits:
-        return here
-    return replace(here, memory=int(there), available=device.free_memory())
+    memory = int(shape[0]) * n_components * (8 + 5 * item) + _kernel_memory(shape, item, options, choice, entries)
+    seconds = None
+    if power is not None:
+        seconds = _seconds(shape, dtype, options, choice, n_components=n_components, power=power, entries=entries)
+    return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available_memory(), seconds)
 
 
 def require_columns(kernel: Any, n_columns: int) -> None:
@@ -342,94 +331,78 @@ def require_columns(kernel: Any, n_columns: int) -> None:
 
 
 def _kernel_memory(
-    shape: tuple[int, ...], item: int, options: KernelOptions, choice: Choice, *, sparse_points: bool
+    shape: tuple[int, ...], item: int, options: KernelOptions, choice: Choice, entries: int | None
 ) -> float:
-    """Peak of what the kernel takes of the machine's memory."""
+    """Peak of what the kernel takes of the machine's memory; `item` is the size of a number."""
     n, d = int(shape[0]), int(shape[1])
-    vectors = 8.0 * n * 16  # scalings and the history of their acceleration
+    if options.affinity == "precomputed":
+        return _COPIES * (float(n) * n * item if entries is None else entries * (item + 4.0)) + 16 * n
+    held = 8.0 * n * 16  # vectors: scalings and the history of their acceleration
+    if options.measure.precomputed:
+        held += 2.0 * n * n * item  # distances that are made symmetric
     chunk = 8.0 * min(CHUNK_ENTRIES, n * n) * (1.2 if d <= _DIRECT_FEATURES else 3.5)  # of distances
+    if options.cutoff is not None:  # and its entries, whose number is not known yet
+        return held + n * d * float(item) + chunk
+    if choice.tiled and choice.on_gpu:
+        return held + n * d * float(item)  # a copy of X, if it came as a tensor
+    if choice.tiled:
+        choosing = 3 * 8.0 * min(CHUNK_ENTRIES, n * min(n, SAMPLE))  # the bandwidth
+        return held + max(choosing, n * d * (8.0 + 2 * item))
     if choice.n_neighbors is None:
-        if options.cutoff is not None:
-            return vectors + n * d * float(item) + chunk
-        if not choice.tiled:
-            return vectors + float(n) * n * item + chunk * max(1.0, n_threads() / FILLS)
-        if choice.on_gpu:
-            return vectors + n * d * float(item)  # a copy of X, if it came as a tensor
-        choosing = 3 * 8.0 * min(CHUNK_ENTRIES, n * min(n, _BANDWIDTH_SAMPLE))  # the bandwidth
-        return vectors + max(choosing, n * d * (8.0 + 2 * item))
-    device = choice.device
-    here = device is not None and not device.is_cuda  # PyTorch on the CPU
+        return held + float(n) * n * item + chunk * max(1.0, n_threads() / FILLS)
     listed = choice.n_neighbors + 4
     points, search = {
         "tree": (24.0 * n * d, 24.0 * min(n * listed, CHUNK_ENTRIES // 4)),
         "clusters": (float(item) * n * d, 16.0 * n * listed),
         "blocks": (0.0, min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * chunk),
-        "device": (8.0 * n * d * here, float(device.tile_bytes) if here and device else 0.0),
-    }[index_kind(shape, options.measure, sparse_points, device)]
+        "device": (0.0, 0.0),
+    }[index_kind(shape, options.measure, entries is not None, choice.device)]
     graph = n * (1 + _UNION * choice.n_neighbors) * (12.0 + item) + n * listed
-    return vectors + points + 12.0 * n * listed + max(search, graph)
-
-
-def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_components: int) -> float:
-    """Peak of what a fit takes on a GPU."""
-    n, d = int(shape[0]), int(shape[1])
-    blocks = 6.0 * n * n_components * item + n * n_components * 8.0
-    if choice.device is None:
-        return 0.0
-    if choice.n_neighbors is not None:
-        graph = n * (1 + _UNION * choice.n_neighbors) * (4.0 + item)
-        return blocks + max(graph, choice.device.tile_bytes + 2.0 * n * d * item)
-    if not choice.tiled:
-        return blocks + float(n) * n * item
-    # Points in float64 twice, while they are sorted, and both factors in halves and eighths of them.
-    return blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n
+    return held + points + 12.0 * n * listed + max(search, graph)
 
 
 def _seconds(
     shape: tuple[int, ...],
     dtype: Any,
     options: KernelOptions,
+    choice: Choice,
+    *,
     n_components: int,
     power: float,
-    *,
-    sparse_points: bool,
     entries: int | None,
 ) -> float:
     """Time of a fit on this machine, or on its GPU."""
     n, d = int(shape[0]), int(shape[1])
-    steps = power if power < 128 else (2.0 * power * 24.0) ** 0.5
+    steps = power if power < 128 else (2.0 * power * 24.0) ** 0.5  # of Chebyshev's recurrence, for errors of e^-24
     balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
     products = steps + balancing
     columns = steps * max(n_components, _NARROWEST) + balancing * _NARROWEST
-    if options.affinity == "precomputed":
-        return _FIXED + (float(n) * n if entries is None else entries) * columns * _SPARSE_ENTRY * _slowness()
-    choice = choose(shape, dtype, options, sparse_points)
-    if choice.n_neighbors is not None:
-        graph = n * _GRAPH_POINT + n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
-        return _FIXED + _search_seconds(shape, options, choice.device, sparse_points) + graph * _slowness()
-    if not choice.tiled:
-        return _FIXED + float(n) * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT) * _slowness()
-    if choice.on_gpu and choice.device is not None:
+    if choice.tiled and choice.on_gpu and choice.device is not None:
         passes = products * max(1.0, n_components / _FUSED_COLUMNS)
         return _FIXED + passes * _fused_seconds(n, d, dtype, choice.device)
-    return _FIXED + products * _tiled_seconds(n, d, n_components) / _CORES * _slowness()
+    if options.affinity == "precomputed":
+        work = (float(n) * n if entries is None else entries) * columns * _SPARSE_ENTRY
+    elif choice.tiled:
+        work = products * _tiled_seconds(n, d, n_components) / _CORES
+    elif choice.n_neighbors is None:
+        work = float(n) * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT)
+    else:
+        kind = index_kind(shape, options.measure, entries is not None, choice.device)
+        graph = n * _GRAPH_POINT + n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
+        if kind == "device" and choice.on_gpu:
+            return _FIXED + float(n) * n * (_GPU_PAIR[0] + _GPU_PAIR[1] * d) + graph * _slowness()
+        work = _search_seconds(n, d, kind) + graph
+    return _FIXED + work * _slowness()
 
 
-def _search_seconds(
-    shape: tuple[int, ...], options: KernelOptions, device: Device | None, sparse_points: bool = False
-) -> float:
-    """Time of a search for neighbours, on this machine or on its device."""
-    n, d = int(shape[0]), int(shape[1])
+def _search_seconds(n: int, d: int, kind: str) -> float:
+    """Time of a search for neighbours on the CPU, of the machine of the constants above."""
     pairs = float(n) * n
-    kind = index_kind(shape, options.measure, sparse_points, device)
-    if kind == "device" and device is not None and device.is_cuda:
-        return pairs * (_GPU_PAIR[0] + _GPU_PAIR[1] * d)
     if kind == "tree":
-        return n * _TREE_POINT[d - 1] * _slowness()
+        return n * _TREE_POINT[d - 1]
     if kind == "clusters":
-        compared = _COMPARED_SHARE * pairs / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
-        return (n * _CLUSTER_POINT + compared) * _slowness()
-    return pairs * _BLOCK_PAIR * _slowness()
+        return n * _CLUSTER_POINT + _COMPARED_SHARE * pairs / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
+    return pairs * _BLOCK_PAIR
 
 
 @cache

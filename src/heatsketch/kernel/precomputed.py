@@ -32,6 +32,11 @@ class PrecomputedAffinity(Affinity):
     dtype : dtype of ``K``, optional
     device : Device, optional
 
+    Attributes
+    ----------
+    given : ndarray or csr_array of shape (N, N)
+        W, exactly symmetric and in that dtype.
+
     Notes
     -----
     Where self-loops were added or removed, rows of new points need the same if they belong to a training vertex, that
@@ -44,6 +49,7 @@ class PrecomputedAffinity(Affinity):
         W = check_affinity(W)
         self.device = device
         W = W if dtype is None else W.astype(dtype)
+        self.given = W
         self.n_samples, self.dtype, self.definite = W.shape[0], W.dtype, False
         self.row_entries = 1 + 8 * W.nnz // W.shape[0] if sparse.issparse(W) else W.shape[0]
         self.description = "the given affinity"
@@ -54,8 +60,10 @@ class PrecomputedAffinity(Affinity):
             self._loops = -own
         elif diagonal == "auto":
             self._loops = np.where(own == 0, np.where(degrees > 0, degrees, W.max() or 1.0), 0.0)
-        self._known = KnownRows(W) if self._loops.any() else None
-        W = _with_entries(W, np.arange(self.n_samples), np.arange(self.n_samples), self._loops)
+        self._known = None
+        if self._loops.any():
+            self._known, every = KnownRows(W), np.arange(self.n_samples)
+            W = _with_entries(W, every, every, self._loops)
         self._held = SparseOperator(W) if sparse.issparse(W) else DenseOperator(W)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -66,21 +74,12 @@ class PrecomputedAffinity(Affinity):
         """``K``: the given matrix with its diagonal completed or removed."""
         return self._placed(self._held)
 
-    @property
-    def given(self) -> Any:
-        """The matrix that the user gave."""
-        every = np.arange(self.n_samples)
-        held = self._held.array if isinstance(self._held, SparseOperator) else self._held.toarray()
-        return _with_entries(held, every, every, -self._loops)
-
     def is_training_input(self, X: Any) -> bool:
         """Whether `X` is the matrix of the training vertices: then the order distinguishes equal rows."""
         return self._known is not None and self._known.is_the_matrix(X)
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Rows of new vertices against the training vertices, (m, N)."""
-        if X.shape[0] and X.min() < 0:
-            raise ValueError(f"precomputed rows must be non-negative; the smallest entry is {X.min():.3g}.")
         rows = X
         if self._known is not None:
             i, j, share = self._known.match(rows)
@@ -97,10 +96,6 @@ class KnownRows:
 
     Rows are compared through their product with one random vector and then entry by entry, so the cost is one
     product, and rounding in the input does no harm.
-
-    Parameters
-    ----------
-    W : ndarray or csr_array of shape (N, N)
     """
 
     def __init__(self, W: Any) -> None:
@@ -118,14 +113,9 @@ class KnownRows:
         return bool((_row_maximum(abs(X - self._W)) <= self._tolerance(X) * self._largest).all())
 
     def match(self, rows: Any) -> tuple[IntArray, IntArray, FloatArray]:
-        """All pairs of a given row and a row of the matrix that are equal up to rounding; rows of zeros equal none.
+        """All i and j such that row i of `rows` equals row j of the matrix up to rounding; rows of zeros equal none.
 
-        Returns
-        -------
-        i, j : ndarrays of int, shape (m,)
-            Row i of `rows` equals row j of the matrix.
-        share : ndarray of shape (m,)
-            One over the number of rows that row i equals.
+        Also one over the number of rows that row i equals; each of shape (m,).
         """
         keys = np.asarray(rows @ self._probe, dtype=np.float64)
         largest = _row_maximum(rows)

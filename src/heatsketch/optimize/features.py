@@ -34,9 +34,9 @@ _STREAM = 0x1DE  # separates the columns from other uses of the seed
 class WideSketch:
     """``F = diag(w) S^t M`` with many columns.
 
-    Distances between rows of F are diffusion distances: exact if `exact`, otherwise unbiased in their squares, as M
-    then consists of leading directions and, orthogonal to them, random columns. Any embedding ``F W`` is a sketch of
-    the heat kernel, through ``M W``.
+    Distances between rows of F are diffusion distances: exact if M spans the kernel, otherwise unbiased in their
+    squares, as M then consists of leading directions and, orthogonal to them, random columns. Any embedding ``F W`` is
+    a sketch of the heat kernel, through ``M W``.
 
     Attributes
     ----------
@@ -48,8 +48,6 @@ class WideSketch:
         Squared norms of the columns of M.
     first : int
         Column of the first nontrivial direction; the others follow in decreasing order.
-    exact : bool
-        Whether the directions span the whole kernel.
     """
 
     M: Any
@@ -57,7 +55,6 @@ class WideSketch:
     unit: float
     weights: FloatArray
     first: int
-    exact: bool
 
     def combined(self, W: FloatArray, dtype: Any) -> Any:
         """``M W``, (N, k), computed in float64 and returned in a dtype of NumPy."""
@@ -104,7 +101,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
         M = np.column_stack([*known, pairs.vectors[:, kept]])
         features, unit = _in_range(kernel.weigh_rows(np.column_stack([*known, scaled[:, kept]])))
         M, features = (kernel.asblock(block, np.float64) for block in (M, features))
-        return WideSketch(M, features, unit, np.ones(M.shape[1]), first, exact=True)
+        return WideSketch(M, features, unit, np.ones(M.shape[1]), first)
     directions = leading_directions(kernel, max(1, min(width // 2, most)), power)
     Q = astype(array_namespace(directions).concat([*known, directions], axis=1), kernel.dtype)
     M, features = deflated_sketch(kernel, Q, max(1, width - Q.shape[1]), power, seed ^ _STREAM)
@@ -112,7 +109,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     weights = np.ones(M.shape[1])
     xp, random = array_namespace(M), M[:, Q.shape[1] :]
     weights[Q.shape[1] :] = to_numpy(xp.sum(random * random, axis=0, dtype=xp.float64))
-    return WideSketch(M, features, unit, weights, first, exact=False)
+    return WideSketch(M, features, unit, weights, first)
 
 
 @computing()

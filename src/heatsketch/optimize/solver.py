@@ -26,7 +26,7 @@ from .._utils.typing import FloatArray
 from .objectives import Objective
 from .pairs import Pairs, PairSource
 
-__all__ = ["Found", "Plan", "Play", "Round", "Start", "optimize", "play"]
+__all__ = ["Dilations", "Found", "Plan", "Round", "Start", "dilations", "optimize"]
 
 # Sharpness in units of one over the distortion reached, in the first and last round. Pairs whose weight is smaller than
 # e^-25 of the largest are not active.
@@ -38,7 +38,7 @@ _MEASURED = 100_000  # random pairs that measure a mean square
 _OPENING = 2 / 7
 # Steps of L-BFGS in each round, its memory, and the distortion below which nothing is left to improve.
 _STEPS, _MEMORY = 15, 10
-_NONE = 1e-9
+_CONVERGED = 1e-9
 # The largest log dilation whose square does not overflow in the steps of a round.
 _LARGEST_LOG = 300.0
 
@@ -91,13 +91,8 @@ class Found(NamedTuple):
 class Plan:
     """How to optimise.
 
-    Attributes
-    ----------
-    objective : type of Objective
-    n_rounds : int
-    regularization : float
-        Weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean dilation. If M is much
-        larger than the embedding, large terms cancel on the training points, and not on new ones.
+    `regularization` is the weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean
+    dilation. If M is much larger than the embedding, large terms cancel on the training points, and not on new ones.
     """
 
     objective: type[Objective]
@@ -114,20 +109,11 @@ def optimize(
     *,
     weights: FloatArray | None = None,
 ) -> Found:
-    """The best projection found from several starts.
+    """The best projection of the features, (N, m), found from several starts.
 
-    Parameters
-    ----------
-    features : array of shape (N, m)
-        Embeddings are computed and measured on its device; random numbers and steps are NumPy's.
-    source : PairSource
-        Pairs of the same points, for the same array library.
-    starts : sequence of Start
-    plan : Plan
-    seed : int
-        Of random pairs.
-    weights : ndarray of shape (m,), optional
-        Squared norms of the columns of the wide sketch, for the penalty; 1 by default.
+    Embeddings are computed and measured on the device of the features, with pairs of the same array library; random
+    pairs, drawn with the seed, and steps are NumPy's. `weights`, (m,), are the squared norms of the columns of the wide
+    sketch, for the penalty; 1 by default.
     """
     opening = max(1, round(_OPENING * plan.n_rounds))
     total = opening * (len(starts) - 1) + plan.n_rounds
@@ -195,7 +181,7 @@ class _Search:
     def run(self, n_rounds: int) -> None:
         """Take some rounds, or fewer if nothing is left to improve."""
         for _ in range(n_rounds):
-            if self.best[0] <= _NONE or not np.isfinite(self._W).all():
+            if self.best[0] <= _CONVERGED or not np.isfinite(self._W).all():
                 return
             self._descend()
             self.measure()
@@ -213,7 +199,7 @@ class _Search:
             self.best = distortion, self._W.copy()
         self._penalty = self._plan.regularization * distortion
         progress = min(1.0, self._rounds / max(1, self._plan.n_rounds - 1))
-        self._sharpness = _SHARPNESS[0] ** (1.0 - progress) * _SHARPNESS[1] ** progress / max(distortion, _NONE)
+        self._sharpness = _SHARPNESS[0] ** (1.0 - progress) * _SHARPNESS[1] ** progress / max(distortion, _CONVERGED)
         if objective.extreme:
             self._active = self._still_active(Y, *ends).joined(_extremes(pairs, ratios), self._source.n_samples)
         else:
@@ -256,7 +242,7 @@ def _extremes(pairs: Pairs, ratios: FloatArray) -> Pairs:
     return pairs.take(asarray_like(np.concatenate(ends), pairs.i)).to_numpy()
 
 
-class Play(Protocol):
+class Dilations(Protocol):
     """Log dilations of the active pairs as functions of W, with the features in float64."""
 
     def ratios(self, W: FloatArray) -> FloatArray:
@@ -266,7 +252,7 @@ class Play(Protocol):
         """Gradient with respect to W, (m, k), given that with respect to the last ratios, (p,)."""
 
 
-class _PlayOnCPU:
+class _CompiledDilations:
     """Embeds each point of the pairs once, and sums gradients at the points in compiled loops."""
 
     def __init__(self, features: FloatArray, pairs: Pairs) -> None:
@@ -293,24 +279,24 @@ class _PlayOnCPU:
 
 
 @singledispatch
-def play(features: Any, pairs: Pairs) -> Play:
+def dilations(features: Any, pairs: Pairs) -> Dilations:
     """Log dilations of pairs given in NumPy arrays; backends register their own features."""
-    return _PlayOnCPU(features, pairs)
+    return _CompiledDilations(features, pairs)
 
 
 class _Descent:
     """The smooth objective of the active pairs and its gradient, as functions of flattened W."""
 
     def __init__(self, features: Any, pairs: Pairs, smooth: Smooth, penalty: float, weights: FloatArray) -> None:
-        self._play = play(features, pairs)
+        self._dilations = dilations(features, pairs)
         self._smooth, self._penalty, self._weights = smooth, penalty, weights[:, None]
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         W = flat.reshape(len(self._weights), -1)
-        ratios = self._play.ratios(W)
+        ratios = self._dilations.ratios(W)
         value, slope = self._smooth(ratios)
         slope -= self._penalty / len(slope)
-        gradient = self._play.gradient(slope)
+        gradient = self._dilations.gradient(slope)
         if self._penalty:  # the logarithm of |M| over the mean dilation, which does not depend on the scale either
             size = float((self._weights * np.square(W)).sum())
             value += self._penalty * (0.5 * np.log(size) - float(ratios.mean()))

@@ -17,7 +17,7 @@ from .solver import Start
 # Directions with smaller features, relative to the largest, are not fitted.
 _LEAST = 1e-3
 
-__all__ = ["DEFAULT_STARTS", "STARTS", "make_start", "nearest_start"]
+__all__ = ["DEFAULT_STARTS", "STARTS", "make_start", "nearest_projection"]
 
 
 def _spectral(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:  # noqa: ARG001
@@ -58,15 +58,15 @@ def make_start(name: str, wide: WideSketch, k: int, seed: int, repeat: int = 0) 
     return Start(name if not repeat else f"{name} {repeat + 1}", STARTS[name](wide, k, normals))
 
 
-def nearest_start(wide: WideSketch, Y: FloatArray) -> Start:
-    """The least-squares fit, up to a shift, of a sketch to any embedding Y, (N, k).
+def nearest_projection(wide: WideSketch, Y: FloatArray) -> FloatArray:
+    """The W whose embedding ``F W`` is nearest to any embedding Y, (N, k), by least squares and up to a shift.
 
     Directions along which the kernel is smaller than a thousandth of its largest are dropped: fitting them takes huge
     entries that cancel.
     """
     gram, right = _normal_equations(wide.features, Y - Y.mean(axis=0))
-    W = np.linalg.pinv(gram, rcond=_LEAST**2, hermitian=True) @ right
-    return Start("given", W)
+    W: FloatArray = np.linalg.pinv(gram, rcond=_LEAST**2, hermitian=True) @ right
+    return W
 
 
 def _normal_equations(F: Any, target: FloatArray) -> tuple[FloatArray, FloatArray]:

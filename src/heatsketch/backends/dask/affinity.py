@@ -139,7 +139,7 @@ def _kth(lists: FloatArray) -> FloatArray:
 def bandwidth_of(X: DistributedArray, rule: str, metric: Metric, n_neighbors: int | None = None) -> Any:
     """Epsilon by a rule, as :func:`heatsketch.kernel.bandwidth.bandwidth_by_rule`; local scales are distributed."""
     if rule in ("median", "slope"):
-        return bandwidth_by_rule(X, rule, metric)[0]
+        return bandwidth_by_rule(X, rule, metric)
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         local = persisted(kth_distances(X.values, X.values, metric=metric, n_neighbors=k), name="measuring scales")

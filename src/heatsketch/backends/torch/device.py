@@ -62,13 +62,6 @@ class Device:
         """Number of multiprocessors of a GPU; 1 for the CPU."""
         return int(self.torch.cuda.get_device_properties(self.name).multi_processor_count) if self.is_cuda else 1
 
-    @property
-    def tile_bytes(self) -> int:
-        """Memory that a neighbour search takes at a time."""
-        from .nearest import tile_bytes  # noqa: PLC0415
-
-        return tile_bytes(self)
-
     def dtype(self, dtype: Any) -> Any:
         """The torch dtype of a NumPy dtype."""
         return getattr(self.torch, np.dtype(dtype).name)

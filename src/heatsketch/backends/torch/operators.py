@@ -1,7 +1,7 @@
 """Operators that multiply on a device of PyTorch, and distances between rows of tensors.
 
 Importing this module registers the functions for tensors: `row_distances`, `condensed_distances` and
-`column_distances` of :mod:`heatsketch.linalg.metrics`, and :func:`heatsketch.optimize.solver.play`.
+`column_distances` of :mod:`heatsketch.linalg.metrics`, and :func:`heatsketch.optimize.solver.dilations`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...linalg.metrics import central_point, column_distances, condensed_distanc
 from ...linalg.operators import Operator, SparseOperator
 from ...linalg.sketch import Sketch
 from ...optimize.pairs import Pairs
-from ...optimize.solver import play
+from ...optimize.solver import dilations
 from .device import Device, computing, device_of
 from .sketches import draw
 
@@ -243,7 +243,7 @@ def _(V: torch.Tensor, i: IntArray, j: IntArray) -> FloatArray:
 
 
 class PairDifferences:
-    """Pairs in play as the differences of their features, gathered once: embedded pairs are then one product.
+    """Active pairs as the differences of their features, gathered once: embedded pairs are then one product.
 
     Nothing is scattered, so sums have one order and results repeat.
 
@@ -272,6 +272,6 @@ class PairDifferences:
         return gradient
 
 
-@play.register
+@dilations.register
 def _(features: torch.Tensor, pairs: Pairs) -> PairDifferences:
     return PairDifferences(features, pairs)
