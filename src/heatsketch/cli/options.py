@@ -16,7 +16,7 @@ from .console import INTERRUPTED, err, notes
 if TYPE_CHECKING:
     from ..io import Reading
 
-__all__ = ["EstimatorOptions", "InputOptions", "Method", "VoiceOptions", "make_estimator", "takes"]
+__all__ = ["ConsoleOptions", "EstimatorOptions", "InputOptions", "Method", "make_estimator", "takes"]
 
 F = TypeVar("F", bound=Callable[..., None])
 Method = Annotated[
@@ -187,7 +187,7 @@ def make_estimator(method: str, options: EstimatorOptions, *, graph: bool, verbo
 
 
 @dataclass(frozen=True)
-class VoiceOptions:
+class ConsoleOptions:
     """Options for the output of a command."""
 
     quiet: Annotated[
