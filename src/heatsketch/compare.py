@@ -269,15 +269,9 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
 def distance_measure(
     kernel: HeatKernel, power: float, *, max_searched: int = _MAX_SEARCHED
 ) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
-    """Measure how embeddings of a kernel distort its diffusion distances.
+    """A function from an embedding (N, k) to log L, central log L and median relative error, and the pairs measured.
 
-    Returns
-    -------
-    measure : callable
-        From an embedding (N, k) to log L, central log L and the median relative error of distances. Up to
-        `max_searched` points the worst pairs are searched for, if not all are measured.
-    measured : str
-        Description of the pairs that are measured.
+    Up to `max_searched` points the worst pairs are searched for, if not all are measured.
     """
     n = kernel.shape[0]
     if n <= ALL_PAIRS:

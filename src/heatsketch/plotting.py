@@ -21,7 +21,7 @@ from .estimators._base import HeatEmbedding
 from .kernel.options import check_count
 from .optimize.pairs import COINCIDENT
 
-__all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"]
+__all__ = ["check_embedding", "plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"]
 
 # The largest number of pairs that are drawn individually.
 _MAX_PAIRS = 3000
@@ -131,7 +131,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     -------
     ax : matplotlib Axes
     """
-    _check_fitted(model)
+    check_embedding(model)
     check_count(n_points, "n_points", "an integer of at least 2", least=2)
     points, [d] = distances_in_sample(model.kernel_, [model.power_], n_points)
     i, j = np.triu_indices(len(points), 1)
@@ -183,7 +183,7 @@ def plot_intervals(
     -------
     ax : matplotlib Axes
     """
-    _check_fitted(model)
+    check_embedding(model)
     if pairs is None:
         n, rng = len(model.embedding_), np.random.default_rng(0)
         i = rng.integers(n, size=check_count(n_pairs, "n_pairs"))
@@ -229,7 +229,7 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
     exact: FloatArray = np.empty(0)
     density = model_or_kernel
     if isinstance(model_or_kernel, BaseEstimator):
-        _check_fitted(model_or_kernel)
+        check_embedding(model_or_kernel)
         power = model_or_kernel.power_ if power is None else power
         density, exact = model_or_kernel.kernel_, getattr(model_or_kernel, "eigenvalues_", exact)
     if not isinstance(density, SpectralDensity):
@@ -263,8 +263,8 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
     return Y
 
 
-def _check_fitted(model: Any) -> None:
-    """Raise an error unless `model` is a fitted embedding."""
+def check_embedding(model: Any) -> None:
+    """Raise TypeError or NotFittedError unless `model` is a fitted embedding."""
     if not isinstance(model, HeatEmbedding):
         raise TypeError(
             f"{type(model).__name__} was given; give a fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch."

@@ -24,23 +24,12 @@ _NUMERIC = ("integer", "floating", "mixed-integer-float")
 
 @dataclass(frozen=True)
 class Colors:
-    """A number or a group for each point.
+    """A number or a group for each point."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (N,)
-        Numbers, NaN where missing; or group indices, -1 where missing.
-    groups : tuple of str, or None
-        Names of the groups; None for numbers.
-    label : str
-    n_joined : int
-        Number of small groups that were joined into the last one.
-    """
-
-    values: NDArray[Any]
-    groups: tuple[str, ...] | None = None
+    values: NDArray[Any]  # numbers (N,), NaN where missing; or group indices (N,), -1 where missing
+    groups: tuple[str, ...] | None = None  # their names; None for numbers
     label: str = ""
-    n_joined: int = 0
+    n_joined: int = 0  # small groups that were joined into the last one
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -72,8 +61,6 @@ def read_colors(
     label = str(label if label is not None else (getattr(color, "name", None) or ""))
     values = as_series(color, n, what)
     kind = pd.api.types.infer_dtype(values, skipna=True)
-    if kind == "complex":
-        raise ValueError(f"{what} holds complex numbers; values must be real numbers or labels.")
     labels = kind not in _NUMERIC or (kind == "integer" and values.nunique() <= _MAX_LABELS)
     if labels if categorical is None else categorical:
         return _groups(values, label, max_groups)

@@ -55,18 +55,7 @@ def in_short(value: Any) -> str:
 def html_table(
     rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), title: str = "", marked: Collection[int] = ()
 ) -> str:
-    """An HTML table for notebooks; all cells are escaped.
-
-    Parameters
-    ----------
-    rows : iterable of sequences of str
-        The first cell of each row is its heading.
-    header : sequence of str
-        Names of the columns.
-    title : str
-    marked : collection of int
-        Rows set in bold type.
-    """
+    """An HTML table for notebooks, with escaped cells; the first of a row is its heading, `marked` rows are bold."""
 
     def cells(tag: str, texts: Iterable[str], style: str = "") -> str:
         return "".join(f'<{tag} style="text-align: left{style}">{escape(text)}</{tag}>' for text in texts)

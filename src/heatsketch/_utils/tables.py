@@ -17,12 +17,7 @@ __all__ = ["checked", "explained", "table"]
 def table(X: Any) -> Any:
     """`X` in a form that scikit-learn checks: tensors as arrays.
 
-    Raises
-    ------
-    TypeError
-        If `X` is not array-like.
-    ValueError
-        If entries are masked, or dates: scikit-learn would silently use their values.
+    Masked entries and dates raise ValueError, because scikit-learn would silently use their values.
     """
     backend = backend_of(X)
     if backend is not None:

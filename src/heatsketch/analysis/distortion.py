@@ -127,12 +127,11 @@ def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequenc
         raise ValueError(f"Y has shape {Y.shape}; it must be (N, k) with at least 2 points.")
     n = len(Y)
     if d.ndim == 2:
-        if d.shape != (n, n):
-            raise ValueError(f"distances have shape {d.shape}; square distances of {n} points are ({n}, {n}).")
         d = squareform(d, checks=False)
     if d.shape != (n * (n - 1) // 2,):
         raise ValueError(
-            f"distances have shape {d.shape}; condensed distances of {n} points are ({n * (n - 1) // 2},)."
+            f"distances of shape {np.shape(distances)} were given; for {n} points they must be square, ({n}, {n}), or "
+            f"condensed, ({n * (n - 1) // 2},)."
         )
     return _summarise(pdist(Y / magnitude(Y)), d, lambda at: _condensed_pair(at, n), quantiles, exhaustive=True)
 

@@ -20,14 +20,13 @@ import numpy as np
 import scipy
 import sklearn
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from .._utils.extras import optional
 from .._utils.files import check_writable, write_whole
 from .._version import __version__
-from ..estimators import ESTIMATORS
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.options import check_count
+from ..plotting import check_embedding
 from .contents import Contents, gather
 from .points import read_columns, read_names
 
@@ -87,10 +86,7 @@ def write_report(
     ...     print(page.name, page.stat().st_size < 3e6)
     page.html True
     """
-    known_kinds: Any = tuple(ESTIMATORS.values())
-    if not isinstance(model, known_kinds):
-        raise TypeError(f"{type(model).__name__} was given as model; give one of {', '.join(ESTIMATORS)}, fitted.")
-    check_is_fitted(model)
+    check_embedding(model)
     target = check_writable(path)
     n = model.kernel_.shape[0]
     known = model.sample_names_ if names is None and model._sample_names is not None else names
