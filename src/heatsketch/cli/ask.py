@@ -36,8 +36,8 @@ def estimate(
     """
     from ..kernel.plan import estimate as predict  # noqa: PLC0415
 
-    if (source is None) == (shape is None):
-        raise ValueError("give either a file or --shape ROWS,COLUMNS.")
+    if (source is None) == (shape is None) or (dtype is not None and shape is None):
+        raise ValueError("give either a file, or --shape ROWS,COLUMNS and possibly --dtype.")
     if source is not None:
         data = read_input(source, reads)
         found = predict(data.X, **options.parameters(graph=data.is_graph))

@@ -34,7 +34,7 @@ out, err = Console(**_LITERAL), Console(stderr=True, **_LITERAL)
 # Notes and warnings, which --quiet suppresses.
 notes = Console(stderr=True, **_LITERAL)
 
-# Exit codes beside 0: an error; a harmful finding of `diagnose --strict`; Ctrl-C. Typer's code for wrong usage is 2.
+# Exit codes: an error; a harmful finding of `diagnose --strict`; Ctrl-C. Typer uses 2 for wrong usage, and 130 too.
 FAILED, FINDINGS, INTERRUPTED = 1, 3, 130
 
 
