@@ -17,6 +17,7 @@ from ._utils.drawing import MAX_POINTS, PALETTE, Palette, draw_points, new_axes,
 from ._utils.typing import FloatArray
 from .analysis.density import SpectralDensity, spectral_density
 from .analysis.distances import distances_in_sample
+from .analysis.distortion import TAIL
 from .estimators._base import HeatEmbedding
 from .kernel.options import check_count
 from .optimize.pairs import COINCIDENT
@@ -25,8 +26,6 @@ __all__ = ["check_embedding", "plot_distortion", "plot_embedding", "plot_interva
 
 # The largest number of pairs that are drawn individually.
 _MAX_PAIRS = 3000
-# Share of the pairs left out at either end of the range of ratios that is marked.
-_TAIL = 0.01
 
 
 def plot_embedding(
@@ -146,7 +145,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
         scale = {"xscale": "log", "yscale": "log", "bins": "log"}
         drawn = ax.hexbin(d, ratio, gridsize=60, mincnt=1, cmap="viridis", linewidths=0.2, **scale)
         ax.figure.colorbar(drawn, ax=ax, label="pairs")
-    low, high = np.quantile(ratio, [_TAIL, 1.0 - _TAIL])
+    low, high = np.quantile(ratio, [TAIL, 1.0 - TAIL])
     for end, name in ((low, f"98% of pairs within a factor of {high / low:.3g}"), (high, None)):
         ax.axhline(end, color=PALETTE[1], lw=1, ls="--", label=name)
     ax.set(xlabel="diffusion distance", ylabel="embedded / diffusion distance")

@@ -38,8 +38,8 @@ def in_short(value: Any) -> str:
     >>> from heatsketch._utils.display import in_short
     >>> in_short(np.zeros((300, 2)))
     '<float64 (300, 2)>'
-    >>> in_short({"a": 1 / 3, "b": [1, None]})
-    "{'a': 0.3333, 'b': [1, None]}"
+    >>> in_short({"a": 1 / 3, "b": None})
+    "{'a': 0.3333, 'b': None}"
     """
     if isinstance(value, np.ndarray) and value.ndim:
         return f"<{value.dtype} {value.shape}>"
@@ -47,8 +47,6 @@ def in_short(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{in_short(key)}: {in_short(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(in_short, value)) + "]"
     return repr(value)
 
 

@@ -17,7 +17,7 @@ from ..linalg.lanczos import KrylovSketch, horizon
 from ..neighbors.paths import shortest_paths
 from .density import density_of
 from .distances import distances_in_sample
-from .distortion import measure_distortion
+from .distortion import TAIL, measure_distortion
 
 __all__ = ["Scales", "default_powers", "measure_scales", "sample_distortions"]
 
@@ -25,8 +25,6 @@ _COLUMNS, _MOST_STEPS = 64, 96
 _LONGEST = 1024.0
 # Points whose pairs are measured.
 _ANCHORS = 128
-# Share of pairs left out at either end of the distortion, where chance decides.
-_TAIL = 0.01
 # Default powers stop where the power of the largest eigenvalue is below this.
 _LEAST_LEFT = {np.dtype(np.float64): 1e-100, np.dtype(np.float32): 1e-12}
 
@@ -146,7 +144,7 @@ def sample_distortions(
 
     def central_logs(embeddings: Iterable[FloatArray]) -> FloatArray:
         rows = (to_numpy(Y[points]) for Y in embeddings)
-        measured = (measure_distortion(Y, d, quantiles=(_TAIL,)) for Y, d in zip(rows, exact, strict=True))
-        return np.log([found.central[_TAIL] for found in measured])
+        measured = (measure_distortion(Y, d, quantiles=(TAIL,)) for Y, d in zip(rows, exact, strict=True))
+        return np.log([found.central[TAIL] for found in measured])
 
     return central_logs
