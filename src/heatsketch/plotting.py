@@ -52,9 +52,8 @@ def plot_embedding(
     model_or_Y : fitted estimator with `embedding_`, or array-like of shape (N, k)
     color : array-like of shape (N,), or mapping, optional
         Numbers, drawn along `cmap`, or labels of groups, drawn in the colours of Okabe and Ito. Missing values (None,
-        NaN) are grey. Values belong to the rows in order, whatever their index; a mapping goes from sample names, such
-        as the nodes of a graph, to values. Beyond seven groups darker and lighter shades are used; beyond 21 the
-        smallest groups are joined.
+        NaN) are grey. The index of a series is ignored; a mapping goes from sample names, such as the nodes of a graph,
+        to values. Beyond seven groups darker and lighter shades are used; beyond 21 the smallest groups are joined.
     dims : sequence of one to three int, optional
         Columns to draw. By default three if there are three, otherwise the first two; a single column is drawn against
         the row number.

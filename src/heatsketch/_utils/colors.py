@@ -50,14 +50,17 @@ def read_colors(
     """Check values that n points are coloured by: numbers, labels, or a mapping from sample names to these.
 
     Numbers are labels if `categorical`, by default if they are integers with at most 20 different values; dates are
-    labels. None and NaN are missing. Smaller groups beyond `max_groups` are joined. Errors call the values `what`.
+    labels. None, NaN and names without a value are missing. Smaller groups beyond `max_groups` are joined. Errors call
+    the values `what`.
     """
     import pandas as pd  # noqa: PLC0415
 
     if color is None:
         return None
     if isinstance(color, Mapping):
-        color = _by_name(color, names, n)
+        if names is None:
+            raise ValueError("color was given as a mapping, but the samples have no names; give an array of values.")
+        color = [color.get(name) for name in names]
     label = str(label if label is not None else (getattr(color, "name", None) or ""))
     values = as_series(color, n, what)
     kind = pd.api.types.infer_dtype(values, skipna=True)
@@ -69,16 +72,6 @@ def read_colors(
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     numbers[np.isinf(numbers)] = np.nan
     return Colors(numbers, label=label)
-
-
-def _by_name(color: Mapping[Any, Any], names: Any, n: int) -> list[Any]:
-    if names is None:
-        raise ValueError("color was given as a mapping, but the samples have no names; give an array of values.")
-    if absent := [name for name in names if name not in color]:
-        raise ValueError(
-            f"color has no value for {len(absent)} of {n} samples, such as {absent[0]!r}; give None for missing values."
-        )
-    return [color[name] for name in names]
 
 
 def as_series(values: Any, n: int, what: str) -> Any:

@@ -98,7 +98,6 @@ def canonical_metric(covariance: ArrayLike | Operator) -> FloatArray:
         raise ValueError(f"a covariance of shape {C.shape} was given; it must be square, symmetric and finite.")
     variance = np.diagonal(C)
     squared = variance[:, None] + variance[None, :] - 2.0 * C
-    np.fill_diagonal(squared, 0.0)
     distances: FloatArray = squareform(np.sqrt(np.maximum(squared, 0.0)), checks=False)
     return distances
 
