@@ -22,41 +22,28 @@ if TYPE_CHECKING:
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_spectrum
     from .report import write_report
 
-# Where each public name lives. Modules are imported when a name of theirs is first used, because scikit-learn alone
-# takes over a second to import.
-_HOMES = {
-    "DiffusionMaps": ".estimators",
-    "EmbeddingComparison": ".compare",
-    "Estimate": ".kernel.plan",
-    "GaussianProcessEmbedding": ".estimators",
-    "HeatKernel": ".kernel.operator",
-    "HeatSketch": ".estimators",
-    "bilipschitz_constant": ".analysis.distortion",
-    "canonical_metric": ".analysis.processes",
-    "compare_embeddings": ".compare",
-    "compare_kernels": ".analysis.comparison",
-    "components_for": ".analysis.distances",
-    "datasets": ".datasets",
-    "diffusion_distances": ".analysis.distances",
-    "distance_interval": ".analysis.distances",
-    "estimate": ".kernel.plan",
-    "estimate_bandwidth": ".kernel.bandwidth",
-    "gaussian_process": ".analysis.processes",
-    "global_diffusion_distance": ".analysis.comparison",
-    "heat_kernel": ".kernel.build",
-    "load_model": ".io.models",
-    "measure_distortion": ".analysis.distortion",
-    "plot_distortion": ".plotting",
-    "plot_embedding": ".plotting",
-    "plot_intervals": ".plotting",
-    "plot_spectrum": ".plotting",
-    "reference": ".reference",
-    "save_model": ".io.models",
-    "scanpy": ".scanpy",
-    "secant_products": ".analysis.processes",
-    "spectral_density": ".analysis.density",
-    "write_report": ".report",
+# Public names by module. Modules are imported when a name of theirs is first used, because scikit-learn alone takes
+# over a second to import.
+_MODULES = {
+    ".analysis.comparison": ("compare_kernels", "global_diffusion_distance"),
+    ".analysis.density": ("spectral_density",),
+    ".analysis.distances": ("components_for", "diffusion_distances", "distance_interval"),
+    ".analysis.distortion": ("bilipschitz_constant", "measure_distortion"),
+    ".analysis.processes": ("canonical_metric", "gaussian_process", "secant_products"),
+    ".compare": ("EmbeddingComparison", "compare_embeddings"),
+    ".datasets": ("datasets",),
+    ".estimators": ("DiffusionMaps", "GaussianProcessEmbedding", "HeatSketch"),
+    ".io.models": ("load_model", "save_model"),
+    ".kernel.bandwidth": ("estimate_bandwidth",),
+    ".kernel.build": ("heat_kernel",),
+    ".kernel.operator": ("HeatKernel",),
+    ".kernel.plan": ("Estimate", "estimate"),
+    ".plotting": ("plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"),
+    ".reference": ("reference",),
+    ".report": ("write_report",),
+    ".scanpy": ("scanpy",),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "DiffusionMaps",

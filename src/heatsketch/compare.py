@@ -17,7 +17,7 @@ from ._utils.progress import shown, track
 from ._utils.threads import quiet_blas
 from ._utils.typing import FloatArray, IntArray
 from .analysis.distances import diffusion_distances, distances_in_sample, embedded_distances
-from .analysis.distortion import ALL_PAIRS, kernel_distortion, measure_distortion
+from .analysis.distortion import ALL_PAIRS, TAIL, kernel_distortion, measure_distortion
 from .estimators import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
 from .kernel.operator import HeatKernel
 from .kernel.options import SHARED, check_count
@@ -27,8 +27,6 @@ from .plotting import plot_embedding
 
 __all__ = ["EmbeddingComparison", "MeasuredEmbedding", "compare_embeddings", "distance_measure", "refit"]
 
-# Share of the pairs left out at either end of the central log L.
-TAIL = 0.01
 # Up to this many points the worst pairs are searched for; beyond, random points are measured.
 _MAX_SEARCHED = 20_000
 # Random points between which distances are exact.
@@ -269,15 +267,9 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
 def distance_measure(
     kernel: HeatKernel, power: float, *, max_searched: int = _MAX_SEARCHED
 ) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
-    """Measure how embeddings of a kernel distort its diffusion distances.
+    """A function from an embedding (N, k) to log L, central log L and median relative error, and the pairs measured.
 
-    Returns
-    -------
-    measure : callable
-        From an embedding (N, k) to log L, central log L and the median relative error of distances. Up to
-        `max_searched` points the worst pairs are searched for, if not all are measured.
-    measured : str
-        Description of the pairs that are measured.
+    Up to `max_searched` points the worst pairs are searched for, if not all are measured.
     """
     n = kernel.shape[0]
     if n <= ALL_PAIRS:

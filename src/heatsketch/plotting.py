@@ -17,16 +17,15 @@ from ._utils.drawing import MAX_POINTS, PALETTE, Palette, draw_points, new_axes,
 from ._utils.typing import FloatArray
 from .analysis.density import SpectralDensity, spectral_density
 from .analysis.distances import distances_in_sample
+from .analysis.distortion import TAIL
 from .estimators._base import HeatEmbedding
 from .kernel.options import check_count
 from .optimize.pairs import COINCIDENT
 
-__all__ = ["plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"]
+__all__ = ["check_embedding", "plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"]
 
 # The largest number of pairs that are drawn individually.
 _MAX_PAIRS = 3000
-# Share of the pairs left out at either end of the range of ratios that is marked.
-_TAIL = 0.01
 
 
 def plot_embedding(
@@ -53,9 +52,8 @@ def plot_embedding(
     model_or_Y : fitted estimator with `embedding_`, or array-like of shape (N, k)
     color : array-like of shape (N,), or mapping, optional
         Numbers, drawn along `cmap`, or labels of groups, drawn in the colours of Okabe and Ito. Missing values (None,
-        NaN) are grey. Values belong to the rows in order, whatever their index; a mapping goes from sample names, such
-        as the nodes of a graph, to values. Beyond seven groups darker and lighter shades are used; beyond 21 the
-        smallest groups are joined.
+        NaN) are grey. The index of a series is ignored; a mapping goes from sample names, such as the nodes of a graph,
+        to values. Beyond seven groups darker and lighter shades are used; beyond 21 the smallest groups are joined.
     dims : sequence of one to three int, optional
         Columns to draw. By default three if there are three, otherwise the first two; a single column is drawn against
         the row number.
@@ -131,7 +129,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     -------
     ax : matplotlib Axes
     """
-    _check_fitted(model)
+    check_embedding(model)
     check_count(n_points, "n_points", "an integer of at least 2", least=2)
     points, [d] = distances_in_sample(model.kernel_, [model.power_], n_points)
     i, j = np.triu_indices(len(points), 1)
@@ -146,7 +144,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
         scale = {"xscale": "log", "yscale": "log", "bins": "log"}
         drawn = ax.hexbin(d, ratio, gridsize=60, mincnt=1, cmap="viridis", linewidths=0.2, **scale)
         ax.figure.colorbar(drawn, ax=ax, label="pairs")
-    low, high = np.quantile(ratio, [_TAIL, 1.0 - _TAIL])
+    low, high = np.quantile(ratio, [TAIL, 1.0 - TAIL])
     for end, name in ((low, f"98% of pairs within a factor of {high / low:.3g}"), (high, None)):
         ax.axhline(end, color=PALETTE[1], lw=1, ls="--", label=name)
     ax.set(xlabel="diffusion distance", ylabel="embedded / diffusion distance")
@@ -183,7 +181,7 @@ def plot_intervals(
     -------
     ax : matplotlib Axes
     """
-    _check_fitted(model)
+    check_embedding(model)
     if pairs is None:
         n, rng = len(model.embedding_), np.random.default_rng(0)
         i = rng.integers(n, size=check_count(n_pairs, "n_pairs"))
@@ -229,7 +227,7 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
     exact: FloatArray = np.empty(0)
     density = model_or_kernel
     if isinstance(model_or_kernel, BaseEstimator):
-        _check_fitted(model_or_kernel)
+        check_embedding(model_or_kernel)
         power = model_or_kernel.power_ if power is None else power
         density, exact = model_or_kernel.kernel_, getattr(model_or_kernel, "eigenvalues_", exact)
     if not isinstance(density, SpectralDensity):
@@ -263,8 +261,8 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
     return Y
 
 
-def _check_fitted(model: Any) -> None:
-    """Raise an error unless `model` is a fitted embedding."""
+def check_embedding(model: Any) -> None:
+    """Raise TypeError or NotFittedError unless `model` is a fitted embedding."""
     if not isinstance(model, HeatEmbedding):
         raise TypeError(
             f"{type(model).__name__} was given; give a fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch."

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from scipy.spatial.distance import pdist
 
 import heatsketch as hs
-from heatsketch.compare import TAIL
+from heatsketch.analysis.distortion import TAIL
 
 mpl.use("agg")
 OPTIONS = {"power": 3, "bandwidth": 1.0}

@@ -100,7 +100,7 @@ class TestFindings:
 
     def test_edge(self):
         model = GP(2, power="auto", n_neighbors=6, random_state=0)
-        finding = found(model, hs.datasets.circle(2500, random_state=0), "edge")
+        finding = found(model, hs.datasets.circle(1100, random_state=0), "edge")
         assert finding.figure == model.power_ == model.power_choice_.powers[-1]
 
     def test_dimension(self):

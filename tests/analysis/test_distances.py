@@ -5,7 +5,6 @@ from __future__ import annotations
 import tracemalloc
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -101,15 +100,6 @@ class TestGroups:
         monkeypatch.setattr(distances, "_ROW_ENTRIES", entries)
         np.testing.assert_allclose(hs.diffusion_distances(_kernel(), 2, pairs), expected, atol=1e-12)
         assert max(widths) == most
-
-    @pytest.mark.parametrize("most", [2, 7, 20])
-    def test_each_group_is_as_long_as_it_can_be(self, most):
-        pairs = np.random.default_rng(most).integers(0, 40, (150, 2)) * 1000
-        groups = list(distances._groups(pairs, most))
-        assert sorted(position for group in groups for position in group) == list(range(150))
-        for group, following in pairwise(groups):
-            assert len(np.unique(pairs[group])) <= most
-            assert len(np.unique(pairs[[*group, following[0]]])) > most
 
     def test_many_pairs_take_little_memory(self):
         kernel = hs.heat_kernel(hs.datasets.circle(400, random_state=0), bandwidth=0.5)

@@ -50,7 +50,7 @@ def test_embed_a_table(heatsketch):
     code, out, err = heatsketch("embed", "points.csv", "-o", "y.csv", *FAST)
     assert (code, out) == (0, "")
     assert "kept aside: colour" in err
-    assert "Embedded 60 rows in 2 dimensions by GaussianProcessEmbedding" in err
+    assert "60 rows" in err
     table = pd.read_csv("y.csv", dtype=str)
     assert list(table.columns) == ["id", "colour", "gaussianprocessembedding0", "gaussianprocessembedding1"]
     model = hs.GaussianProcessEmbedding(2, power=4, bandwidth=0.25, random_state=0).fit(X)
@@ -104,14 +104,14 @@ def test_transform_with_a_saved_model(heatsketch):
     FRAME[["north", "colour", "east"]].iloc[:7].assign(more=1.0).to_csv("new.csv", index=False)
     code, _, err = heatsketch("transform", "m.heatsketch", "new.csv", "-o", "placed.csv")
     assert code == 0
-    assert "Wrote placed.csv: 7 rows, 2 components" in err
+    assert "7 rows" in err
     before, placed = pd.read_csv("y.csv"), pd.read_csv("placed.csv")
     np.testing.assert_allclose(placed.iloc[:, -2:], before.iloc[:7, -2:], rtol=1e-9)
     assert list(placed.columns[:3]) == ["id", "colour", "more"]
     FRAME[["north", "colour"]].to_csv("short.csv", index=False)
     code, _, err = heatsketch("transform", "m.heatsketch", "short.csv", "-o", "placed.csv")
     assert code == 1
-    assert "short.csv: there is no column 'east'" in err
+    assert "'east'" in err
     assert len(pd.read_csv("placed.csv")) == 7
 
 
@@ -129,7 +129,8 @@ def test_estimate(heatsketch):
     code, out, _ = heatsketch("estimate", "points.csv")
     assert code == 0
     assert "60" in out
-    assert heatsketch("estimate")[0] == heatsketch("estimate", "points.csv", "--shape", "3,4")[0] == 1
+    for given in ((), ("points.csv", "--shape", "3,4"), ("points.csv", "--dtype", "float32")):
+        assert heatsketch("estimate", *given)[0] == 1
     assert "random_state" in heatsketch("estimate", "points.csv", "--seed", 1)[2]
 
 
@@ -167,16 +168,16 @@ def test_datasets(heatsketch):
     ("arguments", "words"),
     [
         (["points.csv"], "no output was given"),
-        (["none.csv", "-o", "y.csv"], "No such file or directory: 'none.csv'"),
-        (["points.csv", "-o", "y.xlsx"], "y.xlsx is not known"),
+        (["none.csv", "-o", "y.csv"], "none.csv"),
+        (["points.csv", "-o", "y.xlsx"], "y.xlsx"),
         (["points.csv", "-o", "no/y.csv"], "no directory"),
-        (["points.csv", "-o", "y.h5ad"], "needs an h5ad file as input"),
+        (["points.csv", "-o", "y.h5ad"], "h5ad"),
         (["points.csv", "-o", "-", "--json"], "both write to standard output"),
         (["points.csv", "-o", "y.csv", "--set", "solver=dense"], "solver does not apply"),
         (["points.csv", "-o", "y.csv", "--set", "dense"], "NAME=VALUE"),
         (["points.csv", "-o", "y.csv", "--power", "best"], "power='best'"),
         (["points.csv", "-o", "y.csv", "-k", "two"], "n_components='two'"),
-        (["points.csv", "-o", "y.csv", "--label", "color"], "no column 'color'; there are: 'east', 'north', 'colour'"),
+        (["points.csv", "-o", "y.csv", "--label", "color"], "no column 'color'"),
         (["points.csv", "-o", "y.csv", "--bandwidth", "1e-12"], "bandwidth"),
     ],
 )
@@ -218,7 +219,7 @@ def test_interrupt_exits_with_130_and_leaves_no_file(heatsketch, folder, monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(where, interrupt)
             code, out, err = heatsketch("embed", "points.csv", "-o", "y.csv", "-q", *FAST)
-        assert (code, out, err) == (130, "", "Interrupted.")
+        assert (code, out, err) == (130, "", "")
         assert [path.name for path in folder.iterdir()] == ["points.csv"]
 
 
@@ -260,7 +261,7 @@ def test_report_of_a_saved_model(heatsketch, folder):
     FRAME[:9].to_csv("few.csv", index=False)
     code, _, err = heatsketch("report", "m.heatsketch", "--data", "few.csv", "-o", "other.html")
     assert code == 1
-    assert "few.csv has 9 rows, and m.heatsketch was fitted to 60" in err
+    assert "9 rows" in err
     assert not (folder / "other.html").exists()
 
 

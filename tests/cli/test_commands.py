@@ -30,11 +30,11 @@ COMMANDS = {page.relative_to(ROOT).as_posix(): found for page in PAGES if (found
 
 @pytest.fixture
 def small(monkeypatch, toy):
-    """A fifth of the digits, and two of the paper's figures in small samples."""
+    """A fifth of the digits, and two of the paper's figures in one small trial."""
     images, digits = hs.datasets.digits()
     monkeypatch.setattr(hs.datasets, "digits", lambda: (images[::5], digits[::5]))
     for name, experiment in EXPERIMENTS.items():
-        monkeypatch.setitem(EXPERIMENTS, name, toy(experiment, 2))
+        monkeypatch.setitem(EXPERIMENTS, name, toy(experiment, 1))
     all_figures = dict(FIGURES)
     for name in set(FIGURES) - {"circle", "stretched_torus"}:
         del FIGURES[name]
@@ -50,7 +50,7 @@ def _run(words):
     if words[1] == "reproduce":
         words += ["-j", "1"]
         if "--trials" in words:
-            words[words.index("--trials") + 1] = "2"
+            words[words.index("--trials") + 1] = "1"
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(sys, "argv", words)

@@ -184,6 +184,12 @@ def test_sparse_indices_are_checked(tmp_path):
         hs.load_model(_rewritten(path, lambda d: None, **{member: content.getvalue()}))
 
 
+def test_model_of_a_gpu_loads_without_one(saved):
+    before = hs.load_model(saved).transform(SEEN[40:50])
+    loaded = hs.load_model(_rewritten(saved, lambda d: d["parameters"].update(device="cuda")))
+    np.testing.assert_allclose(loaded.transform(SEEN[40:50]), before, atol=1e-9)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.95])
 def test_truncated_files_raise(saved, share):
     content = saved.read_bytes()

@@ -77,10 +77,10 @@ class TestColors:
         assert np.bincount(colors.values).tolist() == [*range(20, 41), sum(range(1, 20))]
 
     def test_mapping_goes_by_names(self):
-        assert read_colors({"b": 2.5, "a": 1.5, "c": 0.0}, 2, names=["a", "b"]).values.tolist() == [1.5, 2.5]
-        for mapping, names in (({"a": 1}, ["a", "b"]), ({0: 1}, None)):
-            with pytest.raises(ValueError, match=r"no value|no names"):
-                read_colors(mapping, 2, names=names)
+        found = read_colors({"b": 2.5, "a": 1.5, "d": 0.0}, 3, names=["a", "b", "c"])
+        np.testing.assert_array_equal(found.values, [1.5, 2.5, np.nan])
+        with pytest.raises(ValueError, match="no names"):
+            read_colors({0: 1}, 2)
 
     @pytest.mark.parametrize("color", ["red", [1, 2], np.ones((3, 2)), [(1,), (1, 2)]])
     def test_one_value_for_each_point(self, color):

@@ -259,7 +259,6 @@ class TestErrors:
         [
             ({"names": ["a"]}, ValueError, "names"),
             ({"columns": {"x": [1, 2]}}, ValueError, "'x'"),
-            ({"columns": {"x": np.zeros(N, dtype=complex)}}, ValueError, "complex"),
             ({"columns": pd.DataFrame(np.zeros((N, 2)), columns=["a", "a"])}, ValueError, "'a'"),
             ({"max_points": 1}, ValueError, "max_points"),
         ],

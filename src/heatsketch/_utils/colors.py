@@ -24,23 +24,12 @@ _NUMERIC = ("integer", "floating", "mixed-integer-float")
 
 @dataclass(frozen=True)
 class Colors:
-    """A number or a group for each point.
+    """A number or a group for each point."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (N,)
-        Numbers, NaN where missing; or group indices, -1 where missing.
-    groups : tuple of str, or None
-        Names of the groups; None for numbers.
-    label : str
-    n_joined : int
-        Number of small groups that were joined into the last one.
-    """
-
-    values: NDArray[Any]
-    groups: tuple[str, ...] | None = None
+    values: NDArray[Any]  # numbers (N,), NaN where missing; or group indices (N,), -1 where missing
+    groups: tuple[str, ...] | None = None  # their names; None for numbers
     label: str = ""
-    n_joined: int = 0
+    n_joined: int = 0  # small groups that were joined into the last one
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -61,19 +50,20 @@ def read_colors(
     """Check values that n points are coloured by: numbers, labels, or a mapping from sample names to these.
 
     Numbers are labels if `categorical`, by default if they are integers with at most 20 different values; dates are
-    labels. None and NaN are missing. Smaller groups beyond `max_groups` are joined. Errors call the values `what`.
+    labels. None, NaN and names without a value are missing. Smaller groups beyond `max_groups` are joined. Errors call
+    the values `what`.
     """
     import pandas as pd  # noqa: PLC0415
 
     if color is None:
         return None
     if isinstance(color, Mapping):
-        color = _by_name(color, names, n)
+        if names is None:
+            raise ValueError("color was given as a mapping, but the samples have no names; give an array of values.")
+        color = [color.get(name) for name in names]
     label = str(label if label is not None else (getattr(color, "name", None) or ""))
     values = as_series(color, n, what)
     kind = pd.api.types.infer_dtype(values, skipna=True)
-    if kind == "complex":
-        raise ValueError(f"{what} holds complex numbers; values must be real numbers or labels.")
     labels = kind not in _NUMERIC or (kind == "integer" and values.nunique() <= _MAX_LABELS)
     if labels if categorical is None else categorical:
         return _groups(values, label, max_groups)
@@ -82,16 +72,6 @@ def read_colors(
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     numbers[np.isinf(numbers)] = np.nan
     return Colors(numbers, label=label)
-
-
-def _by_name(color: Mapping[Any, Any], names: Any, n: int) -> list[Any]:
-    if names is None:
-        raise ValueError("color was given as a mapping, but the samples have no names; give an array of values.")
-    if absent := [name for name in names if name not in color]:
-        raise ValueError(
-            f"color has no value for {len(absent)} of {n} samples, such as {absent[0]!r}; give None for missing values."
-        )
-    return [color[name] for name in names]
 
 
 def as_series(values: Any, n: int, what: str) -> Any:

@@ -38,8 +38,8 @@ def in_short(value: Any) -> str:
     >>> from heatsketch._utils.display import in_short
     >>> in_short(np.zeros((300, 2)))
     '<float64 (300, 2)>'
-    >>> in_short({"a": 1 / 3, "b": [1, None]})
-    "{'a': 0.3333, 'b': [1, None]}"
+    >>> in_short({"a": 1 / 3, "b": None})
+    "{'a': 0.3333, 'b': None}"
     """
     if isinstance(value, np.ndarray) and value.ndim:
         return f"<{value.dtype} {value.shape}>"
@@ -47,26 +47,13 @@ def in_short(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{in_short(key)}: {in_short(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(in_short, value)) + "]"
     return repr(value)
 
 
 def html_table(
     rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), title: str = "", marked: Collection[int] = ()
 ) -> str:
-    """An HTML table for notebooks; all cells are escaped.
-
-    Parameters
-    ----------
-    rows : iterable of sequences of str
-        The first cell of each row is its heading.
-    header : sequence of str
-        Names of the columns.
-    title : str
-    marked : collection of int
-        Rows set in bold type.
-    """
+    """An HTML table for notebooks, with escaped cells; the first of a row is its heading, `marked` rows are bold."""
 
     def cells(tag: str, texts: Iterable[str], style: str = "") -> str:
         return "".join(f'<{tag} style="text-align: left{style}">{escape(text)}</{tag}>' for text in texts)

@@ -6,7 +6,6 @@ The `.plot()` methods of results and `heatsketch.plotting` use it. Many points a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from .colors import Colors, summarize_cells
 from .extras import optional
-from .files import write_whole
+from .files import replacing
 from .text import visible
 from .typing import FloatArray, IntArray
 
@@ -67,10 +66,9 @@ def check_picture(path: Path) -> None:
 def save_picture(axes: Any, path: Path) -> None:
     """Write the figure of some Axes and close it; no partial file is left behind."""
     figure = np.ravel(axes)[0].figure
-    content = BytesIO()
-    figure.savefig(content, format=path.suffix.lstrip(".").lower(), dpi=150)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150)
     _pyplot().close(figure)
-    write_whole(path, content.getvalue())
 
 
 def point_size(n: int) -> float:

@@ -11,20 +11,15 @@ import numpy as np
 from .chunks import chunks
 from .typing import FloatArray, IntArray
 
-__all__ = ["arranged", "is_mapped"]
-
-
-def is_mapped(X: FloatArray) -> bool:
-    """Whether an array is memory-mapped."""
-    owner: object = X
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    return isinstance(owner, mmap)
+__all__ = ["arranged"]
 
 
 def arranged(X: FloatArray, order: IntArray) -> FloatArray:
     """``X[order]``: in memory, or in a temporary file if `X` is memory-mapped; the file is deleted with the array."""
-    if not is_mapped(X):
+    owner: object = X
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if not isinstance(owner, mmap):
         return X[order]
     with tempfile.TemporaryFile(prefix="heatsketch") as file:
         if hasattr(os, "posix_fallocate"):  # without space, writing to a memory map would kill the process

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 __all__ = ["say", "shown", "task", "track"]
 
 T = TypeVar("T")
-Advance = Callable[[int, int], None]
+Advance = Callable[[float, float], None]
 
 # The current display, or None; a context variable, so that it need not be passed through the mathematics.
 _display: ContextVar[Any] = ContextVar("display", default=None)
@@ -82,7 +82,7 @@ class _Lines:
     def task(self, name: str) -> Iterator[Advance]:
         start = last = time.perf_counter()
 
-        def advance(done: int, total: int) -> None:
+        def advance(done: float, total: float) -> None:
             nonlocal last
             now = time.perf_counter()
             if now - last >= _EVERY:

@@ -79,15 +79,7 @@ def backend_of(X: Any) -> Any:
 
 
 def find_device(name: str) -> Device | None:
-    """The device "cuda", "cuda:1" or "torch-cpu" (PyTorch without a GPU); None for "cpu", which is NumPy.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If the library that it needs is not installed.
-    ValueError
-        If there is no such device.
-    """
+    """The device "cuda", "cuda:1" or "torch-cpu" (PyTorch without a GPU); None for "cpu", which is NumPy."""
     if name == "cpu":
         return None
     device: Device = _load(_DEVICES).find_device(name)

@@ -17,21 +17,11 @@ __all__ = ["checked", "explained", "table"]
 def table(X: Any) -> Any:
     """`X` in a form that scikit-learn checks: tensors as arrays.
 
-    Raises
-    ------
-    TypeError
-        If `X` is not array-like.
-    ValueError
-        If entries are masked, or dates: scikit-learn would silently use their values.
+    Masked entries and dates raise ValueError, because scikit-learn would silently use their values.
     """
     backend = backend_of(X)
     if backend is not None:
         return backend.table(X)
-    if isinstance(X, str) or not any(hasattr(X, name) for name in ("__array__", "shape", "__getitem__")):
-        raise TypeError(
-            f"X was given as {X!r:.60}; it must be a table of numbers with a row for each sample: an array of two "
-            "dimensions, a sparse matrix, a list of rows, or a frame of pandas or polars."
-        )
     if np.ma.is_masked(X):
         raise ValueError(
             f"{np.count_nonzero(X.mask)} entries of X are masked; fill them, for example with "

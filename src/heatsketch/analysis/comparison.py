@@ -85,9 +85,7 @@ class KernelComparison(Shown):
         ax = new_axes() if ax is None else ax
         both = np.vstack([self.first, self.second]).astype(np.float64)
         both = (both - both.mean(axis=0)) / magnitude(both)
-        axes = np.linalg.svd(both, full_matrices=False)[2][:2]
-        flat = np.zeros((len(both), 2))
-        flat[:, : len(axes)] = both @ axes.T
+        flat = both @ np.linalg.svd(both, full_matrices=False)[2][:2].T
         items = sample(len(self.first), _DRAWN)
         ends = flat[items], flat[items + len(self.first)]
         ax.plot(*np.stack(ends, axis=1).transpose(2, 1, 0), color="0.8", lw=0.5, zorder=0)

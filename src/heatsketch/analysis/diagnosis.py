@@ -159,11 +159,11 @@ class Subject:
 def diagnose(kernel: HeatKernel, power: float, n_components: int, chosen: ChosenPower | None = None) -> Diagnosis:
     """Look for common problems of an embedding."""
     subject = Subject(kernel, power, n_components, chosen)
-    found = [*_of_the_kernel(subject), *_of_the_points(subject), *_of_the_choices(subject)]
+    found = [*_kernel_findings(subject), *_point_findings(subject), *_choice_findings(subject)]
     return Diagnosis(sorted(found, key=lambda one: not one.harmful))
 
 
-def _of_the_kernel(subject: Subject) -> Iterator[Finding]:
+def _kernel_findings(subject: Subject) -> Iterator[Finding]:
     """A scaling that failed; a kernel that is nearly the identity, nearly constant, or disconnected."""
     scaling, density = subject.kernel.scaling, subject.density
     if scaling is not None and not scaling.converged:
@@ -212,7 +212,7 @@ def _of_the_kernel(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _of_the_points(subject: Subject) -> Iterator[Finding]:
+def _point_findings(subject: Subject) -> Iterator[Finding]:
     """Outliers, hubs, and neighbours that the search missed."""
     # Only directions that have not decayed at this time.
     left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
@@ -250,7 +250,7 @@ def _of_the_points(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _of_the_choices(subject: Subject) -> Iterator[Finding]:
+def _choice_findings(subject: Subject) -> Iterator[Finding]:
     """The bandwidth, the diffusion time and the number of components."""
     affinity, profile, chosen = subject.gaussian, subject.profile, subject.chosen
     if affinity is not None and profile is not None and not np.ndim(affinity.epsilon) and affinity.n_neighbors is None:
@@ -266,7 +266,7 @@ def _of_the_choices(subject: Subject) -> Iterator[Finding]:
                 f"{profile.dimension:.1f} that they show at {profile.epsilon:.3g}.",
                 f"Use a {verb} bandwidth{subject.suggested(larger=narrow)}.",
             )
-    yield from _late(subject)
+    yield from _late_findings(subject)
     if chosen is not None and chosen.at_edge and chosen.power != chosen.powers[0]:
         yield Finding(
             "edge",
@@ -285,7 +285,7 @@ def _of_the_choices(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _late(subject: Subject) -> Iterator[Finding]:
+def _late_findings(subject: Subject) -> Iterator[Finding]:
     left = float(subject.density.effective_dimension(subject.power))
     knee = float(TIMES[power_by_entropy(subject.density, TIMES)[1]])
     if subject.chosen_together or subject.power <= knee:

@@ -19,10 +19,10 @@ from ..kernel.options import check_count, is_number
 from ..linalg.diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite, require_range
 from ..linalg.metrics import column_distances, magnitude, squared_distances
 from ..linalg.sketch import sample
-from .processes import check_pairs, rows_of_pairs
 
 __all__ = [
     "check_level",
+    "check_pairs",
     "columns_for",
     "components_for",
     "diffusion_distances",
@@ -31,6 +31,7 @@ __all__ = [
     "distances_in_sample",
     "embedded_distances",
     "error_of",
+    "rows_of_pairs",
     "sketch_interval",
 ]
 
@@ -137,6 +138,29 @@ def distances_in_sample(
     n = kernel.shape[0]
     points = sample(n, min(n_points, max(_FEWEST, _ROW_ENTRIES // (n * len(powers)))))
     return points, distances_among(kernel, points, powers)
+
+
+def check_pairs(pairs: ArrayLike, n_samples: int, *, width: int = 2) -> IntArray:
+    """Check indices of pairs (or triples) of samples, shape (m, width)."""
+    array = np.asarray(pairs)
+    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"indices of shape {array.shape} and dtype {array.dtype} were given; they must be integers of shape "
+            f"(m, {width}), a row for each {'pair' if width == 2 else 'triple'}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= n_samples):
+        raise ValueError(
+            f"indices from {array.min()} to {array.max()} were given; with {n_samples} samples they must lie between "
+            f"0 and {n_samples - 1}."
+        )
+    return array.astype(np.int64)
+
+
+def rows_of_pairs(Y: Any, pairs: ArrayLike) -> FloatArray:
+    """The rows of both ends of each pair, as a NumPy array of float64, shape (m, 2, k)."""
+    chosen = check_pairs(pairs, len(Y))
+    rows: FloatArray = to_numpy(Y[chosen.reshape(-1)]).astype(np.float64)
+    return rows.reshape(len(chosen), 2, Y.shape[1])
 
 
 def distance_interval(

@@ -19,8 +19,7 @@ from ..linalg.diffusion import coefficients, diffuse
 from ..linalg.metrics import magnitude, row_distances
 from ..linalg.sketch import GaussianSketch, first_by_key, philox, resolve_seed, sample
 from ..optimize.pairs import COINCIDENT, distinct_points, neighbor_pairs
-from .distances import diffusion_distances
-from .processes import rows_of_pairs
+from .distances import diffusion_distances, rows_of_pairs
 
 __all__ = [
     "Distortion",
@@ -31,6 +30,8 @@ __all__ = [
 ]
 
 QUANTILES = (0.001, 0.01, 0.05, 0.25)
+# Share of pairs left out at either end where one central log L is reported.
+TAIL = 0.01
 # Up to this many points all pairs are measured.
 ALL_PAIRS = 2000
 # Entries of kernel rows of new points (128 MB, and a few times as much to diffuse them).
@@ -127,12 +128,11 @@ def measure_distortion(Y: ArrayLike, distances: ArrayLike, *, quantiles: Sequenc
         raise ValueError(f"Y has shape {Y.shape}; it must be (N, k) with at least 2 points.")
     n = len(Y)
     if d.ndim == 2:
-        if d.shape != (n, n):
-            raise ValueError(f"distances have shape {d.shape}; square distances of {n} points are ({n}, {n}).")
         d = squareform(d, checks=False)
     if d.shape != (n * (n - 1) // 2,):
         raise ValueError(
-            f"distances have shape {d.shape}; condensed distances of {n} points are ({n * (n - 1) // 2},)."
+            f"distances of shape {np.shape(distances)} were given; for {n} points they must be square, ({n}, {n}), or "
+            f"condensed, ({n * (n - 1) // 2},)."
         )
     return _summarise(pdist(Y / magnitude(Y)), d, lambda at: _condensed_pair(at, n), quantiles, exhaustive=True)
 

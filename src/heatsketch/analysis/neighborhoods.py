@@ -132,7 +132,7 @@ def repeated_embeddings(
         raise ValueError(f"under={under!r} is not known; use 'data' or 'seed'.")
     seeds = np.random.default_rng(resolve_seed(random_state)).integers(2**31, size=n_repeats)
     rngs = (np.random.default_rng(seed) for seed in seeds)
-    others = (_with_other_seed(model, rng) if under == "seed" else _from_a_part(model, rng, share) for rng in rngs)
+    others = (_with_other_seed(model, rng) if under == "seed" else _from_subset(model, rng, share) for rng in rngs)
     return track(others, "repeating", n_repeats)
 
 
@@ -146,7 +146,7 @@ def _with_other_seed(model: Any, rng: np.random.Generator) -> FloatArray:
     return embedding
 
 
-def _from_a_part(model: Any, rng: np.random.Generator, share: float) -> FloatArray:
+def _from_subset(model: Any, rng: np.random.Generator, share: float) -> FloatArray:
     """All points, embedded by a model that was fitted to a random subset."""
     affinity = model.kernel_.affinity
     if not isinstance(affinity, GaussianAffinity):

@@ -14,7 +14,7 @@ from scipy.spatial.distance import squareform
 from .._utils.array import to_numpy
 from .._utils.chunks import chunks
 from .._utils.threads import quiet_blas
-from .._utils.typing import FloatArray, IntArray, RandomState
+from .._utils.typing import FloatArray, RandomState
 from ..kernel.operator import as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import check_power, diffuse
@@ -22,31 +22,14 @@ from ..linalg.eigen import eigenpairs
 from ..linalg.operators import Operator
 from ..linalg.rounding import rounding_level
 from ..linalg.sketch import GaussianSketch, resolve_seed
+from .distances import check_pairs
 
 __all__ = [
     "canonical_metric",
-    "check_pairs",
     "gaussian_process",
     "kernel_rows",
-    "rows_of_pairs",
     "secant_products",
 ]
-
-
-def check_pairs(pairs: ArrayLike, n_samples: int, *, width: int = 2) -> IntArray:
-    """Check indices of pairs (or triples) of samples, shape (m, width)."""
-    array = np.asarray(pairs)
-    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"indices of shape {array.shape} and dtype {array.dtype} were given; they must be integers of shape "
-            f"(m, {width}), a row for each {'pair' if width == 2 else 'triple'}."
-        )
-    if array.size and (array.min() < 0 or array.max() >= n_samples):
-        raise ValueError(
-            f"indices from {array.min()} to {array.max()} were given; with {n_samples} samples they must lie between "
-            f"0 and {n_samples - 1}."
-        )
-    return array.astype(np.int64)
 
 
 def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
@@ -63,13 +46,6 @@ def kernel_rows(A: Any, power: float, indices: ArrayLike) -> FloatArray:
     columns = diffuse(kernel, kernel.units(indices), [power], trivial=not kernel.trivial_is_constant)[0]
     rows = np.ascontiguousarray(to_numpy(columns).T, dtype=np.float64)
     return rows if kernel.row_weight is None else kernel.row_weight[indices, None] * rows
-
-
-def rows_of_pairs(Y: Any, pairs: ArrayLike) -> FloatArray:
-    """The rows of both ends of each pair, as a NumPy array of float64, shape (m, 2, k)."""
-    chosen = check_pairs(pairs, len(Y))
-    rows: FloatArray = to_numpy(Y[chosen.reshape(-1)]).astype(np.float64)
-    return rows.reshape(len(chosen), 2, Y.shape[1])
 
 
 @quiet_blas()
@@ -122,7 +98,6 @@ def canonical_metric(covariance: ArrayLike | Operator) -> FloatArray:
         raise ValueError(f"a covariance of shape {C.shape} was given; it must be square, symmetric and finite.")
     variance = np.diagonal(C)
     squared = variance[:, None] + variance[None, :] - 2.0 * C
-    np.fill_diagonal(squared, 0.0)
     distances: FloatArray = squareform(np.sqrt(np.maximum(squared, 0.0)), checks=False)
     return distances
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,16 +17,14 @@ from ..linalg.lanczos import KrylovSketch, horizon
 from ..neighbors.paths import shortest_paths
 from .density import density_of
 from .distances import distances_in_sample
-from .distortion import measure_distortion
+from .distortion import TAIL, measure_distortion
 
-__all__ = ["Scales", "default_powers", "measure_scales"]
+__all__ = ["Scales", "default_powers", "measure_scales", "sample_distortions"]
 
 _COLUMNS, _MOST_STEPS = 64, 96
 _LONGEST = 1024.0
 # Points whose pairs are measured.
 _ANCHORS = 128
-# Share of pairs left out at either end of the distortion, where chance decides.
-_TAIL = 0.01
 # Default powers stop where the power of the largest eigenvalue is below this.
 _LEAST_LEFT = {np.dtype(np.float64): 1e-100, np.dtype(np.float32): 1e-12}
 
@@ -125,7 +123,7 @@ def measure_scales(
         entropy=density.entropy(powers),
         effective_dimension=density.effective_dimension(powers),
         spectral_dimension=density.spectral_dimension(powers),
-        distortion=_distortions(kernel, powers, embed(powers)),
+        distortion=sample_distortions(kernel, powers, _ANCHORS)(kernel.collect(Y) for Y in embed(powers)),
         paths=None if paths is None else np.array([paths.distortion(krylov.features(t)) for t in powers]),
         chosen=power,
     )
@@ -138,9 +136,15 @@ def default_powers(largest: float, power: float, dtype: Any) -> FloatArray:
     return np.unique(np.append(powers[left], power))
 
 
-def _distortions(kernel: HeatKernel, powers: FloatArray, embeddings: Any) -> FloatArray:
-    """Central log L against exact diffusion distances between sampled points, at each time."""
-    anchors, true = distances_in_sample(kernel, powers.tolist(), _ANCHORS)
-    rows = (to_numpy(kernel.collect(Y)[anchors]) for Y in embeddings)
-    measured = (measure_distortion(Y, d, quantiles=(_TAIL,)) for Y, d in zip(rows, true, strict=True))
-    return np.log([found.central[_TAIL] for found in measured])
+def sample_distortions(
+    kernel: HeatKernel, powers: FloatArray, n_points: int
+) -> Callable[[Iterable[FloatArray]], FloatArray]:
+    """A function from embeddings, one for each power, to their central log L between sampled points, (n_powers,)."""
+    points, exact = distances_in_sample(kernel, powers.tolist(), n_points)
+
+    def central_logs(embeddings: Iterable[FloatArray]) -> FloatArray:
+        rows = (to_numpy(Y[points]) for Y in embeddings)
+        measured = (measure_distortion(Y, d, quantiles=(TAIL,)) for Y, d in zip(rows, exact, strict=True))
+        return np.log([found.central[TAIL] for found in measured])
+
+    return central_logs

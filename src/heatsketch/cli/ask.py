@@ -9,12 +9,12 @@ import typer
 
 from .console import FINDINGS, note, print_json, say
 from .embed import Input, read_input
-from .options import EstimatorOptions, InputOptions, Method, VoiceOptions, make_estimator, takes
+from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
 __all__ = ["compare", "diagnose", "estimate"]
 
 
-@takes(reads=InputOptions, options=EstimatorOptions, voice=VoiceOptions)
+@takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
 def estimate(
     *,
     source: Annotated[
@@ -26,7 +26,7 @@ def estimate(
     dtype: Annotated[str | None, typer.Option(help="With --shape: float32 or float64.")] = None,
     reads: InputOptions,
     options: EstimatorOptions,
-    voice: VoiceOptions,
+    console: ConsoleOptions,
 ) -> None:
     """Predict the memory and the time of an embedding; the diffusion time is 8 by default.
 
@@ -36,21 +36,21 @@ def estimate(
     """
     from ..kernel.plan import estimate as predict  # noqa: PLC0415
 
-    if (source is None) == (shape is None):
-        raise ValueError("give either a file or --shape ROWS,COLUMNS.")
+    if (source is None) == (shape is None) or (dtype is not None and shape is None):
+        raise ValueError("give either a file, or --shape ROWS,COLUMNS and possibly --dtype.")
     if source is not None:
         data = read_input(source, reads)
         found = predict(data.X, **options.parameters(graph=data.is_graph))
     else:
         size = tuple(int(part) for part in str(shape).split(","))
         found = predict(size, dtype=dtype, **options.given)
-    if voice.as_json:
+    if console.as_json:
         print_json(vars(found))
     else:
         say(found)
 
 
-@takes(reads=InputOptions, options=EstimatorOptions, voice=VoiceOptions)
+@takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
 def diagnose(
     *,
     source: Annotated[str, typer.Argument(metavar="INPUT|MODEL", help="File of data, or a saved model.")],
@@ -58,7 +58,7 @@ def diagnose(
     method: Method = "heatsketch",
     reads: InputOptions,
     options: EstimatorOptions,
-    voice: VoiceOptions,
+    console: ConsoleOptions,
 ) -> None:
     """Report what looks wrong with an embedding, with the figure behind each finding and a remedy.
 
@@ -72,13 +72,13 @@ def diagnose(
 
         if given := [*reads.given, *options.given]:
             raise ValueError(f"{given[0]} does not apply to a saved model; leave it out.")
-        model = load_model(source).set_params(verbose=not voice.quiet)
+        model = load_model(source).set_params(verbose=not console.quiet)
     else:
         data = read_input(source, reads)
-        model = make_estimator(method, options, graph=data.is_graph, verbose=not voice.quiet).fit(data.points)
+        model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet).fit(data.points)
     found = model.diagnose()
     harmful = any(finding.harmful for finding in found)
-    if voice.as_json:
+    if console.as_json:
         print_json({"input": source, "harmful": harmful, "findings": [vars(finding) for finding in found]})
     else:
         say(found)
@@ -86,7 +86,7 @@ def diagnose(
         raise typer.Exit(FINDINGS)
 
 
-@takes(reads=InputOptions, options=EstimatorOptions, voice=VoiceOptions)
+@takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
 def compare(
     *,
     source: Input,
@@ -96,7 +96,7 @@ def compare(
     ] = None,
     reads: InputOptions,
     options: EstimatorOptions,
-    voice: VoiceOptions,
+    console: ConsoleOptions,
 ) -> None:
     """Embed data by diffusion maps, a Gaussian process and HeatSketch, and measure the distortion of distances.
 
@@ -115,11 +115,11 @@ def compare(
         check_picture(check_writable(picture))
     data = read_input(source, reads)
     given = {"random_state": 0} | options.parameters(graph=data.is_graph)
-    found = compare_embeddings(data.points, verbose=not voice.quiet, **given)
+    found = compare_embeddings(data.points, verbose=not console.quiet, **given)
     if picture is not None:
         label = next(iter(reads.label or ()), None)
         save_picture(found.plot(color=None if label is None else data.columns[label]), picture)
-    if voice.as_json:
+    if console.as_json:
         frame = found.to_frame().astype(object)
         rows = [{"method": str(name)} | row.to_dict() for name, row in frame.iterrows()]
         print_json({"input": source, "components": found.n_components, "power": found.power, "methods": rows,

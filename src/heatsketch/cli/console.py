@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from .._utils.text import visible
 
@@ -26,7 +25,6 @@ __all__ = [
     "plain",
     "print_json",
     "say",
-    "table",
     "warnings_as_notes",
 ]
 
@@ -36,7 +34,7 @@ out, err = Console(**_LITERAL), Console(stderr=True, **_LITERAL)
 # Notes and warnings, which --quiet suppresses.
 notes = Console(stderr=True, **_LITERAL)
 
-# Exit codes beside 0: an error; a harmful finding of `diagnose --strict`; Ctrl-C. Typer's code for wrong usage is 2.
+# Exit codes: an error; a harmful finding of `diagnose --strict`; Ctrl-C. Typer uses 2 for wrong usage, and 130 too.
 FAILED, FINDINGS, INTERRUPTED = 1, 3, 130
 
 
@@ -58,16 +56,6 @@ def say(text: Any) -> None:
 def print_json(document: Any) -> None:
     """Print a result as JSON on standard output; NumPy's numbers and arrays are converted."""
     sys.stdout.write(json.dumps(document, indent=2, default=lambda value: value.tolist()) + "\n")
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """A table without lines."""
-    made = Table(box=None, header_style="bold", pad_edge=False)
-    for name in columns:
-        made.add_column(plain(name), overflow="fold")
-    for row in rows:
-        made.add_row(*map(plain, row))
-    return made
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import note, print_json
-from .options import EstimatorOptions, InputOptions, Method, VoiceOptions, make_estimator, takes
+from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
 if TYPE_CHECKING:
     from ..io import Data
@@ -32,7 +32,7 @@ Output = Annotated[
 ]
 
 
-@takes(reads=InputOptions, options=EstimatorOptions, voice=VoiceOptions)
+@takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
 def embed(
     *,
     source: Input,
@@ -55,7 +55,7 @@ def embed(
     method: Method = "heatsketch",
     reads: InputOptions,
     options: EstimatorOptions,
-    voice: VoiceOptions,
+    console: ConsoleOptions,
 ) -> None:
     """Embed the rows of a table, or the vertices of a graph.
 
@@ -74,7 +74,7 @@ def embed(
     """
     from ..io.writers import check_output, write  # noqa: PLC0415
 
-    _check_targets(source, output, page, save, voice)
+    _check_targets(source, output, page, save, console)
     data = read_input(source, reads)
     if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & options.given.keys():
         note(
@@ -83,7 +83,7 @@ def embed(
         )
     if output is not None:
         check_output(output, cells=data.source is not None)
-    model = make_estimator(method, options, graph=data.is_graph, verbose=not voice.quiet)
+    model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
     start = time.perf_counter()
     model.fit(data.points)
     seconds = time.perf_counter() - start
@@ -99,20 +99,20 @@ def embed(
         _write_page(model, page, data, title or ("Embedding" if source == "-" else Path(source).name))
     written = {"output": output, "report": page, "model": save}
     outcome = _summary(source, data, model, seconds) | {k: None if v is None else str(v) for k, v in written.items()}
-    if voice.as_json:
+    if console.as_json:
         print_json(outcome)
     else:
         note(_describe(outcome))
 
 
-@takes(reads=InputOptions, voice=VoiceOptions)
+@takes(reads=InputOptions, console=ConsoleOptions)
 def transform(
     *,
     stored: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `embed --save` wrote.")],
     source: Input,
     output: Output = None,
     reads: InputOptions,
-    voice: VoiceOptions,
+    console: ConsoleOptions,
 ) -> None:
     """Embed new points with a saved model, without a new fit.
 
@@ -126,25 +126,25 @@ def transform(
 
     if output is None:
         raise ValueError("no output was given; use -o FILE, or -o - for standard output.")
-    _check_targets(source, output, None, None, voice)
+    _check_targets(source, output, None, None, console)
     model = load_model(stored)
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if features and "only" in FORMATS[format_of(source, reads.format)].options:
         reads = replace(reads, only=reads.only or features)
     data = read_input(source, reads)
     check_output(output, cells=data.source is not None)
-    model.set_params(verbose=not voice.quiet).set_output(transform="default")
+    model.set_params(verbose=not console.quiet).set_output(transform="default")
     points = data.points if features else data.X
     Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
     names = list(model.get_feature_names_out())
     write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
-    if voice.as_json:
+    if console.as_json:
         print_json({"model": str(stored), "input": source, "rows": len(Y), "components": Y.shape[1], "output": output})
     else:
         note(f"Wrote {output}: {len(Y)} rows, {Y.shape[1]} components.")
 
 
-@takes(reads=InputOptions, voice=VoiceOptions)
+@takes(reads=InputOptions, console=ConsoleOptions)
 def report(
     *,
     stored: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `embed --save` wrote.")],
@@ -155,7 +155,7 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
     reads: InputOptions,
-    voice: VoiceOptions,
+    console: ConsoleOptions,
 ) -> None:
     """Write the report of a saved model, as one HTML page that needs no network.
 
@@ -163,7 +163,7 @@ def report(
     """
     from ..io.models import load_model  # noqa: PLC0415
 
-    _check_targets(source, None, page, None, voice)
+    _check_targets(source, None, page, None, console)
     if source is None and reads.given:
         raise ValueError(f"--{next(iter(reads.given))} needs --data, the file that was embedded.")
     model = load_model(stored)
@@ -173,16 +173,16 @@ def report(
             f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; use the "
             "file that was embedded."
         )
-    model.set_params(verbose=not voice.quiet)
+    model.set_params(verbose=not console.quiet)
     _write_page(model, page, data, title or stored.stem)
-    if voice.as_json:
+    if console.as_json:
         print_json({"model": str(stored), "report": str(page)})
     else:
         note(f"Wrote {page}.")
 
 
 def _check_targets(
-    source: str | None, output: str | None, page: Path | None, save: Path | None, voice: VoiceOptions
+    source: str | None, output: str | None, page: Path | None, save: Path | None, console: ConsoleOptions
 ) -> None:
     """Check before any work that the outputs can be written and do not replace the input."""
     from .._utils.files import check_writable  # noqa: PLC0415
@@ -190,7 +190,7 @@ def _check_targets(
 
     if output is None and page is None and save is None:
         raise ValueError("no output was given; use -o for a file, --report for a page or --save for a model.")
-    if output == "-" and voice.as_json:
+    if output == "-" and console.as_json:
         raise ValueError("-o - and --json both write to standard output; choose one.")
     if output is not None:
         check_output(output, cells=True)

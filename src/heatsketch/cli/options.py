@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 
 import typer
 
-from .console import INTERRUPTED, err, notes
+from .console import notes
 
 if TYPE_CHECKING:
     from ..io import Reading
 
-__all__ = ["EstimatorOptions", "InputOptions", "Method", "VoiceOptions", "make_estimator", "takes"]
+__all__ = ["ConsoleOptions", "EstimatorOptions", "InputOptions", "Method", "make_estimator", "takes"]
 
 F = TypeVar("F", bound=Callable[..., None])
 Method = Annotated[
@@ -46,11 +46,7 @@ def takes(**groups: type) -> Callable[[F], F]:
         @wraps(command)
         def call(**given: Any) -> None:
             made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
-            try:
-                command(**given, **made)
-            except KeyboardInterrupt:
-                err.print("Interrupted.")
-                raise typer.Exit(INTERRUPTED) from None
+            command(**given, **made)
 
         vars(call)["__signature__"] = own.replace(parameters=parameters)
         call.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -187,7 +183,7 @@ def make_estimator(method: str, options: EstimatorOptions, *, graph: bool, verbo
 
 
 @dataclass(frozen=True)
-class VoiceOptions:
+class ConsoleOptions:
     """Options for the output of a command."""
 
     quiet: Annotated[

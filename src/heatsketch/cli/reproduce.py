@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from .._utils.progress import say, shown, task
 from .console import INTERRUPTED, err, notes, out, plain
 
 if TYPE_CHECKING:
@@ -113,20 +113,16 @@ def _show_claims(claims: Any) -> None:
 
 @contextmanager
 def _progress(planned: Sequence[Experiment], quiet: bool) -> Iterator[Callable[[Step], None]]:
-    """A bar with the time left, which counts trials by the seconds that they are expected to take."""
-    if quiet:
-        yield lambda _: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=err, transient=True) as bars:
-        task = bars.add_task("", total=sum(e.n_trials * e.effort for e in planned))
-        finished: dict[str, float] = {}
+    """Report progress, with trials counted by the seconds that they are expected to take."""
+    total = sum(experiment.n_trials * experiment.effort for experiment in planned)
+    finished: dict[str, float] = {}
+    with shown(not quiet), task("trials") as advance:
 
         def report(step: Step) -> None:
             experiment = step.experiment
             finished[experiment.name] = step.done * experiment.effort
-            bars.update(task, description=experiment.name, completed=sum(finished.values()))
-            if step.done == step.total and not err.is_terminal:  # a log has no bars
-                err.print(f"{experiment.name}: {step.total} trials")
+            advance(sum(finished.values()), total)
+            if step.done == step.total:
+                say(f"{experiment.name}: {step.total} trials")
 
         yield report

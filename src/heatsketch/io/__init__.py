@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .arrays import read_mtx, read_npy, read_npz
+from .arrays import read_h5ad, read_mtx, read_npy, read_npz
 from .data import Data, Reading
-from .errors import check_memory, shorten
+from .errors import check_memory
 from .graphs import read_edges, read_graphml
-from .h5ad import read_h5ad
 from .tables import read_parquet, read_text
 
 __all__ = ["FORMATS", "Data", "Reading", "format_of", "read"]
@@ -34,6 +33,8 @@ class Format:
     by_path: bool = False
 
 
+# Longest text of an error.
+_MAX_REASON = 1000
 _ROLES = frozenset({"id", "label", "drop"})
 _TABLE = _ROLES | {"only"}
 _TEXT = frozenset({"separator", "encoding"})
@@ -90,7 +91,10 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{shown} cannot be decompressed: {error}.") from error
     except (ValueError, MemoryError) as error:
-        raise ValueError(f"{shown}: {shorten(str(error)) or 'there is not enough memory to read it.'}") from error
+        reason = str(error) or "there is not enough memory to read it."
+        if len(reason) > _MAX_REASON:  # e.g. a cell that holds the rest of the file after an unclosed quote
+            reason = f"{reason[: _MAX_REASON // 2]} ... {reason[-_MAX_REASON // 2 :]}"
+        raise ValueError(f"{shown}: {reason}") from error
     if data.names is not None and len(set(data.names.tolist())) < len(data.names):
         data.notes.append("some ids occur more than once")
     return replace(data, notes=[f"{shown}: {note}" for note in data.notes])

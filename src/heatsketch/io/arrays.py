@@ -1,4 +1,4 @@
-"""Arrays without column names: npy, npz and Matrix Market files."""
+"""Arrays without column names: npy, npz, Matrix Market and h5ad files."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 from scipy import io, sparse
 
+from .._utils.extras import optional
 from .data import Data, Reading
 from .errors import check_finite, check_known, check_memory, parsing
 
-__all__ = ["read_mtx", "read_npy", "read_npz"]
+__all__ = ["read_h5ad", "read_mtx", "read_npy", "read_npz"]
 
 
 def read_npy(path: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read one array, memory-mapped."""
     with parsing("an array"):
         X = np.lib.format.open_memmap(path, mode="r")
-    return _points(X, "the array")
+    return Data(_checked(X, "the array"))
 
 
 def read_npz(file: Any, reading: Reading) -> Data:
@@ -25,24 +26,19 @@ def read_npz(file: Any, reading: Reading) -> Data:
     notes: list[str] = []
     with parsing("an archive of arrays"), np.load(file, allow_pickle=False) as archive:
         check_memory(sum(member.file_size for member in archive.zip.infolist()))
-        is_sparse = {"data", "shape", "format"} <= set(archive.files)
-        if not is_sparse:
-            arrays = _plain_arrays(archive, reading, notes)
-        elif reading.named or reading.key:
-            raise ValueError("it holds one sparse matrix, so --key, --id, --label and --drop do not apply")
-        else:
+        if {"data", "shape", "format"} <= set(archive.files):  # as scipy.sparse.save_npz writes it
             file.seek(0)
-            matrix = _csr(sparse.load_npz(file))
-    if is_sparse:
-        return _points(matrix, "the matrix")
+            arrays = {"X": _csr(sparse.load_npz(file))}
+        else:
+            arrays = _plain_arrays(archive, reading, notes)
     key = _matrix_key(arrays, reading)
-    data = _points(arrays.pop(key), f"the array {key!r}")
-    columns = {name: a for name, a in arrays.items() if a.ndim == 1 and len(a) == data.X.shape[0]}
+    X = _checked(arrays.pop(key), f"the array {key!r}")
+    columns = {name: a for name, a in arrays.items() if a.ndim == 1 and len(a) == X.shape[0]}
     check_known(reading.named, list(columns), "vector with one entry per row")
     names = None if reading.id is None else columns.pop(reading.id).astype(str).astype(object)
     columns = {name: a for name, a in columns.items() if name not in reading.drop}
     notes += [f"array {key!r} is embedded"] + ([f"kept aside: {', '.join(columns)}"] if columns else [])
-    return Data(data.X, names, None, columns, notes=notes)
+    return Data(X, names, None, columns, notes=notes)
 
 
 def _plain_arrays(archive: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
@@ -78,7 +74,7 @@ def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
         check_memory(8 * (rows + 2 * entries if form == "coordinate" else rows * columns))
         X = io.mmread(path)
         X = _csr(X) if sparse.issparse(X) else X
-    return _points(X, "the matrix")
+    return Data(_checked(X, "the matrix"))
 
 
 def _csr(X: Any) -> sparse.csr_array:
@@ -89,11 +85,48 @@ def _csr(X: Any) -> sparse.csr_array:
     return sparse.csr_array(X)
 
 
-def _points(X: Any, what: str) -> Data:
+def _checked(X: Any, what: str, names: Any = None) -> Any:
+    """`X` if it is a matrix of finite real numbers; raises ValueError otherwise."""
     if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
         raise ValueError(
             f"{what} has shape {X.shape} and dtype {X.dtype}; it must be a non-empty matrix of real numbers with one "
             "row per point. For a vector v, use v[:, None]."
         )
-    check_finite(X)
-    return Data(X)
+    check_finite(X, names=names)
+    return X
+
+
+def read_h5ad(path: Any, reading: Reading) -> Data:
+    """Read an AnnData: its principal components if it has any, else its matrix; columns of ``obs`` are kept aside."""
+    anndata = optional("anndata", "read h5ad", "scanpy")
+    notes: list[str] = []
+    with parsing("h5ad", notes):
+        with optional("h5py", "read h5ad", "scanpy").File(path, "r") as file:
+            _check_contents(file)
+        cells = anndata.read_h5ad(path)
+    key = reading.key or ("X_pca" if "X_pca" in cells.obsm else "X")
+    check_known([key], [*cells.obsm, "X"], "entry")
+    X = cells.X if key == "X" else cells.obsm[key]
+    if X is None:
+        raise ValueError(f"it has no matrix X; choose an entry of obsm with --key: {', '.join(cells.obsm) or 'none'}.")
+    names = cells.obs_names.to_numpy(dtype=object)
+    X = _checked(sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X), key, names)
+    check_known(reading.named, list(cells.obs.columns))
+    kept = [name for name in cells.obs.columns if name not in reading.drop and name != reading.id]
+    columns = {name: cells.obs[name] for name in kept}  # with the order of their categories
+    if reading.id is not None:
+        names = np.array([str(name) for name in cells.obs[reading.id]], dtype=object)
+    note = f"{'the matrix X' if key == 'X' else f'obsm[{key!r}]'} is embedded"
+    return Data(X, names, None, columns, notes=[*notes, note], source=cells)
+
+
+def _check_contents(file: Any) -> None:
+    """Raise ValueError if values lie in another file, or do not fit in memory."""
+    h5py = optional("h5py", "read h5ad", "scanpy")
+    outside = file.visititems_links(lambda name, link: name if isinstance(link, h5py.ExternalLink) else None)
+    datasets: list[Any] = []
+    file.visititems(lambda _, part: datasets.append(part) if isinstance(part, h5py.Dataset) else None)
+    outside = outside or next((part.name for part in datasets if part.is_virtual or part.external), None)
+    if outside is not None:
+        raise ValueError(f"{outside} lies in another file")
+    check_memory(sum((part.size or 0) * part.dtype.itemsize for part in datasets))

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from .._utils.chunks import chunks
 from .._utils.memory import available_memory, size_in_words
 
-__all__ = ["check_finite", "check_known", "check_memory", "parsing", "row_name", "shorten"]
+__all__ = ["check_finite", "check_known", "check_memory", "parsing", "row_name"]
 
 
 @contextmanager
@@ -31,14 +31,9 @@ def parsing(what: str, notes: list[str] | None = None) -> Iterator[None]:
             raise
         except Exception as error:
             reason = str(error).strip().rstrip(".") or type(error).__name__
-            raise ValueError(f"cannot be read as {what}: {shorten(reason)}.") from error
+            raise ValueError(f"cannot be read as {what}: {reason}.") from error
     if notes is not None:
-        notes += dict.fromkeys(shorten(str(one.message)) for one in caught if issubclass(one.category, UserWarning))
-
-
-def shorten(text: str, limit: int = 1000) -> str:
-    """`text`, without its middle if it is too long for a message."""
-    return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 2 :]}"
+        notes += dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning))
 
 
 def check_memory(size: int) -> None:

@@ -30,10 +30,8 @@ def read_edges(file: Any, reading: Reading) -> Data:
 
     notes: list[str] = []
     options = _layout(file, reading, notes)
-    try:
+    with parsing("edges"):
         frame = pd.read_csv(file, header=None, dtype=str, keep_default_na=False, **options)
-    except (pd.errors.ParserError, UnicodeError) as error:
-        raise ValueError(f"cannot be read as edges: {str(error).strip()}.") from error
     frame = frame[~frame[0].str.startswith(_COMMENTS)].reset_index(drop=True)
     if frame.shape[1] not in (2, 3):
         raise ValueError(

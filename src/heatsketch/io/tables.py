@@ -120,9 +120,6 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
 
     frame = frame.rename(columns=str)
     known = list(frame.columns)
-    if not frame.columns.is_unique:
-        twice = known[int(np.argmax(frame.columns.duplicated()))]
-        raise ValueError(f"two columns are called {twice!r}; give each column its own name.")
     check_known([name for name in reading.named if name != frame.index.name], known)
     if not len(frame):
         raise ValueError("it has no rows; there is nothing to embed.")

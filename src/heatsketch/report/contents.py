@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,8 @@ from .._utils.typing import FloatArray, IntArray
 from ..analysis.density import SpectralDensity, spectral_density
 from ..analysis.diagnosis import Diagnosis
 from ..analysis.distances import distances_in_sample, embedded_distances
-from ..analysis.distortion import measure_distortion
-from ..analysis.scales import default_powers
-from ..compare import TAIL, EmbeddingComparison, MeasuredEmbedding, distance_measure, refit
+from ..analysis.scales import default_powers, sample_distortions
+from ..compare import EmbeddingComparison, MeasuredEmbedding, distance_measure, refit
 from ..estimators import ESTIMATORS, GaussianProcessEmbedding, HeatSketch
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
@@ -90,7 +89,8 @@ def gather(
         drawn = sample(n, max_points)
         solid = sample(len(drawn), _SOLID_POINTS)
         columns, support = _columns(model, columns)
-        distortions = _distortions(model, powers)
+        measured_at = np.full(len(powers), n <= _MANY) | (powers == power)
+        distortions = sample_distortions(kernel, powers[measured_at], _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2)
         measure, measured = distance_measure(kernel, power, max_searched=_FULL_SEARCH)
         kinds = [type(model), *(kind for kind in ESTIMATORS.values() if methods and kind is not type(model))]
         pictures: list[dict[str, Any]] = []
@@ -103,12 +103,14 @@ def gather(
                 plane = flat[chosen]
             size = _SMALL_GRID if pictures else _LARGE_GRID
             name = type(other).__name__
+            logs = np.full(len(powers), np.nan)
+            logs[measured_at] = distortions(flat[measured_at])
             picture = {
                 "name": name,
                 "flat": [encode_points(Y, drawn, 2) for Y in flat],
                 "solid": None if deep is None else [encode_points(Y, drawn[solid], 3) for Y in deep],
                 "cells": [encode_cells(Y, columns, size) for Y in flat] if len(drawn) < n else None,
-                "distortion": rounded(distortions(flat)),
+                "distortion": rounded(logs),
             }
             pictures.append(picture)
             measurements.append(MeasuredEmbedding(name, other, *measure(flat[chosen]), seconds))
@@ -174,29 +176,6 @@ def _plane(Y: FloatArray) -> FloatArray:
     return Y[:, :, :2] if Y.shape[2] > 1 else np.concatenate([Y, np.zeros_like(Y)], axis=2)
 
 
-def _distortions(model: Any, powers: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """From an embedding at all powers to its central log L at each; only at the chosen one if there are many points."""
-    n = model.kernel_.shape[0]
-    measured = powers if n <= _MANY else powers[powers == model.power_]
-    few = _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2
-    anchors, exact = distances_in_sample(model.kernel_, measured.tolist(), few)
-
-    def distortions(embeddings: FloatArray) -> FloatArray:
-        found = np.full(len(powers), np.nan)
-        for at, d in zip(np.flatnonzero(np.isin(powers, measured)), exact, strict=True):
-            one = measure_distortion(_normalized(embeddings[at][anchors]), d, quantiles=(TAIL,))
-            found[at] = np.log(one.central[TAIL])
-        return found
-
-    return distortions
-
-
-def _normalized(Y: FloatArray) -> FloatArray:
-    """Points in units of their extent, contiguous."""
-    scaled: FloatArray = np.ascontiguousarray(Y / np.abs(Y).max(), dtype=np.float64)
-    return scaled
-
-
 def _pairs(model: Any, plane: FloatArray, names: list[str] | None) -> tuple[NDArray[np.bool_], dict[str, list[Any]]]:
     """Which pairs of random points have a distance outside its interval, and distances and intervals of all."""
     anchors, [exact] = distances_in_sample(model.kernel_, [model.power_], _ANCHORS)
@@ -213,7 +192,8 @@ def _pairs(model: Any, plane: FloatArray, names: list[str] | None) -> tuple[NDAr
 def _neighbors(model: Any, plane: FloatArray, drawn: IntArray) -> dict[str, Any]:
     """The nearest of the points drawn, in the plane at the chosen power, with the ends of their intervals."""
     k = min(_NEIGHBORS, len(drawn) - 1)
-    near = nearest_neighbors(_normalized(plane[drawn]), k).indices
+    Y = plane[drawn].astype(np.float64)
+    near = nearest_neighbors(Y / np.abs(Y).max(), k).indices
     pairs = np.column_stack([np.repeat(drawn, k), drawn[near].ravel()])
     _, low, high = model.diffusion_distances(pairs, interval=_LEVEL)
     points = near.astype(np.uint32 if len(drawn) > 1 << 16 else np.uint16)

@@ -20,14 +20,12 @@ import numpy as np
 import scipy
 import sklearn
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from .._utils.extras import optional
 from .._utils.files import check_writable, write_whole
 from .._version import __version__
-from ..estimators import ESTIMATORS
-from ..kernel.affinity import GaussianAffinity
 from ..kernel.options import check_count
+from ..plotting import check_embedding
 from .contents import Contents, gather
 from .points import read_columns, read_names
 
@@ -87,10 +85,7 @@ def write_report(
     ...     print(page.name, page.stat().st_size < 3e6)
     page.html True
     """
-    known_kinds: Any = tuple(ESTIMATORS.values())
-    if not isinstance(model, known_kinds):
-        raise TypeError(f"{type(model).__name__} was given as model; give one of {', '.join(ESTIMATORS)}, fitted.")
-    check_is_fitted(model)
+    check_embedding(model)
     target = check_writable(path)
     n = model.kernel_.shape[0]
     known = model.sample_names_ if names is None and model._sample_names is not None else names
@@ -184,18 +179,10 @@ def _pairs_summary(contents: Contents) -> str:
 
 
 def _facts(model: Any) -> Iterable[tuple[str, str]]:
-    kernel, chosen = model.kernel_, model.power_choice_
     yield "estimator", type(model).__name__
-    yield "points", f"{kernel.shape[0]:,}"
     yield "features", f"{model.n_features_in_:,}"
     yield "components", str(model.n_components_)
-    yield "diffusion time (power)", f"{model.power_:g} ({'given' if chosen is None else f'by {chosen.rule}'})"
-    if isinstance(kernel.affinity, GaussianAffinity):
-        typical = "" if np.ndim(kernel.bandwidth) == 0 else "median of "
-        yield "bandwidth", f"{typical}{np.median(np.asarray(kernel.bandwidth)):.6g} ({kernel.bandwidth_rule})"
-    yield "kernel", kernel.affinity.description
-    yield "normalisation", f"{model.normalization}, {model.n_iter_} products"
-    yield "precision", str(kernel.dtype)
+    yield from model._kernel_facts(model.kernel_, model.power_, model.power_choice_)
     if hasattr(model, "seed_"):
         yield "seed", str(model.seed_)
     yield from (
