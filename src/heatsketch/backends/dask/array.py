@@ -390,11 +390,6 @@ def _empty(shape: tuple[int, int], /, *, dtype: Any, device: Layout) -> Distribu
     return DistributedArray(da.zeros(shape, chunks=(device.sizes, -1), dtype=dtype), device)
 
 
-def _argmin(v: DistributedArray, /) -> int:
-    """The sample at which a vector is smallest."""
-    return int(v.layout.samples(np.array([gathered(v.values).argmin()]))[0])
-
-
 def _nonzero(v: DistributedArray, /) -> tuple[IntArray]:
     """The samples at which a vector is not zero, increasing."""
     return (np.sort(v.layout.samples(np.flatnonzero(gathered(v.values)))),)
@@ -444,7 +439,6 @@ vars(namespace).update(
     inf=np.inf,
     **{name: _function(getattr(np, name)) for name in ("abs", "exp", "isfinite", "log", "sqrt", "where")},
     **{name: _reduction(getattr(np, name), getattr(np, name)) for name in ("all", "any", "max", "min", "sum")},
-    argmin=_argmin,
     asarray=_asarray,
     astype=lambda V, dtype, /, *, copy=True: V.astype(dtype, copy=copy),
     concat=_concat,

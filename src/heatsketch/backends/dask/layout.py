@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 
 from ..._utils.typing import FloatArray, IntArray
-from ...linalg.sketch import ColumnSketch, Sketch, UnitSketch, philox
+from ...linalg.sketch import philox
 from .tasks import Plan, gathered, persisted
 
 __all__ = ["CHUNK_ROWS", "Layout", "chunk_sizes", "split_space", "to_locality"]
@@ -90,7 +90,7 @@ class Layout:
     def restored(self, V: Any) -> Any:
         """Rows of this layout as rows in the order and the chunks of the data."""
         if self.order is not None:
-            V = _moved(V, self._sources, chunk_sizes(self.n_samples))
+            V = _moved(V, self.sources, chunk_sizes(self.n_samples))
         return V.rechunk({0: self.given})
 
     @cached_property
@@ -99,29 +99,13 @@ class Layout:
         return persisted(da.from_array(self._positions, chunks=(chunk_sizes(self.n_samples),)))
 
     @cached_property
-    def _sources(self) -> Any:
-        """The sample of each row, as a Dask array."""
+    def sources(self) -> Any:
+        """The sample of each row, as a Dask array; only if there is an order."""
         return persisted(da.from_array(self.order, chunks=(self.sizes,)))
 
     def same_as(self, other: Layout) -> bool:
         """Whether rows are in the same chunks and order."""
         return self is other or (self.sizes == other.sizes and self.order is other.order)
-
-    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
-        """Columns of a sketch at the rows of the data, (N, n_columns): each worker makes its own rows."""
-        last = first_column + n_columns
-        sketch.require(last)
-        if isinstance(sketch, ColumnSketch):  # find its points once, not for every chunk
-            sketch = UnitSketch.at(sketch.taken(last), np.full(last, np.sqrt(self.n_samples)))
-        plan = Plan() if self.order is None else Plan(self._sources)
-        for b, (start, stop) in enumerate(pairwise(self.starts.tolist())):
-            rows: Any = range(start, stop) if self.order is None else plan.keys(self._sources)[b]
-            plan.add("sketch", (b, 0), _sketch_rows, sketch, rows, (first_column, last), np.dtype(dtype).str)
-        return plan.array("sketch", self.sizes, n_columns, dtype)
-
-
-def _sketch_rows(sketch: Sketch, rows: Any, columns: tuple[int, int], dtype: str) -> FloatArray:
-    return sketch.block(np.asarray(rows, dtype=np.int64), np.arange(*columns)).astype(dtype, copy=False)
 
 
 def _moved(V: Any, destinations: Any, sizes: tuple[int, ...]) -> Any:
