@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
-from heatsketch.backends.torch.device import Device
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.neighborhoods import Neighborhoods
 from heatsketch.neighbors.search import index_kind, make_index, nearest_neighbors
 
 torch = pytest.importorskip("torch")
 from heatsketch.backends.torch import nearest as module  # noqa: E402
+from heatsketch.backends.torch.device import Device  # noqa: E402
 
 RNG = np.random.default_rng(0)
 

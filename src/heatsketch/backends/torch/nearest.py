@@ -26,7 +26,7 @@ from ..._utils.array import to_numpy
 from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import central_point, refuse_overflow
-from .device import Device, computing
+from .tensors import TensorDevice, computing
 
 __all__ = ["DeviceIndex", "nearest", "tile_bytes"]
 
@@ -61,12 +61,12 @@ class DeviceIndex:
     Parameters
     ----------
     X : ndarray or tensor of float32 or float64, shape (N, d)
-    device : Device
+    device : TensorDevice
     """
 
     method = "device"
 
-    def __init__(self, X: Any, device: Device) -> None:
+    def __init__(self, X: Any, device: TensorDevice) -> None:
         refuse_overflow(X)
         self._X, self._device = X, device
         self.recall: float | None = 1.0
@@ -93,13 +93,13 @@ class DeviceIndex:
 
 @computing()
 def nearest(
-    device: Device, Q: Any, X: Any, k: int, *, itself: bool = False, progress: Progress | None = None
+    device: TensorDevice, Q: Any, X: Any, k: int, *, itself: bool = False, progress: Progress | None = None
 ) -> tuple[IntArray, FloatArray]:
     """The k points nearest to each query, exactly.
 
     Parameters
     ----------
-    device : Device
+    device : TensorDevice
     Q : ndarray or tensor of float32 or float64, shape (m, d)
     X : ndarray or tensor of float32 or float64, shape (n, d)
         Squared distances must not overflow in float64.
@@ -131,7 +131,7 @@ def nearest(
     return out
 
 
-def tile_bytes(device: Device) -> int:
+def tile_bytes(device: TensorDevice) -> int:
     """Bytes that a tile and its temporaries may take on a device."""
     if not device.is_cuda:
         return _TILE_BYTES["cpu"]
