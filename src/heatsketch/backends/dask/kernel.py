@@ -169,11 +169,6 @@ def _neighbor_affinity(
     if rule == "neighbor":
         some = neighborhoods.layout.positions(sample(len(X), SAMPLE))
         epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k))[some])
-        if epsilon == 0:
-            raise ValueError(
-                f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives no "
-                "bandwidth; give a number, or leave repeated points out."
-            )
     elif rule not in ("given", "self-tuning"):
         epsilon = bandwidth_of(X, rule, options.measure)
     return ChunkedNeighborAffinity(epsilon, neighborhoods, **common)

@@ -1,4 +1,4 @@
-"""PyTorch: products on a GPU, by fused Triton kernels where it can; imported when a tensor or a device is met."""
+"""PyTorch: products on a GPU, by fused Triton kernels where the GPU supports them."""
 
 from .backend import backend
 
