@@ -46,7 +46,10 @@ class _Slot:
 
 
 class _Program:
-    """The steps of several nodes, for one row chunk: None takes the next argument."""
+    """A function of row chunks that computes several nodes.
+
+    A step is a function and its operands, or None for the next of the given chunks.
+    """
 
     def __init__(self, nodes: list[_Node]) -> None:
         self._steps: list[Any] = []
@@ -92,9 +95,9 @@ _lazy = _Lazy()
 
 
 def _planned(layout: Layout, *nodes: _Node) -> list[_Node]:
-    """Give nodes and all lazy arrays in the same layout that are still referenced a Dask array each.
+    """Plan the tasks of nodes, together with all lazy arrays in the same layout that are still referenced.
 
-    So what they have in common is computed once. Returns those that have not been persisted.
+    What they have in common is then computed once. Returns the nodes that have not been persisted.
     """
     others = (array._node for array in _lazy.arrays if array.layout is layout)
     waiting = list(dict.fromkeys(one for one in (*nodes, *others) if not one.persisted))
