@@ -41,10 +41,6 @@ class ChunkedAffinity(GaussianAffinity):
         """The bandwidth that a rule gives for the points."""
         return float(bandwidth_of(self.X, rule, self.metric))
 
-    def rows(self, X: Any) -> tuple[Any, FloatArray]:  # noqa: ARG002
-        """Raise an error: rows against all points are not formed on a cluster."""
-        raise TypeError("kernel rows at new points are not formed on a cluster; multiply them with row_products.")
-
     @abstractmethod
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
         """Kernel rows of new points X, (m, d), scaled to a largest entry of 1, times V, (N, c).

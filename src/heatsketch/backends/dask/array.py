@@ -249,8 +249,6 @@ class DistributedArray:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and key[0] == slice(None):
             return _elementwise(partial(_columns, key), self)
-        if isinstance(key, slice) and key == slice(None):
-            return self
         rows = np.asarray(key)
         if rows.dtype.kind not in "iu":
             raise IndexError("rows of an array on a cluster are indexed by the numbers of samples.")

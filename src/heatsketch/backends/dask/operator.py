@@ -27,15 +27,9 @@ class ChunkedOperator(Operator):
 
     def asblock(self, V: Any, dtype: Any = None) -> DistributedArray:
         """`V`, a distributed array or a Dask array, in the operator's layout and dtype."""
-        if isinstance(V, da.Array):
-            V = DistributedArray.from_dask(V)
-        if not isinstance(V, DistributedArray):
-            raise TypeError(
-                f"{type(V).__name__} was given to a kernel on a cluster; give a Dask array with {self.shape[0]} rows "
-                "(see dask.array.from_array)."
-            )
-        self._check_rows(V, (1, 2))
-        return V.laid_out(self.layout).astype(self.dtype if dtype is None else np.dtype(dtype))
+        block: DistributedArray = DistributedArray.from_dask(V) if isinstance(V, da.Array) else V
+        self._check_rows(block, (1, 2))
+        return block.laid_out(self.layout).astype(self.dtype if dtype is None else np.dtype(dtype))
 
     def ones(self) -> DistributedArray:
         """A vector of ones, (N,)."""
