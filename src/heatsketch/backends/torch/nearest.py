@@ -95,32 +95,13 @@ class DeviceIndex:
 def nearest(
     device: TensorDevice, Q: Any, X: Any, k: int, *, itself: bool = False, progress: Progress | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """The k points nearest to each query, exactly.
+    """The k points nearest to each query, exactly: their indices, int32, and squared distances, float64, each (m, k).
 
-    Parameters
-    ----------
-    device : TensorDevice
-    Q : ndarray or tensor of float32 or float64, shape (m, d)
-    X : ndarray or tensor of float32 or float64, shape (n, d)
-        Squared distances must not overflow in float64.
-    k : int
-        At most n, or n - 1 with `itself`.
-    itself : bool
-        Whether query `i` is point `i`, which is then excluded from its neighbours.
-    progress : callable, optional
-        Called with the number of finished queries and of all queries.
-
-    Returns
-    -------
-    ids : ndarray of int32, shape (m, k)
-        Nearest first; points at the same distance (in float64) in increasing order.
-    squared : ndarray of float64, shape (m, k)
-        Squared distances, by differences in float64.
+    Nearest points come first, points at the same distance (in float64) in increasing order. `Q`, (m, d), and `X`,
+    (n, d), are arrays or tensors whose squared distances do not overflow in float64. With `itself`, query i is point i,
+    which is excluded from its neighbours. `progress` is called with the number of finished queries and of all queries.
     """
-    m, (n, d) = Q.shape[0], X.shape
-    most = n - int(itself)
-    if not 1 <= k <= most:
-        raise ValueError(f"k={k} was given; {n} points have between 1 and {most} neighbours.")
+    m, d = Q.shape[0], X.shape[1]
     out = np.empty((m, k), dtype=np.int32), np.empty((m, k))
     job = _Job(device.tensor(Q), device.tensor(X), k, itself, tile_bytes(device))
     rows = np.arange(m)
