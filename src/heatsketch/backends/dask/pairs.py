@@ -153,7 +153,7 @@ def _worker_device(wanted: str) -> Device | None:
 
 @lru_cache(maxsize=_KEPT)
 def _device_operator(chunk: ChunkPoints, epsilon: float | None, dtype: str, device: str, precision: str) -> Any:
-    """The kernel of a chunk on the device; many tasks use the same one."""
+    """The kernel of a chunk on the device, cached by the identity of the chunk: many tasks on a worker use the same."""
     there = _worker_device(device)
     assert there is not None
     return there.gaussian_operator(
