@@ -16,7 +16,7 @@ da = pytest.importorskip("dask.array")
 
 from heatsketch.backends.dask import layout  # noqa: E402
 from heatsketch.backends.dask.array import DistributedArray  # noqa: E402
-from heatsketch.backends.dask.layout import split_space, to_locality  # noqa: E402
+from heatsketch.backends.dask.layout import cells_of, split_space, to_locality  # noqa: E402
 from heatsketch.backends.dask.neighbors import ChunkedNeighborhoods  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -61,6 +61,7 @@ DATA = {
     "single": (RNG.normal(size=(N, 3)).astype(np.float32), {"bandwidth": "self-tuning"}),
     "grid": (np.stack(np.meshgrid(np.arange(50.0), np.arange(50.0)), axis=-1).reshape(-1, 2), {"bandwidth": 2.0}),
     "repeated": (doubled(RNG.normal(size=(N - 400, 3))), {"bandwidth": "self-tuning", "diagonal": "zero"}),
+    "lattice": (np.indices((3,) * 6, dtype=np.float64).reshape(6, -1).T, {}),  # many ties
     "few": (RNG.integers(0, 15, size=(N, 2)).astype(np.float64), {}),
     "city blocks": (RNG.normal(size=(N, 3)), {"metric": "cityblock"}),
     "angles": (RNG.normal(size=(N, 4)), {"metric": "cosine"}),
@@ -107,7 +108,6 @@ def test_local_data_have_a_small_halo():
     affinity, _ = both(hs.datasets.circle(N, random_state=0))
     operator = affinity.operator
     assert 0 < operator.halo_rows < 0.1 * N
-    assert operator.bytes_moved(5) == 40 * operator.halo_rows
     assert "8 neighbours" in affinity.description
 
 
@@ -145,15 +145,13 @@ def test_duplicates_stay_in_one_chunk(n_points):
 
 def test_cell_of_a_point_does_not_depend_on_other_points():
     X = RNG.normal(size=(N, 17))
-    partition = split_space(X[:500], 11)
-    cells = partition.cells(X)
+    space = split_space(X[:500], 11)
+    cells = cells_of(X, space)
     assert set(cells) == set(range(11))
-    np.testing.assert_array_equal(cells[:60], [partition.cells(X[i : i + 1])[0] for i in range(60)])
-    np.testing.assert_array_equal(cells, partition.cells(np.asfortranarray(X)))
+    np.testing.assert_array_equal(cells[:60], [cells_of(X[i : i + 1], space)[0] for i in range(60)])
+    np.testing.assert_array_equal(cells, cells_of(np.asfortranarray(X), space))
 
 
-def test_coincident_points():
-    with pytest.raises(ValueError, match="all distances between the 2100 points are zero"):
-        both(np.ones((N, 2)))
+def test_coincident_points_are_one_vertex():
     X = np.concatenate([np.zeros((N, 2)), RNG.normal(size=(50, 2))])
     assert ChunkedNeighborhoods(da.from_array(X, chunks=(500, 2)), 5, Metric()).n_vertices == 51

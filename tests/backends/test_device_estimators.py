@@ -13,10 +13,10 @@ from scipy import sparse
 import heatsketch as hs
 from conftest import NORMALIZATIONS, run_code
 from heatsketch._utils import array
-from heatsketch.backends.torch.operators import DeviceOperator
 from parameters import folded
 
 torch = pytest.importorskip("torch")
+from heatsketch.backends.torch.operators import DeviceOperator  # noqa: E402
 
 N = 150
 GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch

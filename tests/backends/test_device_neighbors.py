@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
-from heatsketch.backends.torch.device import Device
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.neighborhoods import Neighborhoods
 from heatsketch.neighbors.search import index_kind, make_index, nearest_neighbors
 
 torch = pytest.importorskip("torch")
 from heatsketch.backends.torch import nearest as module  # noqa: E402
+from heatsketch.backends.torch.device import Device  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
@@ -139,9 +139,6 @@ def test_any_number_of_queries_points_and_neighbours(device):
     ids, _ = module.nearest(device, X[:3].astype(np.float32), X, 12)
     assert (np.sort(ids, axis=1) == np.arange(12)).all()
     assert module.nearest(device, X[:0], X, 2)[0].shape == (0, 2)
-    for k, itself in ((12, True), (13, False), (0, False)):
-        with pytest.raises(ValueError, match=f"k={k} was given"):
-            module.nearest(device, X, X, k, itself=itself)
     low = RNG.normal(size=(50, 2)).astype(np.float32)  # queries of higher precision than the points
     new = low[:9].astype(np.float64) + 1e-9
     np.testing.assert_array_equal(module.nearest(device, new, low, 4)[0], truth(new, low, 4)[0])

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
-from heatsketch.backends.dask import layout
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
+from heatsketch.backends.dask import layout  # noqa: E402
 
 N, NEW = 1500, 150
 OPTIONS = {"n_components": 5, "power": 4, "random_state": 3}

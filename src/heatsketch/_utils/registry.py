@@ -1,13 +1,22 @@
-"""Backends by name, loaded when an array of their kind or a device is met.
+"""Backends: other arrays than NumPy's, and devices. A backend is loaded when one of its arrays or devices is given.
 
 A backend is a module ``heatsketch.backends.NAME`` with an object ``backend``. No other module names one, or the library
 that it is for. The object has
 
-- ``distributed``: whether the backend fits data where they are, by ``fit`` and ``transform``;
-- ``table(X)``: an array of its kind as a NumPy array or frame;
+- ``distributed``: whether its arrays stay on a cluster;
+- ``table(X)``: an array of the backend in a form that scikit-learn accepts;
 - ``device_of(X)``: the device of an array, None for NumPy on the CPU;
 - ``as_given(Y, X)``: an embedding Y as an array of the kind of X, on the device of X;
 - ``computing()``: a context manager for computations that may use the backend.
+
+The backend of devices also has ``find_device`` and ``has_gpu``, which the functions below call. A distributed backend
+also has
+
+- ``check_points(X, options)``: the checked input of a kernel;
+- ``fit(model, X, options)`` and ``transform(model, X, out)`` of an estimator;
+- ``refuse_out(out)``: raise an error if an array to write to is given;
+- ``gathered(X)``: an array or frame in memory;
+- ``as_frame(model, Y, index)``: an embedding as a frame.
 """
 
 from __future__ import annotations
@@ -32,8 +41,8 @@ __all__ = [
 ]
 
 _PACKAGE = f"{__package__.rpartition('.')[0]}.backends"
-# Backends by the root module of their arrays.
-_BACKENDS = {"torch": "torch", "dask": "dask", "dask_expr": "dask"}
+# Backends have the name of the library whose arrays they take.
+_BACKENDS = ("torch", "dask")
 # Values of `device`, beside the number of a GPU as in "cuda:1", and the backend that has these devices.
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
 _DEVICES = "torch"
@@ -74,8 +83,8 @@ def _load(name: str) -> Any:
 
 def backend_of(X: Any) -> Any:
     """The backend for arrays of the type of `X`; None for NumPy, SciPy and anything else."""
-    name = _BACKENDS.get(type(X).__module__.partition(".")[0])
-    return None if name is None else _load(name)
+    library = type(X).__module__.partition(".")[0]
+    return _load(library) if library in _BACKENDS else None
 
 
 def find_device(name: str) -> Device | None:
@@ -122,7 +131,7 @@ def distributed_backend(X: Any) -> Any:
 def computing() -> Iterator[None]:
     """Prepare the backends that are loaded for computations: full precision, and errors with a remedy."""
     with ExitStack() as stack:
-        for name in dict.fromkeys(_BACKENDS.values()):
+        for name in _BACKENDS:
             backend = getattr(sys.modules.get(f"{_PACKAGE}.{name}"), "backend", None)
             if backend is not None:
                 stack.enter_context(backend.computing())

@@ -24,8 +24,6 @@ __all__ = ["AllPairsAffinity", "ChunkedAffinity", "bandwidth_of"]
 
 # Points whose local scales give the typical one.
 _SOME = 1000
-# New points of a task.
-_QUERIES = 65_536
 
 
 class ChunkedAffinity(GaussianAffinity):
@@ -42,10 +40,6 @@ class ChunkedAffinity(GaussianAffinity):
     def bandwidth_by_rule(self, rule: str) -> float:
         """The bandwidth that a rule gives for the points."""
         return float(bandwidth_of(self.X, rule, self.metric))
-
-    def rows(self, X: Any) -> tuple[Any, FloatArray]:  # noqa: ARG002
-        """Raise an error: rows against all points are not formed on a cluster."""
-        raise TypeError("kernel rows at new points are not formed on a cluster; multiply them with row_products.")
 
     @abstractmethod
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
@@ -81,9 +75,6 @@ class AllPairsAffinity(ChunkedAffinity):
 
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
         """Kernel rows of new points times columns, lazy."""
-        given = X.chunks[0]
-        sizes = tuple(min(_QUERIES, size - at) for size in given for at in range(0, max(size, 1), _QUERIES))
-        X = X.rechunk({0: sizes})
         local = None
         if np.ndim(self.epsilon):
             local = kth_distances(X, self.X.values, metric=self.metric, n_neighbors=self.scale_neighbor)
@@ -97,8 +88,8 @@ class AllPairsAffinity(ChunkedAffinity):
             both = plan.add_tree("sum-of-rows", q, joined_sums, parts)
             plan.add("new-products", (q, 0), getitem, both, 0)
             plan.add("new-scales", q, getitem, both, 1)
-        products = plan.array("new-products", sizes, V.shape[1], np.float64)
-        return products.rechunk({0: given}), plan.array("new-scales", sizes, None, np.float64).rechunk({0: given})
+        products = plan.array("new-products", X.chunks[0], V.shape[1], np.float64)
+        return products, plan.array("new-scales", X.chunks[0], None, np.float64)
 
 
 def _chunk_points(X: Any, scales: Any) -> Parts:

@@ -46,7 +46,10 @@ class _Slot:
 
 
 class _Program:
-    """The steps of several nodes, for one row chunk: None takes the next argument."""
+    """A function of row chunks that computes several nodes.
+
+    A step is a function and its operands, or None for the next of the given chunks.
+    """
 
     def __init__(self, nodes: list[_Node]) -> None:
         self._steps: list[Any] = []
@@ -92,9 +95,9 @@ _lazy = _Lazy()
 
 
 def _planned(layout: Layout, *nodes: _Node) -> list[_Node]:
-    """Give nodes and all lazy arrays in the same layout that are still referenced a Dask array each.
+    """Plan the tasks of nodes, together with all lazy arrays in the same layout that are still referenced.
 
-    So what they have in common is computed once. Returns those that have not been persisted.
+    What they have in common is then computed once. Returns the nodes that have not been persisted.
     """
     others = (array._node for array in _lazy.arrays if array.layout is layout)
     waiting = list(dict.fromkeys(one for one in (*nodes, *others) if not one.persisted))
@@ -246,8 +249,6 @@ class DistributedArray:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and key[0] == slice(None):
             return _elementwise(partial(_columns, key), self)
-        if isinstance(key, slice) and key == slice(None):
-            return self
         rows = np.asarray(key)
         if rows.dtype.kind not in "iu":
             raise IndexError("rows of an array on a cluster are indexed by the numbers of samples.")
@@ -390,11 +391,6 @@ def _empty(shape: tuple[int, int], /, *, dtype: Any, device: Layout) -> Distribu
     return DistributedArray(da.zeros(shape, chunks=(device.sizes, -1), dtype=dtype), device)
 
 
-def _argmin(v: DistributedArray, /) -> int:
-    """The sample at which a vector is smallest."""
-    return int(v.layout.samples(np.array([gathered(v.values).argmin()]))[0])
-
-
 def _nonzero(v: DistributedArray, /) -> tuple[IntArray]:
     """The samples at which a vector is not zero, increasing."""
     return (np.sort(v.layout.samples(np.flatnonzero(gathered(v.values)))),)
@@ -444,7 +440,6 @@ vars(namespace).update(
     inf=np.inf,
     **{name: _function(getattr(np, name)) for name in ("abs", "exp", "isfinite", "log", "sqrt", "where")},
     **{name: _reduction(getattr(np, name), getattr(np, name)) for name in ("all", "any", "max", "min", "sum")},
-    argmin=_argmin,
     asarray=_asarray,
     astype=lambda V, dtype, /, *, copy=True: V.astype(dtype, copy=copy),
     concat=_concat,

@@ -76,8 +76,6 @@ class GraphOperator(ChunkedOperator):
     Attributes
     ----------
     blocks : parts of GraphBlock
-    nnz : int
-        Entries of the matrix between vertices.
     halo_rows : int
         Rows that a product moves between chunks.
     """
@@ -108,15 +106,9 @@ class GraphOperator(ChunkedOperator):
         self.blocks, counts = persisted(
             *(plan.parts(label, chunks) for label in ("graph", "count-halo")), name="making the graph"
         )
-        found = np.array(gathered(counts))
-        self.nnz, self._needed = int(found[:, 0].sum()), found[:, 1:]
-        self.halo_rows = int(self._needed.sum())
-        # What chunk a needs of chunk b.
-        self._pairs = np.argwhere(self._needed).tolist()
-
-    def bytes_moved(self, n_columns: int = 1) -> int:
-        """Bytes that a product with this many columns moves between chunks."""
-        return self.halo_rows * n_columns * self.dtype.itemsize
+        needed = np.array(gathered(counts))  # [B, B]: how many rows chunk a needs of chunk b
+        self.halo_rows = int(needed.sum())
+        self._pairs = np.argwhere(needed).tolist()
 
     def multiply(self, V: Any) -> Any:
         """K V, (N, k)."""
@@ -176,5 +168,5 @@ def _block(own: Edges, sent: list[Edges], chunk: int, starts: IntArray, counts: 
 
 
 def _count_halo(block: GraphBlock, starts: IntArray) -> IntArray:
-    """Entries of a block, and the size of its halo in each chunk, (1 + B,)."""
-    return np.concatenate([[len(block.columns)], np.diff(np.searchsorted(block.halo, starts))])
+    """Size of the halo of a block in each chunk, (B,)."""
+    return np.diff(np.searchsorted(block.halo, starts))

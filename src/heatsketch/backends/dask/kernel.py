@@ -12,16 +12,18 @@ from scipy import sparse
 
 from ..._utils.registry import has_gpu
 from ..._utils.typing import FloatArray
-from ...kernel.bandwidth import SELF_TUNING_NEIGHBOR
+from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, median_scale
 from ...kernel.build import build_affinity, compose_kernel
 from ...kernel.normalize import LeftFactor, Scaling
 from ...kernel.operator import HeatKernel, refuse_alone
 from ...kernel.options import KernelOptions
 from ...kernel.plan import AUTO_NEIGHBORS, DENSE_LIMIT, kept_neighbors, worth_every_pair
+from ...linalg.sketch import sample
 from .affinity import AllPairsAffinity, ChunkedAffinity, bandwidth_of
 from .array import DistributedArray
 from .layout import Layout, chunk_sizes
-from .neighbor_affinity import build_neighbor_affinity
+from .neighbor_affinity import ChunkedNeighborAffinity
+from .neighbors import ChunkedNeighborhoods
 from .tasks import Plan, gathered, n_workers, on_every_worker, persisted
 
 __all__ = ["ChunkedHeatKernel", "build_chunked_affinity"]
@@ -68,8 +70,6 @@ class ChunkedHeatKernel(HeatKernel):
         return persisted(V.layout.restored(V.values), name="restoring the order of rows")
 
     def __matmul__(self, V: Any) -> Any:
-        if isinstance(V, DistributedArray):
-            return super().__matmul__(V)
         if not isinstance(V, da.Array) or V.shape[0] != self.shape[1]:
             raise ValueError(
                 f"a kernel of shape {self.shape} on a cluster was given {type(V).__name__} of shape {np.shape(V)}; "
@@ -128,45 +128,45 @@ def _neighbors_on_cluster(X: DistributedArray, options: KernelOptions) -> int | 
 def build_chunked_affinity(
     X: DistributedArray, options: KernelOptions, dtype: Any = None
 ) -> tuple[ChunkedAffinity, str]:
-    """The affinity of points on a cluster, and the rule of its bandwidth.
-
-    Parameters
-    ----------
-    X : DistributedArray of shape (N, d)
-    options : KernelOptions
-    dtype : dtype of the kernel
-    """
-    rule = options.bandwidth if isinstance(options.bandwidth, str) else "given"
-    rule = "neighbor" if rule == "auto" else rule
-    n_neighbors = _neighbors_on_cluster(X, options)
+    """The affinity of points on a cluster, (N, d), and the rule of its bandwidth."""
+    rule, n_neighbors = options.bandwidth_rule, _neighbors_on_cluster(X, options)
     common: dict[str, Any] = {
         "metric": options.measure,
         "scale_neighbor": options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR,
         "zero_diagonal": options.diagonal == "zero",
         "dtype": X.dtype if dtype is None else dtype,
     }
-    epsilon: Any = options.bandwidth
     if n_neighbors is not None:
-        if options.device not in ("auto", "cpu"):
-            warnings.warn(
-                f"device={options.device!r} was given with neighbours on a cluster, which are found and multiplied by "
-                "the CPUs of the workers; GPUs are used for every pair (n_neighbors=None).",
-                UserWarning,
-                stacklevel=2,
-            )
-        if rule in ("median", "slope"):
-            epsilon = bandwidth_of(X, rule, options.measure)
-        elif rule != "given":
-            epsilon = rule
-        affinity = build_neighbor_affinity(
-            X.values, n_neighbors, epsilon, bandwidth_neighbor=options.bandwidth_neighbor, **common
-        )
-        return affinity, rule
+        return _neighbor_affinity(X, n_neighbors, options, common), rule
     # To look for GPUs takes workers a while: only if the work is worth it.
     quick = options.device == "auto" and worth_every_pair(X.shape, n_workers())
     device = "cpu" if quick else options.device
     gpus = device.startswith("cuda") or (device == "auto" and any(on_every_worker(has_gpu)))
     points = X.laid_out(Layout(chunk_sizes(X.shape[0], largest=gpus), X.layout.given))
+    epsilon: Any = options.bandwidth
     if rule != "given":
         epsilon = bandwidth_of(points, rule, options.measure, options.bandwidth_neighbor)
     return AllPairsAffinity(points, epsilon, device=device, precision=options.precision, **common), rule
+
+
+def _neighbor_affinity(
+    X: DistributedArray, n_neighbors: int, options: KernelOptions, common: dict[str, Any]
+) -> ChunkedNeighborAffinity:
+    """The affinity of neighbours; `common` are the options of all affinities."""
+    if options.device not in ("auto", "cpu"):
+        warnings.warn(
+            f"device={options.device!r} was given with neighbours on a cluster, which are found and multiplied by the "
+            "CPUs of the workers; GPUs are used for every pair (n_neighbors=None).",
+            UserWarning,
+            stacklevel=2,
+        )
+    epsilon: Any = options.bandwidth
+    rule = options.bandwidth_rule
+    k = {"self-tuning": common["scale_neighbor"], "neighbor": options.bandwidth_neighbor or NEIGHBOR}.get(rule, 0)
+    neighborhoods = ChunkedNeighborhoods(X.values, n_neighbors, options.measure, at_least=k)
+    if rule == "neighbor":
+        some = neighborhoods.layout.positions(sample(len(X), SAMPLE))
+        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k))[some])
+    elif rule not in ("given", "self-tuning"):
+        epsilon = bandwidth_of(X, rule, options.measure)
+    return ChunkedNeighborAffinity(epsilon, neighborhoods, **common)

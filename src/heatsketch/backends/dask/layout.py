@@ -12,10 +12,10 @@ import dask.array as da
 import numpy as np
 
 from ..._utils.typing import FloatArray, IntArray
-from ...linalg.sketch import ColumnSketch, Sketch, UnitSketch, philox
+from ...linalg.sketch import sample
 from .tasks import Plan, gathered, persisted
 
-__all__ = ["CHUNK_ROWS", "Layout", "chunk_sizes", "split_space", "to_locality"]
+__all__ = ["CHUNK_ROWS", "Layout", "cells_of", "chunk_sizes", "split_space", "to_locality"]
 
 # Rows of a chunk: at least this many, so that a task is worth its overhead; then at most 64 chunks, which keep hundreds
 # of workers busy; then larger chunks up to the second number; and never more chunks than the scheduler can handle the
@@ -25,8 +25,6 @@ CHUNK_ROWS = 4096
 _MOST_ROWS, _CHUNKS, _MOST_CHUNKS = 65_536, 64, 512
 # Sampled rows for each cell of a partition: the sizes of cells then differ by an eighth of their mean.
 _PER_CELL = 64
-# The stream of random numbers that chooses them.
-_PLACEMENT = 0xE
 # Power iterations for the longest direction of a cell.
 _STEPS = 12
 
@@ -90,7 +88,7 @@ class Layout:
     def restored(self, V: Any) -> Any:
         """Rows of this layout as rows in the order and the chunks of the data."""
         if self.order is not None:
-            V = _moved(V, self._sources, chunk_sizes(self.n_samples))
+            V = _moved(V, self.sources, chunk_sizes(self.n_samples))
         return V.rechunk({0: self.given})
 
     @cached_property
@@ -99,29 +97,13 @@ class Layout:
         return persisted(da.from_array(self._positions, chunks=(chunk_sizes(self.n_samples),)))
 
     @cached_property
-    def _sources(self) -> Any:
-        """The sample of each row, as a Dask array."""
+    def sources(self) -> Any:
+        """The sample of each row, as a Dask array; only if there is an order."""
         return persisted(da.from_array(self.order, chunks=(self.sizes,)))
 
     def same_as(self, other: Layout) -> bool:
         """Whether rows are in the same chunks and order."""
         return self is other or (self.sizes == other.sizes and self.order is other.order)
-
-    def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
-        """Columns of a sketch at the rows of the data, (N, n_columns): each worker makes its own rows."""
-        last = first_column + n_columns
-        sketch.require(last)
-        if isinstance(sketch, ColumnSketch):  # find its points once, not for every chunk
-            sketch = UnitSketch(0, points=sketch.taken(last), values=np.full(last, np.sqrt(self.n_samples)))
-        plan = Plan() if self.order is None else Plan(self._sources)
-        for b, (start, stop) in enumerate(pairwise(self.starts.tolist())):
-            rows: Any = range(start, stop) if self.order is None else plan.keys(self._sources)[b]
-            plan.add("sketch", (b, 0), _sketch_rows, sketch, rows, (first_column, last), np.dtype(dtype).str)
-        return plan.array("sketch", self.sizes, n_columns, dtype)
-
-
-def _sketch_rows(sketch: Sketch, rows: Any, columns: tuple[int, int], dtype: str) -> FloatArray:
-    return sketch.block(np.asarray(rows, dtype=np.int64), np.arange(*columns)).astype(dtype, copy=False)
 
 
 def _moved(V: Any, destinations: Any, sizes: tuple[int, ...]) -> Any:
@@ -155,67 +137,59 @@ def _assemble(pieces: list[tuple[IntArray, FloatArray]]) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Partition:
-    """A binary tree of half-spaces; its leaves are cells.
+class Split:
+    """Two half-spaces: coordinates along `direction` below `threshold`, and the others.
 
-    A point goes to the first child of a node if its coordinate along the direction is below the threshold.
+    Each is the number of a cell, or split again.
     """
 
-    directions: list[FloatArray]
-    thresholds: list[float]
-    children: list[list[int]]  # the number of a node, or ``-1 - cell``
-
-    def cells(self, X: FloatArray) -> IntArray:
-        """The cell of each point, (m, d) -> (m,): a function of the coordinates of the point only."""
-        columns = np.ascontiguousarray(X.T, dtype=np.float64)
-        at = np.full(len(X), 0 if self.children else -1, dtype=np.int64)
-        nodes = zip(self.directions, self.thresholds, self.children, strict=True)
-        for node, (direction, threshold, children) in enumerate(nodes):  # parents come before their children
-            here = np.flatnonzero(at == node)
-            beyond = _along(columns[:, here], direction) >= threshold
-            at[here] = np.where(beyond, children[1], children[0])
-        return -1 - at
+    direction: FloatArray  # [d]
+    threshold: float
+    below: Split | int
+    beyond: Split | int
 
 
-def _along(columns: FloatArray, direction: FloatArray) -> FloatArray:
-    """Coordinates of points along a direction, (d, m) -> (m,).
-
-    Features are added in their order. Unlike a matrix product this rounds equal points equally, so that they are never
-    separated.
-    """
-    out = np.zeros(columns.shape[1])
-    for column, weight in zip(columns, direction, strict=True):
-        out += weight * column
-    return out
-
-
-def split_space(points: FloatArray, n_cells: int) -> Partition:
-    """Split space into at most `n_cells` cells with about equal numbers of the points, (m, d).
+def split_space(points: FloatArray, n_cells: int, first: int = 0) -> Split | int:
+    """Split space into at most `n_cells` cells, numbered from `first`, with about equal numbers of the points, (m, d).
 
     Each cell is halved across the direction in which its points extend most. In many dimensions data need not extend
     along any of the coordinates.
     """
-    points = np.asarray(points, dtype=np.float64)
-    partition, n_leaves = Partition([], [], []), 0
-    # Rows of a node, its number of cells, and where to write its number; breadth first.
-    waiting: list[tuple[FloatArray, int, list[int], int]] = [(points, n_cells, [0, 0], 0)]
-    for here, share, children, which in waiting:
-        direction = _longest(here)
-        coordinates = _along(here.T, direction)
-        threshold = float(np.quantile(coordinates, (share // 2) / share))
-        below = coordinates < threshold
-        if share == 1 or not below.any():
-            children[which] = -1 - n_leaves
-            n_leaves += 1
-            continue
-        children[which] = len(partition.children)
-        below_and_beyond = [0, 0]
-        partition.directions.append(direction)
-        partition.thresholds.append(threshold)
-        partition.children.append(below_and_beyond)
-        waiting.append((here[below], share // 2, below_and_beyond, 0))
-        waiting.append((here[~below], share - share // 2, below_and_beyond, 1))
-    return partition
+    direction, half = _longest(points), n_cells // 2
+    coordinates = _along(points, direction)
+    threshold = float(np.quantile(coordinates, half / n_cells))
+    below = coordinates < threshold
+    if n_cells == 1 or not below.any():
+        return first
+    return Split(
+        direction,
+        threshold,
+        split_space(points[below], half, first),
+        split_space(points[~below], n_cells - half, first + half),
+    )
+
+
+def cells_of(X: FloatArray, space: Split | int) -> IntArray:
+    """The cell of each point, (m, d) -> (m,): a function of the coordinates of the point only."""
+    if isinstance(space, int):
+        return np.full(len(X), space)
+    below = _along(X, space.direction) < space.threshold
+    cells = np.empty(len(X), dtype=np.int64)
+    cells[below] = cells_of(X[below], space.below)
+    cells[~below] = cells_of(X[~below], space.beyond)
+    return cells
+
+
+def _along(X: FloatArray, direction: FloatArray) -> FloatArray:
+    """Coordinates of points along a direction, (m, d) -> (m,), in float64.
+
+    Features are added in their order. Unlike a matrix product this rounds equal points equally, so that they are never
+    separated.
+    """
+    out = np.zeros(len(X))
+    for column, weight in zip(X.T, direction, strict=True):
+        out += weight * column
+    return out
 
 
 def _longest(points: FloatArray) -> FloatArray:
@@ -233,8 +207,8 @@ def _longest(points: FloatArray) -> FloatArray:
 def to_locality(X: Any) -> Layout:
     """A layout whose chunks are cells of space, so that neighbours are mostly in the same chunk.
 
-    The chunk of a point depends on its coordinates and on a sample of the rows, chosen by their numbers. Equal points
-    are in the same chunk.
+    The chunk of a point depends on its coordinates and on a fixed sample of the rows. Equal points are in the same
+    chunk.
 
     Parameters
     ----------
@@ -242,18 +216,10 @@ def to_locality(X: Any) -> Layout:
     """
     n, n_cells = X.shape[0], len(chunk_sizes(X.shape[0]))
     plan = Plan(X)
-    partition = plan.share(split_space(gathered(X[_stratified(n, _PER_CELL * n_cells)]), n_cells))
+    some = gathered(X[sample(n, _PER_CELL * n_cells)]).astype(np.float64)
+    space = plan.share(split_space(some, n_cells))
     for c, rows in enumerate(plan.keys(X)):
-        plan.add("cells", c, Partition.cells, partition, rows)
+        plan.add("cells", c, cells_of, rows, space)
     cells = gathered(plan.array("cells", X.chunks[0], None, np.int64))
     sizes = np.bincount(cells)
     return Layout(tuple(sizes[sizes > 0].tolist()), X.chunks[0], np.argsort(cells, kind="stable"))
-
-
-def _stratified(n: int, size: int) -> IntArray:
-    """Numbers of rows, one at random from each of `size` stretches of equal length, shape (size,)."""
-    size = min(n, size)
-    ends = np.arange(size + 1) * n // size
-    words = philox((np.arange(size), 0, 0, _PLACEMENT), seed=0)[0].astype(np.int64)
-    chosen: IntArray = ends[:-1] + (words * np.diff(ends) >> 32)
-    return chosen

@@ -13,9 +13,7 @@ from scipy import sparse
 
 from ..._utils.typing import FloatArray, IntArray
 from ...kernel.affinity import gaussian_rows, require_scales
-from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, median_scale
 from ...linalg.metrics import Metric, squared_distances
-from ...linalg.sketch import sample
 from ...neighbors.neighborhoods import WIDEST, looked_at, new_rows
 from .affinity import ChunkedAffinity
 from .array import DistributedArray
@@ -23,42 +21,13 @@ from .graph import GraphBlock, GraphOperator
 from .neighbors import ChunkedNeighborhoods, Lists, kth_of
 from .tasks import Parts, Plan, gathered, persisted
 
-__all__ = ["ChunkedNeighborAffinity", "build_neighbor_affinity"]
-
-
-def build_neighbor_affinity(
-    X: Any,
-    n_neighbors: int,
-    epsilon: float | str,
-    *,
-    metric: Metric,
-    bandwidth_neighbor: int | None = None,
-    scale_neighbor: int = SELF_TUNING_NEIGHBOR,
-    **options: Any,
-) -> ChunkedNeighborAffinity:
-    """The kernel of neighbours of points on a cluster.
-
-    `bandwidth_neighbor` and `scale_neighbor` are the neighbours of the rules "neighbor" and "self-tuning".
-    """
-    k = bandwidth_neighbor or NEIGHBOR
-    needed = {"self-tuning": scale_neighbor, "neighbor": k}.get(str(epsilon), 0)
-    neighborhoods = ChunkedNeighborhoods(X, n_neighbors, metric, at_least=needed)
-    if epsilon == "neighbor":
-        layout = neighborhoods.layout
-        some = layout.positions(sample(layout.n_samples, SAMPLE))
-        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k))[some])
-        if epsilon == 0:
-            raise ValueError(
-                f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives no "
-                "bandwidth; give a number, or leave repeated points out."
-            )
-    return ChunkedNeighborAffinity(epsilon, neighborhoods, metric=metric, scale_neighbor=scale_neighbor, **options)
+__all__ = ["ChunkedNeighborAffinity"]
 
 
 class ChunkedNeighborAffinity(ChunkedAffinity):
     """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others, of points in row chunks.
 
-    The lists of `neighborhoods` are deleted.
+    `epsilon` is "self-tuning" for local scales. The lists of `neighborhoods` are deleted.
     """
 
     def __init__(self, epsilon: float | str, neighborhoods: ChunkedNeighborhoods, **options: Any) -> None:

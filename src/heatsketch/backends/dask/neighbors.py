@@ -69,19 +69,13 @@ class ChunkIndex:
     def own_lists(self, start: int, length: int) -> tuple[ChunkIndex, Lists]:
         """Neighbours of the vertices in this chunk; and this index, which may have tuned itself to the data."""
         index, n = copy(self.index), len(self.points)
-        ids, squared = np.full((n, length), -1), np.full((n, length), np.inf)
-        if n > 1:
-            found = index.neighbors(min(length, n - 1))
-            ids[:, : n - 1], squared[:, : n - 1] = start + found[0].astype(np.int64), found[1]
-        return replace(self, index=index), (ids, squared)
+        none = np.empty((1, 0), dtype=np.int64), np.empty((1, 0))
+        found = index.neighbors(min(length, n - 1)) if n > 1 else none
+        return replace(self, index=index), _padded(found, start, length)
 
     def lists_of(self, Q: FloatArray, start: int, length: int) -> Lists:
         """The nearest vertices of this chunk to new points."""
-        ids, squared = np.full((len(Q), length), -1), np.full((len(Q), length), np.inf)
-        n = min(length, len(self.points))
-        found = self.index.query(Q, n)
-        ids[:, :n], squared[:, :n] = start + found[0].astype(np.int64), found[1]
-        return ids, squared
+        return _padded(self.index.query(Q, min(length, len(self.points))), start, length)
 
     def exact_distances(self, Q: FloatArray, metric: Metric, length: int) -> FloatArray:
         """Squared distances to the nearest vertices of this chunk, by all distances."""
@@ -263,6 +257,14 @@ class ChunkedNeighborhoods:
             plan.add("new-points", s, same, points)
         lists, points = persisted(plan.parts("search-own", every), plan.parts("new-points", every))
         return layout, Q, self._search_others(lists, points, homes)
+
+
+def _padded(found: Lists, start: int, length: int) -> Lists:
+    """Lists of `length` vertices, from those found in a chunk whose first vertex has the number `start`."""
+    ids, squared = found
+    missing = (0, 0), (0, length - ids.shape[1])
+    ids = np.pad(start + ids.astype(np.int64), missing, constant_values=-1)
+    return ids, np.pad(squared.astype(np.float64), missing, constant_values=np.inf)
 
 
 def kth_of(lists: Lists, k: int, multiplicity: FloatArray | None) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import pairwise
 from typing import Any
 
 import dask.array as da
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..._utils.typing import FloatArray
 from ...linalg.operators import Operator
-from ...linalg.sketch import ArraySketch, Sketch
+from ...linalg.sketch import ArraySketch, ColumnSketch, Sketch, UnitSketch
 from .array import DistributedArray, total
 from .layout import Layout
 from .tasks import Plan
@@ -26,28 +27,27 @@ class ChunkedOperator(Operator):
 
     def asblock(self, V: Any, dtype: Any = None) -> DistributedArray:
         """`V`, a distributed array or a Dask array, in the operator's layout and dtype."""
-        if isinstance(V, da.Array):
-            V = DistributedArray.from_dask(V)
-        if not isinstance(V, DistributedArray):
-            raise TypeError(
-                f"{type(V).__name__} was given to a kernel on a cluster; give a Dask array with {self.shape[0]} rows "
-                "(see dask.array.from_array)."
-            )
-        self._check_rows(V, (1, 2))
-        return V.laid_out(self.layout).astype(self.dtype if dtype is None else np.dtype(dtype))
+        block: DistributedArray = DistributedArray.from_dask(V) if isinstance(V, da.Array) else V
+        self._check_rows(block, (1, 2))
+        return block.laid_out(self.layout).astype(self.dtype if dtype is None else np.dtype(dtype))
 
     def ones(self) -> DistributedArray:
         """A vector of ones, (N,)."""
         return DistributedArray(da.ones(self.shape[0], chunks=(self.layout.sizes,)), self.layout)
 
     def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> DistributedArray:
-        """Columns of a sketch at the rows of this operator."""
+        """Columns of a sketch at the rows of this operator; each worker makes its own rows."""
+        layout, last = self.layout, first_column + shape[1]
+        sketch.require(last)
         if isinstance(sketch, ArraySketch):
-            sketch.require(first_column + shape[1])
-            columns = self.asblock(sketch.array, dtype)
-            return columns[:, first_column : first_column + shape[1]]  # type: ignore[no-any-return]
-        M = self.layout.sketched(sketch, shape[1], first_column=first_column, dtype=dtype)
-        return DistributedArray(M, self.layout)
+            return self.asblock(sketch.array, dtype)[:, first_column:last]  # type: ignore[no-any-return]
+        if isinstance(sketch, ColumnSketch):  # find its points once, not for every chunk
+            sketch = UnitSketch(0, points=sketch.taken(last), values=np.full(last, np.sqrt(layout.n_samples)))
+        plan = Plan() if layout.order is None else Plan(layout.sources)
+        for b, (start, stop) in enumerate(pairwise(layout.starts.tolist())):
+            rows: Any = range(start, stop) if layout.order is None else plan.keys(layout.sources)[b]
+            plan.add("sketch", (b, 0), _sketch_rows, sketch, rows, (first_column, last), np.dtype(dtype).str)
+        return DistributedArray(plan.array("sketch", layout.sizes, shape[1], dtype), layout)
 
     def project(self, V: DistributedArray, u: DistributedArray) -> DistributedArray:
         """``(I - u u^T) V``, lazy: a test whether V has a part along u would take longer."""
@@ -75,6 +75,10 @@ class ChunkedOperator(Operator):
             f"the matrix of {self.shape[0]} points on a cluster is not formed; multiply by it, or make the kernel of "
             "a part of the data in memory."
         )
+
+
+def _sketch_rows(sketch: Sketch, rows: Any, columns: tuple[int, int], dtype: str) -> FloatArray:
+    return sketch.block(np.asarray(rows, dtype=np.int64), np.arange(*columns)).astype(dtype, copy=False)
 
 
 def _without(V: FloatArray, u: FloatArray, along: FloatArray) -> FloatArray:

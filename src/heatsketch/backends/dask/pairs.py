@@ -16,12 +16,11 @@ import numpy as np
 
 from ..._utils.chunks import chunks
 from ..._utils.progress import track
-from ..._utils.registry import find_device, has_gpu
+from ..._utils.registry import Device, computing, find_device, has_gpu
 from ..._utils.threads import Scratch
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import CENTRE_ROWS, Metric, central_point, gaussian_affinity, squared_distances
 from ...linalg.operators.tiled import TILE, Arithmetic, Tiles, largest_norm, padded, tournament
-from ..torch.device import Device, computing
 from .array import total
 from .layout import Layout
 from .operator import ChunkedOperator
@@ -70,8 +69,7 @@ class PairKernel:
         D2 = squared_distances(A.points, B.points, self.metric)
         if self.zero_diagonal:
             D2[D2 == 0] = np.inf
-        local = A.scales is not None and B.scales is not None
-        epsilon: Any = np.sqrt(A.scales)[:, None] * np.sqrt(B.scales) if local else self.epsilon
+        epsilon: Any = self.epsilon if A.scales is None else np.sqrt(A.scales)[:, None] * np.sqrt(B.scales)
         with np.errstate(over="ignore"):
             D2 /= epsilon
         return D2
@@ -150,12 +148,12 @@ def _on_device(
 @cache
 def _worker_device(wanted: str) -> Device | None:
     """The device of a worker, by default its GPU; None for the CPU."""
-    return find_device(("cuda" if has_gpu() else "cpu") if wanted == "auto" else wanted)  # type: ignore[return-value]
+    return find_device(("cuda" if has_gpu() else "cpu") if wanted == "auto" else wanted)
 
 
 @lru_cache(maxsize=_KEPT)
 def _device_operator(chunk: ChunkPoints, epsilon: float | None, dtype: str, device: str, precision: str) -> Any:
-    """The kernel of a chunk on the device; many tasks use the same one."""
+    """The kernel of a chunk on the device, cached by the identity of the chunk: many tasks on a worker use the same."""
     there = _worker_device(device)
     assert there is not None
     return there.gaussian_operator(
@@ -258,9 +256,9 @@ def row_sums(Q: ChunkPoints, chunk: ChunkPoints, columns: FloatArray, kernel: Pa
     for rows in chunks(m, chunk.points.shape[0]):
         here = ChunkPoints(Q.points[rows], None if Q.scales is None else Q.scales[rows])
         exponents = kernel.exponents(here, chunk)
-        nearest = exponents.min(axis=1)
-        log_scale[rows] = -nearest
-        shift = np.where(np.isfinite(nearest), nearest, 0.0)
+        least = exponents.min(axis=1)
+        log_scale[rows] = -least
+        shift = np.where(np.isfinite(least), least, 0.0)
         sums[rows] = np.exp(shift[:, None] - exponents) @ columns
     return sums, log_scale
 

@@ -97,12 +97,11 @@ class Plan:
         columns = () if n_columns is None else ((n_columns,),)
         return da.Array(self._graph(name), name, (tuple(sizes), *columns), dtype=np.dtype(dtype))
 
-    def parts(self, label: str, indices: Sequence[Any]) -> Parts:
+    def parts(self, label: str, indices: Sequence[int]) -> Parts:
         """Tasks of a label as objects on the workers."""
         name = f"{label}-{self._token}"
         graph = self._graph(name)
-        keys = [(name, *(index if isinstance(index, tuple) else (index,))) for index in indices]
-        return [Delayed(key, graph, layer=name) for key in keys]
+        return [Delayed((name, index), graph, layer=name) for index in indices]
 
     def _graph(self, name: str) -> Any:
         return HighLevelGraph.from_collections(name, self._tasks, dependencies=self._sources)

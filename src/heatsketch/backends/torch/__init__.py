@@ -1,5 +1,5 @@
-"""PyTorch: products on a GPU, by fused Triton kernels where it can; imported when a tensor or a device is met."""
+"""PyTorch: products on a GPU, by fused Triton kernels where the GPU supports them."""
 
-from .device import backend
+from .backend import backend
 
 __all__ = ["backend"]

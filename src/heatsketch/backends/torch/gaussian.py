@@ -40,14 +40,13 @@ __all__ = ["FusedGaussian", "active_lists", "as_halves", "choose_arithmetic", "l
 # |x - y|^2 a b in natural logarithms is |x - y|^2 a b / 2 in powers of two, for coordinates multiplied by this.
 _UNIT = 1.6986436005760381  # sqrt(2 log2(e))
 _LN2 = 0.6931471805599453
-# Far points are handled by differences in float64, up to this share of all points.
+# Far points are multiplied by differences in float64, if they are at most this share of all points.
 _MOST_FAR = 0.005
-# Beyond this |x|^2 / 2 the cancellation of norms in float32 costs more than _EXPONENT_ERROR.
+# A point is far beyond this |x|^2 / 2: the cancellation of norms in float32 costs more than _EXPONENT_ERROR.
 _FARTHEST = 384.0
-# So are new points farther out than the training points by this factor (to the fourth power), ...
-_FARTHER = 4.0
-# ... and rows whose largest entry is below two to minus this.
-_FAINT = 128.0
+# A new point is also far if the sum of its fourth powers exceeds that of all training points by this factor, or, with
+# the arithmetic "float32", if the largest entry of its row is below two to minus this.
+_FARTHER, _FAINT = 4.0, 128.0
 # Coordinate of points that only pad a tile: so far away that their entries are zero.
 _ELSEWHERE = 1e18
 # Columns are scaled so that their largest entry is about two to this power.

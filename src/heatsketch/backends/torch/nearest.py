@@ -26,9 +26,9 @@ from ..._utils.array import to_numpy
 from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import central_point, refuse_overflow
-from .device import Device, computing
+from .tensors import TensorDevice, computing
 
-__all__ = ["DeviceIndex", "nearest", "tile_bytes"]
+__all__ = ["DeviceIndex", "nearest"]
 
 Progress = Callable[[int, int], None]
 
@@ -61,12 +61,12 @@ class DeviceIndex:
     Parameters
     ----------
     X : ndarray or tensor of float32 or float64, shape (N, d)
-    device : Device
+    device : TensorDevice
     """
 
     method = "device"
 
-    def __init__(self, X: Any, device: Device) -> None:
+    def __init__(self, X: Any, device: TensorDevice) -> None:
         refuse_overflow(X)
         self._X, self._device = X, device
         self.recall: float | None = 1.0
@@ -93,34 +93,15 @@ class DeviceIndex:
 
 @computing()
 def nearest(
-    device: Device, Q: Any, X: Any, k: int, *, itself: bool = False, progress: Progress | None = None
+    device: TensorDevice, Q: Any, X: Any, k: int, *, itself: bool = False, progress: Progress | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """The k points nearest to each query, exactly.
+    """The k points nearest to each query, exactly: their indices, int32, and squared distances, float64, each (m, k).
 
-    Parameters
-    ----------
-    device : Device
-    Q : ndarray or tensor of float32 or float64, shape (m, d)
-    X : ndarray or tensor of float32 or float64, shape (n, d)
-        Squared distances must not overflow in float64.
-    k : int
-        At most n, or n - 1 with `itself`.
-    itself : bool
-        Whether query `i` is point `i`, which is then excluded from its neighbours.
-    progress : callable, optional
-        Called with the number of finished queries and of all queries.
-
-    Returns
-    -------
-    ids : ndarray of int32, shape (m, k)
-        Nearest first; points at the same distance (in float64) in increasing order.
-    squared : ndarray of float64, shape (m, k)
-        Squared distances, by differences in float64.
+    Nearest points come first, points at the same distance (in float64) in increasing order. `Q`, (m, d), and `X`,
+    (n, d), are arrays or tensors whose squared distances do not overflow in float64. With `itself`, query i is point i,
+    which is excluded from its neighbours. `progress` is called with the number of finished queries and of all queries.
     """
-    m, (n, d) = Q.shape[0], X.shape
-    most = n - int(itself)
-    if not 1 <= k <= most:
-        raise ValueError(f"k={k} was given; {n} points have between 1 and {most} neighbours.")
+    m, d = Q.shape[0], X.shape[1]
     out = np.empty((m, k), dtype=np.int32), np.empty((m, k))
     job = _Job(device.tensor(Q), device.tensor(X), k, itself, tile_bytes(device))
     rows = np.arange(m)
@@ -131,7 +112,7 @@ def nearest(
     return out
 
 
-def tile_bytes(device: Device) -> int:
+def tile_bytes(device: TensorDevice) -> int:
     """Bytes that a tile and its temporaries may take on a device."""
     if not device.is_cuda:
         return _TILE_BYTES["cpu"]

@@ -23,8 +23,8 @@ from ...linalg.operators import Operator, SparseOperator
 from ...linalg.sketch import Sketch
 from ...optimize.pairs import Pairs
 from ...optimize.solver import dilations
-from .device import Device, computing, device_of
 from .sketches import draw
+from .tensors import TensorDevice, computing, device_of
 
 __all__ = ["DeviceDenseOperator", "DeviceGaussianOperator", "DeviceOperator", "DeviceSparseOperator", "PairDifferences"]
 
@@ -39,7 +39,7 @@ _LEAST = 1e-290
 class DeviceOperator(Operator):
     """A matrix that multiplies tensors on a device."""
 
-    device: Device
+    device: TensorDevice
 
     def asblock(self, V: Any, dtype: Any = None) -> Any:
         """`V` as a tensor on the device, of the operator's dtype unless another is given."""
@@ -71,7 +71,7 @@ class DeviceDenseOperator(DeviceOperator):
     """Products with a dense matrix held on the device, (N, N)."""
 
     @computing()
-    def __init__(self, array: FloatArray, device: Device) -> None:
+    def __init__(self, array: FloatArray, device: TensorDevice) -> None:
         self.device, self._held = device, device.tensor(array)
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
 
@@ -90,12 +90,12 @@ class DeviceSparseOperator(DeviceOperator):
     ----------
     array : csr_array of shape (M, N)
         With rows and columns in `order`, if one is given.
-    device : Device
+    device : TensorDevice
     order : ndarray of int, shape (N,), optional
     """
 
     @computing()
-    def __init__(self, array: Any, device: Device, order: Any = None) -> None:
+    def __init__(self, array: Any, device: TensorDevice, order: Any = None) -> None:
         array = sparse.csr_array(array)
         self.device, self.order = device, order
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
@@ -160,7 +160,7 @@ class DeviceGaussianOperator(DeviceOperator):
         self,
         X: Any,
         epsilon: float | FloatArray,
-        device: Device,
+        device: TensorDevice,
         *,
         zero_diagonal: bool = False,
         dtype: Any = np.float32,
@@ -202,7 +202,7 @@ class DeviceGaussianOperator(DeviceOperator):
         return products, logs
 
 
-def fused_kernels(device: Device) -> bool:
+def fused_kernels(device: TensorDevice) -> bool:
     """Whether Triton is installed and compiles for the device, or interprets its kernels on the CPU."""
     try:
         from triton.runtime.interpreter import InterpretedFunction  # noqa: PLC0415

@@ -14,7 +14,7 @@ import torch
 from ..._utils.chunks import chunks
 from ..._utils.typing import IntArray
 from ...linalg.sketch import GAUSSIAN, RADEMACHER, GaussianSketch, RademacherSketch, Sketch
-from .device import Device
+from .tensors import TensorDevice
 
 __all__ = ["draw", "philox"]
 
@@ -24,7 +24,9 @@ _ENTRIES_PER_LAUNCH, _FURTHER_COLUMNS = 1 << 22, 8
 _MASK32 = 0xFFFFFFFF
 
 
-def draw(sketch: Sketch, shape: tuple[int, int], first_column: int, device: Device, dtype: Any = np.float64) -> Any:
+def draw(
+    sketch: Sketch, shape: tuple[int, int], first_column: int, device: TensorDevice, dtype: Any = np.float64
+) -> Any:
     """Columns of the first rows of a sketch, as a tensor on a device; computed in float64."""
     n_rows, n_columns = shape
     columns = np.arange(first_column, first_column + n_columns)
