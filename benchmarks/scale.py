@@ -788,8 +788,8 @@ bistochastic kernel of heatsketch with 30 neighbours, in float64, which favours 
 multiplied by the powers of eigenvalues that diffusion distances need, outside the time. UMAP does not aim at distances,
 and PHATE aims at others.
 
-The committed figures were measured by an earlier form of the command, in several runs with time limits of 60 to 300 s;
-the records beside the tables have its options.
+The committed figures were measured in several runs with time limits of 60 to 300 s; the records beside the tables have
+their options.
 """
 
 # Whether higher (1) or lower (-1) is better.
