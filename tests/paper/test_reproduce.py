@@ -70,7 +70,7 @@ def test_page_gathers_pictures_claims_and_earlier_calls(tmp_path):
     assert {p.stem for p in made.pictures} == {"circle_with_outliers", "outliers_gps"}
     for target in re.findall(r'(?:src|href)="([^"#]+)"', made.page.read_text(encoding="utf-8")):
         assert (tmp_path / target).exists()
-    again = reproduce("kernel_columns", tmp_path, n_trials=1, jobs=1)
+    again = reproduce("extreme_powers", tmp_path, n_trials=1, jobs=1)
     assert set(made.claims["name"]) < set(again.claims["name"])
     assert pd.read_csv(tmp_path / "tables" / "outlier_shapes.csv")["trial"].nunique() == 4
 
