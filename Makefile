@@ -1,36 +1,27 @@
-# Two commands need nothing but Python 3.11+, pip and make:
-#   make demo   embed the data sets that ship with heatsketch, print a table, draw pictures under out/
-#   make test   lint, types, tests and every example in the README, the docs and the docstrings (some minutes)
-# And for those who want to see the paper's figures and claims:
-#   make reproduce   all of them, under out/reproduction (some five minutes on two cores)
-# And for those who want to read it all:
-#   make docs        the documentation as a site, under out/docs (open out/docs/index.html)
-# And for those who want to see how good HeatSketch is (PHATE and UMAP are installed):
-#   make study        the trials that docs/study lacks; all of them take hours on two cores
-# And for those who want to see how good the automatic choices are:
-#   make choices      the trials that docs/choices lacks; all of them take half an hour on two cores
-# And for those who want to see what it does for classifiers and clusterings (UMAP and scanpy are installed):
-#   make pipelines    the trials that docs/pipelines lacks; all of them take some 35 minutes on two cores
-# And for those who want to see how fast it is, beside others (which are installed, some gigabytes):
-#   make bench        some ten minutes; results under out/benchmarks
-#   make bench-full   up to a million points and all peers, hours; results under docs/benchmarks
-# And for those who doubt the tests (mutmut is installed):
-#   make mutants      faults put into the core, one at a time; some two hours, results under docs/trust
-# And for those with a GPU:
-#   make bench-gpu    some minutes; results under docs/gpu
-#   make bench-cluster  half an hour; results under docs/cluster
-# And for those who change it:
-#   make test-slow    hostile input, killed processes, clusters, browsers, interpreted GPU programs, the gallery
-#   make test-oldest  all tests with the oldest versions that pyproject.toml allows
-# And for those who want to break it:
-#   make hunt         the tests that try to break it, with 20 times the cases; results under docs/trust
-#   make coverage     what the tests reach; results under docs/trust
-#   make audit        known vulnerabilities of what is installed, asked of the network
+# Every target sets up what it needs in .venv; Python 3.11+, pip and make are enough.
+#   make demo           embed the data sets that ship with heatsketch, print a table, draw pictures under out/
+#   make test           lint, types, tests and every example in the README, the docs and the docstrings (some minutes)
+#   make test-slow      hostile input, killed processes, clusters, browsers, interpreted GPU programs, the gallery
+#   make test-oldest    all tests with the oldest versions that pyproject.toml allows
+#   make docs           the documentation as a site, under out/docs (open out/docs/index.html)
+#   make reproduce      the paper's figures and claims, under out/reproduction (about five minutes on two cores)
+#   make audit          known vulnerabilities of the installed packages, from a service on the network
+# Studies: each runs the trials that its folder under docs/ lacks, and writes the page there.
+#   make study          HeatSketch beside the paper's methods, PHATE and UMAP; hours on two cores
+#   make choices        automatic choices against the best on a grid; half an hour
+#   make pipelines      classifiers and clusterings on embeddings, beside UMAP; about 35 minutes
+#   make bench          speed and accuracy beside other packages (gigabytes to install), under out/; about ten minutes
+#   make bench-full     the same up to a million points and all packages, under docs/benchmarks; hours
+#   make bench-gpu      on a GPU; minutes
+#   make bench-cluster  on a Dask cluster of local processes; half an hour
+#   make hunt           the tests of hostile input with 20 times the cases, under docs/trust
+#   make coverage       what the tests reach, under docs/trust
+#   make mutants        faults put into the core, one at a time, under docs/trust; about two hours
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Modules are compiled when they are first imported, which most of what is installed never is, and kept for the processes
-# that follow, even where the environment says otherwise.
+# Packages are installed without bytecode, as most modules are never imported. The first import of a module writes it for
+# later processes, even if the environment forbids that.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo docs reproduce study choices pipelines lint types format bench bench-full bench-gpu bench-cluster
@@ -48,7 +39,7 @@ demo: .venv/stamp-plot
 reproduce: .venv/stamp-reproduce
 	$(BIN)/heatsketch reproduce --output out/reproduction
 
-# What Sphinx wrote before may be of names that are gone; only the gallery, which takes a minute, is kept while it is unchanged.
+# Earlier output of Sphinx may contain names that no longer exist; only the gallery, which takes a minute, is kept.
 docs: .venv/stamp-docs
 	rm -rf docs/api/generated docs/sg_execution_times.rst
 	$(BIN)/python -m sphinx -W --keep-going docs out/docs
@@ -75,10 +66,11 @@ mutants: .venv/stamp-mutants
 hunt coverage mutants:
 	$(BIN)/python -m benchmarks.trust $@ --fresh $(ARGS)
 
-# Old versions warn about each other; only warnings that heatsketch causes are errors. The site is built with new tools.
+# Old versions warn about each other; only warnings that heatsketch causes are errors. Another norecursedirs includes
+# tests/slow. The site is built with new tools.
 test-oldest: BIN = .venv-oldest/bin
 test-oldest: .venv-oldest/stamp
-	$(PYTEST) -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" -o norecursedirs=corpus \
+	$(PYTEST) -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" -o norecursedirs=__pycache__ \
 	  --ignore tests/slow/test_site.py tests src
 
 .venv-oldest/stamp: pyproject.toml
@@ -93,14 +85,13 @@ bench: .venv/stamp-bench
 bench-full: .venv/stamp-bench
 	$(BIN)/python -m benchmarks.scale $(ARGS)
 
-# The build of PyTorch is the user's choice, so this takes the environment as it is.
+# The user chooses the build of PyTorch, so none is installed here.
 bench-gpu: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.gpu $(ARGS)
 
 bench-cluster: .venv/stamp-dev
 	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
-# Asks a service on the network.
 audit: .venv/stamp-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
 	$(BIN)/pip-audit --skip-editable

@@ -374,7 +374,7 @@ class Coverage(Experiment):
             "signs, k = 32": sketch(32, sketch="rademacher"),
             "4 exact + 12 Gaussian": sketch(16, n_exact=4),
             "time chosen by paths, k = 32": sketch(32, power="paths"),
-            "witness (for HeatSketch, DiffusionMaps)": hs.DiffusionMaps(3),
+            "reference sketch (for HeatSketch, DiffusionMaps)": hs.DiffusionMaps(3),
         }
         pairs = self.other_seed(index).integers(0, len(X), (2000, 2))
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -452,7 +452,7 @@ _WITHIN, _SHARE = 1.1, 0.8
 _FAILURE = 2.0
 _EXTRA = 0.5
 # Embeddings whose intervals follow exactly from a law; those of signs are approximations.
-_EXACT = ("Gaussian", "4 exact", "time chosen", "witness")
+_EXACT = ("Gaussian", "4 exact", "time chosen", "reference sketch")
 _ERRORS = 3.0
 
 

@@ -23,6 +23,7 @@ import pandas as pd
 
 import heatsketch as hs
 from heatsketch.linalg.sketch import GaussianSketch
+from heatsketch_paper.errors import ReproductionError
 from heatsketch_paper.harness.experiment import Experiment, Row
 from heatsketch_paper.harness.process import peak_memory, run_apart
 from heatsketch_paper.harness.study import Study, Tables, frame_table, main, section
@@ -322,7 +323,7 @@ class Section(Experiment):
         """All rows."""
         rows = run_apart(f"benchmarks.cluster:{self.name}", {"quick": bool(self.small)}, timeout_s=3600.0)
         if any(row.get("status", "ok") != "ok" for row in rows):
-            raise RuntimeError(str(rows[-1]["reason"]))
+            raise ReproductionError(f"{self.name}: {rows[-1]['reason']}")
         return rows
 
 

@@ -86,7 +86,7 @@ class Bench:
         return self.tensor(np.sort(np.random.default_rng(2).choice(n, min(n, SAMPLED), replace=False)))
 
     def exact_rows(self, X: Any, epsilon: float, rows: Any, V: Any, *, as_halves: bool = False) -> Any:
-        """Rows of K V in float64, from differences; with K as it is, or rounded to halves."""
+        """Rows of K V in float64, from differences; with K in float64, or rounded to halves."""
         x = X.double()
         apart = self.torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist")
         K = apart.square_().mul_(-1.0 / epsilon).exp_()
@@ -433,8 +433,6 @@ Points are standard normal, in float32. The bandwidth is 0.5 in R^3 and d in R^d
 can be skipped, unless a rule is named. Times of products are medians, after one product that is not counted. The error
 of a product is that of sampled rows against float64 by differences, relative, in the Frobenius norm, with random normal
 columns, for which nothing averages out. Every section runs in a fresh process. GB are 10^9 bytes.
-
-The committed figures were measured by an earlier form of the command.
 """
 _PRODUCTS = """
 *Matrix units*: the share of the float16 ceiling, at 2 (K + 3 C) operations for each pair that is looked at: K columns

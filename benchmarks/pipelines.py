@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -379,6 +379,8 @@ STUDY = Study(
         "Everything": _everything,
     },
     _draw,
+    # Fewer points would leave none without a label.
+    quick=lambda experiment: replace(experiment, n_trials=1, n_components=(2,)),  # type: ignore[call-arg]
 )
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ from .data import DATA, TITLES
 ROLL, TREE = DATA
 COMPONENTS, POWER, NEIGHBORS = 10, 16, 30
 COLUMNS = 32  # of the products that are timed by themselves
-_TREE_DIMENSION = 10  # above it a space-partitioning tree is slower than brute force
+_TREE_FEATURES = 10  # above it a space-partitioning tree is slower than brute force
 
 # Accuracy: distances in an embedding against exact diffusion distances, on sampled pairs.
 
@@ -317,7 +317,7 @@ def _pygsp(X: Any) -> Embedded:
     """Chebyshev polynomial of exp(-16 L) times random signals; `use_flann` falls back to scikit-learn's search."""
     from pygsp import filters, graphs  # noqa: PLC0415
 
-    many = X.shape[1] > _TREE_DIMENSION
+    many = X.shape[1] > _TREE_FEATURES
     graph = graphs.NNGraph(X.astype(np.float64), k=NEIGHBORS, use_flann=many, lap_type="normalized")
     graph.estimate_lmax()
     heat = filters.Heat(graph, scale=POWER * graph.lmax)  # it divides the scale by the largest eigenvalue
@@ -330,7 +330,7 @@ def _pygsp(X: Any) -> Embedded:
 def _pydiffmap(X: Any) -> Embedded:
     from pydiffmap import diffusion_map  # noqa: PLC0415
 
-    search = {"n_jobs": -1, "algorithm": "kd_tree" if X.shape[1] <= _TREE_DIMENSION else "brute"}
+    search = {"n_jobs": -1, "algorithm": "kd_tree" if X.shape[1] <= _TREE_FEATURES else "brute"}
     model = diffusion_map.DiffusionMap.from_sklearn(
         alpha=1.0, k=NEIGHBORS, epsilon="bgh", n_evecs=COMPONENTS, neighbor_params=search
     )
@@ -788,8 +788,8 @@ bistochastic kernel of heatsketch with 30 neighbours, in float64, which favours 
 multiplied by the powers of eigenvalues that diffusion distances need, outside the time. UMAP does not aim at distances,
 and PHATE aims at others.
 
-The committed figures were measured by an earlier form of the command, in several runs with time limits of 60 to 300 s;
-the records beside the tables have its options.
+The committed figures were measured in several runs with time limits of 60 to 300 s; the records beside the tables have
+their options.
 """
 
 # Whether higher (1) or lower (-1) is better.

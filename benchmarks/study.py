@@ -40,7 +40,7 @@ from heatsketch_paper.methods import sample
 from heatsketch_paper.pictures import canvas, save
 from heatsketch_paper.settings import PAPER
 
-from .data import make, tree
+from .data import TUNING_SEED, make, tree
 
 
 def _seed(rng: np.random.Generator) -> int:
@@ -351,7 +351,7 @@ def fit(method: str, data: str, n: int, k: int, seed: int) -> Iterator[Row]:
     model = getattr(hs, method)(k)
     if "random_state" in model.get_params():
         model.set_params(random_state=seed)
-    model.set_params(n_neighbors=16).fit(make(data, 2500, seed=1001)[:2500])
+    model.set_params(n_neighbors=16).fit(make(data, 2500, TUNING_SEED))
     X = make(data, n, seed)
     start = perf_counter()
     model.set_params(n_neighbors="auto").fit(X)
@@ -584,7 +584,7 @@ def _further(tables: Tables) -> str:
         title = f"### {experiment.data[0].upper()}{experiment.data[1:]}"
         parts.append(f"{title}\n\n{experiment.n_samples} points, {table['trial'].nunique()} trials.")
         frames = []
-        for k in experiment.n_components:
+        for k in sorted(table["k"].unique()):
             means = table[table["k"] == k].groupby("method")[[*_MEASURES, "seconds"]].mean().loc[order]
             shown = means.map(lambda value: "" if pd.isna(value) else f"{value:.2f}")
             for measure, (title, largest) in _MEASURES.items():
@@ -610,6 +610,14 @@ def _times(tables: Tables) -> str:
     return frame_table(found.rename(columns={"log_L": "log L"}), formats)
 
 
+def _quick(experiment: Experiment) -> Experiment:
+    """One trial of few points, for the smallest k only."""
+    small: Row = {"n_trials": 1, "n_samples": min(experiment.n_samples, 100)}
+    if hasattr(experiment, "n_components"):
+        small["n_components"] = experiment.n_components[:1]
+    return replace(experiment, **small)
+
+
 STUDY = Study(
     "study",
     "HeatSketch, measured",
@@ -624,6 +632,7 @@ STUDY = Study(
         "Time and memory": _times,
     },
     _draw,
+    _quick,
 )
 
 if __name__ == "__main__":

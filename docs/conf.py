@@ -38,9 +38,9 @@ myst_links_external_new_tab = False
 
 toc_object_entries_show_parents = "hide"
 autosummary_generate = True
-autodoc_typehints = "none"  # numpydoc says it in words, with shapes
+autodoc_typehints = "none"  # numpydoc describes types, with shapes
 autodoc_member_order = "bysource"
-# `Estimate` and `estimate` would be one file where names of files do not know capitals.
+# `Estimate` and `estimate` would be the same file on file systems that ignore case.
 autosummary_filename_map = {"heatsketch.Estimate": "heatsketch.Estimate-class"}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -130,7 +130,7 @@ def trim_examples(app: Sphinx, doctree: nodes.document) -> None:  # noqa: ARG001
 
 
 def skip_foreign(app: Sphinx, what: str, name: str, member: Any, *rest: Any) -> bool | None:  # noqa: ARG001
-    """Leave out what scikit-learn documents itself, and on the page of a module what it only hands on from another."""
+    """Leave out members that scikit-learn documents, and names that a module only imports from another."""
     home = str(getattr(member, "__module__", ""))
     page = app.env.docname.rpartition("/")[2]
     handed_on = what == "module" and home.startswith("heatsketch.") and not f"{home}.".startswith(f"{page}.")

@@ -1,4 +1,4 @@
-"""Draw what a fitted embedding says of itself: its scales, and which neighbours in the picture to believe.
+"""Draw the scales of a fitted embedding, and which neighbours in the picture to believe.
 
 Run ``python examples/choices.py --output docs/images``.
 """

@@ -3,7 +3,7 @@ Two outliers
 ============
 
 A circle of 198 points and two points far from it. An eigenvector of the heat kernel that sits on a single point has a
-large eigenvalue, so each outlier takes a coordinate of its own from diffusion maps. In the plane nothing is left for the
+large eigenvalue, so each outlier takes one coordinate of diffusion maps. In the plane nothing is left for the
 circle. (Figure 3 of Gilbert and O'Neill.)
 """
 

@@ -27,7 +27,7 @@ for ax, model in zip(axes, models, strict=True):
 # ---------------------------------
 #
 # ``stability`` repeats the embedding with other random numbers, or with a part of the data left out, lays the repetitions
-# over the picture and tells of every point how many of its neighbours it keeps. Diffusion maps have no random numbers, so
+# over the picture and reports for every point how many of its neighbours it keeps. Diffusion maps have no random numbers, so
 # here is what happens to them when a fifth of the data is left out.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")

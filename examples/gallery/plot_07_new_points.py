@@ -35,7 +35,7 @@ for name, distortion in {"fitted": model.distortion(), "new": model.distortion(n
 
 # %%
 # A point far from all data is given the place of what is nearest to it, since the kernel's rows sum to one wherever they
-# are. That place means little; its affinity to the nearest point tells.
+# are. That place means little; a small affinity to the nearest point shows it.
 
 far = np.array([[0.0, 10.0, 60.0]])
 squared = ((seen - far) ** 2).sum(axis=1)

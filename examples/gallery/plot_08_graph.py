@@ -3,7 +3,7 @@ A graph with names
 ==================
 
 A graph needs no coordinates: its adjacency is the affinity. The characters of *Les Misérables* are joined by the number
-of chapters in which they appear together. networkx and igraph graphs, and sparse matrices, can be given as they are.
+of chapters in which they appear together. networkx and igraph graphs, and sparse matrices, need no conversion.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,7 @@ graph = nx.les_miserables_graph()
 names = np.array(graph.nodes)  # rows of the embedding are in this order
 
 # %%
-# A few steps of diffusion: whoever shares chapters with the same people comes close.
+# A few steps of diffusion: characters who share chapters with the same people come close.
 
 model = hs.HeatSketch(n_components=2, affinity="precomputed", power=4, random_state=0).fit(graph)
 print(f"log L = {model.distortion_.log:.2f}")

@@ -16,7 +16,7 @@ X, position = make_swiss_roll(50_000, noise=0.3, random_state=0)
 X = X.astype(np.float32)
 
 # %%
-# What would it take? ``estimate`` answers before anything is started. (Its seconds are those of the machine at hand.)
+# What would it take? ``estimate`` answers before anything is started. (Its seconds are for this machine.)
 
 plan = hs.estimate(X, n_components=32, power=4096)
 print(f"{plan.held}, about {plan.memory / 2**20:.0f} MiB")

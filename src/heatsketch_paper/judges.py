@@ -204,9 +204,9 @@ def _truncation(table: DataFrame) -> Verdict:
 
 def _fit(values: FloatArray, law: str, *parameters: float) -> Verdict:
     """Whether values follow a law (Kolmogorov and Smirnov)."""
-    result = stats.kstest(values, law, args=parameters)
     if len(values) < ENOUGH:
         return Verdict(None, f"{len(values)} values are too few")
+    result = stats.kstest(values, law, args=parameters)
     measured = f"Kolmogorov-Smirnov distance {result.statistic:.4f} of {len(values)} values, p = {result.pvalue:.2f}"
     return Verdict(bool(result.pvalue > 1.0 - LEVEL), measured, by_default=True)
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pandas as pd
+from markdown_it import MarkdownIt
 
 from .figures import Figure
 from .harness.evidence import LEVEL
@@ -183,8 +184,6 @@ code {{ font-size: .9em; }}
 
 def render_html(markdown: str) -> str:
     """A self-contained HTML page from the Markdown; pictures are linked."""
-    from markdown_it import MarkdownIt  # noqa: PLC0415
-
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(markdown)
     for opening, inline in pairwise(tokens):

@@ -94,7 +94,7 @@ def _errorbars(axes: Axes, groups: Any, at: Any = None, **style: Any) -> None:
     axes.errorbar(mean.index if at is None else at, mean, yerr=groups.std(ddof=0), capsize=2, **style)
 
 
-def _chart(figure: Figure, table: DataFrame, *others: DataFrame, axis: str) -> Canvas:  # noqa: ARG001
+def _chart(figure: Figure, table: DataFrame, *_: DataFrame, axis: str) -> Canvas:
     """Mean of log L against k (or p), with the standard deviation as error bar, as in the paper."""
     drawn, (axes,) = canvas()
     methods = [m for m in (*figure.methods, *BEYOND) if m in set(table["method"])]
@@ -125,7 +125,7 @@ def _chart(figure: Figure, table: DataFrame, *others: DataFrame, axis: str) -> C
     return drawn
 
 
-def _plane(figure: Figure, table: DataFrame, *others: DataFrame, outliers: bool) -> Canvas:  # noqa: ARG001
+def _plane(figure: Figure, table: DataFrame, *_: DataFrame, outliers: bool) -> Canvas:
     """Embeddings in the plane, coloured by the angle of the point; outliers are triangles."""
     drawn, row = canvas(len(figure.trials), width=3.4, height=3.2)
     for axes, trial in zip(row, figure.trials, strict=True):

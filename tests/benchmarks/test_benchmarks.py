@@ -1,30 +1,22 @@
-"""The study at scale: exact distances, scores, recall, claims that false figures refute, and who is tried again."""
+"""The study at scale: exact distances, scores, recall, claims that false figures refute, and which contenders run."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.data import make, swiss_roll, tree, tuning
 
 import heatsketch as hs
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.data import make, swiss_roll, tree, tuning  # noqa: E402
-
-from benchmarks import scale  # noqa: E402
-from heatsketch_paper.harness.store import Store  # noqa: E402
-from heatsketch_paper.harness.study import write_page  # noqa: E402
+from benchmarks import scale
+from heatsketch_paper.harness.store import Store
 
 
 @pytest.fixture(scope="module")
 def tables():
-    store = Store(ROOT / "docs" / "benchmarks")
+    store = Store(Path(__file__).parents[2] / "docs" / "benchmarks")
     return {name: store.read(name) for name in store.names}
 
 
@@ -85,15 +77,8 @@ def test_an_embedding_is_measured_and_scored(tmp_path):
     assert {"own_near_spearman", "ref_near_error"} <= set(scores)
 
 
-def test_committed_results_are_those_of_the_declaration(tables):
-    store = Store(ROOT / "docs" / "benchmarks")
-    assert all(store.open(experiment) for experiment in scale.EXPERIMENTS)
-    assert set(tables["embeddings"]["method"]) <= set(scale.METHODS)
-    assert {verdict.holds for _, verdict in scale.judged(tables)} == {True}
-    assert all(scale.STUDY.quick(experiment).cases() for experiment in scale.EXPERIMENTS)
-
-
 def test_worse_figures_refute_claims(tables):
+    assert {verdict.holds for _, verdict in scale.judged(tables)} == {True}
     slow = {
         name: table.assign(seconds=table["seconds"].where(table["method"] != scale.OURS, 1000 * table["seconds"]))
         for name, table in tables.items()
@@ -145,16 +130,5 @@ def test_late_contenders_are_neither_repeated_nor_tried_with_more_points(monkeyp
 def test_scores_that_fail_leave_the_measurement(monkeypatch):
     parts = [{"cold_s": 1.0}, {"status": "ok", "seconds": 2.0}, {"status": "failed", "reason": "no distances"}]
     monkeypatch.setattr(scale, "run_apart", lambda *_, **__: parts)
-    (row,) = replace(scale.EXPERIMENTS[-1]).race({"trial": 1, "method": "UMAP", "data": "tree", "n": 10})
+    (row,) = scale.EXPERIMENTS[-1].race({"trial": 1, "method": "UMAP", "data": "tree", "n": 10})
     assert row == {"cold_s": 1.0, "status": "ok", "seconds": 2.0, "unscored": "no distances"}
-
-
-def test_page_is_written_from_any_of_the_tables(tmp_path):
-    source, target = Store(ROOT / "docs" / "benchmarks"), Store(tmp_path)
-    target.prepare()
-    for suffix in (".csv", ".json"):
-        target.path("neighbours", suffix).write_bytes(source.path("neighbours", suffix).read_bytes())
-    page = write_page(scale.STUDY, target).read_text(encoding="utf-8")
-    assert "## Neighbours" in page
-    assert "timeout" in page
-    assert "## End to end" not in page

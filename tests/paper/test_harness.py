@@ -185,6 +185,7 @@ def test_fresh_processes_return_rows_and_failures(monkeypatch):
     assert run_apart("counting:endless", {}, timeout_s=1)[-1]["status"] == "timeout"
     assert run_apart("counting:endless", {}, memory_gib=1e-3)[-1]["status"] == "memory"
     assert failure_row(MemoryError())["status"] == "memory"
+    assert failure_row(ModuleNotFoundError("moved", name="benchmarks.data"))["status"] == "failed"
 
 
 def test_peak_memory_sees_what_is_freed_again():
@@ -216,8 +217,10 @@ def test_study_runs_judges_and_writes_the_page(tmp_path, capsys):
     before = page
     main(study, ["-o", str(tmp_path / "out"), "--page"])
     assert (tmp_path / "out" / "index.md").read_text() == before
-    with pytest.raises(SystemExit, match="no such experiment"):
-        main(study, ["other", "-o", str(tmp_path / "out")])
+    assert f"heatsketch {heatsketch.__version__}" in page
+    for wrong, word in ((["other"], "no such experiment"), (["--set", "sead=3"], "sead"), (["--set", "seed=x"], "'x'")):
+        with pytest.raises(SystemExit, match=word):
+            main(study, [*wrong, "-o", str(tmp_path / "out")])
     assert "Wrote" in capsys.readouterr().out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
+import heatsketch_paper
 from heatsketch.cli import app
 from heatsketch_paper import reproduce
 from heatsketch_paper.catalogue import EXPERIMENTS
@@ -70,7 +72,7 @@ def test_page_gathers_pictures_claims_and_earlier_calls(tmp_path):
     assert {p.stem for p in made.pictures} == {"circle_with_outliers", "outliers_gps"}
     for target in re.findall(r'(?:src|href)="([^"#]+)"', made.page.read_text(encoding="utf-8")):
         assert (tmp_path / target).exists()
-    again = reproduce("kernel_columns", tmp_path, n_trials=1, jobs=1)
+    again = reproduce("extreme_powers", tmp_path, n_trials=1, jobs=1)
     assert set(made.claims["name"]) < set(again.claims["name"])
     assert pd.read_csv(tmp_path / "tables" / "outlier_shapes.csv")["trial"].nunique() == 4
 
@@ -87,6 +89,12 @@ def test_unknown_formats_and_figures_raise_before_any_work(tmp_path):
     with pytest.raises(ReproductionError, match="sphere"):
         reproduce(["sphere"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_missing_library_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r"heatsketch\[reproduce\]"):
+        assert heatsketch_paper.reproduce
 
 
 def test_command_reproduces_a_figure(tmp_path):

@@ -30,18 +30,19 @@ __all__ = ["failure_row", "peak_memory", "run_apart"]
 
 _POLL_S, _SAMPLE_S = 0.05, 0.01
 _LONGEST = 300
+_OWN = ("heatsketch", "heatsketch_paper", "benchmarks")
 _SOURCE = Path(__file__).resolve().parents[2]
 
 Row = dict[str, Any]
 
 
 def failure_row(error: BaseException) -> Row:
-    """Status and first line of an error; a missing package is "absent", everything else "failed"."""
+    """Status and first line of an error: "memory", "absent" for a missing package of others, otherwise "failed"."""
     lines = str(error).strip().splitlines()
     reason = f"{type(error).__name__}: {lines[0] if lines else ''}".replace(str(Path.home()), "~")[:_LONGEST]
     if isinstance(error, MemoryError):
         return {"status": "memory", "reason": reason}
-    missing = isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("heatsketch.")
+    missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] not in _OWN
     return {"status": "absent" if missing else "failed", "reason": reason}
 
 

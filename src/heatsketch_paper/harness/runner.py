@@ -99,7 +99,7 @@ def _run_cases(
     report: Callable[[Progress], None],
 ) -> None:
     """Run the missing cases of an experiment; the finished ones are written whatever happens."""
-    total = max(len(experiment.cases()), len(missing))
+    total = len(experiment.cases())
     done = total - len(missing)
     report(Progress(experiment, done, total))
     start = written = perf_counter()

@@ -122,10 +122,12 @@ def main(study: Study, arguments: Sequence[str] | None = None) -> None:
     output = options.output or Path("out" if options.quick else "docs") / (study.folder or study.name)
     store = Store(output)
     try:
-        chosen = [_with_settings(experiment, options.set) for experiment in chosen]
+        chosen = _with_settings(chosen, options.set)
         if not options.page:
             command = shlex.join(["python", "-m", f"benchmarks.{study.name}", *given])
             run(chosen, store, jobs=options.jobs, fresh=options.fresh, command=command, report=_show)
+        if options.quick:
+            study = replace(study, title=f"{study.title}: a quick run, with smaller sizes than the text says")
         print(f"Wrote {write_page(study, store)}.")
     except ReproductionError as failure:
         sys.exit(f"Error: {failure}")
@@ -147,19 +149,29 @@ def _parser(study: Study) -> argparse.ArgumentParser:
     return found
 
 
-def _with_settings(experiment: Experiment, settings: Iterable[str]) -> Experiment:
-    """Change fields of the experiment, where it has them, to values of the same type."""
-    changes: dict[str, Any] = {}
-    known = {one.name for one in fields(experiment)}
+def _with_settings(experiments: Sequence[Experiment], settings: Iterable[str]) -> list[Experiment]:
+    """Change fields of those experiments that have them."""
+    changed = list(experiments)
     for name, _, text in (setting.partition("=") for setting in settings):
-        if name in known:
-            before = getattr(experiment, name)
-            if isinstance(before, tuple):
-                kind = type(before[0]) if before else str
-                changes[name] = tuple(kind(part) for part in text.split(","))
-            else:
-                changes[name] = type(before)(text)
-    return replace(experiment, **changes)
+        having = [name in {one.name for one in fields(experiment)} for experiment in changed]
+        if not any(having):
+            raise ReproductionError(f"--set {name}: none of the experiments has this field.")
+        changed = [
+            replace(experiment, **{name: _parsed(text, getattr(experiment, name))}) if has else experiment
+            for experiment, has in zip(changed, having, strict=True)
+        ]
+    return changed
+
+
+def _parsed(text: str, before: Any) -> Any:
+    """A value of the type that the field has; items of a tuple are separated by commas."""
+    try:
+        if isinstance(before, tuple):
+            kind = type(before[0]) if before else str
+            return tuple(kind(part) for part in text.split(","))
+        return type(before)(text)
+    except ValueError as failure:
+        raise ReproductionError(f"--set: {failure}; the present value is {before!r}.") from failure
 
 
 def _show(step: Progress) -> None:
@@ -174,9 +186,12 @@ def write_page(study: Study, store: Store) -> Path:
     if study.draw is not None:
         study.draw(tables, store.directory / "pictures")
     commands = dict.fromkeys(s["command"] for origin in origins.values() for s in origin.sessions)
-    made = ", ".join(f"`{c}`" for c in commands)
+    made, versions = ", ".join(f"`{c}`" for c in commands), ", ".join(sorted({o.version for o in origins.values()}))
     parts = [f"# {study.title}", study.introduction.strip()]
-    parts.append(f"Made by {made}; the page itself by `python -m benchmarks.{study.name} --page`.")
+    parts.append(
+        f"Measured with heatsketch {versions} by {made}. Commands, modules and tests have the names of that version. "
+        f"`python -m benchmarks.{study.name} --page` writes this page."
+    )
     judged = [[statement, verdict.measured, f"**{verdict.word}**"] for statement, verdict in study.claims(tables)]
     if judged:
         parts += ["## Claims", grid(["claim", "measured", "verdict"], judged)]
