@@ -13,7 +13,6 @@ from heatsketch._utils.registry import computing, has_gpu
 from heatsketch.kernel.options import KernelOptions
 
 torch = pytest.importorskip("torch")
-from heatsketch.backends.torch.device import Device  # noqa: E402
 
 GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
 X = hs.datasets.stretched_torus(50, random_state=0)

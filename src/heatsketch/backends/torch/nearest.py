@@ -103,7 +103,7 @@ def nearest(
     """
     m, d = Q.shape[0], X.shape[1]
     out = np.empty((m, k), dtype=np.int32), np.empty((m, k))
-    job = _Job(device.tensor(Q), device.tensor(X), k, itself, tile_bytes(device))
+    job = _Job(device.tensor(Q), device.tensor(X), k, itself, _tile_bytes(device))
     rows = np.arange(m)
     for way in _ways(d, torch.promote_types(job.Q.dtype, job.X.dtype)):
         if len(rows):
@@ -112,7 +112,7 @@ def nearest(
     return out
 
 
-def tile_bytes(device: TensorDevice) -> int:
+def _tile_bytes(device: TensorDevice) -> int:
     """Bytes that a tile and its temporaries may take on a device."""
     if not device.is_cuda:
         return _TILE_BYTES["cpu"]
