@@ -2,3 +2,6 @@
 
 # Length of the vectors of the compiled search; its input is padded to a multiple of this.
 LANES = 16
+# Modes of the compiled search: columns are candidates of the rows; rows and columns are the same points; columns are
+# candidates of the rows, and rows of the columns.
+TO_ROWS, SAME_POINTS, BOTH_WAYS = range(3)

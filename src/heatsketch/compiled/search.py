@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import LANES
+from . import BOTH_WAYS, LANES, SAME_POINTS
 from .loops import exp64, loop
 from .vectors import at_most, distances, load, lowest_bit, n_bits
 
@@ -98,9 +98,8 @@ def offer(P, left, right, start, stop, row, column, mode, k, worst, count, squar
         The columns that take part, a multiple of 16 of them.
     row, column : int
         Number of the first row's point, and of the point of column `start`.
-    mode : int
-        0: rows are queries; 1: rows and columns are the same points, which are not their own neighbours; 2: columns
-        are queries too.
+    mode : {TO_ROWS, SAME_POINTS, BOTH_WAYS}
+        Which points get candidates; a point is not its own neighbour.
     k : int
         Number of neighbours.
     worst : ndarray of float32, shape (N + 16,)
@@ -117,11 +116,11 @@ def offer(P, left, right, start, stop, row, column, mode, k, worst, count, squar
             there, at = j - start + column, i * n + j
             apart = distances(norm, load(right, j, LANES), load(P, at, LANES))
             hits = at_most(apart, worst[here])
-            others = at_most(apart, load(worst, there, LANES)) if mode == 2 else 0
+            others = at_most(apart, load(worst, there, LANES)) if mode == BOTH_WAYS else 0
             while hits:
                 lane = lowest_bit(hits)
                 hits &= hits - 1
-                if mode == 1 and here == there + lane:
+                if mode == SAME_POINTS and here == there + lane:
                     continue
                 c = count[here]
                 squared[here, c], ids[here, c] = norm + right[j + lane] - P[i, j + lane], there + lane

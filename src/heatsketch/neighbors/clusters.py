@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from .._utils.chunks import chunks
 from .._utils.memmap import arranged
 from .._utils.threads import Scratch, each
 from .._utils.typing import FloatArray, IntArray
-from ..compiled import LANES
+from ..compiled import BOTH_WAYS, LANES, SAME_POINTS, TO_ROWS
 from ..linalg.metrics import magnitude, refuse_overflow, squared_distances
 from ..linalg.sketch import sample
 
@@ -139,7 +140,7 @@ class Candidates:
         return np.ascontiguousarray(self.ids[:, : self.k])
 
     def offer(self, tile: Tile, row: int, mode: int) -> None:
-        """Offer the points of a tile; see `offer` for the modes."""
+        """Offer the points of a tile, whose first row is point `row`, in a mode of the compiled search."""
         from ..compiled.search import offer  # noqa: PLC0415
 
         span = tile.columns.start, tile.columns.stop
@@ -291,7 +292,7 @@ class ClusterIndex:
         others = np.flatnonzero((ratio <= self._reach) | (D2.min(axis=0) <= D2[:, a].max()))
         mine = Candidates(len(rows), found.k)
         for tile in self._tiles(Q[rows], self._centres[a], others):
-            mine.offer(tile, 0, 0)
+            mine.offer(tile, 0, TO_ROWS)
         found.put(rows, mine)
 
     def _ratios(self, rows: IntArray, ids: IntArray) -> FloatArray:
@@ -307,16 +308,15 @@ class ClusterIndex:
         locks = [Lock() for _ in range(n_clusters)]
         if beyond < 0:  # each with itself first: limits found there save work everywhere else
             each(lambda a: self._compare_cluster(a, np.array([a]), locks, found), range(n_clusters))
-        done = [0]
+        finished = count(1)
 
         def with_others(a: int) -> None:
             apart = np.square(self._centres[a + 1 :] - self._centres[a]).sum(axis=1)
             ratio = _ratio(apart, self._spread[a + 1 :] + self._spread[a])
             others = np.flatnonzero((ratio > beyond) & (ratio <= reach))
             self._compare_cluster(a, a + 1 + others[np.argsort(ratio[others])], locks, found)
-            done[0] += 1
             if progress is not None:
-                progress(done[0], n_clusters)
+                progress(next(finished), n_clusters)
 
         each(with_others, range(n_clusters))
 
@@ -328,10 +328,10 @@ class ClusterIndex:
                 b = tile.cluster
                 if a == b:
                     with locks[a]:
-                        found.offer(tile, start, 1)
+                        found.offer(tile, start, SAME_POINTS)
                 else:
                     with locks[min(a, b)], locks[max(a, b)]:
-                        found.offer(tile, start, 2)
+                        found.offer(tile, start, BOTH_WAYS)
 
     def _tiles(self, block: FloatArray, centre: FloatArray, others: IntArray) -> Iterator[Tile]:
         """Distances from a block of points to the clusters `others`, several of them in one matrix product.
@@ -405,7 +405,7 @@ class ClusterIndex:
             right = np.zeros(D2.shape[1], dtype=np.float32)
             near = -np.minimum(D2, _FAR).astype(np.float32)
             with lock:
-                found.offer(Tile(near, zeros, right, slice(0, len(right)), 0, columns.start), 0, 0)
+                found.offer(Tile(near, zeros, right, slice(0, len(right)), 0, columns.start), 0, TO_ROWS)
 
         each(look, chunks(len(self.points), max(len(rows), 1), 1 << 18))
         found.cut()
