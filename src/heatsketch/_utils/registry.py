@@ -34,7 +34,7 @@ __all__ = [
 _PACKAGE = f"{__package__.rpartition('.')[0]}.backends"
 # Backends by the root module of their arrays.
 _BACKENDS = {"torch": "torch", "dask": "dask", "dask_expr": "dask"}
-# Values of `device`, beside the number of a GPU as in "cuda:1", and the backend that has these devices.
+# Values of `device` (besides those with the number of a GPU, such as "cuda:1"), and the backend of these devices.
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
 _DEVICES = "torch"
 

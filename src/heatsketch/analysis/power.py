@@ -96,7 +96,7 @@ class ChosenPower(Shown):
 
 @dataclass(frozen=True)
 class Tuning:
-    """Options of a kernel and its diffusion time, as far as they are chosen before the kernel is built.
+    """Options of a kernel and its diffusion time, as known before the kernel is built.
 
     `paths` are for the rule "paths"; `chosen` is None unless the time was chosen together with the bandwidth.
     """
