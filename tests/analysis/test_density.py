@@ -9,7 +9,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 import heatsketch as hs
-from heatsketch.analysis.density import density_of
+from heatsketch.analysis.density import SpectralDensity
 from heatsketch.linalg.lanczos import KrylovSketch, horizon
 from laws import Permuted
 
@@ -62,7 +62,7 @@ class TestKrylov:
         kernel = hs.heat_kernel(np.ones((n, n)), affinity="precomputed", diagonal="keep")  # only the trivial mode
         sketch = KrylovSketch(kernel, np.arange(n), 4, 10)
         assert np.isfinite(sketch.features(5.0)).all()
-        assert np.isfinite(density_of(sketch).entropy([1.0, 10.0])).all()
+        assert np.isfinite(SpectralDensity(*sketch.quadrature()).entropy([1.0, 10.0])).all()
 
 
 class TestDensity:

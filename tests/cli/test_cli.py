@@ -193,6 +193,7 @@ def test_wrong_usage_exits_with_2(heatsketch):
     assert heatsketch("embed", "points.csv", "--colour", "red")[0] == 2
     assert heatsketch("embed", "points.csv", "-o", "y.csv", "--method", "umap")[0] == 2
     assert heatsketch("embed")[0] == 2
+    assert heatsketch("transform", "m.heatsketch", "points.csv")[0] == 2
     assert heatsketch("nonsense")[0] == 2
 
 

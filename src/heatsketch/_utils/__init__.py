@@ -1,1 +1,1 @@
-"""What every layer may use: threads, memory, progress, files, optional libraries and how results show themselves."""
+"""What every layer may use: threads, memory, progress, files, optional libraries and the display of results."""

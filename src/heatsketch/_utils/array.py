@@ -15,12 +15,12 @@ __all__ = ["array_namespace", "as_array", "asarray_like", "astype", "from_order"
 
 
 def as_array(values: Any) -> Any:
-    """An array of any library as it is; anything else as a NumPy array."""
+    """`values` if it is an array of any library, otherwise a NumPy array of it."""
     return values if is_array_api_obj(values) else np.asarray(values)
 
 
 def to_numpy(values: Any) -> Any:
-    """A NumPy array of the values, from whatever device they are on."""
+    """A NumPy array of the values, copied from their device if needed."""
     if hasattr(values, "detach"):  # a tensor that records gradients is not converted otherwise
         values = values.detach()
     return np.asarray(to_device(values, "cpu") if is_array_api_obj(values) else values)
@@ -30,7 +30,7 @@ def asarray_like(values: Any, like: Any, dtype: Any = None) -> Any:
     """Values as an array of the library and on the device of `like`, in a dtype of NumPy, or their own for None."""
     values, xp = as_array(values), array_namespace(like)
     if array_namespace(values) is not xp:
-        values = np.require(to_numpy(values), requirements=["C", "W"])  # as every library takes it
+        values = np.require(to_numpy(values), requirements=["C", "W"])  # what every library accepts
     return xp.asarray(values, dtype=None if dtype is None else _dtype(xp, dtype), device=device(like))
 
 
@@ -41,7 +41,7 @@ def astype(values: Any, dtype: Any) -> Any:
 
 
 def from_order(V: Any, order: Any) -> Any:
-    """A block whose rows are in an order as one in the original order: row i goes to row ``order[i]``."""
+    """Undo a reordering of rows: row i of `V` becomes row ``order[i]``."""
     if order is None:
         return V
     out = array_namespace(V).empty_like(V)

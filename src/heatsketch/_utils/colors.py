@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .typing import FloatArray, IntArray
 
@@ -38,7 +38,7 @@ class Colors:
 
 
 def read_colors(
-    color: ArrayLike | Mapping[Any, Any] | None,
+    color: Any,
     n: int,
     *,
     names: Any = None,

@@ -43,7 +43,7 @@ __all__ = [
 _PACKAGE = f"{__package__.rpartition('.')[0]}.backends"
 # Backends have the name of the library whose arrays they take.
 _BACKENDS = ("torch", "dask")
-# Values of `device`, beside the number of a GPU as in "cuda:1", and the backend that has these devices.
+# Values of `device` (besides those with the number of a GPU, such as "cuda:1"), and the backend of these devices.
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
 _DEVICES = "torch"
 

@@ -15,7 +15,7 @@ from ..kernel.operator import as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.lanczos import KrylovSketch, horizon
 
-__all__ = ["SpectralDensity", "density_of", "spectral_density"]
+__all__ = ["SpectralDensity", "spectral_density"]
 
 # Half the step in log t for the slope of the entropy.
 _STEP = 0.1
@@ -117,9 +117,4 @@ def spectral_density(A: Any, *, n_columns: int = 16, n_steps: int = 48) -> Spect
     """
     check_count(n_columns, "n_columns")
     check_count(n_steps, "n_steps")
-    return density_of(KrylovSketch(as_heat_kernel(A), np.arange(1), n_columns, n_steps))
-
-
-def density_of(sketch: KrylovSketch) -> SpectralDensity:
-    """The density estimated by a Krylov sketch."""
-    return SpectralDensity(*sketch.quadrature())
+    return SpectralDensity(*KrylovSketch(as_heat_kernel(A), np.arange(1), n_columns, n_steps).quadrature())

@@ -19,7 +19,7 @@ from ..kernel.operator import HeatKernel
 from ..linalg.lanczos import KrylovSketch
 from ..linalg.operators import SparseOperator
 from ..linalg.range_finder import leading_directions
-from .density import SpectralDensity, density_of
+from .density import SpectralDensity
 from .power import TIMES, ChosenPower, power_by_entropy
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
@@ -103,7 +103,7 @@ class Subject:
 
     @cached_property
     def density(self) -> SpectralDensity:
-        return density_of(KrylovSketch(self.kernel, np.arange(1), _COLUMNS, _STEPS))
+        return SpectralDensity(*KrylovSketch(self.kernel, np.arange(1), _COLUMNS, _STEPS).quadrature())
 
     @cached_property
     def directions(self) -> Any:

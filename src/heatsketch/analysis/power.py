@@ -30,7 +30,7 @@ from ..kernel.options import KernelOptions, check_distances
 from ..kernel.plan import kept_neighbors
 from ..linalg.lanczos import KrylovSketch, horizon
 from ..neighbors.paths import Paths, among, shortest_paths
-from .density import SpectralDensity, density_of
+from .density import SpectralDensity
 
 __all__ = [
     "POWER_RULES",
@@ -96,7 +96,7 @@ class ChosenPower(Shown):
 
 @dataclass(frozen=True)
 class Tuning:
-    """Options of a kernel and its diffusion time, as far as they are chosen before the kernel is built.
+    """Options of a kernel and its diffusion time, as known before the kernel is built.
 
     `paths` are for the rule "paths"; `chosen` is None unless the time was chosen together with the bandwidth.
     """
@@ -148,7 +148,7 @@ def choose_power(kernel: HeatKernel, paths: Paths | None) -> ChosenPower:
         sketch.extend(n_steps)
         powers = TIMES[TIMES <= horizon(n_steps)]
         if paths is None:
-            scores, best = power_by_entropy(density_of(sketch), powers)
+            scores, best = power_by_entropy(SpectralDensity(*sketch.quadrature()), powers)
         else:
             longer = [paths.distortion(sketch.features(t)) for t in powers[len(scores) :]]
             scores = np.append(scores, longer)

@@ -15,7 +15,7 @@ from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
 from ..linalg.lanczos import KrylovSketch, horizon
 from ..neighbors.paths import shortest_paths
-from .density import density_of
+from .density import SpectralDensity
 from .distances import distances_in_sample
 from .distortion import TAIL, measure_distortion
 
@@ -117,7 +117,7 @@ def measure_scales(
     krylov = KrylovSketch(kernel, rows, _COLUMNS, steps)
     if powers is None:
         powers = default_powers(krylov.largest, power, kernel.dtype)
-    density = density_of(krylov)
+    density = SpectralDensity(*krylov.quadrature())
     return Scales(
         powers=powers,
         entropy=density.entropy(powers),

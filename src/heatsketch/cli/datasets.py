@@ -64,8 +64,8 @@ def datasets(
     if console.as_json:
         print_json({"name": name, "rows": len(X), "columns": X.shape[1], "output": output})
     else:
-        beside = f", and {', '.join(columns)}" if columns else ""
-        note(f"Wrote {output}: {len(X)} rows, {X.shape[1]} columns{beside}.")
+        labels = f", and {', '.join(columns)}" if columns else ""
+        note(f"Wrote {output}: {len(X)} rows, {X.shape[1]} columns{labels}.")
 
 
 def _generate(name: str, samples: int | None, seed: int) -> tuple[Any, list[str], dict[str, Any]]:

@@ -20,23 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["embed", "read_input", "report", "transform"]
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
-Output = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="OUTPUT",
-        help="Where the embedding is written: csv, tsv, parquet, npy, npz or h5ad; - for csv on standard output.",
-        rich_help_panel="Output",
-    ),
-]
+_OUTPUT = typer.Option(
+    "--output",
+    "-o",
+    metavar="OUTPUT",
+    help="Where the embedding is written: csv, tsv, parquet, npy, npz or h5ad; - for csv on standard output.",
+    rich_help_panel="Output",
+)
 
 
 @takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
 def embed(
     *,
     source: Input,
-    output: Output = None,
+    output: Annotated[str | None, _OUTPUT] = None,
     page: Annotated[
         Path | None,
         typer.Option(
@@ -110,7 +107,7 @@ def transform(
     *,
     stored: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `embed --save` wrote.")],
     source: Input,
-    output: Output = None,
+    output: Annotated[str, _OUTPUT],
     reads: InputOptions,
     console: ConsoleOptions,
 ) -> None:
@@ -124,8 +121,6 @@ def transform(
     from ..io.models import load_model  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
 
-    if output is None:
-        raise ValueError("no output was given; use -o FILE, or -o - for standard output.")
     _check_targets(source, output, None, None, console)
     model = load_model(stored)
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]

@@ -19,7 +19,7 @@ __all__ = ["check_finite", "check_known", "check_memory", "parsing", "row_name"]
 
 @contextmanager
 def parsing(what: str, notes: list[str] | None = None) -> Iterator[None]:
-    """Turn whatever a library raises for a file that it cannot read as `what` into a ValueError.
+    """Turn every error of a library that cannot read a file as `what` into a ValueError.
 
     `notes` receives the text of each UserWarning; other warnings are dropped.
     """
