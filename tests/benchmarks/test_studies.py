@@ -24,7 +24,9 @@ def test_declarations_are_consistent(name):
     declared = STUDIES[name]
     names = [experiment.name for experiment in declared.experiments]
     assert len(set(names)) == len(names)
-    assert all(declared.quick(experiment).cases() for experiment in declared.experiments)
+    quick = [small for experiment in declared.experiments if (small := declared.quick(experiment)) is not None]
+    assert quick
+    assert all(experiment.cases() for experiment in quick)
 
 
 @pytest.mark.parametrize("name", STUDIES)
