@@ -11,8 +11,11 @@ import pytest
 import heatsketch as hs
 from heatsketch._utils.registry import computing, has_gpu
 from heatsketch.kernel.options import KernelOptions
+from heatsketch.kernel.plan import predict
 
 torch = pytest.importorskip("torch")
+
+from heatsketch.backends.torch.device import Device  # noqa: E402
 
 GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
 X = hs.datasets.stretched_torus(50, random_state=0)
@@ -127,6 +130,38 @@ class TestPrecision:
     def test_out_of_memory(self):
         with pytest.raises(MemoryError, match="n_neighbors=32"), computing():
             raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+class TestCosts:
+    @pytest.fixture
+    def gpu(self, monkeypatch):
+        device = Device("cuda:0")
+        monkeypatch.setattr("heatsketch.kernel.plan.find_device", lambda name: None if name == "cpu" else device)
+        monkeypatch.setattr(Device, "chip", "a chip")
+        monkeypatch.setattr(Device, "multiprocessors", 100)
+        monkeypatch.setattr(Device, "free_memory", lambda self: 2 * 10**9)
+
+    @pytest.mark.usefixtures("gpu")
+    def test_memory_of_a_gpu(self):
+        there = KernelOptions(device="cuda")
+        million = predict((1_000_000, 20), np.float32, there, n_components=2)
+        assert (million.n_neighbors, million.available) == (None, 2 * 10**9)
+        assert million.fits
+        assert not predict((1_000_000, 200), np.float32, there, n_components=2).fits
+        given = KernelOptions(affinity="precomputed", device="cuda")
+        assert not predict((25_000, 25_000), np.float32, given, n_components=2).fits
+
+    @pytest.mark.usefixtures("gpu")
+    def test_search_of_neighbours(self):
+        """A search on a GPU takes its memory."""
+        there = predict((100_000, 50), np.float32, KernelOptions(n_neighbors=32, device="cuda"), n_components=4)
+        assert (there.n_neighbors, there.available) == (32, 2 * 10**9)
+
+    @pytest.mark.usefixtures("gpu")
+    def test_cutoff_is_sparse(self):
+        cut = [KernelOptions(cutoff=1e-6, device=place) for place in ("cuda", "cpu")]
+        memory = [predict((400_000, 10), np.float32, options, n_components=2).memory for options in cut]
+        assert memory[0] == memory[1]
 
 
 def test_broken_pytorch_means_no_gpu(monkeypatch):

@@ -58,7 +58,7 @@ class TestPlan:
         assert self.choose(9000, d=2000).tiled
 
     def test_gpu_uses_every_pair_of_more_points(self, monkeypatch):
-        gpu = SimpleNamespace(chip="a chip", is_cuda=True, multiprocessors=100)
+        gpu = SimpleNamespace(chip="a chip", is_cuda=True, multiprocessors=100, free_memory=lambda: 10**10)
         monkeypatch.setattr("heatsketch.kernel.plan.find_device", lambda name: gpu)
         options = KernelOptions(device="cuda")
         there = choose((1_000_000, 20), np.float32, options)

@@ -64,6 +64,9 @@ class Device(Protocol):
     @property
     def multiprocessors(self) -> int: ...
 
+    def free_memory(self) -> int:
+        """Free memory of a GPU in bytes."""
+
     def dense_operator(self, array: Any) -> Any:
         """Operator of a dense matrix on the device."""
 

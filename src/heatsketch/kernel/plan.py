@@ -180,10 +180,9 @@ class Estimate(Shown):
     n_neighbors : int or None
         None for every pair.
     memory : int
-        Peak memory of the machine in bytes, beside X and the libraries. Memory of a GPU does not count: a fit that
-        exceeds it raises MemoryError.
+        Peak memory in bytes, beside X and the libraries. On a GPU it is the GPU's, unless the machine's is too small.
     available : int
-        Available memory in bytes.
+        Available memory in bytes, of the GPU or of the machine.
     seconds : float or None
         On this machine; None if it was not predicted.
     """
@@ -252,7 +251,7 @@ def estimate(
     -------
     estimate : Estimate
         Mostly within a factor of two of a fit of :class:`GaussianProcessEmbedding` (`docs/scale.md` has the
-        measurements), without the memory of a GPU. `n_exact` adds the products of its directions; eigenvectors
+        measurements). `n_exact` adds the products of its directions; eigenvectors
         (:class:`DiffusionMaps`) take as much memory, and time that depends on the spectrum; :class:`HeatSketch` takes
         the memory of as many components as its sketch has columns (256 beyond 2000 points) and somewhat more.
 
@@ -314,10 +313,13 @@ def predict(
     item = np.dtype(dtype).itemsize
     # A block of columns: the sketch in float64, its conversion, and its product.
     memory = int(shape[0]) * n_components * (8 + 5 * item) + _kernel_memory(shape, item, options, choice, entries)
+    available, device = available_memory(), choice.device
+    if device is not None and device.is_cuda and memory <= available and options.cutoff is None:
+        memory, available = _device_memory(shape, item, choice, n_components, entries), device.free_memory()
     seconds = None
     if power is not None:
         seconds = _seconds(shape, dtype, options, choice, n_components=n_components, power=power, entries=entries)
-    return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available_memory(), seconds)
+    return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available, seconds)
 
 
 def require_columns(kernel: Any, n_columns: int) -> None:
@@ -359,6 +361,18 @@ def _kernel_memory(
     }[index_kind(shape, options.measure, entries is not None, choice.device)]
     graph = n * (1 + _UNION * choice.n_neighbors) * (12.0 + item) + n * listed
     return held + points + 12.0 * n * listed + max(search, graph)
+
+
+def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_components: int, entries: int | None) -> float:
+    """Peak of what a fit takes of the memory of a GPU; the search for neighbours takes what is free."""
+    n, d = int(shape[0]), int(shape[1])
+    blocks = n * n_components * (8 + 6.0 * item)
+    if choice.n_neighbors is not None:
+        graph = n * (1 + _UNION * choice.n_neighbors) * (4.0 + item)
+        return blocks + max(graph, 2.0 * n * d * item)
+    if choice.tiled:  # points in float64 twice, while they are sorted, and both factors in halves and eighths of them
+        return blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n
+    return blocks + (float(n) * n * item if entries is None else entries * (item + 4.0))
 
 
 def _seconds(

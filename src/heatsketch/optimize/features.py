@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.array import array_namespace, asarray_like, astype, to_numpy
+from .._utils.array import array_namespace, asarray_like, astype, device, to_numpy
 from .._utils.registry import computing
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel
@@ -121,7 +121,7 @@ def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: float, see
     (n, r), dtype, G = Q.shape, kernel.dtype, GaussianSketch(seed)
     Q = kernel.asblock(Q)
     xp = array_namespace(Q)
-    M, features = (xp.empty((n, r + n_random), dtype=Q.dtype, device=Q.device) for _ in range(2))
+    M, features = (xp.empty((n, r + n_random), dtype=Q.dtype, device=device(Q)) for _ in range(2))
     M[:, :r] = Q
     for start in range(0, n_random, _SLICE):  # slices keep temporaries small
         block = kernel.sketched(G, min(_SLICE, n_random - start), first_column=start, dtype=dtype)
