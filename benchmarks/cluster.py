@@ -169,23 +169,31 @@ def faults(quick: bool) -> Iterator[Row]:
             plain = time.perf_counter() - start
             for run in range(1 if quick else 10):
                 when = moment.random() * plain
-                killed: list[int] = []
+                killed: dict[int, float] = {}
                 killer = threading.Timer(when, _kill, (client, moment, killed))
                 killer.start()
                 start = time.perf_counter()
                 Y = hs.GaussianProcessEmbedding(**options).fit(there).embedding_
                 row = {"run": run, "n": len(X), "neighbors": pairs, "moment": when, "plain": plain}
                 row["difference"] = _difference(Y, expected)
-                row["seconds"] = time.perf_counter() - start
+                end = time.perf_counter()
                 killer.join()
+                while len(_pids(client) - set(killed)) < 2:  # another worker is being started
+                    time.sleep(0.1)
                 client.wait_for_workers(2, timeout=120)
-                yield row | {"killed": bool(killed) and killed[0] not in client.run(os.getpid).values()}
+                yield row | {"seconds": end - start, "killed": any(at < end for at in killed.values())}
 
 
-def _kill(client: Any, moment: random.Random, killed: list[int]) -> None:
-    victim = moment.choice(sorted(client.run(os.getpid).values()))
+def _pids(client: Any) -> set[int]:
+    """Process ids of the workers, from the cluster: a worker that was just killed cannot answer."""
+    return {nanny.pid for nanny in client.cluster.workers.values() if nanny.pid is not None}
+
+
+def _kill(client: Any, moment: random.Random, killed: dict[int, float]) -> None:
+    """Kill a worker and record when."""
+    victim = moment.choice(sorted(_pids(client)))
     os.kill(victim, signal.SIGKILL)
-    killed.append(victim)
+    killed[victim] = time.perf_counter()
 
 
 def exact_model(quick: bool) -> Iterator[Row]:
