@@ -147,7 +147,7 @@ class TestCosts:
         million = predict((1_000_000, 20), np.float32, there, n_components=2)
         assert (million.n_neighbors, million.available) == (None, 2 * 10**9)
         assert million.fits
-        assert not predict((1_000_000, 200), np.float32, there, n_components=2).fits
+        assert not predict((1_000_000, 20), np.float32, there, n_components=64).fits
         given = KernelOptions(affinity="precomputed", device="cuda")
         assert not predict((25_000, 25_000), np.float32, given, n_components=2).fits
 

@@ -70,6 +70,8 @@ class ChunkedHeatKernel(HeatKernel):
         return persisted(V.layout.restored(V.values), name="restoring the order of rows")
 
     def __matmul__(self, V: Any) -> Any:
+        if isinstance(V, DistributedArray):
+            return super().__matmul__(V)
         if not isinstance(V, da.Array) or V.shape[0] != self.shape[1]:
             raise ValueError(
                 f"a kernel of shape {self.shape} on a cluster was given {type(V).__name__} of shape {np.shape(V)}; "

@@ -38,11 +38,14 @@ class Arithmetic:
         Whether to use differences instead of inner products.
     dtype : str
         Of the kernel.
+    as_given : bool
+        Whether points are not centred: so far apart that centring would round them too much.
     """
 
     kind: str
     differences: bool
     dtype: str
+    as_given: bool = False
 
     @classmethod
     def choose(cls, norm: float, steepest: float, n_features: int, dtype: np.dtype[Any]) -> Arithmetic:
@@ -54,13 +57,17 @@ class Arithmetic:
         spread = 4.0 * norm * steepest
         kind = products_in(spread * max(1.0, n_features / _ACCURATE_SUM), dtype)
         differences = n_features <= _DIRECT_FEATURES or kind is None
-        if differences:  # whose rounding is that of the coordinates
-            kind = dtype if np.finfo(dtype).eps * spread**0.5 <= EXPONENT_ERROR[dtype] else np.float64
-        return cls(np.dtype(kind).str, differences, dtype.str)
+        if not differences:
+            return cls(np.dtype(kind).str, differences, dtype.str)
+        # Relative to a difference, rounding is that of the coordinates.
+        close = [t for t in (dtype.type, np.float64) if np.finfo(t).eps * spread**0.5 <= EXPONENT_ERROR[dtype]]
+        return cls(np.dtype(close[0] if close else np.float64).str, differences, dtype.str, as_given=not close)
 
     def tiles(self, X: FloatArray, centre: FloatArray, unit: float, scales: FloatArray) -> Tiles:
         """Points prepared for `Tiles.multiply`; `scales`, (n,), are the square roots of each point's epsilon."""
         n, d = X.shape
+        if self.as_given:  # a power of two rounds nothing
+            centre, unit = np.zeros(d), float(2.0 ** np.round(np.log2(unit)))
         centred = _centred(X, centre, unit)
         columns = np.zeros((d, n + _COLUMNS), dtype=self.kind)  # padded: the last tile reads whole vectors
         columns[:, :n] = centred.T
