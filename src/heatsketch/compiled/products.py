@@ -151,9 +151,10 @@ def _sparse_product(lanes: int) -> Any:
     def multiply(indptr, indices, data, V, out, start, stop):  # type: ignore[no-untyped-def]
         k = V.shape[1]
         for i in range(start, stop):
+            first, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
             for done in range(0, k, lanes):
                 column, sums = min(done, k - lanes), zeros(V, lanes)
-                for p in range(indptr[i], indptr[i + 1]):
+                for p in range(first, last):
                     sums = multiply_add(entry(data, p), load(V, entry(indices, p) * k + column, lanes), sums)
                 store(sums, out, i * k + column)
 

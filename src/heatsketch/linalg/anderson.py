@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.array import array_namespace, asarray_like, to_numpy
+from .._utils.array import array_namespace, to_numpy
 
 __all__ = ["Anderson"]
 
@@ -23,7 +23,7 @@ class Anderson:
     """Extrapolation of an iteration ``x <- x + step`` from its latest steps [1]_."""
 
     def __init__(self) -> None:
-        # Differences of successive x and steps, in a ring buffer.
+        # Differences of successive x + step and of successive steps, in ring buffers.
         self._dx: list[Any] = []
         self._df: list[Any] = []
         self._last: tuple[Any, Any] | None = None
@@ -32,21 +32,23 @@ class Anderson:
     def plain(self) -> Any:
         """The latest x plus its step; the history is discarded."""
         assert self._last is not None
-        x, step = self._last
+        x, _ = self._last
         self._dx, self._df, self._last, self._count = [], [], None, 0
-        return x + step
+        return x
 
     def extrapolate(self, x: Any, step: Any) -> tuple[Any, bool]:
         """The next x, from the smallest combination of the latest steps, and whether there were several."""
+        x = x + step
         last, self._last = self._last, (x, step)
         if last is None:
-            return x + step, False
+            return x, False
         oldest = self._count % _DEPTH
         self._dx[oldest : oldest + 1] = [x - last[0]]  # or appended, while there are fewer
         self._df[oldest : oldest + 1] = [step - last[1]]
         self._count += 1
-        xp = array_namespace(x)
-        dx, df = xp.stack(self._dx), xp.stack(self._df)  # [m, N]
+        df = array_namespace(x).stack(self._df)  # [m, N]
         # Normal equations: five unknowns, and an inaccurate extrapolation only costs a step.
-        gamma = asarray_like(np.linalg.lstsq(to_numpy(df @ df.T), to_numpy(df @ step), rcond=None)[0], x)
-        return x + step - gamma @ dx - gamma @ df, True
+        gamma = np.linalg.lstsq(to_numpy(df @ df.T), to_numpy(df @ step), rcond=None)[0]
+        for weight, dx in zip(gamma.tolist(), self._dx, strict=True):
+            x = x - weight * dx
+        return x, True
