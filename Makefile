@@ -2,7 +2,7 @@
 #   make demo           embed the data sets that ship with heatsketch, print a table, draw pictures under out/
 #   make test           lint, types, tests and every example in the README, the docs and the docstrings (some minutes)
 #   make test-slow      hostile input, killed processes, clusters, browsers, interpreted GPU programs, the gallery
-#   make test-oldest    all tests with the oldest versions that pyproject.toml allows
+#   make test-oldest    the tests with the oldest versions that pyproject.toml allows
 #   make docs           the documentation as a site, under out/docs (open out/docs/index.html)
 #   make reproduce      the paper's figures and claims, under out/reproduction (about five minutes on two cores)
 #   make audit          known vulnerabilities of the installed packages, from a service on the network
@@ -66,12 +66,10 @@ mutants: .venv/stamp-mutants
 hunt coverage mutants:
 	$(BIN)/python -m benchmarks.trust $@ --fresh $(ARGS)
 
-# Old versions warn about each other; only warnings that heatsketch causes are errors. Another norecursedirs includes
-# tests/slow. The site is built with new tools.
+# Old versions warn about each other; only warnings that heatsketch causes are errors.
 test-oldest: BIN = .venv-oldest/bin
 test-oldest: .venv-oldest/stamp
-	$(PYTEST) -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" -o norecursedirs=__pycache__ \
-	  --ignore tests/slow/test_site.py tests src
+	$(PYTEST) -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" tests src
 
 .venv-oldest/stamp: pyproject.toml
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest

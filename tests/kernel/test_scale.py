@@ -58,14 +58,12 @@ class TestPlan:
         assert self.choose(9000, d=2000).tiled
 
     def test_gpu_uses_every_pair_of_more_points(self, monkeypatch):
-        gpu = SimpleNamespace(chip="a chip", is_cuda=True, multiprocessors=100, free_memory=lambda: 10**10)
+        gpu = SimpleNamespace(chip="a chip", is_cuda=True, multiprocessors=100)
         monkeypatch.setattr("heatsketch.kernel.plan.find_device", lambda name: gpu)
         options = KernelOptions(device="cuda")
         there = choose((1_000_000, 20), np.float32, options)
         assert (there.n_neighbors, there.tiled, there.device) == (None, True, gpu)
         assert choose((1_000_000, 20), np.float64, options).n_neighbors == 32
-        predicted = hs.estimate((1_000_000, 20), dtype="float32", device="cuda")
-        assert predicted.seconds < hs.estimate((1_000_000, 20), dtype="float64", device="cuda").seconds
 
     def test_explicit_options_are_followed(self):
         assert self.choose(1000, n_neighbors=5).n_neighbors == 5
