@@ -13,6 +13,7 @@ from scipy import sparse
 import heatsketch as hs
 from conftest import NORMALIZATIONS, run_code
 from heatsketch._utils import array
+from heatsketch.analysis.diagnosis import Subject
 from parameters import folded
 
 torch = pytest.importorskip("torch")
@@ -285,6 +286,14 @@ def test_models_load_without_pytorch(device, where, tmp_path):
         assert kind == "None"
         expected = model.transform(NEW)
         np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+def test_diagnosis_reads_the_graph_of_a_device(where):
+    graphs = []
+    for place in (where, "cpu"):
+        model = hs.GaussianProcessEmbedding(2, n_neighbors=8, random_state=0, device=place).fit(X)
+        graphs.append(Subject(model.kernel_, model.power_, 2, None).graph)
+    np.testing.assert_array_equal(graphs[0].row_counts(), graphs[1].row_counts())
 
 
 def test_kernels(device, where, dtype):

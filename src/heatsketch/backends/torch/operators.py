@@ -137,11 +137,16 @@ class DeviceSparseOperator(DeviceOperator):
         out[self._order] = self._held @ V[self._order]
         return out
 
-    def toarray(self) -> FloatArray:
-        """The dense matrix."""
+    @property
+    def here(self) -> SparseOperator:
+        """The same matrix in memory."""
         starts, columns, values = (to_numpy(part) for part in self._parts)
         array = sparse.csr_array((values, columns, starts), shape=self.shape)
-        return SparseOperator(array, order=self.order, reorder=False).toarray()
+        return SparseOperator(array, order=self.order, reorder=False)
+
+    def toarray(self) -> FloatArray:
+        """The dense matrix."""
+        return self.here.toarray()
 
 
 class DeviceGaussianOperator(DeviceOperator):
