@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .._utils.array import to_numpy
+from .._utils.display import in_short
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS, kernel_distortion
@@ -205,8 +206,8 @@ class HeatSketch(HeatEmbedding):
         if np.shape(self.init)[1:] == (self.n_components,):
             return None
         raise ValueError(
-            f"init={self.init!r} was given; it must be one of {known}, a sequence of these, or an array of shape "
-            f"(n_samples, {self.n_components})."
+            f"init={in_short(self.init)} was given; it must be one of {known}, a sequence of these, or an array of "
+            f"shape (n_samples, {self.n_components})."
         )
 
     def _n_columns(self, n_samples: int) -> int:
@@ -235,7 +236,7 @@ class HeatSketch(HeatEmbedding):
         """The embedding to start from, at the samples among which pairs are searched."""
         init, n, samples = kernel.collect(self.init), kernel.shape[0], _searched(kernel)
         if len(init) != n:
-            raise ValueError(f"init was given as an array of {len(init)} rows for {n} samples.")
+            raise ValueError(f"init was given as an array of {len(init)} rows for {n} samples; give one row for each.")
         given: FloatArray = check_array(init if samples is None else init[samples], dtype=np.float64, input_name="init")
         if not np.ptp(given, axis=0).any():
             raise ValueError("init was given as an array of equal rows, which has no distances to start from.")

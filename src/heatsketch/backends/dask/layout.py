@@ -155,11 +155,13 @@ def split_space(points: FloatArray, n_cells: int, first: int = 0) -> Split | int
     Each cell is halved across the direction in which its points extend most. In many dimensions data need not extend
     along any of the coordinates.
     """
+    if n_cells == 1:
+        return first
     direction, half = _longest(points), n_cells // 2
     coordinates = _along(points, direction)
     threshold = float(np.quantile(coordinates, half / n_cells))
     below = coordinates < threshold
-    if n_cells == 1 or not below.any():
+    if not below.any():
         return first
     return Split(
         direction,
