@@ -1,8 +1,8 @@
 r"""Geodesic distances by the cosines of kernel rows: exact, and estimated from a sketch with intervals.
 
-Let a_i be the i-th row of ``S^t``. In flat space ``<a_i, a_j>``, an entry of ``S^(2t)``, is a Gaussian of the distance d,
-and its cosine is ``cos(a_i, a_j) = exp(-d^2 / (2 epsilon t))``: the rows' lengths, and with them the density of the
-points, cancel. So a single diffusion time gives
+Let a_i be the i-th row of ``S^t``. In flat space ``<a_i, a_j>``, an entry of ``S^(2t)``, is a Gaussian function of the
+distance d, and ``cos(a_i, a_j) = exp(-d^2 / (2 epsilon t))``: the lengths of the rows cancel, and with them the density
+of the points. So a single diffusion time gives
 
     d = sqrt(-2 epsilon t log cos_t),
 
@@ -42,9 +42,11 @@ from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count
-from ..linalg.diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite, require_range
+from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
+from ..linalg.filters import Multiscale, Power, longest
 from ..linalg.sketch import GaussianSketch, Sketch
 from .distances import _groups, check_level, check_pairs, rows_of_pairs
+from .power import power_of
 
 __all__ = ["cosine_interval", "geodesic_distances", "sketched_geodesics"]
 
@@ -55,14 +57,14 @@ _SHORT = 2.0 ** np.arange(1, 21)
 # Random columns, and their seed, for embeddings that have no law of their own.
 _COLUMNS, _SEED = 128, 0x6E0DE51C
 # Nodes of the quadrature over a chi law, and artanh of the cosines at which the interval is tabulated.
-_NODES = 48
-_ARTANH = np.concatenate([np.linspace(0.0, 4.0, 81), [18.0]])
+_NODES = 32
+_ARTANH = np.concatenate([np.linspace(0.0, 4.0, 41), [18.0]])
 # The largest cosine whose artanh is finite, and a bound for the width of an interval in that scale.
 _BELOW_ONE, _REACH = 1.0 - 1e-15, 20.0
 
 
 @quiet_blas()
-def geodesic_distances(A: Any, power: Any, pairs: ArrayLike | None = None) -> FloatArray:
+def geodesic_distances(A: Any, power: Power | str, pairs: ArrayLike | None = None) -> FloatArray:
     r"""Geodesic distances along the data, from the cosines of kernel rows.
 
     ``sqrt(-2 epsilon t log cos(a_i, a_j))`` at one time t, with a_i the i-th row of ``A^t``; for ``"multiscale"`` a sum
@@ -73,8 +75,8 @@ def geodesic_distances(A: Any, power: Any, pairs: ArrayLike | None = None) -> Fl
     ----------
     A : HeatKernel, or symmetric non-negative matrix of shape (N, N)
         Row weights of the kernel change nothing, since they cancel in a cosine.
-    power : float or Multiscale
-        t, or every time up to the last one of the filter.
+    power : float, {"auto", "multiscale"} or Multiscale
+        t, or the times of the filter of :func:`multiscale`; its weights are not used.
     pairs : array-like of int, shape (m, 2), optional
         All pairs by default, which needs an N x N matrix.
 
@@ -82,9 +84,9 @@ def geodesic_distances(A: Any, power: Any, pairs: ArrayLike | None = None) -> Fl
     -------
     distances : ndarray of shape (m,)
         Condensed if `pairs` is None, as :func:`scipy.spatial.distance.pdist` returns them. The unit is that of the
-        points, up to a factor near 1: exact for a Gaussian kernel of every pair in flat space, with epsilon the bandwidth
-        (the median for local bandwidths). For a precomputed affinity epsilon is 1. Infinite for pairs that heat does
-        not join, for example in different components of a graph.
+        points, up to a factor near 1: epsilon is the bandwidth (the median for local bandwidths). For a precomputed
+        affinity epsilon is 1. Infinite for pairs that heat does not join, such as those in different components of a
+        graph.
 
     Notes
     -----
@@ -100,8 +102,9 @@ def geodesic_distances(A: Any, power: Any, pairs: ArrayLike | None = None) -> Fl
     >>> bool(3.0 < d.max() < 3.3)  # half a turn, where straight lines have length 2
     True
     """
-    times = _times(power)
     kernel = as_heat_kernel(A)
+    power = power_of(kernel, power)
+    times = _times(power)
     require_range(kernel, times)
     require_definite(kernel, times)
     if pairs is None:
@@ -114,7 +117,7 @@ def geodesic_distances(A: Any, power: Any, pairs: ArrayLike | None = None) -> Fl
 
 def sketched_geodesics(
     kernel: HeatKernel,
-    power: Any,
+    power: Power,
     pairs: ArrayLike | None = None,
     level: float | None = None,
     *,
@@ -218,28 +221,26 @@ def _quantiles(k: int, level: float) -> tuple[list[float], list[float]]:
     return below, above
 
 
-def _times(power: Any) -> list[float]:
+def _times(power: Power) -> list[float]:
     """The diffusion times whose cosines are needed: t, or 1, 2, 4, ... up to the last one of a filter."""
-    if not hasattr(power, "times"):
-        check_power(power)
-        return [float(power)]
-    return (2.0 ** np.arange(int(np.log2(max(power.times))) + 1)).tolist()
+    if isinstance(power, Multiscale):
+        return [2.0**n for n in range(int(np.log2(longest(power))) + 1)]
+    return [float(power)]
 
 
-def _lengths(cosines: Iterable[FloatArray], kernel: HeatKernel, power: Any) -> FloatArray:
-    """Lengths from the cosines at `_times`; each is infinite if the last cosine is 0."""
-    epsilon = 1.0 if kernel.bandwidth is None else float(np.median(kernel.bandwidth))
+def _lengths(cosines: Iterable[FloatArray], kernel: HeatKernel, power: Power) -> FloatArray:
+    """Lengths from the cosines at `_times`; infinite where the last cosine is 0."""
+    unit = np.sqrt(2.0 * (1.0 if kernel.bandwidth is None else float(np.median(kernel.bandwidth))))
     total: Any = 0.0
-    for t, cosine in zip(_times(power), cosines, strict=True):
-        last = np.clip(cosine, 0.0, 1.0)
-        if not hasattr(power, "times"):
+    for t, some in zip(_times(power), cosines, strict=True):
+        cosine = np.clip(some, 0.0, 1.0)
+        if not isinstance(power, Multiscale):
             with np.errstate(divide="ignore"):
-                return np.sqrt(-2.0 * epsilon * t * np.log(last))
+                return np.asarray(unit * np.sqrt(t * np.abs(np.log(cosine))))
         if t == 1.0:
-            total = sum((1.0 - last**m) / np.sqrt(m) for m in _SHORT)
-        total = total + np.sqrt(t) * (1.0 - last)
-    lengths = np.sqrt(2.0 * epsilon) * np.log(2.0) / (2.0 * np.sqrt(np.pi)) * total
-    return np.where(last > 0.0, lengths, np.inf)
+            total = sum((1.0 - cosine**m) / np.sqrt(m) for m in _SHORT)
+        total = total + np.sqrt(t) * (1.0 - cosine)
+    return np.where(cosine > 0.0, unit * np.log(2.0) / (2.0 * np.sqrt(np.pi)) * total, np.inf)
 
 
 def _checked(distances: FloatArray, kernel: HeatKernel, pairs: IntArray) -> FloatArray:
@@ -253,30 +254,37 @@ def _checked(distances: FloatArray, kernel: HeatKernel, pairs: IntArray) -> Floa
 
 def _all_cosines(kernel: HeatKernel, times: list[float]) -> Iterator[FloatArray]:
     """Cosines of all pairs of rows of ``S^t``, condensed; each time is twice the one before."""
-    whole = (2.0 * times[0]).is_integer()
+    whole = times[0].is_integer()
     C = matrix_power(_not_split(kernel) if whole else kernel, 2.0 * times[0])
     upper = np.triu_indices(len(C), 1)
     for n, _ in enumerate(times):
         C = product(C, C) if n else C
-        yield _cosines(C)[upper]
+        yield _resolved(_cosines(C)[upper], kernel, exact=whole)
 
 
 def _pair_cosines(kernel: HeatKernel, times: list[float], pairs: IntArray) -> list[FloatArray]:
     """Cosines of pairs of rows of ``S^t``, by the kernel rows of their points."""
-    found = [np.empty(len(pairs)) for _ in times]
-    exact = len(times) == 1 and times[0].is_integer()
-    floor = 0.0 if exact else 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0])
+    found: list[FloatArray] = [np.empty(len(pairs)) for _ in times]
+    stepwise = len(times) == 1 and times[0].is_integer()
     most = _ROW_ENTRIES // (kernel.shape[0] * len(times)) if kernel.in_memory else _MOST_COLUMNS
     for group in _groups(pairs, max(2, most)):
         points, where = np.unique(pairs[group], return_inverse=True)
         i, j = where.reshape(-1, 2).T
         units = kernel.units(points)
-        blocks = diffuse(_not_split(kernel), units, times, method="steps") if exact else diffuse(kernel, units, times)
+        if stepwise:
+            blocks = diffuse(_not_split(kernel), units, times, method="steps")
+        else:
+            blocks = diffuse(kernel, units, times)
         for cosines, V in zip(found, blocks, strict=True):
             rows = astype(V, np.float64)
-            some = _cosines(to_numpy(rows.T @ rows))[i, j]
-            cosines[group] = np.where(some > floor, some, 0.0)
+            cosines[group] = _resolved(_cosines(to_numpy(rows.T @ rows))[i, j], kernel, exact=stepwise)
     return found
+
+
+def _resolved(cosines: FloatArray, kernel: HeatKernel, *, exact: bool) -> FloatArray:
+    """Cosines with 0 for those below the error of a polynomial, unless they are exact."""
+    floor = 0.0 if exact else 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0])
+    return np.where(cosines > floor, cosines, 0.0)
 
 
 def _not_split(kernel: HeatKernel) -> HeatKernel:
@@ -288,7 +296,8 @@ def _cosines(C: FloatArray) -> FloatArray:
     """Cosines from inner products, (n, n); 0 for vectors of length 0."""
     lengths = np.sqrt(np.diag(C))
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
-    return inverse[:, None] * C * inverse
+    cosines: FloatArray = inverse[:, None] * C * inverse
+    return cosines
 
 
 def _row_cosines(V: Any, pairs: ArrayLike | None) -> FloatArray:
@@ -298,5 +307,5 @@ def _row_cosines(V: Any, pairs: ArrayLike | None) -> FloatArray:
         return _cosines(product(rows, rows.T))[np.triu_indices(len(rows), 1)]
     both = rows_of_pairs(V, pairs)
     lengths = np.linalg.norm(both, axis=2).prod(axis=1)
-    inner = (both[:, 0] * both[:, 1]).sum(axis=1)
-    return np.divide(inner, lengths, out=np.zeros_like(inner), where=lengths > 0.0)
+    inner: FloatArray = (both[:, 0] * both[:, 1]).sum(axis=1)
+    return np.asarray(np.divide(inner, lengths, out=np.zeros_like(inner), where=lengths > 0.0))
