@@ -53,6 +53,7 @@ __all__ = [
     "scale_reach",
     "self_tuned",
     "slope_profile",
+    "without_zeros",
 ]
 
 BANDWIDTH_RULES = ("auto", "median", "neighbor", "slope", "self-tuning")
@@ -189,6 +190,15 @@ def scale_reach(k: int) -> int:
 def self_tuned(kth: Callable[[int], FloatArray], k: int) -> FloatArray:
     """Squared local scales by the k-th neighbour, (m,), from a function that gives squared distances to any one."""
     return np.maximum(kth(k), _FLOOR**2 * kth(scale_reach(k)))
+
+
+def without_zeros(scales: FloatArray) -> FloatArray:
+    """Local scales with their median in place of zeros, shape (m,).
+
+    A scale is zero if all neighbours that were found coincide with the point. The affinity with them is 1, whatever the
+    scale.
+    """
+    return np.where(scales > 0, scales, np.median(scales[scales > 0])) if not scales.all() else scales
 
 
 def local_scales(
