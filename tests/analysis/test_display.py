@@ -17,7 +17,7 @@ from heatsketch.analysis.diagnosis import Diagnosis, Finding
 @pytest.fixture(scope="module")
 def model():
     X = hs.datasets.circle(80, random_state=0)
-    return hs.GaussianProcessEmbedding(3, power="paths", n_exact=1, random_state=0).fit(X)
+    return hs.GaussianProcessEmbedding(3, n_exact=1, random_state=0).fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,6 @@ def results(model):
         comparison,
         comparison.total,
         hs.estimate((1000, 10)),
-        model.power_choice_,
         hs.spectral_density(model.kernel_),
     ]
 
