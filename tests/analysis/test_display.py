@@ -25,7 +25,7 @@ def results(model):
     A, B = (hs.heat_kernel(hs.datasets.circle(60, random_state=s), bandwidth=0.5) for s in (0, 1))
     comparison = hs.compare_kernels(A, B, random_state=0)
     return [
-        model.scales([1, 4, model.power_]),
+        model.scales([1, 4]),
         model.stability("seed", n_repeats=2),
         model.unsupported_neighbors(),
         model.distortion(),
