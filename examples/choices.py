@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> None:
     output.mkdir(parents=True, exist_ok=True)
     X = hs.datasets.stretched_torus(1000, random_state=0)
 
-    model = hs.GaussianProcessEmbedding(n_components=16, power="paths", bandwidth="neighbor", random_state=0).fit(X)
+    model = hs.GaussianProcessEmbedding(n_components=16, bandwidth="neighbor", random_state=0).fit(X)
     above, _ = model.scales().plot()
     above.figure.savefig(output / "scales.png", dpi=110)
 
