@@ -80,7 +80,9 @@ class TestFindings:
 
     def test_narrow(self):
         X = np.random.default_rng(0).uniform(size=(400, 2))
-        finding = found(GP(2, bandwidth=0.01 * hs.estimate_bandwidth(X).epsilon, n_neighbors=None), X, "narrow")
+        finding = found(
+            GP(2, bandwidth=0.01 * hs.estimate_bandwidth(X, "neighbor").epsilon, n_neighbors=None), X, "narrow"
+        )
         assert finding.figure < 0.5
 
     def test_wide(self):

@@ -25,7 +25,7 @@ from ..linalg.operators import (
 from ..neighbors.neighborhoods import SMALL, Neighborhoods, NewRows, distinct
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
-__all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows", "require_scales"]
+__all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows"]
 
 # A dense kernel is filled by several threads at once, in chunks that are this many times smaller than others.
 FILLS = 4
@@ -218,7 +218,6 @@ class GaussianAffinity(Affinity):
         if np.ndim(epsilon):
             nearest = D2.argmin(axis=1)
             local = self_tuned(partial(kth_neighbor, D2), self.scale_neighbor)
-            require_scales(local)
             local = np.where(D2[np.arange(len(D2)), nearest] == 0, epsilon[nearest], local)
         return self._kernel(D2, local, shift=True)
 
@@ -233,15 +232,6 @@ class GaussianAffinity(Affinity):
         if np.ndim(epsilon):
             epsilon = local_scales(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor, device=self.device)
         return self.operator.rows(X, epsilon, V)  # type: ignore[attr-defined, no-any-return]
-
-
-def require_scales(local: FloatArray) -> None:
-    """Raise ValueError if the local scale of a point, old or new, is zero."""
-    if not local.all():
-        raise ValueError(
-            f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those looked at, so "
-            "they have no local scale; use another bandwidth rule, or leave repeated points out."
-        )
 
 
 class CutoffAffinity(GaussianAffinity):
@@ -294,6 +284,8 @@ class NeighborAffinity(GaussianAffinity):
         listed = 2 * neighborhoods.n_neighbors + 16 if neighborhoods.n_vertices > SMALL else neighborhoods.n_vertices
         self.row_entries = 8 * listed
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
+        if self.device is not None:
+            self.description += f" on {self.device.chip}"
         # Of the vertices, in the order of the index.
         self._scale = neighborhoods.at_vertices(np.broadcast_to(np.asarray(epsilon) ** -0.5, self.n_samples))
         self._graph = self._weigh(*neighborhoods.graph())
@@ -319,7 +311,10 @@ class NeighborAffinity(GaussianAffinity):
             data[squared == 0] = 0.0
         if len(columns) <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
-        return sparse.csr_array((data, columns, indptr), shape=(n, n))
+        graph = sparse.csr_array((data, columns, indptr), shape=(n, n))
+        if not data.all():  # an affinity that underflows is no edge
+            graph.eliminate_zeros()
+        return graph
 
     @cached_property
     def operator(self) -> Operator:
@@ -332,13 +327,10 @@ class NeighborAffinity(GaussianAffinity):
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
         hoods = self.neighborhoods
         found = hoods.rows(self._zero_rounding(X), self.scale_neighbor)
-        m = X.shape[0]
-        here = np.full(m, self._scale[0])
+        local = None
         if np.ndim(self.epsilon):
             local = self_tuned(partial(hoods.kth, *found.lists), self.scale_neighbor)
-            require_scales(local)
-            here = local**-0.5
-        K, lowest = gaussian_rows(found, here, self._scale, zero_diagonal=self.zero_diagonal)
+        K, lowest = gaussian_rows(found, local, self._scale, zero_diagonal=self.zero_diagonal)
         twins = np.flatnonzero(found.twin >= 0)
         if len(twins):  # a training point has the row that it has in the graph
             others = sparse.diags_array((found.twin < 0).astype(np.float64))
@@ -349,14 +341,19 @@ class NeighborAffinity(GaussianAffinity):
 
 
 def gaussian_rows(
-    found: NewRows, here: FloatArray, scale: FloatArray, *, zero_diagonal: bool
+    found: NewRows, local: FloatArray | None, scale: FloatArray, *, zero_diagonal: bool
 ) -> tuple[sparse.csr_array, FloatArray]:
     """Kernel rows of m new points against U vertices, (m, U), and the smallest exponent of each row, (m,).
 
-    The exponent of a pair is its squared distance times the factors `here`, (m,), and `scale`, (U,), of both points.
-    The smallest is subtracted, so that the largest entry of each row is 1.
+    The exponent of a pair is its squared distance times the factors of both points: `scale`, (U,), of the vertices, and
+    one over the root of the squared local scales `local`, (m,), of new points. A point that equals a vertex has its
+    factor; without local scales all factors are equal. The smallest exponent is subtracted, so that the largest entry
+    of each row is 1.
     """
-    m = len(here)
+    m, here = len(found.twin), scale[found.twin]
+    if local is not None:
+        new = found.twin < 0
+        here[new] = local[new] ** -0.5
     row = np.repeat(np.arange(m), np.diff(found.indptr))
     with np.errstate(over="ignore"):  # exp(-inf) is 0
         exponent = found.squared * here[row] * scale[found.columns]

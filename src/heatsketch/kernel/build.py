@@ -13,8 +13,16 @@ from .._utils.registry import device_for, distributed_backend
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from ..neighbors.neighborhoods import Neighborhoods
-from .affinity import Affinity, CutoffAffinity, GaussianAffinity, NeighborAffinity, require_scales
-from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale, scale_reach, self_tuned
+from .affinity import Affinity, CutoffAffinity, GaussianAffinity, NeighborAffinity
+from .bandwidth import (
+    NEIGHBOR,
+    SELF_TUNING_NEIGHBOR,
+    bandwidth_by_rule,
+    median_scale,
+    scale_reach,
+    self_tuned,
+    without_zeros,
+)
 from .normalize import Scaling, normalize
 from .operator import HeatKernel
 from .options import KernelOptions, check_distances, check_points
@@ -185,9 +193,7 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     listed = {"self-tuning": scale_reach(k), "neighbor": k}.get(rule, 0)
     neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=listed, device=choice.device)
     if epsilon is None and rule == "self-tuning":
-        local = self_tuned(neighborhoods.scales, k)
-        require_scales(local)
-        epsilon = neighborhoods.at_points(local)
+        epsilon = neighborhoods.at_points(without_zeros(self_tuned(neighborhoods.scales, k)))
     elif rule == "neighbor":
         epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k)))
         if epsilon == 0:

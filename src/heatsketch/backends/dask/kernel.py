@@ -12,8 +12,15 @@ from scipy import sparse
 
 from ..._utils.registry import has_gpu
 from ..._utils.typing import FloatArray
-from ...kernel.affinity import require_scales
-from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, median_scale, scale_reach, self_tuned
+from ...kernel.bandwidth import (
+    NEIGHBOR,
+    SAMPLE,
+    SELF_TUNING_NEIGHBOR,
+    median_scale,
+    scale_reach,
+    self_tuned,
+    without_zeros,
+)
 from ...kernel.build import build_affinity, compose_kernel
 from ...kernel.normalize import LeftFactor, Scaling
 from ...kernel.operator import HeatKernel, refuse_alone
@@ -172,8 +179,7 @@ def _neighbor_affinity(
     if np.ndim(epsilon):
         epsilon = neighborhoods.at_vertices(epsilon)
     elif rule == "self-tuning":
-        epsilon = self_tuned(neighborhoods.scales, k)
-        require_scales(epsilon)
+        epsilon = without_zeros(self_tuned(neighborhoods.scales, k))
     elif rule == "neighbor":
         some = neighborhoods.layout.positions(sample(len(X), SAMPLE))
         epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k))[some])

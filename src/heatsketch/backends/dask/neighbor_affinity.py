@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._utils.typing import FloatArray, IntArray
-from ...kernel.affinity import gaussian_rows, require_scales
+from ...kernel.affinity import gaussian_rows
 from ...kernel.bandwidth import self_tuned
 from ...linalg.metrics import Metric, squared_distances
 from ...neighbors.neighborhoods import WIDEST, looked_at, new_rows
@@ -143,12 +143,10 @@ class _NewRows:
             ids, others = vertices.wide
             wide = ids, squared_distances(points, others, vertices.metric)
         found = new_rows(lists, kth_of(lists, vertices.n_neighbors, vertices.multiplicity), vertices.radii, wide)
-        here = np.full(len(points), vertices.scale[0])
+        local = None
         if vertices.scale_neighbor is not None:
             local = self_tuned(lambda k: kth_of(lists, k, vertices.multiplicity), vertices.scale_neighbor)
-            require_scales(local)
-            here = local**-0.5
-        K, lowest = gaussian_rows(found, here, vertices.scale, zero_diagonal=vertices.zero_diagonal)
+        K, lowest = gaussian_rows(found, local, vertices.scale, zero_diagonal=vertices.zero_diagonal)
         twin, has_twin = found.twin, found.twin >= 0
         lowest[has_twin] = 0.0
         K.data[np.repeat(has_twin, np.diff(K.indptr))] = 0.0
