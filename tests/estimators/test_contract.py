@@ -186,7 +186,7 @@ class TestTransactions:
         assert vars(model) == before
 
     def test_parameters_set_after_a_fit_do_not_change_it(self, torus):
-        options = {"normalization": "symmetric", "bandwidth": 1.0, "random_state": 0}
+        options = {"normalization": "symmetric", "bandwidth": 1.0, "power": 8, "random_state": 0}
         model = GP(4, **options).fit(torus).set_params(power=3)
         whole = GP(6, **options).fit(torus)
         np.testing.assert_allclose(model.add_components(2).embedding_, whole.embedding_, atol=1e-12)
