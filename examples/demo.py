@@ -16,7 +16,6 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -184,11 +183,11 @@ def draw_digits(X: np.ndarray, labels: np.ndarray, output: Path) -> None:
     curve.minorticks_off()
     curve.legend(frameon=False)
 
-    Y = PCA(2).fit_transform(hs.GaussianProcessEmbedding(64, random_state=0).fit_transform(X))
+    Y = hs.HeatSketch(2, objective="log-stress", random_state=0).fit_transform(X)
     plane.scatter(*Y.T, c=labels, cmap="tab10", s=8, alpha=0.7, linewidths=0)
     for digit in range(10):
         plane.text(*np.median(Y[labels == digit], axis=0), str(digit), fontsize=15, weight="bold", ha="center")
-    bare(plane, "Gaussian process, k = 64: its principal plane")
+    bare(plane, "HeatSketch, k = 2")
     figure.tight_layout()
     figure.savefig(output / "digits.png", dpi=130)
     plt.close(figure)
