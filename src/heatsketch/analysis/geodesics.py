@@ -6,9 +6,10 @@ of the points. So a single diffusion time gives
 
     d = sqrt(-2 epsilon t log cos_t),
 
-which tends to the geodesic distance for t to 0 on every manifold, by Varadhan's formula [1]_. One time cannot serve all
-pairs: early, heat has not reached far points, and late, it has forgotten near ones. With ``power="multiscale"`` the
-times 1, 2, 4, ... take part with the weight ``sqrt(t)``. Where the cosines are as in flat space
+which tends to the geodesic distance for t to 0 on every manifold, by Varadhan's formula [1]_ (on meshes see [2]_, on
+data [3]_). One time cannot serve all pairs: early, heat has not reached far points, and late, it has forgotten near
+ones. With ``power="multiscale"`` the times 1, 2, 4, ... take part with the weight ``sqrt(t)``. Where the cosines are as
+in flat space
 
     sum_t sqrt(t) (1 - exp(-d^2 / (2 epsilon t)))  =  (2 sqrt(pi) / log 2) d / sqrt(2 epsilon),
 
