@@ -47,7 +47,7 @@ from ..kernel.options import check_count
 from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
 from ..linalg.filters import Multiscale, Power, longest
 from ..linalg.sketch import GaussianSketch, Sketch
-from .distances import _groups, check_level, check_pairs, rows_of_pairs
+from .distances import check_level, check_pairs, groups_of_pairs, rows_of_pairs
 from .power import power_of
 
 __all__ = ["cosine_interval", "geodesic_distances", "sketched_geodesics"]
@@ -273,7 +273,7 @@ def _pair_cosines(kernel: HeatKernel, times: list[float], pairs: IntArray) -> li
     found: list[FloatArray] = [np.empty(len(pairs)) for _ in times]
     stepwise = len(times) == 1 and times[0].is_integer()
     most = _ROW_ENTRIES // (kernel.shape[0] * len(times)) if kernel.in_memory else _MOST_COLUMNS
-    for group in _groups(pairs, max(2, most)):
+    for group in groups_of_pairs(pairs, max(2, most)):
         points, where = np.unique(pairs[group], return_inverse=True)
         i, j = where.reshape(-1, 2).T
         units = kernel.units(points)
