@@ -45,7 +45,7 @@ class TestSupport:
     def test_crossing_is_found(self):
         """A circle drawn as a figure of eight: points that meet at the crossing are false neighbours."""
         X, angles = hs.datasets.circle(400, random_state=0, return_parameters=True)
-        model = DM(2, bandwidth=0.05).fit(X)
+        model = DM(2, bandwidth=0.05, power=8).fit(X)
         assert model.unsupported_neighbors().supported.all()
         model.embedding_ = np.column_stack([np.sin(angles), np.sin(2 * angles)])
         support = model.unsupported_neighbors()

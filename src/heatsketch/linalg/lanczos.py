@@ -164,9 +164,9 @@ def _recurrences(S: Operator, v: Any, n_steps: int) -> tuple[list[FloatArray], l
     diagonal: list[FloatArray] = []
     off: list[FloatArray] = []
     for _ in track(range(n_steps), "measuring the kernel's scales", n_steps):
-        w = without(S.matmat(v), beta, previous)
+        w = without(S.matmat(v), beta, previous, S.dtype)
         along = column_products(v, w)
-        w = without(w, along, v)
+        w = without(w, along, v, S.dtype)
         size = np.sqrt(column_products(w, w))
         diagonal.append(along)
         first = off[0] if off else size

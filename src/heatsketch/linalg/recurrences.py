@@ -27,7 +27,7 @@ def _is_large(V: Any) -> bool:
 
 def chebyshev_step(S: Operator, previous: Any, current: Any, centre: float, half: float) -> Any:
     """``2 (S - centre) / half current - previous``: the next Chebyshev polynomial, (N, k)."""
-    out = S.matmat(current)
+    out = S @ current
     scale, shift = 2.0 / half, 2.0 * centre / half
     if _is_large(out):
         from ..compiled.blocks import combine  # noqa: PLC0415
@@ -54,15 +54,15 @@ def add_term(total: Any, factor: float, term: Any) -> Any:
     return total
 
 
-def without(W: Any, factors: FloatArray, V: Any) -> Any:
-    """``W - V diag(factors)``, in place for NumPy arrays."""
+def without(W: Any, factors: FloatArray, V: Any, dtype: Any) -> Any:
+    """``W - V diag(factors)`` for blocks of a dtype of NumPy, which may overwrite W."""
     if _is_large(W):
         from ..compiled.blocks import subtract  # noqa: PLC0415
 
-        along = factors.astype(W.dtype)
+        along = factors.astype(dtype)
         each(lambda rows: subtract(W, along, V, rows.start, rows.stop), shares(len(W), W.shape[1]), blas=False)
         return W
-    return W - astype(asarray_like(factors, W), to_numpy(W[:1]).dtype) * V
+    return W - asarray_like(factors, W, dtype) * V
 
 
 def column_products(V: Any, W: Any) -> FloatArray:
