@@ -27,28 +27,9 @@ from heatsketch_paper.harness.experiment import Experiment, Row
 from heatsketch_paper.harness.study import Claim, Study, Tables, claim, frame_table, main, section
 from heatsketch_paper.pictures import canvas, save
 
-from .data import LABELLED, Labelled
+from .data import LABELLED
 
-# Kinds of cells with fewer members are left out: ten of two thirds of the members get labels.
-_FEWEST = 30
-
-
-def _blood() -> Labelled:
-    import scanpy  # noqa: PLC0415
-
-    cells = scanpy.datasets.pbmc68k_reduced()
-    kind = cells.obs["bulk_labels"].cat.codes.to_numpy()
-    large = np.flatnonzero(np.bincount(kind)[kind] >= _FEWEST)
-    return cells.obsm["X_pca"][large].astype(np.float64), kind[large]
-
-
-DATA: dict[str, Callable[[], Labelled]] = {
-    "digits": LABELLED["digits"],
-    "blood cells": _blood,
-    "wine": LABELLED["wine"],
-    "breast cancer": LABELLED["breast cancer"],
-    "iris": LABELLED["iris"],
-}
+DATA = {name: LABELLED[name] for name in ("digits", "blood cells", "wine", "breast cancer", "iris")}
 
 
 # UMAP's default view of the data: fifteen neighbours, and a scale for each point.
