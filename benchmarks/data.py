@@ -95,8 +95,8 @@ Floats = NDArray[np.float64]
 Shape = tuple[Floats, Floats]
 
 # A branching walk whose shortest paths are about as hard to find, at each noise, as those of the heat geodesic paper.
-_WALKS = 8
-_STEPS = 60
+_WALKS = 5
+_STEPS = 100
 _LONGEST_STEP = 0.1
 
 
@@ -122,7 +122,7 @@ def roll_with_geodesics(n: int, dimension: int, noise: float, rng: np.random.Gen
 def tree_with_geodesics(n: int, dimension: int, noise: float, rng: np.random.Generator) -> Shape:
     """Tree of random walks in R^dimension, with Gaussian noise in every coordinate.
 
-    Eight walks of 60 steps, uniform in a cube, each from a random node of the earlier ones; points are uniform along
+    Five walks of 100 steps, uniform in a cube, each from a random node of the earlier ones; points are uniform along
     the tree.
 
     Returns
