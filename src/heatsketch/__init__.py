@@ -1,4 +1,4 @@
-"""Embeddings that are sketches of the heat kernel, ``Y = A^t M``."""
+"""Embeddings that are sketches of the heat kernel, ``Y = h(A) M``."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .analysis.density import spectral_density
     from .analysis.distances import components_for, diffusion_distances, distance_interval
     from .analysis.distortion import bilipschitz_constant, measure_distortion
+    from .analysis.power import multiscale
     from .analysis.processes import canonical_metric, gaussian_process, secant_products
     from .compare import EmbeddingComparison, compare_embeddings
     from .estimators import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .kernel.build import heat_kernel
     from .kernel.operator import HeatKernel
     from .kernel.plan import Estimate, estimate
+    from .linalg.filters import Multiscale
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_spectrum
     from .report import write_report
 
@@ -29,6 +31,7 @@ _MODULES = {
     ".analysis.density": ("spectral_density",),
     ".analysis.distances": ("components_for", "diffusion_distances", "distance_interval"),
     ".analysis.distortion": ("bilipschitz_constant", "measure_distortion"),
+    ".analysis.power": ("multiscale",),
     ".analysis.processes": ("canonical_metric", "gaussian_process", "secant_products"),
     ".compare": ("EmbeddingComparison", "compare_embeddings"),
     ".datasets": ("datasets",),
@@ -38,6 +41,7 @@ _MODULES = {
     ".kernel.build": ("heat_kernel",),
     ".kernel.operator": ("HeatKernel",),
     ".kernel.plan": ("Estimate", "estimate"),
+    ".linalg.filters": ("Multiscale",),
     ".plotting": ("plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"),
     ".reference": ("reference",),
     ".report": ("write_report",),
@@ -52,6 +56,7 @@ __all__ = [
     "GaussianProcessEmbedding",
     "HeatKernel",
     "HeatSketch",
+    "Multiscale",
     "__version__",
     "bilipschitz_constant",
     "canonical_metric",
@@ -68,6 +73,7 @@ __all__ = [
     "heat_kernel",
     "load_model",
     "measure_distortion",
+    "multiscale",
     "plot_distortion",
     "plot_embedding",
     "plot_intervals",

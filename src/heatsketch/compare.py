@@ -21,6 +21,7 @@ from .analysis.distortion import ALL_PAIRS, TAIL, kernel_distortion, measure_dis
 from .estimators import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
 from .kernel.operator import HeatKernel
 from .kernel.options import SHARED, check_count
+from .linalg.filters import Power, in_words
 from .linalg.sketch import resolve_seed
 from .optimize.pairs import COINCIDENT
 from .plotting import plot_embedding
@@ -77,7 +78,7 @@ class EmbeddingComparison:
     ----------
     embeddings : tuple of MeasuredEmbedding
     n_samples, n_components : int
-    power : float
+    power : float or Multiscale
     measured : str
         Description of the pairs that were measured.
     """
@@ -85,7 +86,7 @@ class EmbeddingComparison:
     embeddings: tuple[MeasuredEmbedding, ...]
     n_samples: int
     n_components: int
-    power: float
+    power: Power
     measured: str
 
     def __getitem__(self, name: str) -> MeasuredEmbedding:
@@ -107,7 +108,7 @@ class EmbeddingComparison:
     @property
     def _heading(self) -> str:
         return (
-            f"{self.n_samples:,} points in {self.n_components} components at power {self.power:g}; measured on "
+            f"{self.n_samples:,} points in {self.n_components} components at power {in_words(self.power)}; measured on "
             f"{self.measured}"
         )
 
@@ -179,7 +180,7 @@ def compare_embeddings(
     verbose : bool
         Whether to show progress on standard error.
     **options
-        `power` ("auto" by default) and options of the kernel as estimators have them, such as `bandwidth`,
+        `power` and options of the kernel as estimators have them, such as `bandwidth`,
         `n_neighbors` or `kernel_params`; none for a fitted embedding.
 
     Returns
@@ -223,7 +224,7 @@ def compare_embeddings(
 
 
 def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, options: dict[str, Any]) -> Any:
-    """The embedding whose kernel, time and seed are shared."""
+    """The embedding whose kernel, power and seed are shared."""
     if isinstance(X, tuple(ESTIMATORS.values())):
         check_is_fitted(X)
         if options or random_state is not None:
@@ -233,19 +234,18 @@ def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, 
                 "out, or give the data instead."
             )
         return X
-    options = {"power": "auto"} | options
     k = 2 if n_components is None else n_components
     return GaussianProcessEmbedding(k, random_state=resolve_seed(random_state), verbose=verbose, **options).fit(X)
 
 
 def refit(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
-    """Fit an estimator of another class, or with other components, to the kernel and the time of a fitted one."""
+    """Fit an estimator of another class, or with other components, to the kernel and the power of a fitted one."""
     shared = {name: getattr(model, name) for name in SHARED}
     seeded = {} if issubclass(method, DiffusionMaps) else {"random_state": getattr(model, "seed_", 0)}
     if type(model) is method:
         parameters = _own_parameters(model, n_components) | parameters
     other = method(n_components, power=model.power_, **shared | seeded | parameters)
-    other._embed(model.kernel_, model.power_, model.power_choice_, to_numpy(model.embedding_[:1]).dtype)
+    other._embed(model.kernel_, model.power_, to_numpy(model.embedding_[:1]).dtype)
     for name in ("n_features_in_", "feature_names_in_", "_sample_names"):
         if hasattr(model, name):
             setattr(other, name, getattr(model, name))
@@ -265,7 +265,7 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
 
 
 def distance_measure(
-    kernel: HeatKernel, power: float, *, max_searched: int = _MAX_SEARCHED
+    kernel: HeatKernel, power: Power, *, max_searched: int = _MAX_SEARCHED
 ) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
     """A function from an embedding (N, k) to log L, central log L and median relative error, and the pairs measured.
 

@@ -20,6 +20,7 @@ from .analysis.distances import distances_in_sample
 from .analysis.distortion import TAIL
 from .estimators._base import HeatEmbedding
 from .kernel.options import check_count
+from .linalg.filters import Multiscale, Power, filtered
 from .optimize.pairs import COINCIDENT
 
 __all__ = ["check_embedding", "plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"]
@@ -206,8 +207,8 @@ def plot_intervals(
     return ax
 
 
-def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any = None) -> Any:
-    """Draw the eigenvalues of the heat kernel in decreasing order, and their powers at a diffusion time.
+def plot_spectrum(model_or_kernel: Any, *, power: Power | None = None, ax: Any = None) -> Any:
+    """Draw the eigenvalues of the heat kernel in decreasing order, and what the filter of an embedding makes of them.
 
     The curve is estimated from the spectral density, without an eigensolver, and is rough for the first few
     eigenvalues. Eigenvalues computed by diffusion maps are drawn as points.
@@ -215,8 +216,8 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
     Parameters
     ----------
     model_or_kernel : fitted embedding, HeatKernel, SpectralDensity, or symmetric matrix of shape (N, N)
-    power : float, optional
-        Diffusion time; by default that of the embedding, or none.
+    power : float or Multiscale, optional
+        Diffusion time or filter; by default that of the embedding, or none.
     ax : matplotlib Axes, optional
         By default a new figure.
 
@@ -234,7 +235,7 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
         density = spectral_density(density)
     order = np.argsort(-np.abs(density.nodes), axis=None, kind="stable")
     sizes = np.abs(density.nodes).ravel()[order]
-    weights = density.weights.ravel()[order] / len(density.nodes)
+    weights = density.weights.ravel()[order]
     number = np.cumsum(weights) - 0.5 * weights + 0.5  # centres the first eigenvalue at 1
     ax = new_axes() if ax is None else ax
     ax.plot(number, sizes, color=PALETTE[0], label="eigenvalues, estimated")
@@ -242,7 +243,11 @@ def plot_spectrum(model_or_kernel: Any, *, power: float | None = None, ax: Any =
         at = np.arange(1, len(exact) + 1)
         ax.scatter(at, np.abs(exact), s=14, color=PALETTE[0], label="eigenvalues of the diffusion maps", zorder=3)
     if power is not None:
-        ax.plot(number, sizes**power, color=PALETTE[1], ls="--", label=f"to the power of {power:g}")
+        kept = np.abs(filtered(power, sizes, 0.0))
+        label = f"to the power of {power:g}"
+        if isinstance(power, Multiscale):  # its unit is arbitrary
+            kept, label = kept / kept.max(), "all times at once, relative to the largest"
+        ax.plot(number, kept, color=PALETTE[1], ls="--", label=label)
     ax.set(xscale="log", xlabel="number of the eigenvalue", ylabel="size", ylim=(0.0, 1.02 * max(1.0, sizes[0])))
     ax.legend()
     return ax

@@ -21,6 +21,7 @@ from ._version import __version__
 from .estimators import METHODS
 from .kernel.build import build_heat_kernel
 from .kernel.options import KernelOptions, check_choice, check_count, check_points
+from .linalg.filters import Multiscale
 
 __all__ = ["heat_sketch", "place_cells"]
 
@@ -40,9 +41,9 @@ def heat_sketch(
     use_rep: str | None = None,
     n_pcs: int | None = None,
     neighbors_key: str | None = None,
-    n_neighbors: int | str | None = 15,
-    bandwidth: float | str = "self-tuning",
-    power: float | str = "entropy",
+    n_neighbors: int | str | None = "auto",
+    bandwidth: float | str = "auto",
+    power: float | str = "auto",
     key_added: str | None = None,
     random_state: int | None = 0,
     diagnose: bool = True,
@@ -67,12 +68,12 @@ def heat_sketch(
     neighbors_key : str or None, default=None
         Embed a neighbour graph instead of a representation: "neighbors", or the `key_added` of ``sc.pp.neighbors``.
         New cells cannot be placed on a graph.
-    n_neighbors : int, None or "auto", default=15
-        Neighbours of each cell in the kernel; None uses all cells. Ignored with `neighbors_key`.
-    bandwidth : float or str, default="self-tuning"
-        "self-tuning" gives each cell its own scale, since the density of cells varies. Ignored with `neighbors_key`.
-    power : float or {"entropy", "paths", "auto"}, default="entropy"
-        Diffusion time, or the rule that chooses it.
+    n_neighbors : int, None or "auto", default="auto"
+        Neighbours of each cell in the kernel, 15 by default; None uses all cells. Ignored with `neighbors_key`.
+    bandwidth : float or str, default="auto"
+        "auto" gives each cell its own scale, since the density of cells varies. Ignored with `neighbors_key`.
+    power : float or {"auto", "multiscale"}, default="auto"
+        Diffusion time, or all times at once.
     key_added : str or None, default=None
         Write to ``adata.obsm[key_added]`` and ``adata.uns[key_added]``; by default "X_heatsketch" and "heatsketch".
     random_state : int or None, default=0
@@ -217,7 +218,7 @@ def _record(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     record = {
         "params": {name: value for name, value in params.items() if value is not None},
         "version": __version__,
-        "power": float(model.power_),
+        "power": asdict(model.power_) if isinstance(model.power_, Multiscale) else model.power_,
         "coefficients": model._coefficients,
     }
     chosen = {name: getattr(model, f"{name}_") for name in ("bandwidth", "n_neighbors")}

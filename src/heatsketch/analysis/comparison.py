@@ -13,7 +13,8 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, RandomState
 from ..kernel.operator import as_heat_kernel
 from ..kernel.options import check_count
-from ..linalg.diffusion import check_power, diffuse
+from ..linalg.diffusion import diffuse
+from ..linalg.filters import check_power
 from ..linalg.metrics import magnitude
 from ..linalg.sketch import GaussianSketch, resolve_seed, sample
 from .distances import check_level, distance_interval

@@ -16,11 +16,10 @@ from .._utils.typing import FloatArray
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import SlopeProfile, slope_profile
 from ..kernel.operator import HeatKernel
-from ..linalg.lanczos import KrylovSketch
+from ..linalg.filters import Multiscale, Power, longest
 from ..linalg.operators import SparseOperator
 from ..linalg.range_finder import leading_directions
-from .density import SpectralDensity
-from .power import TIMES, ChosenPower, power_by_entropy
+from .density import SpectralDensity, spectral_density
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
 
@@ -36,8 +35,8 @@ _HUB = 10.0
 _OWNED = 0.4
 # The bandwidth is off the plateau below this share of the largest slope of log sum K.
 _PLATEAU = 0.5
-# Effective dimension of a single mode, and multiple of the entropy's knee that is too late.
-_ONE_MODE, _PAST = 1.5, 4.0
+# Effective dimension of a single mode.
+_ONE_MODE = 1.5
 _RECALL = 0.99
 _COLUMNS, _STEPS = 64, 48
 _MOST_DIRECTIONS = 16
@@ -97,13 +96,12 @@ class Subject:
     """The embedding in question, with measurements that several checks share."""
 
     kernel: HeatKernel
-    power: float
+    power: Power
     n_components: int
-    chosen: ChosenPower | None = None
 
     @cached_property
     def density(self) -> SpectralDensity:
-        return SpectralDensity(*KrylovSketch(self.kernel, np.arange(1), _COLUMNS, _STEPS).quadrature())
+        return spectral_density(self.kernel, n_columns=_COLUMNS, n_steps=_STEPS)
 
     @cached_property
     def directions(self) -> Any:
@@ -123,11 +121,6 @@ class Subject:
     def profile(self) -> SlopeProfile | None:
         """Growth of neighbourhoods with the bandwidth; None for a precomputed affinity."""
         return None if self.gaussian is None else slope_profile(self.kernel.points, self.gaussian.metric)
-
-    @property
-    def chosen_together(self) -> bool:
-        """Whether bandwidth and time were chosen together."""
-        return self.kernel.bandwidth_rule == "paths"
 
     @property
     def graph(self) -> SparseOperator | None:
@@ -156,9 +149,9 @@ class Subject:
         return f" (the rule 'neighbor' gives {suggested:.3g})"
 
 
-def diagnose(kernel: HeatKernel, power: float, n_components: int, chosen: ChosenPower | None = None) -> Diagnosis:
+def diagnose(kernel: HeatKernel, power: Power, n_components: int) -> Diagnosis:
     """Look for common problems of an embedding."""
-    subject = Subject(kernel, power, n_components, chosen)
+    subject = Subject(kernel, power, n_components)
     found = [*_kernel_findings(subject), *_point_findings(subject), *_choice_findings(subject)]
     return Diagnosis(sorted(found, key=lambda one: not one.harmful))
 
@@ -174,7 +167,7 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
             "Raise max_iter, use a larger bandwidth, or normalization='symmetric'.",
             harmful=True,
         )
-    kept = (float((density.nodes * density.weights).sum(axis=1).mean()) + 1.0) / subject.kernel.shape[0]
+    kept = (float((density.nodes * density.weights).sum()) + 1.0) / subject.kernel.shape[0]
     if kept > _KEPT:
         yield Finding(
             "identity",
@@ -199,7 +192,7 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
         parts = int(connected_components(subject.graph.array, directed=False)[0])
     else:
         # Modes that hardly decay belong to components if a gap follows; the slow modes of a long shape have none.
-        lost = 1.0 - np.clip(subject.eigenvalues, 0.0, 1.0) ** subject.power
+        lost = 1.0 - np.clip(subject.eigenvalues, 0.0, 1.0) ** longest(subject.power)
         apart = [c for c in range(1, len(lost)) if lost[c - 1] < min(_EXCHANGED, _GAP * lost[c])]
         parts = 1 + max(apart, default=len(lost) if lost[-1] < _EXCHANGED**2 else 0)
     if parts > 1:
@@ -215,7 +208,7 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
 def _point_findings(subject: Subject) -> Iterator[Finding]:
     """Outliers, hubs, and neighbours that the search missed."""
     # Only directions that have not decayed at this time.
-    left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** subject.power > _EXCHANGED
+    left = np.abs(subject.eigenvalues / np.abs(subject.eigenvalues).max()) ** longest(subject.power) > _EXCHANGED
     directions = subject.directions[:, np.flatnonzero(left)]
     xp = array_namespace(directions)
     leverage = xp.sum(directions * directions, axis=1)
@@ -252,12 +245,12 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
 
 def _choice_findings(subject: Subject) -> Iterator[Finding]:
     """The bandwidth, the diffusion time and the number of components."""
-    affinity, profile, chosen = subject.gaussian, subject.profile, subject.chosen
+    affinity, profile = subject.gaussian, subject.profile
     if affinity is not None and profile is not None and not np.ndim(affinity.epsilon) and affinity.n_neighbors is None:
         epsilon = float(affinity.epsilon)
         share = profile.dimension_at(epsilon) / profile.dimension
         narrow = epsilon < profile.epsilon
-        if share < _PLATEAU and (narrow or not subject.chosen_together):
+        if share < _PLATEAU:
             side, verb = ("narrow", "larger") if narrow else ("wide", "smaller")
             yield Finding(
                 side,
@@ -267,13 +260,6 @@ def _choice_findings(subject: Subject) -> Iterator[Finding]:
                 f"Use a {verb} bandwidth{subject.suggested(larger=narrow)}.",
             )
     yield from _late_findings(subject)
-    if chosen is not None and chosen.at_edge and chosen.power != chosen.powers[0]:
-        yield Finding(
-            "edge",
-            chosen.power,
-            f"The power {chosen.power:g} is the longest that was looked at; a longer one may be better.",
-            "Use a larger bandwidth or more neighbours, so that fewer steps are needed, or give a larger power.",
-        )
     if profile is not None and profile.dimension > subject.n_components + 0.5:
         yield Finding(
             "dimension",
@@ -286,23 +272,14 @@ def _choice_findings(subject: Subject) -> Iterator[Finding]:
 
 
 def _late_findings(subject: Subject) -> Iterator[Finding]:
-    left = float(subject.density.effective_dimension(subject.power))
-    knee = float(TIMES[power_by_entropy(subject.density, TIMES)[1]])
-    if subject.chosen_together or subject.power <= knee:
+    if isinstance(subject.power, Multiscale):
         return
+    left = float(subject.density.effective_dimension(subject.power))
     if left < _ONE_MODE and subject.n_components > 1:
         yield Finding(
             "late",
             left,
             f"At power {subject.power:g} a single mode is left: the effective dimension is {left:.2f}.",
-            f"Use a smaller power; the entropy has its knee at {knee:g}.",
+            "Use a smaller power, or power='multiscale'; scales() shows all times.",
             harmful=True,
-        )
-    elif subject.power > _PAST * knee:
-        yield Finding(
-            "late",
-            left,
-            f"The power {subject.power:g} is well past the knee of the entropy at {knee:g}: {left:.1f} modes share in "
-            "the distances.",
-            "Use a smaller power to see finer structure; scales() shows all of them.",
         )

@@ -16,9 +16,11 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count, is_number
-from ..linalg.diffusion import RELATIVE_ERROR, check_power, diffuse, matrix_power, require_definite, require_range
+from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
+from ..linalg.filters import Power, longest
 from ..linalg.metrics import column_distances, magnitude, squared_distances
 from ..linalg.sketch import sample
+from .power import power_of
 
 __all__ = [
     "check_level",
@@ -47,8 +49,8 @@ _ROUNDINGS = 4.0
 
 
 @quiet_blas()
-def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None) -> FloatArray:
-    r"""Exact diffusion distances at time t: distances between the rows of ``A^t``.
+def diffusion_distances(A: Any, power: Power | str, pairs: ArrayLike | None = None) -> FloatArray:
+    r"""Exact diffusion distances: between the rows of ``A^t`` at time t, or of ``h(A)`` for all times at once.
 
     They are also the canonical metric of the process with covariance ``A^(2t)`` (:func:`canonical_metric`), and the
     distances in diffusion maps with all eigenvectors.
@@ -58,8 +60,8 @@ def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None) ->
     A : HeatKernel, or symmetric matrix of shape (N, N)
         For a kernel with row weights the rows are those of ``diag(w) S^t``; for a Markov kernel this is the distance
         of Coifman and Lafon.
-    power : float
-        t.
+    power : float, {"auto", "multiscale"} or Multiscale
+        t, or the filter h of :func:`multiscale`.
     pairs : array-like of int, shape (m, 2), optional
         All pairs by default, which needs an N x N matrix.
 
@@ -77,8 +79,8 @@ def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None) ->
     >>> hs.diffusion_distances(A, power=8, pairs=[[0, 1], [0, 2]]).shape
     (2,)
     """
-    check_power(power)
     kernel = as_heat_kernel(A)
+    power = power_of(kernel, power)
     require_range(kernel, [power])
     require_definite(kernel, [power])
     if pairs is not None:
@@ -91,7 +93,7 @@ def diffusion_distances(A: Any, power: float, pairs: ArrayLike | None = None) ->
     return distances
 
 
-def _pair_distances(kernel: HeatKernel, power: float, pairs: IntArray) -> FloatArray:
+def _pair_distances(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatArray:
     out = np.empty(len(pairs))
     most = max(2, _ROW_ENTRIES // kernel.shape[0]) if kernel.in_memory else _MOST_COLUMNS
     for group in _groups(pairs, most):
@@ -124,7 +126,7 @@ def _groups(pairs: IntArray, most: int) -> Iterator[list[int]]:
     yield group
 
 
-def distances_among(kernel: HeatKernel, points: IntArray, powers: Sequence[float]) -> list[FloatArray]:
+def distances_among(kernel: HeatKernel, points: IntArray, powers: Sequence[Power]) -> list[FloatArray]:
     """Exact diffusion distances between some points at several times, condensed, from one pass over the kernel."""
     units = kernel.units(points, weighted=True)
     blocks = diffuse(kernel, units, powers, trivial=not kernel.trivial_is_constant)
@@ -132,7 +134,7 @@ def distances_among(kernel: HeatKernel, points: IntArray, powers: Sequence[float
 
 
 def distances_in_sample(
-    kernel: HeatKernel, powers: Sequence[float], n_points: int
+    kernel: HeatKernel, powers: Sequence[Power], n_points: int
 ) -> tuple[IntArray, list[FloatArray]]:
     """Random points, fewer than `n_points` if their kernel rows take much memory, and what `distances_among` gives."""
     n = kernel.shape[0]
@@ -216,7 +218,7 @@ def embedded_distances(Y: Any, pairs: ArrayLike | None) -> FloatArray:
 
 
 def sketch_interval(
-    Y: Any, pairs: ArrayLike | None, level: float, *, n_exact: int, kernel: HeatKernel, power: float
+    Y: Any, pairs: ArrayLike | None, level: float, *, n_exact: int, kernel: HeatKernel, power: Power
 ) -> tuple[FloatArray, FloatArray]:
     """`distance_interval` for rows of ``Y = S^t M``, whose first `n_exact` columns are exact.
 
@@ -232,7 +234,7 @@ def sketch_interval(
     return np.maximum(low - slack, 0.0), high + slack
 
 
-def _rounding(Y: Any, pairs: ArrayLike | None, kernel: HeatKernel, power: float) -> FloatArray:
+def _rounding(Y: Any, pairs: ArrayLike | None, kernel: HeatKernel, power: Power) -> FloatArray:
     """Bound for rounding errors of distances between rows of ``Y = S^t M``.
 
     Each of t products rounds relative to the rows; polynomials and the scaling of the kernel add their tolerances.
@@ -242,7 +244,7 @@ def _rounding(Y: Any, pairs: ArrayLike | None, kernel: HeatKernel, power: float)
         larger = np.maximum(*(norms[ends] for ends in np.triu_indices(len(norms), 1)))
     else:
         larger = np.linalg.norm(rows_of_pairs(Y, pairs), axis=2).max(axis=1, initial=0.0)
-    unit = float(np.finfo(kernel.dtype).eps) * max(power, 1.0) + RELATIVE_ERROR[kernel.dtype]
+    unit = float(np.finfo(kernel.dtype).eps) * max(longest(power), 1.0) + RELATIVE_ERROR[kernel.dtype]
     unit += kernel.residual or 0.0
     bound: FloatArray = _ROUNDINGS * unit * larger
     return bound

@@ -16,6 +16,7 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..kernel.operator import HeatKernel
 from ..linalg.diffusion import coefficients, diffuse
+from ..linalg.filters import Power
 from ..linalg.metrics import magnitude, row_distances
 from ..linalg.sketch import GaussianSketch, first_by_key, philox, resolve_seed, sample
 from ..optimize.pairs import COINCIDENT, distinct_points, neighbor_pairs
@@ -181,13 +182,13 @@ def _ratio(top: float, bottom: float) -> float:
 def kernel_distortion(
     Y: Any,
     kernel: HeatKernel,
-    power: float,
+    power: Power,
     *,
     quantiles: Sequence[float] = QUANTILES,
     exhaustive: bool | None = None,
     random_state: RandomState = 0,
 ) -> Distortion:
-    """Distortion of an embedding against the diffusion distance of a kernel at time `power`.
+    """Distortion of an embedding against the diffusion distance of a kernel.
 
     If `exhaustive`, by default up to 2000 points, all pairs are measured, which needs an N x N matrix. Otherwise exact
     distances are computed for all pairs of 256 random points, and for the worst pairs that neighbour searches find:
@@ -217,7 +218,7 @@ def kernel_distortion(
 
 
 def new_point_distortion(
-    X: Any, kernel: HeatKernel, power: float, Z: FloatArray, *, random_state: RandomState = 0
+    X: Any, kernel: HeatKernel, power: Power, Z: FloatArray, *, random_state: RandomState = 0
 ) -> Distortion:
     """Distortion of new points X, (m, d), embedded by coefficients Z, (N, k); of a random subset if m is large.
 
@@ -243,7 +244,7 @@ def _random_pairs(n: int, seed: int) -> IntArray:
     return np.column_stack([anchors[i], anchors[j]])
 
 
-def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: float, seed: int) -> IntArray:
+def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: Power, seed: int) -> IntArray:
     """Most contracted and most expanded pairs according to a wide sketch, shape (m, 2)."""
     # Not the seed of the caller, which may be that of the embedding: its own columns show no distortion.
     G = kernel.sketched(GaussianSketch(seed ^ _OTHER_SEED), _WIDTH) / float(np.sqrt(_WIDTH))

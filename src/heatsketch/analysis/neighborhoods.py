@@ -141,7 +141,7 @@ def _with_other_seed(model: Any, rng: np.random.Generator) -> FloatArray:
     if not hasattr(model, "random_state") or not isinstance(getattr(model, "sketch", "named"), str):
         raise ValueError(f"this {type(model).__name__} has no random numbers to draw again; use under='data'.")
     other = _unfitted(model, random_state=int(rng.integers(2**31)))
-    other._embed(model.kernel_, model.power_, None, model.kernel_.dtype)
+    other._embed(model.kernel_, model.power_, model.kernel_.dtype)
     embedding: FloatArray = to_numpy(other.embedding_)
     return embedding
 

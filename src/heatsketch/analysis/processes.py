@@ -17,8 +17,9 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, RandomState
 from ..kernel.operator import as_heat_kernel
 from ..kernel.options import check_count
-from ..linalg.diffusion import check_power, diffuse
+from ..linalg.diffusion import diffuse
 from ..linalg.eigen import eigenpairs
+from ..linalg.filters import check_power
 from ..linalg.operators import Operator
 from ..linalg.rounding import rounding_level
 from ..linalg.sketch import GaussianSketch, resolve_seed

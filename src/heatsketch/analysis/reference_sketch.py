@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from .._utils.array import array_namespace, astype
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
+from ..linalg.filters import Power
 from ..linalg.range_finder import leading_directions
 from ..optimize.features import deflated_sketch
 from .distances import sketch_interval
@@ -30,14 +31,14 @@ class ReferenceSketch:
     features: FloatArray
     n_exact: int
     kernel: HeatKernel
-    power: float
+    power: Power
 
     def interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         """Confidence interval of diffusion distances, for pairs (m, 2) or condensed for all."""
         return sketch_interval(self.features, pairs, level, n_exact=self.n_exact, kernel=self.kernel, power=self.power)
 
 
-def reference_sketch(kernel: HeatKernel, power: float) -> ReferenceSketch:
+def reference_sketch(kernel: HeatKernel, power: Power) -> ReferenceSketch:
     """Sketch the diffusion distances of a kernel with a fixed seed, independently of any embedding."""
     others = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EXACT, others), power)

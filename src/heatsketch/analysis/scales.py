@@ -11,11 +11,10 @@ import numpy as np
 from .._utils.array import to_numpy
 from .._utils.display import Shown, html_table
 from .._utils.typing import FloatArray
-from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
-from ..linalg.lanczos import KrylovSketch, horizon
-from ..neighbors.paths import shortest_paths
-from .density import SpectralDensity
+from ..linalg.filters import Multiscale, Power
+from ..linalg.lanczos import horizon
+from .density import SpectralDensity, spectral_density
 from .distances import distances_in_sample
 from .distortion import TAIL, measure_distortion
 
@@ -45,11 +44,8 @@ class Scales(Shown):
     distortion : ndarray of shape (n_powers,)
         log L of the embedding against the diffusion distance at this time, on a sample of points, without 1% of the
         pairs at either end.
-    paths : ndarray of shape (n_powers,), or None
-        Distortion of diffusion distances against shortest paths over neighbouring points
-        (:meth:`heatsketch.neighbors.paths.Paths.distortion`); None for a precomputed affinity.
-    chosen : float
-        The power of the embedding.
+    chosen : float or None
+        The power of the embedding; None if it keeps all times.
     """
 
     powers: FloatArray
@@ -57,8 +53,7 @@ class Scales(Shown):
     effective_dimension: FloatArray
     spectral_dimension: FloatArray
     distortion: FloatArray
-    paths: FloatArray | None
-    chosen: float
+    chosen: float | None
 
     def _table(self) -> list[tuple[str, ...]]:
         """Header and rows, as text."""
@@ -69,8 +64,6 @@ class Scales(Shown):
             "spectral dim.": (self.spectral_dimension, ".2f"),
             "distortion": (self.distortion, ".2f"),
         }
-        if self.paths is not None:
-            columns["paths"] = (self.paths, ".2f")
         rows = (tuple(f"{values[n]:{digits}}" for values, digits in columns.values()) for n in range(len(self.powers)))
         return [tuple(columns), *rows]
 
@@ -95,52 +88,47 @@ class Scales(Shown):
         above.set(xscale="log", yscale="log", ylabel="dimension")
         above.set_ylim(bottom=0.1)
         below.plot(self.powers, self.distortion, marker="o", ms=3, label="embedding against diffusion distance")
-        if self.paths is not None:
-            below.plot(self.powers, self.paths, marker="s", ms=3, label="diffusion distance against paths")
         below.set(xscale="log", xlabel="diffusion time", ylabel="log distortion")
         below.set_ylim(bottom=0.0)
         for ax in (above, below):
-            ax.axvline(self.chosen, color="0.6", lw=1, ls="--", zorder=0)
+            if self.chosen is not None:
+                ax.axvline(self.chosen, color="0.6", lw=1, ls="--", zorder=0)
             ax.legend(frameon=False)
         return above, below
 
 
 def measure_scales(
-    kernel: HeatKernel, power: float, embed: Callable[[FloatArray], FloatArray], powers: FloatArray | None = None
+    kernel: HeatKernel, power: Power, embed: Callable[[FloatArray], FloatArray], powers: FloatArray | None = None
 ) -> Scales:
     """Measure an embedding at many diffusion times; `embed` maps powers, (p,), to embeddings, (p, N, k)."""
-    affinity = kernel.affinity
-    paths = shortest_paths(kernel.points, affinity.metric) if isinstance(affinity, GaussianAffinity) else None
-    rows = np.arange(1) if paths is None else paths.rows
     longest = _LONGEST if powers is None else float(np.max(powers))
     steps = int(np.clip(np.ceil(np.sqrt(longest / horizon(1))), 16, _MOST_STEPS))
-    krylov = KrylovSketch(kernel, rows, _COLUMNS, steps)
+    density = spectral_density(kernel, n_columns=_COLUMNS, n_steps=steps)
     if powers is None:
-        powers = default_powers(krylov.largest, power, kernel.dtype)
-    density = SpectralDensity(*krylov.quadrature())
+        powers = default_powers(density, power, kernel.dtype)
     return Scales(
         powers=powers,
         entropy=density.entropy(powers),
         effective_dimension=density.effective_dimension(powers),
         spectral_dimension=density.spectral_dimension(powers),
-        distortion=sample_distortions(kernel, powers, _ANCHORS)(kernel.collect(Y) for Y in embed(powers)),
-        paths=None if paths is None else np.array([paths.distortion(krylov.features(t)) for t in powers]),
-        chosen=power,
+        distortion=sample_distortions(kernel, powers.tolist(), _ANCHORS)(kernel.collect(Y) for Y in embed(powers)),
+        chosen=None if isinstance(power, Multiscale) else power,
     )
 
 
-def default_powers(largest: float, power: float, dtype: Any) -> FloatArray:
-    """1, 2, 4, ... while anything is left of the kernel, and the chosen power."""
+def default_powers(density: SpectralDensity, power: Power, dtype: Any) -> FloatArray:
+    """1, 2, 4, ... while anything is left of the kernel, and the power of the embedding if it is a single time."""
+    largest = float(np.abs(density.nodes).max())
     powers = 2.0 ** np.arange(np.log2(_LONGEST) + 1.0)
     left = powers * np.log(largest) > np.log(_LEAST_LEFT[np.dtype(dtype)]) if largest > 0 else powers <= 1
-    return np.unique(np.append(powers[left], power))
+    return powers[left] if isinstance(power, Multiscale) else np.unique(np.append(powers[left], power))
 
 
 def sample_distortions(
-    kernel: HeatKernel, powers: FloatArray, n_points: int
+    kernel: HeatKernel, powers: Sequence[Power], n_points: int
 ) -> Callable[[Iterable[FloatArray]], FloatArray]:
     """A function from embeddings, one for each power, to their central log L between sampled points, (n_powers,)."""
-    points, exact = distances_in_sample(kernel, powers.tolist(), n_points)
+    points, exact = distances_in_sample(kernel, powers, n_points)
 
     def central_logs(embeddings: Iterable[FloatArray]) -> FloatArray:
         rows = (to_numpy(Y[points]) for Y in embeddings)

@@ -242,7 +242,9 @@ def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, A
     """The result as a dict, for --json."""
     import numpy as np  # noqa: PLC0415
 
-    kernel, choice = model.kernel_, model.power_choice_
+    from ..linalg.filters import Multiscale, longest  # noqa: PLC0415
+
+    kernel, power = model.kernel_, model.power_
     bandwidth = None if model.bandwidth_ is None else float(np.median(model.bandwidth_))
     found = {
         "input": source,
@@ -250,8 +252,8 @@ def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, A
         "columns": data.X.shape[1],
         "method": type(model).__name__,
         "components": model.n_components_,
-        "power": model.power_,
-        "power_rule": "given" if choice is None else choice.rule,
+        "power": "multiscale" if isinstance(power, Multiscale) else power,
+        "longest_time": longest(power),
         "bandwidth": bandwidth,
         "bandwidth_rule": kernel.bandwidth_rule,
         "kernel": kernel.affinity.description,
@@ -269,8 +271,11 @@ def _describe(outcome: dict[str, Any]) -> str:
     epsilon = (
         "" if outcome["bandwidth"] is None else f", bandwidth {outcome['bandwidth']:.4g} ({outcome['bandwidth_rule']})"
     )
+    times = f"power {outcome['power']:g}"
+    if outcome["power"] == "multiscale":
+        times = f"all times to {outcome['longest_time']:g}"
     return (
-        f"Embedded {outcome['rows']} rows in {outcome['components']} dimensions by {outcome['method']}: power "
-        f"{outcome['power']:g} ({outcome['power_rule']}){epsilon}, {outcome['kernel']}, {outcome['seconds']:.2g} s."
+        f"Embedded {outcome['rows']} rows in {outcome['components']} dimensions by {outcome['method']}: {times}"
+        f"{epsilon}, {outcome['kernel']}, {outcome['seconds']:.2g} s."
         + (f" Wrote {', '.join(written)}." if written else "")
     )

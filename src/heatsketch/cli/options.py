@@ -112,14 +112,16 @@ class EstimatorOptions:
         str | None, _embedding("Dimensions of the embedding (default: 2), or auto.", "--components", "-k")
     ] = None
     power: Annotated[
-        str | None, _embedding("Diffusion time, or a rule: auto (default), paths, entropy.", "--power", "-p")
+        str | None, _embedding("Diffusion time, or multiscale for all times at once (default).", "--power", "-p")
     ] = None
     random_state: Annotated[
         int | None, _embedding("Seed (default: 0); the same seed gives the same result.", "--seed", least=0)
     ] = None
     bandwidth: Annotated[
         str | None,
-        _embedding("Epsilon in exp(-|x - y|^2 / epsilon), or a rule: auto, median, neighbor, slope, self-tuning."),
+        _embedding(
+            "Epsilon in exp(-|x - y|^2 / epsilon), or a rule: auto (default), self-tuning, neighbor, median, slope."
+        ),
     ] = None
     n_neighbors: Annotated[
         str | None, _embedding("Neighbours kept of each point: auto (default), all, or a number.")
@@ -174,7 +176,7 @@ def make_estimator(method: str, options: EstimatorOptions, *, graph: bool, verbo
 
     kind = METHODS[method]
     known = inspect.signature(kind).parameters
-    given = {"power": "auto", "random_state": 0} | options.parameters(graph=graph)
+    given = {"random_state": 0} | options.parameters(graph=graph)
     if "random_state" not in known:  # diffusion maps draw nothing
         del given["random_state"]
     if strange := sorted(given.keys() - known.keys()):

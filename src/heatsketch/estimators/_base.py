@@ -32,7 +32,7 @@ from ..analysis.neighborhoods import (
     repeated_embeddings,
     stability_map,
 )
-from ..analysis.power import POWER_RULES, ChosenPower, tune
+from ..analysis.power import power_of
 from ..analysis.reference_sketch import ReferenceSketch, reference_sketch
 from ..analysis.scales import Scales, measure_scales
 from ..kernel.affinity import GaussianAffinity
@@ -51,7 +51,8 @@ from ..kernel.options import (
     tidy,
 )
 from ..kernel.plan import predict
-from ..linalg.diffusion import check_power, check_powers, coefficients, diffuse
+from ..linalg.diffusion import coefficients, diffuse
+from ..linalg.filters import Multiscale, Power, check_power_option, check_powers, in_words
 
 __all__ = ["HeatEmbedding", "check_spread"]
 
@@ -96,16 +97,17 @@ class HeatEmbedding(  # type: ignore[call-arg]
     metaclass=ABCMeta,
     auto_wrap_output_keys=None,  # `_output` makes frames: scikit-learn does not know the nodes of a graph
 ):
-    """An embedding ``Y = diag(w) S^t M``; new points are embedded by their own rows of the kernel.
+    """An embedding ``Y = diag(w) h(S) M``; new points are embedded by their own rows of the kernel.
 
     S is the symmetric form of the heat kernel and w its row weight. For the normalisations of the paper w = 1 and
-    ``Y = A^t M``. A subclass defines M: `_check_parameters`, `_matrix`, `_matrix_again` and `_add`.
+    ``Y = h(A) M``; a number t as power is ``h(x) = x^t``. A subclass defines M: `_check_parameters`, `_matrix`,
+    `_matrix_again` and `_add`.
     """
 
     # Parameters of every embedding; subclasses list them in their constructors.
     n_components: int | str
-    power: float | str
-    bandwidth: float | str
+    power: float | str | Multiscale
+    bandwidth: float | str | FloatArray
     n_neighbors: int | str | None
     normalization: str
     alpha: float
@@ -120,9 +122,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     embedding_: Any
     kernel_: HeatKernel
     n_components_: int
-    power_: float
-    power_choice_: ChosenPower | None
-    _coefficients: FloatArray  # S^(t-1) M, which embeds new points
+    power_: Power
+    _coefficients: FloatArray  # h(S) / S M, which embeds new points
     _sample_names: Any = None  # a list, a pandas index, or None for samples without names
     _frame_index: Any = None  # of the Dask frame that was fitted
 
@@ -165,45 +166,47 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return self
 
     def _fit_points(self, X: Any, options: KernelOptions) -> None:
-        """From checked points to the embedding, as in :mod:`heatsketch.reference`: K, A, t, M, Y."""
-        tuning = tune(X, options, self.power)  # bandwidth and t, if they are chosen together
-        K, rule = build_affinity(X, tuning.options, self._computed_in(X.dtype))
-        A = normalized(K, tuning.options, rule)  # Algorithm 1 or 2: diag(s) K diag(s)
-        power, choice = tuning.power_for(A)  # t
-        facts = self._kernel_facts(A, power, choice)
+        """From checked points to the embedding, as in :mod:`heatsketch.reference`: K, A, h, M, Y."""
+        K, rule = build_affinity(X, options, self._computed_in(X.dtype))
+        A = normalized(K, options, rule)  # Algorithm 1 or 2: diag(s) K diag(s)
+        h = power_of(A, self.power)  # x^t, or all times
+        facts = self._kernel_facts(A, h)
         say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
-        self._embed(A, power, choice, X.dtype)
+        self._embed(A, h, X.dtype)
 
     @computing()
-    def _embed(self, kernel: HeatKernel, power: float, choice: ChosenPower | None, dtype: Any) -> None:
-        """From a kernel and its diffusion time to the embedding, in the dtype of the data."""
+    def _embed(self, kernel: HeatKernel, power: Power, dtype: Any) -> None:
+        """From a kernel and its filter to the embedding, in the dtype of the data."""
         M = self._matrix(kernel, power)  # Algorithms 3, 4, 5, or optimised
         self.__dict__.pop("_reference", None)
         self._set_kernel(kernel)
-        self.power_, self.power_choice_ = power, choice
+        self.power_ = power
         self._multiply(M, dtype)
 
     def _multiply(self, M: Any, dtype: Any) -> None:
-        """Set the embedding ``Y = diag(w) S^t M``."""
+        """Set the embedding ``Y = diag(w) h(S) M``."""
         kernel, power = self.kernel_, self.power_
-        Z = self._diffused(kernel, M, power)  # S^(t-1) M, (N, k)
+        Z = self._diffused(kernel, M, power)  # h(S) / S M, (N, k)
         Y = self._placed(kernel, Z, power)  # diag(w) S Z, (N, k)
         self._coefficients, self.n_components_ = kernel.collect(Z), Y.shape[1]
         self.embedding_ = kernel.hand_out(Y).astype(dtype, copy=False)
 
     @abstractmethod
-    def _matrix(self, kernel: HeatKernel, power: float) -> Any:
+    def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
         """M, (N, k), which the kernel is multiplied by. Sets the attributes that describe it."""
 
     @abstractmethod
     def _matrix_again(self) -> Any:
         """M of a fitted embedding, (N, k)."""
 
-    def _diffused(self, kernel: HeatKernel, M: Any, power: float) -> Any:
-        """``S^(t-1) M``. A constant trivial mode changes no distance; leaving it out preserves digits."""
+    def _diffused(self, kernel: HeatKernel, M: Any, power: Power) -> Any:
+        """``h(S) / S M``: ``S^(t-1) M`` for a single time.
+
+        A constant trivial mode changes no distance; leaving it out preserves digits.
+        """
         return coefficients(kernel, M, power, trivial=not kernel.trivial_is_constant)
 
-    def _placed(self, kernel: HeatKernel, Z: Any, power: float) -> FloatArray:
+    def _placed(self, kernel: HeatKernel, Z: Any, power: Power) -> FloatArray:
         """``diag(w) S Z``."""
         Y: FloatArray = kernel.collect(kernel.place(Z))
         check_spread(Y, power)
@@ -253,17 +256,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _check_options(self, X: Any) -> KernelOptions:
         """Check all parameters; return those of the kernel."""
         options = replace(kernel_options(self), device=device_for(X, self.device))
-        if not isinstance(self.power, str):
-            check_power(self.power)
-        elif self.power not in POWER_RULES:
-            raise ValueError(
-                f"power={self.power!r} is not the name of a rule; use a positive number or one of {POWER_RULES}."
-            )
-        elif self.power == "paths" and self.affinity == "precomputed":
-            raise ValueError(
-                "power='paths' was given with affinity='precomputed'; paths are measured between points, which an "
-                "affinity does not have. Use power='entropy', or 'auto', which is the same here."
-            )
+        check_power_option(self.power)
         if self.n_components != "auto":
             check_count(self.n_components, "n_components", "a positive integer or 'auto'")
         self._check_parameters()
@@ -296,7 +289,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return tidy(X, options)
 
     def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
-        return np.float64 if not isinstance(self.power, str) and self.power < 1 else dtype
+        return np.float64 if not isinstance(self.power, (str, Multiscale)) and self.power < 1 else dtype
 
     def _n_embedded(self) -> int:
         """Number of columns of the embedding."""
@@ -310,7 +303,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @fitted
     def transform(self, X: Any, *, out: FloatArray | None = None) -> Any:
-        """Embed new points by their own rows of the kernel, ``a(x) S^(t-1) M``.
+        """Embed new points by their own rows of the kernel: ``a(x) S^(t-1) M`` for a single time.
 
         Each row is embedded independently, and a training point gets its row of `embedding_`. One case is ambiguous:
         vertices of a graph without self-loops that have the same neighbours also have the same rows. Such a row is
@@ -516,7 +509,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Parameters
         ----------
         powers : array-like of float, optional
-            By default 1, 2, 4, ... until nothing is left of the kernel, and the power of this embedding.
+            By default 1, 2, 4, ... until nothing is left of the kernel, and the power of this embedding if it is a
+            single time.
 
         Returns
         -------
@@ -535,11 +529,11 @@ class HeatEmbedding(  # type: ignore[call-arg]
         diagnosis : Diagnosis
             A tuple of findings, empty if nothing looks wrong; ``print`` shows it.
         """
-        return diagnose(self.kernel_, self.power_, self.n_components_, self.power_choice_)
+        return diagnose(self.kernel_, self.power_, self.n_components_)
 
     @fitted
     def distortion(self, X: Any = None, *, exhaustive: bool | None = None, random_state: int | None = 0) -> Distortion:
-        """Distortion of the embedding against the exact diffusion distance of its own kernel and time.
+        """Distortion of the embedding against the exact diffusion distance of its own kernel and power.
 
         Parameters
         ----------
@@ -663,8 +657,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _kernel_facts(self, kernel: HeatKernel, power: float, chosen: ChosenPower | None) -> Facts:
-        """The kernel and the diffusion time of a fit, for users."""
+    def _kernel_facts(self, kernel: HeatKernel, power: Power) -> Facts:
+        """The kernel and the diffusion times of a fit, for users."""
         affinity, scaling = kernel.affinity, kernel.scaling
         assert affinity is not None
         assert scaling is not None
@@ -674,7 +668,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             facts.append(("bandwidth", f"{median}{affinity.typical_epsilon:.4g} ({kernel.bandwidth_rule})"))
         residual = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
         facts.append(("normalisation", f"{self.normalization}, {scaling.n_iter} products{residual}"))
-        return [*facts, ("power", f"{power:g} ({'given' if chosen is None else chosen.rule})")]
+        return [*facts, ("power", in_words(power))]
 
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + self._found_html()
@@ -688,7 +682,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _found_html(self) -> str:
         if not hasattr(self, "embedding_"):
             return ""
-        facts = [*self._kernel_facts(self.kernel_, self.power_, self.power_choice_)]
+        facts = [*self._kernel_facts(self.kernel_, self.power_)]
         exact = getattr(self, "n_exact_", 0)
         facts.append(("components", f"{self.n_components_}{f', {exact} of them exact' if exact else ''}"))
         if hasattr(self, "distortion_"):
@@ -700,13 +694,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return {name: value for name, value in state.items() if name not in _NOT_PICKLED}
 
 
-def check_spread(Y: Any, power: float) -> None:
+def check_spread(Y: Any, power: Power) -> None:
     """Raise an error if all points coincide, up to the smallest normal number, or overflow."""
     xp = array_namespace(Y)
     ranges = to_numpy(xp.max(Y, axis=0) - xp.min(Y, axis=0))
     if not xp.all(xp.isfinite(Y)) or ranges.max(initial=0.0) < np.finfo(ranges.dtype).tiny:
         raise ValueError(
-            f"at power={power} nothing but the constant is left of the heat kernel in {ranges.dtype}: all points "
-            "coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
+            f"at power={in_words(power)} nothing but the constant is left of the heat kernel in {ranges.dtype}: all "
+            "points coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
             "power or bandwidth, or float64; or a precomputed affinity has equal rows."
         )

@@ -10,28 +10,32 @@ from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, kernel_options
 from ..linalg.diffusion import require_range
 from ..linalg.eigen import SOLVERS, Eigenpairs, eigenpairs
+from ..linalg.filters import Multiscale, Power
 from ..linalg.rounding import rounding_level
 from ._base import HeatEmbedding
 
 
 class DiffusionMaps(HeatEmbedding):
-    r"""Embedding by the leading eigenvectors of the heat kernel, ``y_j = (lambda_l^t v_l(j))_{l = 1..k}``.
+    r"""Embedding by the leading eigenvectors of the heat kernel, ``y_j = (h(lambda_l) v_l(j))_{l = 1..k}``.
 
-    Algorithm 3 of [1]_, without the trivial coordinate. Distances in the embedding are diffusion distances truncated
-    after k eigenvectors, so they are never larger.
+    With ``h(x) = x^t`` this is Algorithm 3 of [1]_, without the trivial coordinate. Distances in the embedding are
+    diffusion distances truncated after k eigenvectors, so they are never larger.
 
     Parameters
     ----------
     n_components : int, default=2
         k, at most ``n_samples - 1``.
-    power : float or {"auto", "paths", "entropy"}, default=8
-        Diffusion time t > 0, integer or not, or the rule that chooses it (:mod:`heatsketch.analysis.power`).
-    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
-        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is "neighbor", or chosen with the power if that is chosen by "paths" and all pairs are used.
+    power : float, {"auto", "multiscale"} or Multiscale, default="auto"
+        Which scales to keep: a diffusion time t > 0, integer or not, as in the paper, or all of them at once. "auto"
+        and "multiscale" stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen.
+    bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, as in the paper, or the rule that chooses it
+        (:mod:`heatsketch.kernel.bandwidth`). "auto" gives each point a scale of its own ("self-tuning"). An array
+        holds the squared scales of the training points, such as `bandwidth_`.
     n_neighbors : int, None or "auto", default="auto"
-        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps all pairs up to
-        10,000 points, and beyond while that takes seconds, and 32 neighbours otherwise.
+        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps 15 neighbours if
+        each point has a scale of its own. For a single bandwidth it keeps all pairs up to 10,000 points, and beyond
+        while that takes seconds, and 32 neighbours otherwise.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1; "stochastic" gives right eigenvectors of the Markov matrix, scaled to unit
         variance under its stationary law [2]_; or bistochastic with weights that correct uneven sampling
@@ -67,12 +71,13 @@ class DiffusionMaps(HeatEmbedding):
     n_components_ : int
     kernel_ : HeatKernel
         The heat kernel as an operator.
-    bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
+    bandwidth_ : float, ndarray of shape (n_samples,), or None
+        Epsilon, or the squared scale of each point; ``bandwidth=model.bandwidth_`` repeats it. None for a precomputed
+        affinity.
     intrinsic_dimension_ : float or None
         Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
-    power_ : float
-    power_choice_ : ChosenPower or None
-        How the power was chosen; None if it was given.
+    power_ : float or Multiscale
+        Diffusion time, or the filter with its times and weights; ``power=model.power_`` repeats it.
     n_neighbors_ : int or None
         None if the kernel keeps all pairs, or those above a cutoff.
     n_iter_ : int
@@ -107,8 +112,8 @@ class DiffusionMaps(HeatEmbedding):
         self,
         n_components: int = 2,
         *,
-        power: float | str = 8,
-        bandwidth: float | str = "auto",
+        power: float | str | Multiscale = "auto",
+        bandwidth: float | str | FloatArray = "auto",
         n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
@@ -138,7 +143,7 @@ class DiffusionMaps(HeatEmbedding):
         self._require_component_count()
         check_choice(self.solver, "solver", SOLVERS)
 
-    def _matrix(self, kernel: HeatKernel, power: float) -> Any:
+    def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
         require_range(kernel, [power])
         return self._keep(kernel, self._eigenpairs(kernel, int(self.n_components)))
 
@@ -155,10 +160,10 @@ class DiffusionMaps(HeatEmbedding):
         self.eigenvectors_ = kernel.hand_out(pairs.vectors)
         return pairs.vectors
 
-    def _diffused(self, kernel: HeatKernel, M: FloatArray, power: float) -> FloatArray:
-        # Powers of the kernel are powers of the eigenvalues, so no products are needed.
+    def _diffused(self, kernel: HeatKernel, M: FloatArray, power: Power) -> FloatArray:
+        # Functions of the kernel are functions of the eigenvalues, so no products are needed.
         pairs = Eigenpairs(self.eigenvalues_, M, self.residuals_)
-        Z: FloatArray = pairs.coordinates(power - 1.0, rounding_level(kernel), weight=1).astype(kernel.dtype)
+        Z: FloatArray = pairs.coordinates(power, rounding_level(kernel), over_x=True).astype(kernel.dtype)
         return Z
 
     @property

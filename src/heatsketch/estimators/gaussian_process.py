@@ -14,6 +14,7 @@ from ..analysis.distances import columns_for, components_for, embedded_distances
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_count
 from ..kernel.plan import require_columns
+from ..linalg.filters import Multiscale, Power
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import SKETCHES, Sketch, make_sketch, resolve_seed
 from ..optimize.deflation import best_split
@@ -37,14 +38,17 @@ class GaussianProcessEmbedding(HeatEmbedding):
     n_components : int or "auto", default=2
         k. Distances have a relative standard deviation of about ``1 / sqrt(2 k)``. "auto" takes as many as
         `distance_error` needs.
-    power : float or {"auto", "paths", "entropy"}, default=8
-        Diffusion time t > 0, integer or not, or the rule that chooses it (:mod:`heatsketch.analysis.power`).
-    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
-        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is "neighbor", or chosen with the power if that is chosen by "paths" and all pairs are used.
+    power : float, {"auto", "multiscale"} or Multiscale, default="auto"
+        Which scales to keep: a diffusion time t > 0, integer or not, as in the paper, or all of them at once. "auto"
+        and "multiscale" stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen.
+    bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, as in the paper, or the rule that chooses it
+        (:mod:`heatsketch.kernel.bandwidth`). "auto" gives each point a scale of its own ("self-tuning"). An array
+        holds the squared scales of the training points, such as `bandwidth_`.
     n_neighbors : int, None or "auto", default="auto"
-        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps all pairs up to
-        10,000 points, and beyond while that takes seconds, and 32 neighbours otherwise.
+        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps 15 neighbours if
+        each point has a scale of its own. For a single bandwidth it keeps all pairs up to 10,000 points, and beyond
+        while that takes seconds, and 32 neighbours otherwise.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
         (:mod:`heatsketch.kernel.normalize`).
@@ -89,12 +93,13 @@ class GaussianProcessEmbedding(HeatEmbedding):
         Error reached by ``add_components(distance_error=...)``.
     kernel_ : HeatKernel
         The heat kernel as an operator.
-    bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
+    bandwidth_ : float, ndarray of shape (n_samples,), or None
+        Epsilon, or the squared scale of each point; ``bandwidth=model.bandwidth_`` repeats it. None for a precomputed
+        affinity.
     intrinsic_dimension_ : float or None
         Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
-    power_ : float
-    power_choice_ : ChosenPower or None
-        How the power was chosen; None if it was given.
+    power_ : float or Multiscale
+        Diffusion time, or the filter with its times and weights; ``power=model.power_`` repeats it.
     n_neighbors_ : int or None
         None if the kernel keeps all pairs, or those above a cutoff.
     n_iter_ : int
@@ -139,8 +144,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self,
         n_components: int | str = 2,
         *,
-        power: float | str = 8,
-        bandwidth: float | str = "auto",
+        power: float | str | Multiscale = "auto",
+        bandwidth: float | str | FloatArray = "auto",
         n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
@@ -208,7 +213,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
             return int(self.n_components)
         return components_for(self.distance_error) + (0 if self.n_exact == "auto" else int(self.n_exact))
 
-    def _matrix(self, kernel: HeatKernel, power: float) -> Any:
+    def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
         k, self.seed_ = self._n_embedded(), resolve_seed(self.random_state)
         self._exact = self._exact_directions(kernel, k, power)
         self.n_exact_ = 0 if self._exact is None else self._exact.shape[1]
@@ -219,7 +224,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _matrix_again(self) -> Any:
         return self._exact_and_sketched(self.kernel_, self._n_sketched)
 
-    def _exact_directions(self, kernel: HeatKernel, k: int, power: float) -> Any:
+    def _exact_directions(self, kernel: HeatKernel, k: int, power: Power) -> Any:
         """The directions that are not sketched, (N, r), or None."""
         if self.n_exact == "auto":
             directions = best_split(kernel, k, power, self.seed_).directions

@@ -17,6 +17,7 @@ from ..analysis.distortion import ALL_PAIRS, kernel_distortion
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, check_count, check_params, is_number
 from ..linalg.diffusion import require_range
+from ..linalg.filters import Multiscale, Power
 from ..linalg.sketch import resolve_seed, sample
 from ..optimize.features import WideSketch, default_width, wide_sketch
 from ..optimize.objectives import OBJECTIVES
@@ -33,7 +34,7 @@ _SEEN = 20_000
 
 
 class HeatSketch(HeatEmbedding):
-    r"""Embedding by the sketch of the heat kernel that distorts diffusion distances least, ``Y = A^t M``.
+    r"""Embedding by the sketch of the heat kernel that distorts diffusion distances least, ``Y = h(A) M``.
 
     M is optimised: among the combinations ``M = V W`` of the columns of a wide sketch V, the one whose embedding has
     the smallest distortion against the diffusion distance. The search adds the worst pairs in each round and starts
@@ -46,14 +47,17 @@ class HeatSketch(HeatEmbedding):
     ----------
     n_components : int, default=2
         k.
-    power : float or {"auto", "paths", "entropy"}, default=8
-        Diffusion time t > 0, integer or not, or the rule that chooses it (:mod:`heatsketch.analysis.power`).
-    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}, default="auto"
-        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
-        "auto" is "neighbor", or chosen with the power if that is chosen by "paths" and all pairs are used.
+    power : float, {"auto", "multiscale"} or Multiscale, default="auto"
+        Which scales to keep: a diffusion time t > 0, integer or not, as in the paper, or all of them at once. "auto"
+        and "multiscale" stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen.
+    bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, as in the paper, or the rule that chooses it
+        (:mod:`heatsketch.kernel.bandwidth`). "auto" gives each point a scale of its own ("self-tuning"). An array
+        holds the squared scales of the training points, such as `bandwidth_`.
     n_neighbors : int, None or "auto", default="auto"
-        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps all pairs up to
-        10,000 points, and beyond while that takes seconds, and 32 neighbours otherwise.
+        Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps 15 neighbours if
+        each point has a scale of its own. For a single bandwidth it keeps all pairs up to 10,000 points, and beyond
+        while that takes seconds, and 32 neighbours otherwise.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
         (:mod:`heatsketch.kernel.normalize`).
@@ -108,12 +112,13 @@ class HeatSketch(HeatEmbedding):
     n_components_ : int
     kernel_ : HeatKernel
         The heat kernel as an operator.
-    bandwidth_ : float, or ndarray of shape (n_samples,) for "self-tuning", or None for a precomputed affinity
+    bandwidth_ : float, ndarray of shape (n_samples,), or None
+        Epsilon, or the squared scale of each point; ``bandwidth=model.bandwidth_`` repeats it. None for a precomputed
+        affinity.
     intrinsic_dimension_ : float or None
         Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
-    power_ : float
-    power_choice_ : ChosenPower or None
-        How the power was chosen; None if it was given.
+    power_ : float or Multiscale
+        Diffusion time, or the filter with its times and weights; ``power=model.power_`` repeats it.
     n_neighbors_ : int or None
         None if the kernel keeps all pairs, or those above a cutoff.
     n_iter_ : int
@@ -150,8 +155,8 @@ class HeatSketch(HeatEmbedding):
         self,
         n_components: int = 2,
         *,
-        power: float | str = 8,
-        bandwidth: float | str = "auto",
+        power: float | str | Multiscale = "auto",
+        bandwidth: float | str | FloatArray = "auto",
         n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",
         alpha: float = 1.0,
@@ -217,7 +222,7 @@ class HeatSketch(HeatEmbedding):
         """Number of columns of the wide sketch for k components."""
         return max(int((self.solver_params or {}).get("width", default_width(n_samples))), k)
 
-    def _matrix(self, kernel: HeatKernel, power: float) -> Any:
+    def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
         require_range(kernel, [power])
         k, self.seed_ = int(self.n_components), resolve_seed(self.random_state)
         given = self._given(kernel) if self._start_names() is None else None
@@ -246,7 +251,7 @@ class HeatSketch(HeatEmbedding):
         names = self._start_names() or DEFAULT_STARTS
         return [make_start(name, wide, k, self.seed_, names[:at].count(name)) for at, name in enumerate(names)]
 
-    def _wide_sketches(self, kernel: HeatKernel, k: int, power: float) -> tuple[WideSketch, WideSketch]:
+    def _wide_sketches(self, kernel: HeatKernel, k: int, power: Power) -> tuple[WideSketch, WideSketch]:
         """The wide sketch of all samples, and of those among which pairs are searched."""
         wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), self.seed_)
         check_spread(wide.features, power)
@@ -254,7 +259,7 @@ class HeatSketch(HeatEmbedding):
         return wide, wide if samples is None else wide.at(samples)
 
     def _optimised(
-        self, kernel: HeatKernel, wide: WideSketch, searched: WideSketch, starts: list[Start], power: float
+        self, kernel: HeatKernel, wide: WideSketch, searched: WideSketch, starts: list[Start], power: Power
     ) -> Any:
         """The best M found, (N, k). Sets the attributes of the search."""
         plan = {"n_rounds": _ROUNDS[kernel.shape[0] > ALL_PAIRS]} | (self.solver_params or {})
@@ -286,7 +291,7 @@ def _searched(kernel: HeatKernel) -> IntArray | None:
     return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
 
 
-def _pair_source(kernel: HeatKernel, wide: WideSketch, power: float) -> PairSource:
+def _pair_source(kernel: HeatKernel, wide: WideSketch, power: Power) -> PairSource:
     """All pairs with exact distances for few points; otherwise the pairs that a search in the sketch finds."""
     n = kernel.shape[0]
     if n > ALL_PAIRS or not kernel.in_memory:

@@ -19,7 +19,6 @@ from .._utils.array import to_numpy
 from .._utils.registry import backend_of, find_device
 from .._version import __version__
 from ..analysis.distortion import Distortion
-from ..analysis.power import ChosenPower
 from ..estimators import ESTIMATORS
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.build import build_affinity
@@ -27,6 +26,7 @@ from ..kernel.normalize import Scaling
 from ..kernel.operator import HeatKernel
 from ..kernel.options import KernelOptions, kernel_options
 from ..kernel.precomputed import PrecomputedAffinity
+from ..linalg.filters import Multiscale, check_power
 from ..linalg.sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from ..optimize.solver import Round
 from .storage import read_document, write_document
@@ -39,11 +39,11 @@ _RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         ArraySketch,
-        ChosenPower,
         ColumnSketch,
         Distortion,
         GaussianSketch,
         HashedRademacherSketch,
+        Multiscale,
         RademacherSketch,
         Round,
         Scaling,
@@ -200,8 +200,7 @@ def _check_fitted(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
     for name in ("embedding_", "_coefficients"):
         if np.shape(fitted[name]) != shape:
             raise ValueError(f"{name} has shape {np.shape(fitted[name])}, expected {shape}")
-    if not 0 < fitted["power_"] < np.inf:
-        raise ValueError(f"power_ is {fitted['power_']}")
+    check_power(fitted["power_"])
     names = fitted["_sample_names"]
     if names is not None and len(names) != shape[0]:
         raise ValueError(f"there are {len(names)} names for {shape[0]} samples")

@@ -18,7 +18,7 @@ from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
 from .._utils.registry import Device, device_for, find_device, has_gpu
 from .._utils.threads import n_threads, product
-from ..linalg.diffusion import check_power
+from ..linalg.filters import FEW, LONGEST, TRACE_COLUMNS, TRACE_STEPS, Multiscale, Power, check_power_option
 from ..neighbors.search import index_kind
 from .affinity import FILLS
 from .bandwidth import SAMPLE
@@ -68,6 +68,8 @@ _FUSED_PAIR, _GPU_PAIR = (4.5e-13, 9.0e-15), (5e-12, 1e-13)
 _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
+# Degree of the polynomial of the multiscale filter, over the root of its longest time.
+_DEGREE = {np.dtype(np.float64): 8.2, np.dtype(np.float32): 4.9}
 _UNION = 1.35  # entries of the neighbour graph per requested neighbour
 _DIRECT_FEATURES = 16  # up to which distances are sums of squared differences, and need little memory
 _COPIES = 4  # of a given affinity, made while it is checked and completed
@@ -232,7 +234,7 @@ def _duration(seconds: float) -> str:
 
 
 def estimate(
-    X_or_shape: Any, *, n_components: int = 2, power: float = 8, dtype: Any = None, **kernel_options: Any
+    X_or_shape: Any, *, n_components: int = 2, power: Power | str = "auto", dtype: Any = None, **kernel_options: Any
 ) -> Estimate:
     """Predict memory and time of an embedding, before anything is started.
 
@@ -270,7 +272,7 @@ def estimate(
     kernel_options["device"] = device_for(X_or_shape, kernel_options.get("device", "auto"))
     options = KernelOptions(**kernel_options)
     check_count(n_components, "n_components")
-    check_power(power)
+    check_power_option(power)
     if options.cutoff is not None:
         raise ValueError(f"cutoff={options.cutoff!r} was given; how many pairs it keeps is not known before a fit.")
     entries = None
@@ -302,7 +304,7 @@ def predict(
     options: KernelOptions,
     *,
     n_components: int,
-    power: float | None = None,
+    power: Power | str | None = None,
     entries: int | None = None,
 ) -> Estimate:
     """The memory of a fit, and its time if the power is given, for options that have been checked.
@@ -382,15 +384,15 @@ def _seconds(
     choice: Choice,
     *,
     n_components: int,
-    power: float,
+    power: Power | str,
     entries: int | None,
 ) -> float:
     """Time of a fit on this machine, or on its GPU."""
     n, d = int(shape[0]), int(shape[1])
-    steps = power if power < 128 else (2.0 * power * 24.0) ** 0.5  # of Chebyshev's recurrence, for errors of e^-24
+    steps, traced = _steps(n, dtype, power)
     balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
-    products = steps + balancing
-    columns = steps * max(n_components, _NARROWEST) + balancing * _NARROWEST
+    products = steps + traced / _COLUMNS + balancing
+    columns = steps * max(n_components, _NARROWEST) + traced + balancing * _NARROWEST
     if choice.tiled and choice.on_gpu and choice.device is not None:
         passes = products * max(1.0, n_components / _FUSED_COLUMNS)
         return _FIXED + passes * _fused_seconds(n, d, dtype, choice.device)
@@ -407,6 +409,16 @@ def _seconds(
             return _FIXED + float(n) * n * (_GPU_PAIR[0] + _GPU_PAIR[1] * d) + graph * _slowness()
         work = _search_seconds(n, d, kind) + graph
     return _FIXED + work * _slowness()
+
+
+def _steps(n_samples: int, dtype: Any, power: Power | str) -> tuple[float, float]:
+    """Products that apply the filter to a block, and products with single columns that estimate its weights."""
+    if isinstance(power, (str, Multiscale)):
+        many = n_samples > FEW
+        time = LONGEST[many] if isinstance(power, str) else power.times[-1]
+        traced = TRACE_COLUMNS[many] * TRACE_STEPS[many] if isinstance(power, str) else 0
+        return _DEGREE[np.dtype(dtype)] * time**0.5, traced
+    return (power if power < 128 else (2.0 * power * 24.0) ** 0.5), 0  # Chebyshev's recurrence, for errors of e^-24
 
 
 def _search_seconds(n: int, d: int, kind: str) -> float:

@@ -1,19 +1,19 @@
-"""Powers of the heat kernel applied to a block of columns: ``S^t M``, for many t in one pass.
+"""Functions of the heat kernel applied to a block of columns: ``h(S) M``.
 
-A whole power of moderate size takes one product after another. Any other power is a Chebyshev polynomial on the
-interval of the nontrivial spectrum: `_chebyshev_series` expands several powers in one degree, and `_evaluate_series`
-applies them all in one pass. For few points, powers that no short polynomial approximates come from all eigenvectors.
+A whole power of moderate size takes one product after another. Any other power, and the multiscale filter, is a
+Chebyshev polynomial on the interval of the nontrivial spectrum: `_chebyshev_series` expands several functions in one
+degree, and `_evaluate_series` applies them all in one pass. For few points, powers that no short polynomial
+approximates come from all eigenvectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Real
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from numpy.typing import ArrayLike
 from scipy.fft import dct
 
 from .._utils.array import asarray_like, astype, from_order, to_numpy
@@ -22,6 +22,7 @@ from .._utils.registry import computing
 from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray
 from .eigen import chebyshev_step
+from .filters import Multiscale, Power, check_power, longest
 from .lanczos import extreme_ritz
 from .operators import HeatOperator, Operator
 from .rounding import ROUNDING_ULPS, noise_level, require_nonnegative, warn_inexact, warn_lost
@@ -29,8 +30,6 @@ from .rounding import ROUNDING_ULPS, noise_level, require_nonnegative, warn_inex
 __all__ = [
     "METHODS",
     "RELATIVE_ERROR",
-    "check_power",
-    "check_powers",
     "coefficients",
     "diffuse",
     "matrix_power",
@@ -38,10 +37,16 @@ __all__ = [
     "require_range",
 ]
 
+Function = Callable[[FloatArray], FloatArray]
+
 METHODS = ("auto", "steps", "chebyshev", "eigen")
 
 # Error of the polynomial in place of lambda^t, relative to the largest nontrivial lambda^t.
 RELATIVE_ERROR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
+# Error of the polynomial in place of the multiscale filter, relative to its value at every eigenvalue.
+_MULTISCALE_ERROR = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-5}
+# Accuracy, and margin, of the lower end of its interval; the upper end of the spectrum of a Markov matrix is 1.
+_END = 0.02
 _MOST_DEGREE = 2000
 # Up to this many points the matrix is diagonalised for a real power that no short polynomial approximates.
 _EIGEN_LIMIT = 3000
@@ -61,21 +66,22 @@ _DEFINITE = 1e-6
 def diffuse(
     kernel: HeatOperator,
     M: Any,
-    powers: Sequence[float],
+    powers: Sequence[Power],
     *,
     trivial: bool = True,
     method: str = "auto",
 ) -> list[Any]:
-    """``S^t M`` for each t, all from one pass over the kernel.
+    """``S^t M`` for each t, all from one pass over the kernel; ``h(S) M`` for a filter h, from a pass of its own.
 
     The trivial mode is split off and handled exactly, so that its eigenvalue 1 does not drown the others at large t.
+    A multiscale filter leaves it out.
 
     Parameters
     ----------
     kernel : HeatOperator
         S is its symmetric form; row weights are not applied.
     M : array of shape (N, k)
-    powers : sequence of float > 0
+    powers : sequence of float > 0, or Multiscale
     trivial : bool
         Whether the result contains the trivial mode ``u u^T M``.
     method : {"auto", "steps", "chebyshev", "eigen"}
@@ -92,23 +98,34 @@ def diffuse(
         check_power(t)
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
-    return _apply_powers(kernel, M, powers, trivial=trivial, method=method)
+    times = [t for t in powers if not isinstance(t, Multiscale)]
+    blocks = iter(_apply_powers(kernel, M, times, trivial=trivial, method=method) if times else [])
+    return [
+        asarray_like(kernel.deflated @ coefficients(kernel, M, h), M) if isinstance(h, Multiscale) else next(blocks)
+        for h in powers
+    ]
 
 
-def coefficients(kernel: HeatOperator, M: Any, power: float, *, trivial: bool = True) -> Any:
+def coefficients(kernel: HeatOperator, M: Any, power: Power, *, trivial: bool = True) -> Any:
     """``Z = S^(t-1) M``, so that ``S Z = S^t M`` and a new point x has the embedding ``a(x) Z``.
 
-    For t < 1 the exponent is negative; Z is then an approximation whose product with S approximates ``S^t M``.
+    For t < 1 the exponent is negative; Z is then an approximation whose product with S approximates ``S^t M``. For a
+    multiscale filter it is ``g(S) M`` with ``g(x) = h(x) / x``, without the trivial mode.
     """
     check_power(power)
+    if isinstance(power, Multiscale):
+        return _apply_multiscale(kernel, M, power)
     return _apply_powers(kernel, M, [power - 1.0], trivial=trivial, weight=1)[0]
 
 
 @quiet_blas()
-def matrix_power(kernel: HeatOperator, power: float, *, trivial: bool = True) -> FloatArray:
-    """``S^t`` as an array of shape (N, N), in float64."""
+def matrix_power(kernel: HeatOperator, power: Power, *, trivial: bool = True) -> FloatArray:
+    """``S^t``, or ``h(S)`` without the trivial mode for a multiscale filter, as an array (N, N) in float64."""
     check_power(power)
     require_range(kernel, [power])
+    if isinstance(power, Multiscale):
+        values, vectors = np.linalg.eigh(_symmetric_array(kernel))
+        return product(vectors * power(values), vectors.T)
     if float(power).is_integer():
         found = _whole_power(kernel.deflated.toarray().astype(np.float64), int(power))
     else:
@@ -128,22 +145,6 @@ def _whole_power(S: FloatArray, p: int) -> FloatArray:
             result = S if result is None else product(result, S)
     assert result is not None
     return result
-
-
-def check_power(power: float) -> None:
-    """Raise unless the power is a positive, finite number."""
-    if isinstance(power, bool) or not isinstance(power, Real) or not 0 < float(power) < np.inf:
-        raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
-
-
-def check_powers(powers: ArrayLike) -> FloatArray:
-    """Checked powers as an array."""
-    times = np.asarray(powers, dtype=np.float64)
-    if times.ndim != 1 or not len(times):
-        raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
-    for t in times:
-        check_power(t)
-    return times
 
 
 @computing()
@@ -183,6 +184,24 @@ def _apply_powers(
     return [asarray_like(block, given) for block in blocks]
 
 
+@computing()
+@quiet_blas()
+def _apply_multiscale(kernel: HeatOperator, M: Any, h: Multiscale) -> Any:
+    """``g(S) M`` with ``g(x) = h(x) / x``, without the trivial mode."""
+    require_range(kernel, [h])
+    given, M = M, kernel.symmetric.asblock(M)
+    mode = _trivial_part(kernel, M)
+    rest = M if mode is None else M - mode
+    interval, rtol = _multiscale_interval(kernel, longest(h)), _MULTISCALE_ERROR[kernel.dtype]
+    series, error = _chebyshev_series(
+        [h.over_x], [lambda x: 1.0 / h.over_x(x)], interval, _degree(longest(h), 1.0), rtol
+    )
+    if error > rtol:
+        warn_inexact(error, rtol)
+    [block] = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), kernel.deflated, rest)
+    return asarray_like(block if mode is None else block - _trivial_part(kernel, block), given)
+
+
 def _trivial_part(kernel: HeatOperator, V: Any) -> Any:
     """``u u^T V``, or None if no trivial mode is known."""
     if kernel.trivial is None:
@@ -191,8 +210,9 @@ def _trivial_part(kernel: HeatOperator, V: Any) -> Any:
     return u[:, None] * (u @ V)[None, :]
 
 
-def _whole(exponents: Sequence[float]) -> bool:
-    return all(float(e).is_integer() and e >= 0 for e in exponents)
+def _whole(exponents: Sequence[Power]) -> bool:
+    """Whether the functions are defined for negative eigenvalues, too."""
+    return all(isinstance(e, Multiscale) or (float(e).is_integer() and e >= 0) for e in exponents)
 
 
 def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Operator, V: Any) -> list[FloatArray]:
@@ -233,7 +253,9 @@ def _by_polynomials(
     rtol = max(RELATIVE_ERROR[kernel.dtype], _POWER_ULPS * most * float(np.finfo(np.float64).eps))
     rounding = float(np.finfo(kernel.dtype).eps)
     wanted = rtol if loss <= _SMALL_LOSS else max(rtol / loss, rounding)
-    series, error = _chebyshev_series(exponents, interval, _degree(most, wanted), wanted, weight)
+    functions = [partial(_relative_power, scale=largest, exponent=e) for e in exponents]
+    weights = [partial(_relative_power, scale=largest, exponent=weight)] * len(exponents)
+    series, error = _chebyshev_series(functions, weights, interval, _degree(most, wanted), wanted)
     error = error if loss <= _SMALL_LOSS else loss * max(error, rounding)
     if diagonalise and error > rtol and kernel.shape[0] <= _EIGEN_LIMIT:
         return _by_eigenvectors(kernel, V, exponents, weight)
@@ -241,6 +263,12 @@ def _by_polynomials(
         warn_inexact(error, rtol)
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), kernel.deflated, V)
     return [largest**e * block for e, block in zip(exponents, blocks, strict=True)]
+
+
+def _relative_power(x: FloatArray, scale: float, exponent: float) -> FloatArray:
+    """``(x / scale)^exponent``: relative to the largest eigenvalue, large powers do not underflow."""
+    found: FloatArray = (x / scale) ** exponent
+    return found
 
 
 def _spectral_interval(kernel: HeatOperator, exponents: Sequence[float]) -> tuple[tuple[float, float], float]:
@@ -263,7 +291,18 @@ def _spectral_interval(kernel: HeatOperator, exponents: Sequence[float]) -> tupl
     return (float(low), float(high)), ritz.size
 
 
-def require_definite(kernel: HeatOperator, powers: Sequence[float]) -> None:
+def _multiscale_interval(kernel: HeatOperator, time: float) -> tuple[float, float]:
+    """An interval that holds the spectrum of the deflated kernel, up to 1 if it is Markov, from fewer products."""
+    if kernel.trivial is None or kernel.residual is None or time * kernel.residual > 1.0:
+        return _spectral_interval(kernel, [time])[0]
+    high = 1.0 + kernel.residual + 10.0 * kernel.rounding
+    if kernel.definite:
+        return 0.0, high
+    ritz = extreme_ritz(kernel.deflated, _END, both=True)
+    return max(ritz.low - ritz.low_residual - _END, -high), high
+
+
+def require_definite(kernel: HeatOperator, powers: Sequence[Power]) -> None:
     """Raise if a power is not whole and the kernel has negative eigenvalues."""
     if kernel.definite or _whole(powers):
         return
@@ -272,11 +311,12 @@ def require_definite(kernel: HeatOperator, powers: Sequence[float]) -> None:
     require_nonnegative(ritz.low, rounding=max(_DEFINITE * ritz.size, noise_level(kernel)))
 
 
-def require_range(kernel: HeatOperator, powers: Sequence[float]) -> None:
+def require_range(kernel: HeatOperator, powers: Sequence[Power]) -> None:
     """Raise if a power overflows: a given matrix, or one whose scaling did not converge, need not have norm 1."""
-    if max(powers) <= 1.0:
+    most = max(longest(power) for power in powers)
+    if most <= 1.0:
         return
-    largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0]) / max(powers)
+    largest = np.log(np.finfo(kernel.dtype).max / kernel.shape[0]) / most
     if kernel.residual is not None and np.log1p(kernel.residual) <= largest:
         return
     size = extreme_ritz(kernel.symmetric, 1e-3).size
@@ -285,7 +325,7 @@ def require_range(kernel: HeatOperator, powers: Sequence[float]) -> None:
         if kernel.residual is not None:
             remedy = "the scaling did not converge; use a smaller power, more neighbours or normalization='symmetric'."
         raise ValueError(
-            f"power={max(powers)} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
+            f"power={most:g} of a matrix with an eigenvalue of size {size:.3g} is beyond the range of "
             f"{kernel.dtype}; the eigenvalues of a heat kernel are at most 1: {remedy}"
         )
 
@@ -296,6 +336,13 @@ def _by_eigenvectors(kernel: HeatOperator, V: Any, exponents: Sequence[float], w
     projected = vectors.T @ to_numpy(V)
     blocks = [vectors @ (_power(values, e)[:, None] * projected) for e in exponents]
     return [asarray_like(block, V, kernel.dtype) for block in blocks]
+
+
+def _symmetric_array(kernel: HeatOperator) -> FloatArray:
+    """The deflated kernel in float64, symmetric to the last bit, (N, N)."""
+    S = kernel.deflated.toarray().astype(np.float64)
+    symmetric: FloatArray = (S + S.T) / 2.0
+    return symmetric
 
 
 def _power(values: FloatArray, exponent: float) -> FloatArray:
@@ -309,8 +356,8 @@ def _eigensystem(kernel: HeatOperator, power: float, *, whole: bool) -> tuple[Fl
 
     Warns if eigenvalues below rounding could matter in the power. Raises for negative ones unless powers are whole.
     """
-    S, noise = kernel.deflated.toarray().astype(np.float64), noise_level(kernel)
-    values, vectors = np.linalg.eigh((S + S.T) / 2.0)
+    noise = noise_level(kernel)
+    values, vectors = np.linalg.eigh(_symmetric_array(kernel))
     largest, relative = float(np.abs(values).max()), ROUNDING_ULPS * float(np.finfo(kernel.dtype).eps)
     rounding = relative * largest if largest > noise else noise
     if not whole:
@@ -322,21 +369,21 @@ def _eigensystem(kernel: HeatOperator, power: float, *, whole: bool) -> tuple[Fl
 
 
 def _chebyshev_series(
-    exponents: Sequence[float], interval: tuple[float, float], degree: int, rtol: float, weight: int
+    functions: Sequence[Function], weights: Sequence[Function], interval: tuple[float, float], degree: int, rtol: float
 ) -> tuple[list[FloatArray], float]:
-    """Chebyshev coefficients of x^e on the interval, and their worst measured error times x^weight.
+    """Chebyshev coefficients of functions on the interval, and their worst measured error times a weight.
 
-    Here x is relative to the largest |x| of the interval. The degree is raised until the error is at most `rtol`; a
-    lower one than given cannot follow x^e between the points of the grid.
+    The degree is raised until the error is at most `rtol`; a lower one than given cannot follow the functions between
+    the points of the grid.
     """
     most = max(_MOST_DEGREE, 2 * degree)
     while True:
         grid = np.concatenate([[-1.0, 1.0], _chebyshev_points(4 * degree)])
-        x, nodes = _relative(grid, interval), _relative(_chebyshev_points(degree + 1), interval)
-        series = [_interpolate(nodes**e) for e in exponents]
+        x, nodes = _mapped(grid, interval), _mapped(_chebyshev_points(degree + 1), interval)
+        series = [_interpolate(f(nodes)) for f in functions]
         error = max(
-            float(np.abs(x**weight * chebyshev.chebval(grid, c) - x ** (e + weight)).max())
-            for e, c in zip(exponents, series, strict=True)
+            float(np.abs(weight(x) * (chebyshev.chebval(grid, c) - f(x))).max())
+            for f, weight, c in zip(functions, weights, series, strict=True)
         )
         if error <= rtol or degree >= most:
             return series, error
@@ -348,10 +395,10 @@ def _degree(exponent: float, rtol: float) -> int:
     return 8 + int(np.sqrt(2.0 * exponent * np.log(2.0 / rtol)))
 
 
-def _relative(z: FloatArray, interval: tuple[float, float]) -> FloatArray:
-    """Map [-1, 1] to [low, high], in units of the larger of |low| and |high|."""
+def _mapped(z: FloatArray, interval: tuple[float, float]) -> FloatArray:
+    """Map [-1, 1] to [low, high]."""
     low, high = interval
-    return (0.5 * (high - low) * (z + 1.0) + low) / max(abs(low), abs(high))
+    return 0.5 * (high - low) * (z + 1.0) + low
 
 
 def _chebyshev_points(n: int) -> FloatArray:

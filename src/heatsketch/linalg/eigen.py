@@ -16,8 +16,9 @@ from .._utils.progress import track
 from .._utils.registry import computing
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
+from .filters import Power, filtered
 from .operators import HeatOperator, Operator
-from .rounding import require_nonnegative, rounding_level, warn_lost
+from .rounding import rounding_level
 from .sketch import GaussianSketch
 
 __all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "chebyshev_step", "eigenpairs", "prefers_dense"]
@@ -59,17 +60,9 @@ class Eigenpairs:
     vectors: Any
     residuals: FloatArray
 
-    def coordinates(self, power: float, rounding: float, *, weight: int = 0) -> Any:
-        """``lambda^power v``, with 0 for values that are zero up to `rounding`, shape (N, k).
-
-        Warns if the part of ``lambda^(power + weight)`` that is lost could matter.
-        """
-        nonzero = np.abs(self.values) > rounding
-        warn_lost(not nonzero.all(), rounding, power + weight)
-        base = np.where(nonzero, self.values, 1.0)
-        if not float(power).is_integer():
-            require_nonnegative(float(base.min(initial=1.0)))
-        return self.vectors * np.where(nonzero, base**power, 0.0)
+    def coordinates(self, power: Power, rounding: float, *, over_x: bool = False) -> Any:
+        """``h(lambda) v``, or ``h(lambda) / lambda v`` with `over_x`, shape (N, k)."""
+        return self.vectors * filtered(power, self.values, rounding, over_x=over_x)
 
     def join(self, others: Eigenpairs) -> Eigenpairs:
         """These pairs followed by others."""

@@ -1,4 +1,4 @@
-"""Lanczos iterations: the ends of a spectrum, and every power of a kernel applied to a few random columns."""
+"""Lanczos iterations: the ends of a spectrum, and a quadrature for all its traces."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ from scipy.linalg import eigh_tridiagonal
 
 from .._utils.array import array_namespace, asarray_like, astype, to_numpy
 from .._utils.progress import track
-from .._utils.typing import FloatArray, IntArray
+from .._utils.registry import computing
+from .._utils.threads import quiet_blas
+from .._utils.typing import FloatArray
+from .eigen import chebyshev_step
 from .operators import HeatOperator, Operator
 from .sketch import GaussianSketch, RademacherSketch
 
-__all__ = ["ExtremeRitz", "KrylovSketch", "extreme_ritz", "horizon"]
+__all__ = ["ExtremeRitz", "extreme_ritz", "horizon", "spectral_quadrature"]
 
 # Error, relative to the largest eigenvalue's power, up to which a power counts as known.
 _ERROR = 0.05
+# Up to this many points the trace of a function is computed from all eigenvalues; it takes 20 ms.
+_DENSE = 512
+# Products that turn random columns towards the leading eigenvectors, and the largest eigenvalue that they suppress.
+_RANGE_PRODUCTS, _REST = 32, 0.98
 # A column whose next direction is smaller than this, relative to the first product, is exhausted.
 _EXHAUSTED = 1e-10
 _SEED = 0x5EED  # fixed, so that results repeat
@@ -93,102 +100,82 @@ def horizon(n_steps: int) -> float:
     return float(n_steps**2 / (2.0 * np.log(2.0 / _ERROR)))
 
 
-class KrylovSketch:
-    """Random signs G multiplied by the nontrivial part of S, so that ``|S|^t G`` is known for every t at once.
+@computing()
+@quiet_blas()
+def spectral_quadrature(kernel: HeatOperator, n_columns: int, n_steps: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of shape (q, s): ``sum weights f(nodes)`` estimates ``tr f(S)`` over the nontrivial modes.
 
-    Each column g has its own Lanczos recurrence [1]_, ``S V = V T + ...`` with T tridiagonal. Then
-    ``|S|^t g = |g| V |T|^t e_1`` up to the error of the best polynomial of that degree, and the eigenvalues of T with
-    the squared first entries of its eigenvectors are a Gauss quadrature for the spectral density seen by g. Only some
-    rows of V are kept.
-
-    Parameters
-    ----------
-    kernel : HeatOperator
-    rows : ndarray of int, shape (m,)
-        Rows at which powers are wanted.
-    n_columns : int
-    n_steps : int
-        Products at first; `extend` adds more.
+    Up to 512 points they are the eigenvalues. For more points, half of the columns are orthonormal directions Q near
+    the leading eigenvectors, and the others random signs P. The trace along Q and an average over the part of P
+    orthogonal to Q add up to an unbiased estimate [1]_, which is exact for powers that only the leading modes survive.
+    Each column has its own Lanczos recurrence: the eigenvalues of its tridiagonal matrix, with the squared first
+    entries of the eigenvectors, are a Gauss quadrature of the spectral density that the column sees [2]_.
 
     References
     ----------
-    .. [1] Ubaru, Chen, Saad. "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature". SIAM J. Matrix Anal.
+    .. [1] Meyer, Musco, Musco, Woodruff. "Hutch++: optimal stochastic trace estimation". SOSA, 2021.
+    .. [2] Ubaru, Chen, Saad. "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature". SIAM J. Matrix Anal.
        Appl., 2017.
     """
+    n_modes = kernel.shape[0] - (kernel.trivial is not None)
+    if kernel.in_memory and kernel.shape[0] <= _DENSE:
+        values = np.linalg.eigvalsh(kernel.deflated.toarray().astype(np.float64))
+        if kernel.trivial is not None:  # the deflated mode is the zero nearest to zero
+            values = np.delete(values, np.argmin(np.abs(values)))
+        return values[None, :], np.ones((1, len(values)))
+    S = kernel.deflated.reordered()
+    V, counts = _starts(kernel, S, n_columns, min(n_columns // 2, n_modes))
+    diagonal, off = _recurrences(S, V, min(n_steps, n_modes))
+    found = [eigh_tridiagonal(d, o[:-1]) for d, o in zip(np.array(diagonal).T, np.array(off).T, strict=True)]
+    nodes = np.array([values for values, _ in found])
+    return nodes, counts[:, None] * np.square(np.array([vectors[0] for _, vectors in found]))
 
-    def __init__(self, kernel: HeatOperator, rows: IntArray, n_columns: int, n_steps: int) -> None:
-        S = kernel.deflated
-        self._S = S.reordered()
-        self._rows = rows if S.order is None else np.argsort(S.order)[rows]
-        G = kernel.sketched(RademacherSketch(_SEED), n_columns)
-        if kernel.trivial is not None:
-            u = asarray_like(kernel.trivial, G)
-            G -= u[:, None] * (u @ G)[None, :]
-        self._weight = np.ones((len(rows), 1)) if kernel.row_weight is None else kernel.row_weight[rows][:, None]
-        self._norms = _sizes(G)  # [q]
-        start = G if S.order is None else G[S.order]
-        self._v = self._S.asblock(start / asarray_like(np.maximum(self._norms, np.finfo(float).tiny), G))
-        self._previous = self._v  # unused in the first step
-        self._diagonal: list[FloatArray] = []
-        self._off: list[FloatArray] = []
-        self._kept: list[FloatArray] = []
-        self.extend(n_steps)
 
-    @property
-    def n_steps(self) -> int:
-        """Products so far."""
-        return len(self._diagonal)
+def _starts(kernel: HeatOperator, S: Operator, n_columns: int, r: int) -> tuple[Any, FloatArray]:
+    """Columns of norm 1 to start from, in the order of S, and how many modes each stands for, (q,)."""
+    order, G = kernel.deflated.order, kernel.sketched(RademacherSketch(_SEED), n_columns)
+    if kernel.trivial is not None:
+        u = asarray_like(kernel.trivial, G)
+        G -= u[:, None] * (u @ G)[None, :]
+    V = S.asblock(G if order is None else G[order])
+    Q, P = V[:, :r], V[:, r:]
+    xp = array_namespace(V)
+    if r:
+        Q = xp.linalg.qr(_leading(S, Q))[0]
+        P = P - Q @ (Q.T @ P)
+    sizes = _sizes(P)
+    P = P / asarray_like(np.maximum(sizes, np.finfo(np.float32).tiny), P, S.dtype)
+    return xp.concat([Q, P], axis=1), np.concatenate([np.ones(r), np.square(sizes) / (n_columns - r)])
 
-    def extend(self, n_steps: int) -> None:
-        """Continue to `n_steps` products in total, at most the number of rows."""
-        wanted = min(n_steps, self._v.shape[0])
-        for _ in track(range(self.n_steps, wanted), "measuring the kernel's scales", max(0, wanted - self.n_steps)):
-            v = self._v
-            self._kept.append(to_numpy(v[self._rows]).astype(np.float64))
-            w = self._S.matmat(v)
-            if self._off:
-                w -= asarray_like(self._off[-1], w, self._S.dtype) * self._previous
-            along = _column_sums(astype(v, np.float64) * astype(w, np.float64))
-            w -= asarray_like(along, w, self._S.dtype) * v
-            size = _sizes(w)
-            self._diagonal.append(along)
-            first = self._off[0] if self._off else size
-            size = np.where(size > _EXHAUSTED * (first + np.abs(self._diagonal[0])), size, 0.0)
-            self._off.append(size)
-            inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-            self._previous, self._v = v, w * asarray_like(inverse, w, self._S.dtype)
-        if not self.n_steps:
-            return
-        self._nodes, self._vectors = self._eigensystem()
-        self._at_rows = np.array(self._kept).transpose(2, 1, 0).copy()  # [q, m, s]
 
-    def _eigensystem(self) -> tuple[FloatArray, FloatArray]:
-        """Eigenvalues [q, s] and eigenvectors [q, s, s] of the tridiagonal matrices of the columns."""
-        s, q = self.n_steps, len(self._norms)
-        T = np.zeros((q, s, s))
-        at = np.arange(s)
-        T[:, at, at] = np.array(self._diagonal).T
-        off = np.array(self._off[:-1]).reshape(s - 1, q).T
-        T[:, at[1:], at[:-1]] = T[:, at[:-1], at[1:]] = off
-        values, vectors = np.linalg.eigh(T)
-        return values, vectors
+def _leading(S: Operator, V: Any) -> Any:
+    """Columns turned towards the eigenvalues near 1: a Chebyshev polynomial that is small on the rest of [-1, 1]."""
+    half, centre = (_REST + 1.0) / 2.0, (_REST - 1.0) / 2.0
+    previous, current = V, (S.matmat(V) - centre * V) / half
+    for _ in range(_RANGE_PRODUCTS - 1):
+        previous, current = current, chebyshev_step(S, previous, current, centre, half)
+    return current
 
-    @property
-    def largest(self) -> float:
-        """The largest Ritz value in size."""
-        return float(np.abs(self._nodes).max())
 
-    def quadrature(self) -> tuple[FloatArray, FloatArray]:
-        """Nodes and weights [q, s]: ``sum_s weight f(node)`` estimates ``tr f(S)`` over the nontrivial modes."""
-        weights: FloatArray = np.square(self._vectors[:, 0, :]) * np.square(self._norms)[:, None]
-        return self._nodes, weights
-
-    def features(self, power: float) -> FloatArray:
-        """``diag(w) |S|^t G / sqrt(q)`` at the rows, up to a common factor that keeps it in range, shape (m, q)."""
-        relative = np.abs(self._nodes) / (self.largest or 1.0)
-        sizes = (self._norms / np.sqrt(len(self._norms)))[:, None] * self._vectors[:, 0, :] * relative**power  # [q, s]
-        found: FloatArray = self._at_rows @ (self._vectors @ sizes[:, :, None])  # [q, m, 1]
-        return self._weight * found[:, :, 0].T
+def _recurrences(S: Operator, v: Any, n_steps: int) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Diagonals and off-diagonals of the tridiagonal matrices of all columns, a list of (q,) for each step."""
+    previous = v  # not used in the first step
+    diagonal: list[FloatArray] = []
+    off: list[FloatArray] = []
+    for _ in track(range(n_steps), "measuring the kernel's scales", n_steps):
+        w = S.matmat(v)
+        if off:
+            w -= asarray_like(off[-1], w, S.dtype) * previous
+        along = _column_sums(astype(v, np.float64) * astype(w, np.float64))
+        w -= asarray_like(along, w, S.dtype) * v
+        size = _sizes(w)
+        diagonal.append(along)
+        first = off[0] if off else size
+        size = np.where(size > _EXHAUSTED * (first + np.abs(diagonal[0])), size, 0.0)
+        off.append(size)
+        inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+        previous, v = v, w * asarray_like(inverse, w, S.dtype)
+    return diagonal, off
 
 
 def _sizes(V: Any) -> FloatArray:

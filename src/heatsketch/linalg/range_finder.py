@@ -10,6 +10,7 @@ from .._utils.array import array_namespace, asarray_like, from_order, to_numpy
 from .._utils.progress import track
 from .._utils.registry import computing
 from .eigen import canonical, eigenpairs, prefers_dense
+from .filters import Power, longest
 from .operators import HeatOperator
 from .sketch import RademacherSketch
 
@@ -25,8 +26,8 @@ _SEED = 0x5EED  # fixed, so that results repeat
 
 
 @computing()
-def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
-    """Orthonormal directions that carry most of ``S^power`` outside its trivial mode, shape (N, r).
+def leading_directions(kernel: HeatOperator, r: int, power: Power) -> Any:
+    """Orthonormal directions that carry most of ``h(S)`` outside its trivial mode, shape (N, r).
 
     Up to 2000 points they are the eigenvectors whose eigenvalues are largest in size. For more points a randomised
     range finder [1]_ takes the image of ``2 r + 12`` random columns under the power itself (16 to 32 products), and
@@ -43,7 +44,7 @@ def leading_directions(kernel: HeatOperator, r: int, power: float) -> Any:
     signs = kernel.sketched(RademacherSketch(_SEED), width, dtype=kernel.dtype)
     Q = S.asblock(signs if order is None else signs[order])
     qr = array_namespace(Q).linalg.qr
-    products = int(np.clip(np.ceil(power), *_RANGE_PRODUCTS))
+    products = int(np.clip(np.ceil(longest(power)), *_RANGE_PRODUCTS))
     for done in track(range(products), "finding leading directions", products):
         Q = S.matmat(Q)
         # If the spectrum decays fast, small components would drown in the rounding of large ones.

@@ -10,6 +10,7 @@ import numpy as np
 from .._utils.array import to_numpy
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
+from ..linalg.filters import Power
 from ..linalg.metrics import magnitude, row_distances
 from ..linalg.range_finder import leading_directions
 from .features import deflated_sketch
@@ -40,7 +41,7 @@ class Split:
     errors: FloatArray
 
 
-def best_split(kernel: HeatKernel, k: int, power: float, seed: int) -> Split:
+def best_split(kernel: HeatKernel, k: int, power: Power, seed: int) -> Split:
     """The number r of exact directions with the smallest predicted error, and these directions.
 
     With r exact directions, the remainder of a squared distance is sketched by ``k - r`` columns, with the relative

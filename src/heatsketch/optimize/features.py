@@ -13,6 +13,7 @@ from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel
 from ..linalg.diffusion import diffuse
 from ..linalg.eigen import DENSE_LIMIT, eigenpairs, prefers_dense
+from ..linalg.filters import Power, filtered
 from ..linalg.metrics import magnitude
 from ..linalg.range_finder import leading_directions
 from ..linalg.rounding import rounding_level
@@ -32,7 +33,7 @@ _STREAM = 0x1DE  # separates the columns from other uses of the seed
 
 @dataclass(frozen=True)
 class WideSketch:
-    """``F = diag(w) S^t M`` with many columns.
+    """``F = diag(w) h(S) M`` with many columns.
 
     Distances between rows of F are diffusion distances: exact if M spans the kernel, otherwise unbiased in their
     squares, as M then consists of leading directions and, orthogonal to them, random columns. Any embedding ``F W`` is
@@ -78,7 +79,7 @@ def default_width(n_samples: int) -> int:
     return _WIDTHS[0] if n_samples <= DENSE_LIMIT else _WIDTHS[1]
 
 
-def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> WideSketch:
+def wide_sketch(kernel: HeatKernel, power: Power, width: int, seed: int) -> WideSketch:
     """A sketch of ``width`` columns, or fewer if they span the kernel already.
 
     Half of the columns are leading directions of the kernel's power, the others a Gaussian sketch of the remainder. If
@@ -93,7 +94,7 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
     if most + first <= width and prefers_dense(kernel):
         pairs = eigenpairs(kernel, most, solver="dense")
         scaled = pairs.coordinates(power, rounding)
-        size = np.where(np.abs(pairs.values) > rounding, np.abs(pairs.values) ** power, 0.0)
+        size = np.abs(filtered(power, pairs.values, rounding))
         # Beside a trivial mode that is not constant, of eigenvalue 1, directions below its rounding vanish, too.
         unseen = float(np.finfo(np.float64).eps) if known else 0.0
         kept = np.flatnonzero(size > max(_NEGLIGIBLE * size.max(initial=0.0), unseen))
@@ -113,8 +114,8 @@ def wide_sketch(kernel: HeatKernel, power: float, width: int, seed: int) -> Wide
 
 
 @computing()
-def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: float, seed: int) -> tuple[Any, Any]:
-    """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) S^t M``: exact along Q, unbiased in squared distances.
+def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: Power, seed: int) -> tuple[Any, Any]:
+    """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) h(S) M``: exact along Q, unbiased in squared distances.
 
     Q, of shape (N, r) and the kernel's dtype, is orthonormal; G is Gaussian with `n_random` columns and the given seed.
     """

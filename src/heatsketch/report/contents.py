@@ -22,6 +22,7 @@ from ..compare import EmbeddingComparison, MeasuredEmbedding, distance_measure, 
 from ..estimators import ESTIMATORS, GaussianProcessEmbedding, HeatSketch
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
+from ..linalg.filters import Multiscale, Power
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import sample
 from ..neighbors.search import nearest_neighbors
@@ -84,26 +85,29 @@ def gather(
     kernel, power, n = model.kernel_, model.power_, model.kernel_.shape[0]
     with shown(bool(model.verbose)):
         density = spectral_density(kernel)
-        powers = default_powers(float(np.abs(density.nodes).max()), power, kernel.dtype)
-        chosen = int(np.flatnonzero(powers == power)[0])
+        powers = default_powers(density, power, kernel.dtype)
+        # A picture for each time, and one for all times at once if the embedding keeps them.
+        filters: list[Power] = [*powers.tolist(), *([power] if isinstance(power, Multiscale) else [])]
+        chosen = filters.index(power)
         drawn = sample(n, max_points)
         solid = sample(len(drawn), _SOLID_POINTS)
         columns, support = _columns(model, columns)
-        measured_at = np.full(len(powers), n <= _MANY) | (powers == power)
-        distortions = sample_distortions(kernel, powers[measured_at], _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2)
+        measured_at = [at for at in range(len(filters)) if n <= _MANY or at == chosen]
+        n_anchors = _ANCHORS if n <= _FULL_SEARCH else _ANCHORS // 2
+        distortions = sample_distortions(kernel, [filters[at] for at in measured_at], n_anchors)
         measure, measured = distance_measure(kernel, power, max_searched=_FULL_SEARCH)
         kinds = [type(model), *(kind for kind in ESTIMATORS.values() if methods and kind is not type(model))]
         pictures: list[dict[str, Any]] = []
         measurements: list[MeasuredEmbedding] = []
         plane: FloatArray = np.empty(0)
         for other, flat, deep, seconds in track(
-            _embeddings(model, kinds, powers), "embedding for the pictures", len(kinds)
+            _embeddings(model, kinds, filters), "embedding for the pictures", len(kinds)
         ):
             if not pictures:
                 plane = flat[chosen]
             size = _SMALL_GRID if pictures else _LARGE_GRID
             name = type(other).__name__
-            logs = np.full(len(powers), np.nan)
+            logs = np.full(len(filters), np.nan)
             logs[measured_at] = distortions(flat[measured_at])
             picture = {
                 "name": name,
@@ -123,6 +127,7 @@ def gather(
             "mostColours": MAX_COLORS,
             "chosen": chosen,
             "powers": powers.tolist(),
+            "filters": [f"{h:.4g}" if isinstance(h, float) else "all at once" for h in filters],
             "ids": None if names is None else [names[row] for row in drawn],
             "drawn": to_binary(drawn.astype(np.uint32)),
             "solid": to_binary(solid.astype(np.uint32)),
@@ -151,16 +156,16 @@ def _columns(model: Any, given: Sequence[Colors]) -> tuple[list[Colors], str | N
 
 
 def _embeddings(
-    model: Any, kinds: Sequence[Any], powers: FloatArray
+    model: Any, kinds: Sequence[Any], filters: list[Power]
 ) -> Iterator[tuple[Any, FloatArray, FloatArray | None, float | None]]:
-    """For each method its model, its embeddings in the plane and in space at all powers, and the seconds it took."""
+    """For each method its model, its embeddings in the plane and in space for each filter, and the seconds it took."""
     n = model.kernel_.shape[0]
     for kind in kinds:
         own = type(model) is kind
         search = {} if kind is not HeatSketch or n <= _FULL_SEARCH else _SHORT
         if kind is not GaussianProcessEmbedding and n > _MANY:
             if own:
-                Y = model.at_powers(powers)
+                Y = _at(model, filters)
                 yield model, _plane(Y), Y[:, :, :3] if Y.shape[2] > 2 else None, None
             continue
         start = time.perf_counter()
@@ -168,11 +173,18 @@ def _embeddings(
         flat = model if given else refit(model, kind, min(2, n - 1), **search)
         seconds = None if given else time.perf_counter() - start
         solid = model if own and model.n_components_ == 3 else refit(model, kind, min(3, n - 1), **search)
-        yield flat, _plane(flat.at_powers(powers)), solid.at_powers(powers), seconds
+        yield flat, _plane(_at(flat, filters)), _at(solid, filters), seconds
+
+
+def _at(model: Any, filters: list[Power]) -> FloatArray:
+    """Embeddings of a model for each filter, (n_filters, n, k): its own for the multiscale filter, which comes last."""
+    times = [t for t in filters if not isinstance(t, Multiscale)]
+    own = [] if len(times) == len(filters) else [model._Y]
+    return np.stack([*model.at_powers(times), *own])
 
 
 def _plane(Y: FloatArray) -> FloatArray:
-    """The first two coordinates, (n_powers, n, 2); zero if there is no second."""
+    """The first two coordinates, (n_filters, n, 2); zero if there is no second."""
     return Y[:, :, :2] if Y.shape[2] > 1 else np.concatenate([Y, np.zeros_like(Y)], axis=2)
 
 
@@ -200,7 +212,7 @@ def _neighbors(model: Any, plane: FloatArray, drawn: IntArray) -> dict[str, Any]
     return {"k": k, "points": to_binary(points), "low": scaled(low), "high": scaled(high)}
 
 
-def _curves(kernel: HeatKernel, power: float, density: SpectralDensity, powers: FloatArray) -> dict[str, list[Any]]:
+def _curves(kernel: HeatKernel, power: Power, density: SpectralDensity, powers: FloatArray) -> dict[str, list[Any]]:
     values = np.geomspace(1e-3, 1.0, 61)[:-1]
     n_modes = kernel.shape[0] - (kernel.trivial is not None)
     Q = leading_directions(kernel, min(_EIGENVALUES, n_modes), power).astype(np.float64)
@@ -230,7 +242,7 @@ def _notes(n: int, n_drawn: int, n_solid: int, kinds: Sequence[Any]) -> list[str
     if n > _MANY:
         notes.append(
             f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for the pictures, which show their "
-            "first axes, and the distortion is measured at the chosen diffusion time only."
+            "first axes, and the distortion is measured for the picture shown first only."
         )
     elif HeatSketch in kinds and n > _FULL_SEARCH:
         notes.append(

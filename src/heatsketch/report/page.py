@@ -25,6 +25,7 @@ from .._utils.extras import optional
 from .._utils.files import check_writable, write_whole
 from .._version import __version__
 from ..kernel.options import check_count
+from ..linalg.filters import in_words
 from ..plotting import check_embedding
 from .contents import Contents, gather
 from .points import read_columns, read_names
@@ -119,7 +120,7 @@ def _render(model: Any, contents: Contents, *, title: str, call: str, plotly: st
     assets = files(__package__) / "assets"
     template, style, script = ((assets / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
     n, k = model.kernel_.shape[0], model.n_components_
-    lead = f"{type(model).__name__} of {n:,} points in {k} component{'s' * (k > 1)} at diffusion time {model.power_:g}."
+    lead = f"{type(model).__name__} of {n:,} points in {k} component{'s' * (k > 1)}; power: {in_words(model.power_)}."
     return Template(template).substitute(
         title=html.escape(title),
         lead=html.escape(lead),
@@ -165,7 +166,7 @@ def _comparison(contents: Contents) -> str:
     )
     return (
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f'<p class="hint">In the plane, at diffusion time {contents.comparison.power:g}; measured on '
+        f'<p class="hint">In the plane; power: {in_words(contents.comparison.power)}; measured on '
         f"{html.escape(contents.comparison.measured)}. Seconds do not include the kernel.</p>"
     )
 
@@ -182,7 +183,7 @@ def _facts(model: Any) -> Iterable[tuple[str, str]]:
     yield "estimator", type(model).__name__
     yield "features", f"{model.n_features_in_:,}"
     yield "components", str(model.n_components_)
-    yield from model._kernel_facts(model.kernel_, model.power_, model.power_choice_)
+    yield from model._kernel_facts(model.kernel_, model.power_)
     if hasattr(model, "seed_"):
         yield "seed", str(model.seed_)
     yield from (

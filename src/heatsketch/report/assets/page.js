@@ -225,7 +225,7 @@ function listNeighbours() {
   const table = document.createElement("table"), body = document.createElement("tbody"), head = document.createElement("tr");
   table.append(element("caption", "Nearest in this picture"), document.createElement("thead"), body);
   table.tHead.append(head);
-  ["neighbour", "distance in this picture", `diffusion distance at time ${digits(report.powers[report.chosen])}, 95% interval`].forEach((title, at) =>
+  ["neighbour", "distance in this picture", `diffusion distance at time ${report.filters[report.chosen]}, 95% interval`].forEach((title, at) =>
     head.append(element("th", title, { scope: "col", className: at ? "number" : "" })));
   for (const one of found) {
     const row = document.createElement("tr"), name = document.createElement("td"), sure = interval(state.marked, one.point);
@@ -305,13 +305,14 @@ function drawDistances() {
 function drawCurves() {
   const { powers, chosen, curves, methods } = report, dashes = ["solid", "dash", "dot"], config = quiet;
   const line = (name, y, at, x = powers) => ({ type: "scatter", mode: "lines+markers", name, x, y, line: { dash: dashes[at % 3], color: colourOf(at) }, marker: { symbol: shapeOf(at), size: 7 } });
-  const here = { type: "line", x0: powers[chosen], x1: powers[chosen], y0: 0, y1: 1, yref: "paper", line: { color: ink("soft"), dash: "dash", width: 1 } };
+  // No line if the embedding keeps all times.
+  const here = chosen >= powers.length ? [] : [{ type: "line", x0: powers[chosen], x1: powers[chosen], y0: 0, y1: 1, yref: "paper", line: { color: ink("soft"), dash: "dash", width: 1 } }];
   const time = axis({ type: "log", title: { text: "diffusion time" }, tickvals: powers.filter((_, at) => at % 2 === 0), ticktext: powers.filter((_, at) => at % 2 === 0).map(power => digits(power)) });
   const shape = { margin: { l: 52, r: 10, t: 8, b: 44 }, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } } };
   return Promise.all([
-    Plot.react("distortion", methods.map((method, at) => line(method.name, method.distortion, at)), look({ ...shape, xaxis: time, yaxis: axis({ title: { text: "central log L" }, rangemode: "tozero" }), shapes: [here] }), config),
+    Plot.react("distortion", methods.map((method, at) => line(method.name, method.distortion.slice(0, powers.length), at)), look({ ...shape, xaxis: time, yaxis: axis({ title: { text: "central log L" }, rangemode: "tozero" }), shapes: here }), config),
     Plot.react("entropy", [line("entropy", curves.entropy, 0), line("effective dimension", curves.effective_dimension, 1), line("spectral dimension", curves.spectral_dimension, 2)],
-      look({ ...shape, xaxis: time, yaxis: axis({ type: "log", dtick: 1, range: logRange([...curves.entropy, ...curves.effective_dimension, ...curves.spectral_dimension]) }), shapes: [here] }), config),
+      look({ ...shape, xaxis: time, yaxis: axis({ type: "log", dtick: 1, range: logRange([...curves.entropy, ...curves.effective_dimension, ...curves.spectral_dimension]) }), shapes: here }), config),
     Plot.react("spectrum", [
       { type: "scatter", mode: "lines", name: "all, estimated", x: curves.values, y: curves.counts.map(count => count > 0.5 ? count : null), line: { color: colourOf(0) } },
       { type: "scatter", mode: "markers", name: "leading", x: curves.eigenvalues, y: curves.eigenvalues.map((_, at) => at + 1), marker: { symbol: "x", color: colourOf(3), size: 7 } },
@@ -324,7 +325,7 @@ const drawAll = () => Promise.all([drawPicture(), drawLineup(), drawDistances(),
 
 // ---- controls --------------------------------------------------------------------------------------------------------
 function showPower() {
-  const words = `${digits(report.powers[state.power])}${state.power === report.chosen ? " (chosen)" : ""}`;
+  const words = `${report.filters[state.power]}${state.power === report.chosen ? " (chosen)" : ""}`;
   $("power-value").textContent = words;
   $("power").setAttribute("aria-valuetext", words);
 }
@@ -348,9 +349,9 @@ function wire() {
   $("draw-label").hidden = !report.methods[0].cells;
   state.colour = report.columns.length ? 0 : -1;
   $("colour").value = state.colour;
-  $("power").max = report.powers.length - 1;
+  $("power").max = report.filters.length - 1;
   $("power").value = state.power = report.chosen;
-  $("power").disabled = report.powers.length < 2;
+  $("power").disabled = report.filters.length < 2;
   showPower();
   const solid = () => { document.querySelector("input[value=solid]").disabled = !report.methods[state.method].solid || !hasWebgl; };
   solid();

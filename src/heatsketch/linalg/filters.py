@@ -1,0 +1,152 @@
+r"""Filters h of an embedding ``Y = h(A) M``: the diffusion times that it keeps.
+
+A number t stands for ``h(x) = x^t``, the paper's filter, and :class:`Multiscale` for all times at once:
+
+    h(x)^2 = sum_t w_t x^(2t),    w_t = t^a / tau_t,    t = 1, 2, 4, ..., T,
+
+where ``tau_t = tr S^(2t)`` over the nontrivial modes is N/2 times the mean squared diffusion distance at time t. On a
+manifold ``D_t^2 / tau_t`` is about ``(2 / N) (1 - exp(-d^2 / 8 t))`` at geodesic distance d, in units of a step of the
+kernel: numerator and denominator fall by the same power of t, whatever the dimension. The sum over dyadic times of
+``t^a (1 - exp(-d^2 / 8 t))`` grows like ``d^(2 a)`` for 0 < a < 1, so multiscale distances grow like the a-th power of
+geodesic distances (`docs/theory/multiscale.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._utils.typing import FloatArray
+from .rounding import require_nonnegative, warn_lost
+
+__all__ = [
+    "FEW",
+    "LONGEST",
+    "POWER_NAMES",
+    "TRACE_COLUMNS",
+    "TRACE_STEPS",
+    "Multiscale",
+    "Power",
+    "check_power",
+    "check_power_option",
+    "check_powers",
+    "filtered",
+    "in_words",
+    "longest",
+]
+
+POWER_NAMES = ("auto", "multiscale")
+# The longest time of the multiscale filter, and the columns and products that estimate its weights, up to `FEW` points
+# and for more.
+FEW = 20_000
+LONGEST, TRACE_COLUMNS, TRACE_STEPS = (4096, 512), (16, 8), (96, 48)
+
+
+@dataclass(frozen=True)
+class Multiscale:
+    """The filter of all diffusion times at once, ``h(x)^2 = sum_t w_t x^(2t)``.
+
+    Made by :func:`heatsketch.multiscale`, and accepted wherever a power is.
+
+    Attributes
+    ----------
+    times : tuple of int
+        1, 2, 4, ...
+    weights : tuple of float
+        w_t > 0.
+    """
+
+    times: tuple[int, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        pairs = zip(self.times, self.weights, strict=False)
+        if (
+            not self.times
+            or len(self.times) != len(self.weights)
+            or not all(t >= 1 and 0 < w < np.inf for t, w in pairs)
+        ):
+            raise ValueError(
+                f"times={self.times!r} and weights={self.weights!r} were given; give one or more whole times of at "
+                "least 1 and a positive weight for each, or use heatsketch.multiscale(A)."
+            )
+
+    def __str__(self) -> str:
+        return f"multiscale, times 1 to {self.times[-1]}" if len(self.times) > 1 else "multiscale, time 1"
+
+    def over_x(self, x: ArrayLike) -> FloatArray:
+        """``h(x) / x = sqrt(sum_t w_t x^(2t-2))``: positive and smooth, also where x is zero or negative."""
+        logs = np.log(np.maximum(np.abs(np.asarray(x, dtype=np.float64)), np.finfo(np.float64).tiny))
+        t = np.array(self.times, dtype=np.float64)
+        terms = np.exp(np.log(self.weights) + (2.0 * t - 2.0) * logs[..., None])
+        found: FloatArray = np.sqrt(terms.sum(axis=-1))
+        return found
+
+    def __call__(self, x: ArrayLike) -> FloatArray:
+        """h(x), with the sign of x: for distances only its square matters."""
+        found: FloatArray = np.asarray(x, dtype=np.float64) * self.over_x(x)
+        return found
+
+
+# What estimators call their power: a diffusion time, or all of them.
+Power: TypeAlias = float | Multiscale
+
+
+def filtered(power: Power, values: FloatArray, rounding: float, *, over_x: bool = False) -> FloatArray:
+    """The filter at eigenvalues, or ``h(x) / x`` with `over_x`, shape (k,).
+
+    It is 0 for eigenvalues that are zero up to `rounding`; warns if what is lost in this way could matter.
+    """
+    nonzero = np.abs(values) > rounding
+    base = np.where(nonzero, values, 1.0)
+    if isinstance(power, Multiscale):
+        found = power.over_x(base) if over_x else power(base)
+    else:
+        warn_lost(not nonzero.all(), rounding, power)
+        if not float(power).is_integer():
+            require_nonnegative(float(base.min(initial=1.0)))
+        found = base ** (power - 1.0 if over_x else power)
+    return np.where(nonzero, found, 0.0)
+
+
+def longest(power: Power) -> float:
+    """The longest diffusion time of a filter."""
+    return float(power.times[-1]) if isinstance(power, Multiscale) else float(power)
+
+
+def in_words(power: Power) -> str:
+    """A filter as users read it."""
+    return str(power) if isinstance(power, Multiscale) else f"{power:g}"
+
+
+def check_power(power: Power) -> None:
+    """Raise unless the power is a positive, finite number or a filter."""
+    if isinstance(power, Multiscale):
+        return
+    if isinstance(power, bool) or not isinstance(power, Real) or not 0 < float(power) < np.inf:
+        raise ValueError(
+            f"power={power!r} was given; the diffusion time must be a positive, finite number, or 'multiscale'."
+        )
+
+
+def check_power_option(power: Power | str) -> None:
+    """Raise unless a user's `power` is a positive number, a filter or the name of one."""
+    if not isinstance(power, str):
+        check_power(power)
+    elif power not in POWER_NAMES:
+        raise ValueError(f"power={power!r} was given; use a positive number or one of {POWER_NAMES}.")
+
+
+def check_powers(powers: Sequence[float] | ArrayLike) -> FloatArray:
+    """Checked diffusion times as an array."""
+    times = np.asarray(powers, dtype=np.float64)
+    if times.ndim != 1 or not len(times):
+        raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
+    for t in times:
+        check_power(t)
+    return times
