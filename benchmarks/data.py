@@ -21,6 +21,7 @@ __all__ = [
     "LABELLED",
     "SEED",
     "TUNING_SEED",
+    "holed",
     "make",
     "roll_with_geodesics",
     "swiss_roll",
@@ -98,6 +99,7 @@ Shape = tuple[Floats, Floats]
 _WALKS = 5
 _STEPS = 100
 _LONGEST_STEP = 0.1
+_HOLED_DIMENSION = 50
 
 
 def roll_with_geodesics(n: int, dimension: int, noise: float, rng: np.random.Generator) -> Shape:
@@ -152,6 +154,19 @@ def tree_with_geodesics(n: int, dimension: int, noise: float, rng: np.random.Gen
     same = edge[:, None] == edge[None, :]
     geodesics = np.where(same, np.abs(along[:, None] - along[None, :]), np.minimum.reduce(paths))
     return X + noise * rng.standard_normal(X.shape), geodesics
+
+
+def holed(name: str, n: int, noise: float, rng: np.random.Generator) -> Floats:
+    """A circle, two linked circles or a sphere, of radius 1, with Gaussian noise in R^50, shape (n, 50)."""
+    X = np.zeros((n, _HOLED_DIMENSION))
+    if name == "sphere":
+        X[:, :3] = rng.standard_normal((n, 3))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    else:
+        angle = rng.uniform(0.0, 2.0 * np.pi, n)
+        second = rng.permutation(n) < (n // 2 if name == "linked circles" else 0)
+        X[:, 0], X[:, 1], X[:, 2] = second + np.cos(angle), ~second * np.sin(angle), second * np.sin(angle)
+    return X + noise * rng.standard_normal(X.shape)
 
 
 Labelled = tuple[Floats, NDArray[np.int64]]
