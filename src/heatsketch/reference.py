@@ -1,7 +1,8 @@
-"""The paper on one page: Algorithms 1 to 5 of [1]_ in plain NumPy, as they are printed.
+"""The paper on one page: Algorithms 1 to 5 of [1]_ in plain NumPy, as they are printed, and all times at once.
 
-Every embedding of this package is ``Y = A^t M``: A is the heat kernel of the data, ``A^t`` diffuses heat for a time t,
-and M says what is kept of it. The estimators compute the same for large data; the tests compare them with this page.
+Every embedding of this package is ``Y = h(A) M``: A is the heat kernel of the data, h says which diffusion times are
+kept, ``h(x) = x^t`` in the paper, and M what is kept of the result. The estimators compute the same for large data; the
+tests compare them with this page.
 
 .. [1] Gilbert, O'Neill. "Sketching the Heat Kernel: Using Gaussian Processes to Embed Data". arXiv:2403.07929.
 
@@ -33,6 +34,7 @@ __all__ = [
     "embed",
     "gaussian_affinity",
     "gaussian_process_embedding",
+    "multiscale",
     "symmetric_kernel",
 ]
 
@@ -148,3 +150,22 @@ def diffusion_distances(A: FloatArray, power: int) -> FloatArray:
     """
     rows = np.linalg.matrix_power(A, power)
     return np.asarray(np.linalg.norm(rows[:, None, :] - rows[None, :, :], axis=2))
+
+
+def multiscale(A: FloatArray, times: FloatArray, exponent: float = 0.5) -> FloatArray:
+    """``h(A)``, shape (N, N), with ``h(x)^2 = sum_t t^a x^(2t) / tau_t`` and ``tau_t = sum_l lambda_l^(2t)``, l > 0.
+
+    Every time has the same total variance before the weight ``t^a``; the trivial mode is left out. ``h(A) G / sqrt(k)``
+    is a Gaussian process embedding, and distances between the rows of ``h(A)`` are what it estimates.
+
+    Examples
+    --------
+    >>> multiscale(np.array([[0.75, 0.25], [0.25, 0.75]]), times=np.array([1, 2])).round(3)
+    array([[ 0.777, -0.777],
+           [-0.777,  0.777]])
+    """
+    values, vectors = np.linalg.eigh(A)  # increasing
+    values, vectors = values[:-1], vectors[:, :-1]
+    powers = values[:, None] ** (2 * times)  # (N - 1, n_times)
+    h = np.sqrt((times**exponent * powers / powers.sum(axis=0)).sum(axis=1))
+    return np.asarray(vectors * h @ vectors.T)

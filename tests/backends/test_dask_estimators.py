@@ -210,6 +210,24 @@ def test_bandwidth_rules(rule, n_neighbors):
     assert there.bandwidth == pytest.approx(here.bandwidth, rel=1e-12)
 
 
+@pytest.mark.parametrize("n_neighbors", ["auto", None])
+def test_local_scales_repeat_a_fit(n_neighbors):
+    """Local scales by default, with duplicates and near-duplicates, as in memory; given back they make the same kernel."""
+    rng = np.random.default_rng(0)
+    points = np.vstack([X, X[:30], X[7] + 1e-12 * rng.normal(size=(12, 4))])
+    there, here = (
+        hs.heat_kernel(given, n_neighbors=n_neighbors) for given in (da.from_array(points, chunks=(400, -1)), points)
+    )
+    assert there.affinity.n_neighbors == here.affinity.n_neighbors == (15 if n_neighbors == "auto" else None)
+    assert_equal(there.bandwidth, here.bandwidth)
+    V = da.from_array(rng.normal(size=(len(points), 3)), chunks=(400, -1))
+    new = X[::90] + 0.01
+    assert_equal(there.at_new_points(new, there.collect(V)), here.at_new_points(new, V.compute()), 1e-10)
+    for scales in (there.bandwidth, here.bandwidth):
+        again = hs.heat_kernel(da.from_array(points, chunks=(400, -1)), bandwidth=scales, n_neighbors=n_neighbors)
+        assert_equal(again @ V, (there @ V).compute())
+
+
 class TestNeighbors:
     """Rows of a kernel of neighbours lie in another order than the data."""
 

@@ -203,10 +203,12 @@ class TestErrors:
 
 def test_number_of_neighbors_depends_on_number_of_points():
     for metric in ("euclidean", "cosine", "sqeuclidean"):
-        options = KernelOptions(metric=metric)
+        options = KernelOptions(metric=metric, bandwidth=1.0)
         few, many = (DistributedArray.from_dask(da.zeros((n, 3), chunks=(5000, -1))) for n in (10_000, 10_001))
         assert kept_neighbors(few, options) is None
         assert kept_neighbors(many, options) == 32
+        for points in (few, many):
+            assert kept_neighbors(points, KernelOptions(metric=metric)) == 15
 
 
 @pytest.mark.parametrize("bandwidth", [0.5, "self-tuning"])

@@ -84,19 +84,21 @@ def _sparse_points():
     return sparse.csr_array(np.where(np.abs(X) > 0.4, X, 0.0))
 
 
-# X and the options of the estimator.
+# X and the options of the estimator; the bandwidth is one number for every pair, unless the options say otherwise.
 SETTINGS = {
+    "defaults": (lambda: X, {"bandwidth": "auto"}),
     **{name: (lambda: X, {"normalization": name}) for name in NORMALIZATIONS},
     "every pair": (lambda: X, {"n_neighbors": None, "bandwidth": 0.5}),
     "neighbours": (lambda: X, {"n_neighbors": 12}),
     "exact directions": (lambda: X, {"n_exact": 2}),
     "real power": (lambda: X, {"power": 2.5}),
     "large power": (lambda: X, {"power": 300.0}),
-    "power by rule": (lambda: X, {"power": "auto"}),
+    "power by rule": (lambda: X, {"power": "auto", "bandwidth": "auto"}),
     "signs": (lambda: X, {"sketch": "rademacher"}),
     "zero diagonal": (lambda: X, {"diagonal": "zero"}),
-    "self-tuning": (lambda: X, {"bandwidth": "self-tuning"}),
-    "self-tuning, neighbours": (lambda: X, {"bandwidth": "self-tuning", "n_neighbors": 12}),
+    "self-tuning, every pair": (lambda: X, {"bandwidth": "self-tuning", "n_neighbors": None}),
+    "self-tuning, 12 neighbours": (lambda: X, {"bandwidth": "self-tuning", "n_neighbors": 12}),
+    "given scales": (lambda: X, {"bandwidth": np.linspace(0.1, 0.2, N)}),
     "bandwidth by slope": (lambda: X, {"bandwidth": "slope"}),
     "duplicates": (_duplicates, {}),
     "duplicates, zero diagonal": (_duplicates, {"diagonal": "zero"}),
@@ -117,7 +119,7 @@ LOOSER = {"exact directions": 1e3, "large power": 30.0}
 def test_gaussian_processes(name, dtype, device, where):
     make, options = SETTINGS[name]
     data = make().astype(dtype)
-    options = {"n_components": 4, "power": 6, "random_state": 0, **options}
+    options = {"n_components": 4, "power": 6, "bandwidth": "neighbor", "random_state": 0, **options}
     here, there = (GP(**folded(options), device=place).fit(data) for place in ("cpu", where))
     assert here.kernel_.device is None
     assert there.kernel_.device == device
@@ -135,7 +137,7 @@ def test_gaussian_processes(name, dtype, device, where):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"n_neighbors": 12}, {"solver": "randomized"}, {"normalization": "stochastic"}],
+    [{}, {"bandwidth": 0.5}, {"n_neighbors": 12}, {"solver": "randomized"}, {"normalization": "stochastic"}],
 )
 def test_diffusion_maps(options, dtype, device, where):
     here, there = (DM(3, power=4, device=place, **options).fit(X.astype(dtype)) for place in ("cpu", where))
@@ -147,7 +149,7 @@ def test_diffusion_maps(options, dtype, device, where):
     np.testing.assert_allclose(d, expected, atol=(1e-2 if dtype is np.float32 else 1e-6) * expected.max())
 
 
-@pytest.mark.parametrize("options", [{}, {"n_neighbors": 12}])
+@pytest.mark.parametrize("options", [{}, {"bandwidth": 0.5}])
 def test_heat_sketch(options, dtype, device, where):
     """Rounding changes the path of the optimisation: as good, not the same."""
     settings = {"n_components": 3, "power": 4, "random_state": 0, **options}
@@ -249,7 +251,9 @@ def test_out(make, device, where):
     np.testing.assert_array_equal(placed, model.transform(NEW.astype(np.float32)))
 
 
-@pytest.mark.parametrize("options", [{}, {"n_neighbors": 12}, {"bandwidth": "self-tuning"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"bandwidth": 0.5}, {"n_neighbors": None}, {"bandwidth": np.linspace(0.1, 0.2, N)}], ids=str
+)
 def test_pickle_and_files(options, device, where, tmp_path, dtype):
     model = GP(4, power=4, random_state=0, device=where, **options).fit(device.tensor(X, dtype))
     hs.save_model(model, tmp_path / "model")
@@ -275,7 +279,7 @@ print(json.dumps([[str(model.kernel_.device), model.transform(new).tolist()] for
 
 
 def test_models_load_without_pytorch(device, where, tmp_path):
-    settings = [*((make, {}) for make in FAST.values()), (FAST["GaussianProcessEmbedding"], {"n_neighbors": 12})]
+    settings = [*((make, {}) for make in FAST.values()), (FAST["GaussianProcessEmbedding"], {"bandwidth": 0.5})]
     models = [make(device=where, **options).fit(device.tensor(X)) for make, options in settings]
     files = [tmp_path / f"model{number}" for number in range(len(models))]
     for model, file in zip(models, files, strict=True):

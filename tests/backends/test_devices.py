@@ -143,7 +143,7 @@ class TestCosts:
 
     @pytest.mark.usefixtures("gpu")
     def test_memory_of_a_gpu(self):
-        there = KernelOptions(device="cuda")
+        there = KernelOptions(device="cuda", bandwidth=1.0)
         million = predict((1_000_000, 20), np.float32, there, n_components=2)
         assert (million.n_neighbors, million.available) == (None, 2 * 10**9)
         assert million.fits

@@ -36,7 +36,15 @@ def peak_memory(work):
 
 class TestPlan:
     def choose(self, n, d=3, **options):
-        return choose((n, d), np.float64, KernelOptions(device="cpu", **options))
+        return choose((n, d), np.float64, KernelOptions(**{"device": "cpu", "bandwidth": 1.0, **options}))
+
+    @pytest.mark.parametrize("bandwidth", ["auto", "self-tuning", np.ones(20)], ids=str)
+    def test_fifteen_neighbors_with_local_scales(self, bandwidth):
+        for n in (17, 1000, 1_000_000):
+            for options in ({}, {"metric": "cosine"}, {"metric": "precomputed"}):
+                assert self.choose(n, bandwidth=bandwidth, **options).n_neighbors == 15
+        assert self.choose(16, bandwidth=bandwidth).n_neighbors is None
+        assert self.choose(1000, bandwidth=bandwidth, n_neighbors=None).n_neighbors is None
 
     def test_by_size(self):
         small = self.choose(1000)
@@ -60,10 +68,11 @@ class TestPlan:
     def test_gpu_uses_every_pair_of_more_points(self, monkeypatch):
         gpu = SimpleNamespace(chip="a chip", is_cuda=True, multiprocessors=100)
         monkeypatch.setattr("heatsketch.kernel.plan.find_device", lambda name: gpu)
-        options = KernelOptions(device="cuda")
+        options = KernelOptions(device="cuda", bandwidth=1.0)
         there = choose((1_000_000, 20), np.float32, options)
         assert (there.n_neighbors, there.tiled, there.device) == (None, True, gpu)
         assert choose((1_000_000, 20), np.float64, options).n_neighbors == 32
+        assert choose((1_000_000, 20), np.float32, KernelOptions(device="cuda")).n_neighbors == 15
 
     def test_explicit_options_are_followed(self):
         assert self.choose(1000, n_neighbors=5).n_neighbors == 5

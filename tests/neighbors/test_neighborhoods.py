@@ -123,9 +123,10 @@ class TestDegenerateDistances:
         D[:100], D[:, :100] = 1.0, 1.0
         np.fill_diagonal(D, 0.0)
         with pytest.raises(ValueError, match="coincide"):
-            hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="precomputed").fit(D)
-        with pytest.raises(ValueError, match="local scale"):
-            hs.GaussianProcessEmbedding(2, n_neighbors=5, metric="precomputed", bandwidth="self-tuning").fit(D)
+            hs.heat_kernel(D, n_neighbors=5, metric="precomputed", bandwidth="neighbor")
+        A = hs.heat_kernel(D, n_neighbors=5, metric="precomputed")
+        np.testing.assert_allclose(A.bandwidth, 1.0)
+        np.testing.assert_allclose(A.rows_at_new_points(D[95:105]).sum(axis=1), 1.0, atol=1e-7)
 
 
 def test_new_rows_of_precomputed_distances():

@@ -20,7 +20,6 @@ from .._utils.registry import backend_of, find_device
 from .._version import __version__
 from ..analysis.distortion import Distortion
 from ..estimators import ESTIMATORS
-from ..kernel.affinity import GaussianAffinity
 from ..kernel.build import build_affinity
 from ..kernel.normalize import Scaling
 from ..kernel.operator import HeatKernel
@@ -162,11 +161,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 def _kernel_entries(kernel: HeatKernel) -> dict[str, Any]:
     affinity = kernel.affinity
     given = affinity.given if isinstance(affinity, PrecomputedAffinity) else getattr(affinity, "X", None)
-    local = isinstance(affinity, GaussianAffinity) and bool(np.ndim(affinity.epsilon))
     return {
         "X": given,
         "dtype": kernel.dtype.name,
-        "bandwidth": kernel.bandwidth_rule if local else kernel.bandwidth,
+        "bandwidth": kernel.bandwidth,
         "rule": kernel.bandwidth_rule,
         "n_neighbors": getattr(affinity, "n_neighbors", None),
         "scaling": kernel.scaling,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from ..linalg.operators import (
     TiledGaussianOperator,
 )
 from ..neighbors.neighborhoods import SMALL, Neighborhoods, NewRows, distinct
-from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales
+from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
-__all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows", "require_scales"]
+__all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows"]
 
 # A dense kernel is filled by several threads at once, in chunks that are this many times smaller than others.
 FILLS = 4
@@ -179,7 +179,9 @@ class GaussianAffinity(Affinity):
 
     def _training_rows(self, rows: slice) -> FloatArray:
         """Rows of ``K``, (m, N)."""
-        return self._kernel(squared_distances(self.X[rows], self.X, self.metric), shift=False)[0]
+        epsilon: Any = self.epsilon
+        here = epsilon[rows] if np.ndim(epsilon) else None
+        return self._kernel(squared_distances(self.X[rows], self.X, self.metric), here, shift=False)[0]
 
     def _zero_rounding(self, X: Any) -> Any:
         """Precomputed distances (m, N) with 0 in place of rounding errors, such as of a point's distance to itself."""
@@ -189,13 +191,14 @@ class GaussianAffinity(Affinity):
         limit = min(ROUNDING[self.X.dtype] * self.X.max(), smallest / APART)
         return np.where(limit >= X, X.dtype.type(0), X)
 
-    def _kernel(self, D2: FloatArray, *, shift: bool) -> tuple[FloatArray, FloatArray]:
-        """Kernel rows, and the log of their scale, from squared distances to the training points (m, N)."""
+    def _kernel(self, D2: FloatArray, local: FloatArray | None, *, shift: bool) -> tuple[FloatArray, FloatArray]:
+        """Kernel rows, and the log of their scale, from squared distances to the training points (m, N).
+
+        `local` are squared local scales of the rows, (m,), if the training points have such scales.
+        """
         epsilon: Any = self.epsilon
-        if np.ndim(epsilon):
-            here = kth_neighbor(D2, self.scale_neighbor)
-            require_scales(here)
-            epsilon = np.sqrt(here)[:, None] * np.sqrt(epsilon)[None, :]
+        if local is not None:
+            epsilon = np.sqrt(local)[:, None] * np.sqrt(epsilon)[None, :]
         dropped = D2 == 0 if self.zero_diagonal else np.zeros(D2.shape, dtype=bool)
         lowest = np.zeros(D2.shape[0])
         if shift:  # exponents relative to that of the nearest point, which may be far away
@@ -209,7 +212,14 @@ class GaussianAffinity(Affinity):
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
-        return self._kernel(squared_distances(self._zero_rounding(X), self.X, self.metric), shift=True)
+        D2 = squared_distances(self._zero_rounding(X), self.X, self.metric)
+        epsilon: Any = self.epsilon
+        local = None
+        if np.ndim(epsilon):
+            nearest = D2.argmin(axis=1)
+            local = self_tuned(partial(kth_neighbor, D2), self.scale_neighbor)
+            local = np.where(D2[np.arange(len(D2)), nearest] == 0, epsilon[nearest], local)
+        return self._kernel(D2, local, shift=True)
 
     @property
     def multiplies_rows(self) -> bool:  # type: ignore[override]
@@ -222,15 +232,6 @@ class GaussianAffinity(Affinity):
         if np.ndim(epsilon):
             epsilon = local_scales(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor, device=self.device)
         return self.operator.rows(X, epsilon, V)  # type: ignore[attr-defined, no-any-return]
-
-
-def require_scales(local: FloatArray) -> None:
-    """Raise ValueError if the local scale of a point, old or new, is zero."""
-    if not local.all():
-        raise ValueError(
-            f"{np.count_nonzero(local == 0)} points have no neighbour at a positive distance among those looked at, so "
-            "they have no local scale; use another bandwidth rule, or leave repeated points out."
-        )
 
 
 class CutoffAffinity(GaussianAffinity):
@@ -269,28 +270,24 @@ class NeighborAffinity(GaussianAffinity):
     Parameters
     ----------
     X : ndarray or csr_array of shape (N, d), or (N, N) distances if metric is "precomputed"
-    epsilon : float or "self-tuning"
-        With "self-tuning" epsilon_ij = s_i s_j, with s_i the distance to a neighbour.
+    epsilon : float, or ndarray of shape (N,)
+        As for `GaussianAffinity`; equal points have the local scale of the first of them.
     neighborhoods : Neighborhoods
         Of X.
     **options
         Of `GaussianAffinity`.
     """
 
-    def __init__(self, X: Any, epsilon: float | str, neighborhoods: Neighborhoods, **options: Any) -> None:
-        super().__init__(X, 0.0, **options)
+    def __init__(self, X: Any, epsilon: float | FloatArray, neighborhoods: Neighborhoods, **options: Any) -> None:
+        super().__init__(X, epsilon, **options)
         self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
         listed = 2 * neighborhoods.n_neighbors + 16 if neighborhoods.n_vertices > SMALL else neighborhoods.n_vertices
         self.row_entries = 8 * listed
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
-        if isinstance(epsilon, str):
-            local = neighborhoods.scales(self.scale_neighbor)
-            require_scales(local)
-            self.epsilon = neighborhoods.at_points(local)
-            self._scale = local**-0.5  # of the vertices, in the order of the index
-        else:
-            self.epsilon = epsilon
-            self._scale = np.full(neighborhoods.n_vertices, epsilon**-0.5)
+        if self.device is not None:
+            self.description += f" on {self.device.chip}"
+        # Of the vertices, in the order of the index.
+        self._scale = neighborhoods.at_vertices(np.broadcast_to(np.asarray(epsilon) ** -0.5, self.n_samples))
         self._graph = self._weigh(*neighborhoods.graph())
 
     @property
@@ -314,7 +311,10 @@ class NeighborAffinity(GaussianAffinity):
             data[squared == 0] = 0.0
         if len(columns) <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
-        return sparse.csr_array((data, columns, indptr), shape=(n, n))
+        graph = sparse.csr_array((data, columns, indptr), shape=(n, n))
+        if not data.all():  # an affinity that underflows is no edge
+            graph.eliminate_zeros()
+        return graph
 
     @cached_property
     def operator(self) -> Operator:
@@ -327,13 +327,10 @@ class NeighborAffinity(GaussianAffinity):
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""
         hoods = self.neighborhoods
         found = hoods.rows(self._zero_rounding(X), self.scale_neighbor)
-        m = X.shape[0]
-        here = np.full(m, self._scale[0])
+        local = None
         if np.ndim(self.epsilon):
-            local = hoods.kth(*found.lists, self.scale_neighbor)
-            require_scales(local)
-            here = local**-0.5
-        K, lowest = gaussian_rows(found, here, self._scale, zero_diagonal=self.zero_diagonal)
+            local = self_tuned(partial(hoods.kth, *found.lists), self.scale_neighbor)
+        K, lowest = gaussian_rows(found, local, self._scale, zero_diagonal=self.zero_diagonal)
         twins = np.flatnonzero(found.twin >= 0)
         if len(twins):  # a training point has the row that it has in the graph
             others = sparse.diags_array((found.twin < 0).astype(np.float64))
@@ -344,14 +341,19 @@ class NeighborAffinity(GaussianAffinity):
 
 
 def gaussian_rows(
-    found: NewRows, here: FloatArray, scale: FloatArray, *, zero_diagonal: bool
+    found: NewRows, local: FloatArray | None, scale: FloatArray, *, zero_diagonal: bool
 ) -> tuple[sparse.csr_array, FloatArray]:
     """Kernel rows of m new points against U vertices, (m, U), and the smallest exponent of each row, (m,).
 
-    The exponent of a pair is its squared distance times the factors `here`, (m,), and `scale`, (U,), of both points.
-    The smallest is subtracted, so that the largest entry of each row is 1.
+    The exponent of a pair is its squared distance times the factors of both points: `scale`, (U,), of the vertices, and
+    one over the root of the squared local scales `local`, (m,), of new points. A point that equals a vertex has its
+    factor; without local scales all factors are equal. The smallest exponent is subtracted, so that the largest entry
+    of each row is 1.
     """
-    m = len(here)
+    m, here = len(found.twin), scale[found.twin]
+    if local is not None:
+        new = found.twin < 0
+        here[new] = local[new] ** -0.5
     row = np.repeat(np.arange(m), np.diff(found.indptr))
     with np.errstate(over="ignore"):  # exp(-inf) is 0
         exponent = found.squared * here[row] * scale[found.columns]

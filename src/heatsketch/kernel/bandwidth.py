@@ -5,9 +5,13 @@ r"""Rules for the bandwidth epsilon of ``exp(-|x - y|^2 / epsilon)``.
 ``"neighbor"``            the median, over points, of the squared distance to the k-th neighbour
 ``"slope"``               where ``log sum K`` rises fastest with ``log epsilon`` [1]_; twice that slope estimates
                           the intrinsic dimension
-``"self-tuning"``         ``epsilon_ij = s_i s_j``, with s_i the distance from point i to its k-th neighbour [2]_
-``"auto"``                ``"neighbor"``; `docs/bandwidth.md` has the comparison behind the choice
+``"self-tuning"``         ``epsilon_ij = s_i s_j``, with s_i the distance from point i to its k-th neighbour [2]_,
+                          or a quarter of that to its (2k + 1)-th if this is larger
+``"auto"``                ``"self-tuning"``
 ========================  ======================================================================================
+
+The second part of the rule "self-tuning" matters for near-duplicates only: a few points that differ by rounding errors
+would have local scales of that size, and no affinity with any other point.
 
 References
 ----------
@@ -20,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,13 +50,19 @@ __all__ = [
     "kth_neighbor",
     "local_scales",
     "median_scale",
+    "scale_reach",
+    "self_tuned",
     "slope_profile",
+    "without_zeros",
 ]
 
 BANDWIDTH_RULES = ("auto", "median", "neighbor", "slope", "self-tuning")
-AUTO_RULE = "neighbor"
+AUTO_RULE = "self-tuning"
 NEIGHBOR = 10  # the neighbour that sets the scale by default, chosen in docs/bandwidth.md
 SELF_TUNING_NEIGHBOR = 7  # the neighbour that Zelnik-Manor and Perona use
+# A local scale is at least this fraction of the distance to a neighbour about twice as far down the list. Between points
+# of a curve that distance is about twice the scale, and less in more dimensions.
+_FLOOR = 0.25
 
 # Rules for one number use the distances from at most this many points to all others ...
 SAMPLE = 1000
@@ -142,7 +153,8 @@ def bandwidth_by_rule(
         return scales
     if rule == "neighbor":
         some = X[sample(X.shape[0], SAMPLE)]
-        scales = local_scales(some, X, metric=metric, n_neighbors=n_neighbors or NEIGHBOR, device=device)
+        k = n_neighbors or NEIGHBOR
+        scales = local_scales(some, X, metric=metric, n_neighbors=k, floor=False, device=device)
         if not scales.any():
             raise no_distance(X.shape[0])
         return median_scale(scales)
@@ -170,18 +182,47 @@ def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
     return np.where(np.isfinite(kth), kth, farthest)
 
 
-def local_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, device: Device | None = None) -> FloatArray:
-    """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, shape (m,)."""
-    m, n = X.shape[0], Y.shape[0]
+def scale_reach(k: int) -> int:
+    """How many neighbours the local scale by the k-th one depends on."""
+    return 2 * k + 1
+
+
+def self_tuned(kth: Callable[[int], FloatArray], k: int) -> FloatArray:
+    """Squared local scales by the k-th neighbour, (m,), from a function that gives squared distances to any one."""
+    return np.maximum(kth(k), _FLOOR**2 * kth(scale_reach(k)))
+
+
+def without_zeros(scales: FloatArray) -> FloatArray:
+    """Local scales with their median in place of zeros, shape (m,).
+
+    A scale is zero if all neighbours that were found coincide with the point. The affinity with them is 1, whatever the
+    scale.
+    """
+    return np.where(scales > 0, scales, np.median(scales[scales > 0])) if not scales.all() else scales
+
+
+def local_scales(
+    X: Any, Y: Any, *, metric: Metric, n_neighbors: int, floor: bool = True, device: Device | None = None
+) -> FloatArray:
+    """Squared local scale of each row of `X` by its k-th neighbour among the rows of `Y`, shape (m,).
+
+    Without the floor of `self_tuned`, it is the squared distance to the k-th neighbour.
+    """
+
+    def scale(D2: FloatArray) -> FloatArray:
+        kth = partial(kth_neighbor, D2)
+        return self_tuned(kth, n_neighbors) if floor else kth(n_neighbors)
+
+    m, n, reach = X.shape[0], Y.shape[0], scale_reach(n_neighbors) if floor else n_neighbors
     scales = np.full(m, np.nan)
     if device is not None and index_kind(Y.shape, metric, sparse.issparse(Y), device, m) in ("device", "tree"):
         index = make_index(Y, metric, device, queries=m)
-        _, listed = index.query(X, min(n, n_neighbors + _COINCIDENT))
-        enough = np.count_nonzero(listed > 0, axis=1) >= n_neighbors
-        scales[enough] = kth_neighbor(listed[enough], n_neighbors)
+        _, listed = index.query(X, min(n, reach + _COINCIDENT))
+        enough = np.count_nonzero(listed > 0, axis=1) >= reach
+        scales[enough] = scale(listed[enough])
     left = np.flatnonzero(np.isnan(scales))  # all, or those with coincident neighbours
     for rows in chunks(len(left), n):
-        scales[left[rows]] = kth_neighbor(squared_distances(X[left[rows]], Y, metric), n_neighbors)
+        scales[left[rows]] = scale(squared_distances(X[left[rows]], Y, metric))
     return scales
 
 

@@ -11,9 +11,18 @@ import numpy as np
 from .._utils.array import array_namespace, astype
 from .._utils.registry import device_for, distributed_backend
 from .._utils.threads import quiet_blas
+from .._utils.typing import FloatArray
 from ..neighbors.neighborhoods import Neighborhoods
 from .affinity import Affinity, CutoffAffinity, GaussianAffinity, NeighborAffinity
-from .bandwidth import NEIGHBOR, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from .bandwidth import (
+    NEIGHBOR,
+    SELF_TUNING_NEIGHBOR,
+    bandwidth_by_rule,
+    median_scale,
+    scale_reach,
+    self_tuned,
+    without_zeros,
+)
 from .normalize import Scaling, normalize
 from .operator import HeatKernel
 from .options import KernelOptions, check_distances, check_points
@@ -32,7 +41,7 @@ _CONSTANT_ULPS = 1e5
 def heat_kernel(
     X: Any,
     *,
-    bandwidth: float | str = "auto",
+    bandwidth: float | str | FloatArray = "auto",
     normalization: str = "bistochastic",
     alpha: float = 1.0,
     affinity: str = "gaussian",
@@ -54,8 +63,10 @@ def heat_kernel(
     X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
         Points (n_samples, n_features); square distances or affinities if metric or affinity is "precomputed". The
         kernel of a Dask array or frame with more than 4,096 rows is on the current cluster, and multiplies Dask arrays.
-    bandwidth : float or {"auto", "median", "neighbor", "slope", "self-tuning"}
-        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it.
+    bandwidth : float, {"auto", "median", "neighbor", "slope", "self-tuning"}, or array of shape (n_samples,)
+        Epsilon in ``exp(-|x - y|^2 / epsilon)``, or the rule that chooses it (:mod:`heatsketch.kernel.bandwidth`).
+        "auto" is "self-tuning": epsilon_ij = s_i s_j with a local scale for each point. An array gives these scales
+        squared, such as ``A.bandwidth`` of another kernel of the same points; new points have scales of their own.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}
         See :mod:`heatsketch.kernel.normalize`.
     alpha : float
@@ -68,9 +79,9 @@ def heat_kernel(
     bandwidth_neighbor : int, optional
         The k of the rules "neighbor" (default: 10) and "self-tuning" (default: 7).
     n_neighbors : int, None or "auto"
-        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii; "auto"
-        uses every pair while that is fast (up to 10,000 points and somewhat beyond) and 32 neighbours for more;
-        ``affinity.description`` says which.
+        None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii. "auto"
+        keeps 15 neighbours with local scales; with one bandwidth it uses every pair while that is fast (up to 10,000
+        points and somewhat beyond) and 32 neighbours for more. ``affinity.description`` says which.
     cutoff : float, optional
         Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}
@@ -170,24 +181,27 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
         "dtype": dtype,
         "device": choice.device,
     }
-    epsilon: Any = options.bandwidth
+    epsilon = options.given_bandwidth(X.shape[0])
     if choice.n_neighbors is None:
-        if rule != "given":
+        if epsilon is None:
             epsilon = bandwidth_by_rule(X, rule, metric, neighbor, device=choice.device)
         if options.cutoff is not None:
             return CutoffAffinity(X, epsilon, float(options.cutoff), **common), rule
         return GaussianAffinity(X, epsilon, tiled=choice.tiled, precision=options.precision, **common), rule
     # The search for neighbours also finds the scales of the points.
-    k = {"self-tuning": neighbor or SELF_TUNING_NEIGHBOR, "neighbor": neighbor or NEIGHBOR}.get(rule, 0)
-    neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=k, device=choice.device)
-    if rule == "neighbor":
+    k = neighbor or {"self-tuning": SELF_TUNING_NEIGHBOR}.get(rule, NEIGHBOR)
+    listed = {"self-tuning": scale_reach(k), "neighbor": k}.get(rule, 0)
+    neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=listed, device=choice.device)
+    if epsilon is None and rule == "self-tuning":
+        epsilon = neighborhoods.at_points(without_zeros(self_tuned(neighborhoods.scales, k)))
+    elif rule == "neighbor":
         epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k)))
         if epsilon == 0:
             raise ValueError(
                 f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives "
                 "no bandwidth; give a number, or leave repeated points out."
             )
-    elif rule not in ("given", "self-tuning"):
+    elif epsilon is None:
         epsilon = bandwidth_by_rule(X, rule, metric)
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
 
@@ -207,5 +221,5 @@ def _check_bandwidth(affinity: GaussianAffinity, degrees: Any) -> None:
     remedy = affinity.bandwidth_by_rule("neighbor")
     raise ValueError(
         f"bandwidth={affinity.typical_epsilon:.3g} is {trouble}; use a {verb} one (the rule "
-        f"bandwidth='auto' gives {remedy:.3g} here)."
+        f"bandwidth='neighbor' gives {remedy:.3g} here)."
     )

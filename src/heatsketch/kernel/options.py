@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _num_samples
 
+from .._utils.array import to_numpy
 from .._utils.registry import DEVICES, distributed_backend
 from .._utils.tables import checked, table
 from .._utils.typing import FloatArray
@@ -52,7 +53,7 @@ EXPERT = ("bandwidth_neighbor", "cutoff", "diagonal", "max_iter", "precision", "
 class KernelOptions:
     """How the heat kernel is made from data; the parameters of :func:`heatsketch.heat_kernel`, checked."""
 
-    bandwidth: float | str = "auto"
+    bandwidth: float | str | FloatArray = "auto"
     normalization: str = "bistochastic"
     alpha: float = 1.0
     affinity: str = "gaussian"
@@ -74,6 +75,8 @@ class KernelOptions:
         check_choice(self.precision, "precision", PRECISIONS)
         if isinstance(self.bandwidth, str):
             check_choice(self.bandwidth, "bandwidth", BANDWIDTH_RULES)
+        elif np.ndim(self.bandwidth):
+            object.__setattr__(self, "bandwidth", _check_scales(self.bandwidth))
         else:
             _check_between(self.bandwidth, "bandwidth", 0, np.inf, f"a positive number, or one of {BANDWIDTH_RULES}")
         if not is_number(self.alpha) or not 0 <= self.alpha <= 1:
@@ -110,10 +113,22 @@ class KernelOptions:
 
     @property
     def bandwidth_rule(self) -> str:
-        """The rule of the bandwidth, never "auto"; "given" for a number."""
+        """The rule of the bandwidth, never "auto"; "given" for a number, and "self-tuning" for given local scales."""
         if not isinstance(self.bandwidth, str):
-            return "given"
+            return "self-tuning" if np.ndim(self.bandwidth) else "given"
         return AUTO_RULE if self.bandwidth == "auto" else self.bandwidth
+
+    def given_bandwidth(self, n_samples: int) -> Any:
+        """The bandwidth that was given: a number, or squared local scales of shape (n_samples,); None for a rule."""
+        if isinstance(self.bandwidth, str):
+            return None
+        if np.ndim(self.bandwidth) and len(self.bandwidth) != n_samples:  # type: ignore[arg-type]
+            raise ValueError(
+                f"bandwidth was given as {len(self.bandwidth)} local scales for {n_samples} samples; "  # type: ignore[arg-type]
+                "give one for each sample, such as bandwidth_ of a fit to the same data, a number, or one of "
+                f"{BANDWIDTH_RULES}."
+            )
+        return self.bandwidth
 
 
 # Parameters of every estimator that say how its kernel is made.
@@ -160,6 +175,18 @@ def _check_between(value: Any, name: str, low: float, high: float, accepted: str
     """Raise ValueError if `value` is not a number strictly between `low` and `high`."""
     if not is_number(value) or not low < value < high:
         raise ValueError(f"{name}={value!r} was given; it must be {accepted}.")
+
+
+def _check_scales(values: Any) -> FloatArray:
+    """Squared local scales, one for each sample, as an array of float64; raise ValueError for other values."""
+    scales = to_numpy(values)
+    if scales.ndim != 1 or scales.dtype.kind not in "fiu" or not ((scales > 0) & np.isfinite(scales)).all():
+        raise ValueError(
+            f"bandwidth was given as an array of {scales.dtype} and shape {scales.shape}; local scales must be positive "
+            "and finite, one for each sample, such as bandwidth_ of a fitted estimator. Otherwise give a number, or one "
+            f"of {BANDWIDTH_RULES}."
+        )
+    return scales.astype(np.float64)
 
 
 def check_points(X: Any, options: KernelOptions) -> Any:

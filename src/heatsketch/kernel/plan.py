@@ -27,8 +27,10 @@ from .options import KernelOptions, check_count, check_points, is_number
 __all__ = [
     "AUTO_NEIGHBORS",
     "DENSE_LIMIT",
+    "LOCAL_NEIGHBORS",
     "Choice",
     "Estimate",
+    "auto_neighbors",
     "choose",
     "estimate",
     "kept_neighbors",
@@ -37,8 +39,11 @@ __all__ = [
     "worth_every_pair",
 ]
 
+# n_neighbors="auto" keeps this many neighbours with local scales, whatever the number of points (`docs/bandwidth.md`),
+# and with one bandwidth this many where every pair would take long.
+LOCAL_NEIGHBORS = 15
 AUTO_NEIGHBORS = 32
-# n_neighbors="auto" stores all pairs up to this many points: 0.8 GB in float64.
+# With one bandwidth it stores all pairs up to this many points: 0.8 GB in float64.
 DENSE_LIMIT = 10_000
 # Beyond, pairs are formed on the fly if the products of a typical fit (thirty, with sixteen columns) take at most this
 # many seconds on two cores. The number of cores of the machine does not count: the same data get the same kernel.
@@ -118,7 +123,7 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, entries: 
             quick = quick or worth_every_pair(shape, _CORES)
         elif can_tile and device is not None and device.is_cuda:
             quick = quick or _PRODUCTS * _fused_seconds(n, int(shape[1]), dtype, device) <= _FUSED_SECONDS
-        wanted = None if quick else AUTO_NEIGHBORS
+        wanted = auto_neighbors(options, quick=quick)
     if wanted is not None and int(wanted) < n - 1:
         return Choice(int(wanted), False, f"{wanted} neighbours{where}", device)
     if can_tile and not (device is None and n <= DENSE_LIMIT and fits):
@@ -130,6 +135,13 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, entries: 
         f"{size_in_words(memory)} are available; keep neighbours only (n_neighbors={AUTO_NEIGHBORS}), or use the "
         "Euclidean metric on dense points, for which the kernel need not be stored."
     )
+
+
+def auto_neighbors(options: KernelOptions, *, quick: bool) -> int | None:
+    """What n_neighbors="auto" means, None for every pair; `quick` if every pair takes little time and memory."""
+    if options.bandwidth_rule == "self-tuning":
+        return LOCAL_NEIGHBORS
+    return None if quick else AUTO_NEIGHBORS
 
 
 def _choose_device(shape: tuple[int, ...], options: KernelOptions, entries: int | None) -> Device | None:
@@ -262,10 +274,10 @@ def estimate(
     >>> import heatsketch as hs
     >>> small = hs.estimate((5000, 10), n_components=2)
     >>> print(small.held)
-    every pair, held (200.0 MB)
+    15 neighbours
     >>> large = hs.estimate((1_000_000, 50), n_components=10, power=16, dtype="float32", device="cpu")
     >>> large.n_neighbors
-    32
+    15
     >>> large.memory < 3e9
     True
     """

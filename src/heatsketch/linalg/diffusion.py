@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -37,8 +37,6 @@ __all__ = [
     "require_range",
 ]
 
-Function = Callable[[FloatArray], FloatArray]
-
 METHODS = ("auto", "steps", "chebyshev", "eigen")
 
 # Error of the polynomial in place of lambda^t, relative to the largest nontrivial lambda^t.
@@ -61,6 +59,14 @@ _POWER_ULPS = 4.0
 _SMALL_LOSS = 2.0
 # Negative eigenvalues smaller than this fraction of the largest are rounding.
 _DEFINITE = 1e-6
+
+
+class Target(NamedTuple):
+    """A function that a polynomial approximates, the weight of its error, and their product, finite at zero."""
+
+    function: Callable[[FloatArray], FloatArray]
+    weight: Callable[[FloatArray], FloatArray]
+    weighted: Callable[[FloatArray], FloatArray]
 
 
 def diffuse(
@@ -193,9 +199,8 @@ def _apply_multiscale(kernel: HeatOperator, M: Any, h: Multiscale) -> Any:
     mode = _trivial_part(kernel, M)
     rest = M if mode is None else M - mode
     interval, rtol = _multiscale_interval(kernel, longest(h)), _MULTISCALE_ERROR[kernel.dtype]
-    series, error = _chebyshev_series(
-        [h.over_x], [lambda x: 1.0 / h.over_x(x)], interval, _degree(longest(h), 1.0), rtol
-    )
+    target = Target(h.over_x, lambda x: 1.0 / h.over_x(x), np.ones_like)
+    series, error = _chebyshev_series([target], interval, _degree(longest(h), 1.0), rtol)
     if error > rtol:
         warn_inexact(error, rtol)
     [block] = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), kernel.deflated, rest)
@@ -253,9 +258,8 @@ def _by_polynomials(
     rtol = max(RELATIVE_ERROR[kernel.dtype], _POWER_ULPS * most * float(np.finfo(np.float64).eps))
     rounding = float(np.finfo(kernel.dtype).eps)
     wanted = rtol if loss <= _SMALL_LOSS else max(rtol / loss, rounding)
-    functions = [partial(_relative_power, scale=largest, exponent=e) for e in exponents]
-    weights = [partial(_relative_power, scale=largest, exponent=weight)] * len(exponents)
-    series, error = _chebyshev_series(functions, weights, interval, _degree(most, wanted), wanted)
+    targets = [_power_target(e, weight, largest) for e in exponents]
+    series, error = _chebyshev_series(targets, interval, _degree(most, wanted), wanted)
     error = error if loss <= _SMALL_LOSS else loss * max(error, rounding)
     if diagonalise and error > rtol and kernel.shape[0] <= _EIGEN_LIMIT:
         return _by_eigenvectors(kernel, V, exponents, weight)
@@ -265,10 +269,10 @@ def _by_polynomials(
     return [largest**e * block for e, block in zip(exponents, blocks, strict=True)]
 
 
-def _relative_power(x: FloatArray, scale: float, exponent: float) -> FloatArray:
-    """``(x / scale)^exponent``: relative to the largest eigenvalue, large powers do not underflow."""
-    found: FloatArray = (x / scale) ** exponent
-    return found
+def _power_target(exponent: float, weight: float, scale: float) -> Target:
+    """``x^exponent`` with the weight ``x^weight``, x relative to the largest eigenvalue: powers do not underflow."""
+    exponents = exponent, weight, exponent + weight
+    return Target(*(partial(lambda x, e: (x / scale) ** e, e=e) for e in exponents))
 
 
 def _spectral_interval(kernel: HeatOperator, exponents: Sequence[float]) -> tuple[tuple[float, float], float]:
@@ -369,9 +373,9 @@ def _eigensystem(kernel: HeatOperator, power: float, *, whole: bool) -> tuple[Fl
 
 
 def _chebyshev_series(
-    functions: Sequence[Function], weights: Sequence[Function], interval: tuple[float, float], degree: int, rtol: float
+    targets: Sequence[Target], interval: tuple[float, float], degree: int, rtol: float
 ) -> tuple[list[FloatArray], float]:
-    """Chebyshev coefficients of functions on the interval, and their worst measured error times a weight.
+    """Chebyshev coefficients of functions on the interval, and their worst measured, weighted error.
 
     The degree is raised until the error is at most `rtol`; a lower one than given cannot follow the functions between
     the points of the grid.
@@ -380,10 +384,10 @@ def _chebyshev_series(
     while True:
         grid = np.concatenate([[-1.0, 1.0], _chebyshev_points(4 * degree)])
         x, nodes = _mapped(grid, interval), _mapped(_chebyshev_points(degree + 1), interval)
-        series = [_interpolate(f(nodes)) for f in functions]
+        series = [_interpolate(target.function(nodes)) for target in targets]
         error = max(
-            float(np.abs(weight(x) * (chebyshev.chebval(grid, c) - f(x))).max())
-            for f, weight, c in zip(functions, weights, series, strict=True)
+            float(np.abs(target.weight(x) * chebyshev.chebval(grid, c) - target.weighted(x)).max())
+            for target, c in zip(targets, series, strict=True)
         )
         if error <= rtol or degree >= most:
             return series, error

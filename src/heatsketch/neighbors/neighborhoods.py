@@ -136,7 +136,7 @@ class Neighborhoods:
         self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
         same = None if metric.precomputed else distinct(X)
         self._X = X if same is None else arranged(X, same[0])
-        self.places = None if same is None else same[1]
+        self._first, self.places = (None, None) if same is None else same
         self.index: NeighborIndex = make_index(self._X, metric, device)
         counts = np.ones(self._X.shape[0]) if same is None else np.bincount(same[1])
         self._multiplicity = counts[self.index.order].astype(np.float32)
@@ -232,6 +232,10 @@ class Neighborhoods:
         out = np.empty_like(values)
         out[self.index.order] = values
         return out if self.places is None else out[self.places]
+
+    def at_vertices(self, values: FloatArray) -> FloatArray:
+        """Values of all points as values of the vertices, in the order of the index, (N,) -> (U,)."""
+        return (values if self._first is None else values[self._first])[self.index.order]
 
     def unfolded(self, rows: Any) -> Any:
         """Rows against the vertices, in the order of the index, as rows against all points, (m, U) -> (m, N)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
+from functools import cached_property, partial
 from operator import getitem
 from typing import Any
 
@@ -12,7 +12,16 @@ import numpy as np
 
 from ..._utils.typing import FloatArray
 from ...kernel.affinity import GaussianAffinity
-from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, bandwidth_by_rule, median_scale
+from ...kernel.bandwidth import (
+    NEIGHBOR,
+    SAMPLE,
+    SELF_TUNING_NEIGHBOR,
+    bandwidth_by_rule,
+    kth_neighbor,
+    median_scale,
+    scale_reach,
+    self_tuned,
+)
 from ...linalg.metrics import Metric, no_distance
 from ...linalg.sketch import sample
 from .array import DistributedArray
@@ -77,7 +86,7 @@ class AllPairsAffinity(ChunkedAffinity):
         """Kernel rows of new points times columns, lazy."""
         local = None
         if np.ndim(self.epsilon):
-            local = kth_distances(X, self.X.values, metric=self.metric, n_neighbors=self.scale_neighbor)
+            local = chunked_scales(X, self.X.values, metric=self.metric, n_neighbors=self.scale_neighbor)
         new = _chunk_points(X, local)
         plan = Plan(V, new, self._points)
         for q, queries in enumerate(plan.keys(new)):
@@ -101,16 +110,16 @@ def _chunk_points(X: Any, scales: Any) -> Parts:
     return plan.parts("points", range(len(X.chunks[0])))
 
 
-def kth_distances(X: Any, Y: Any, *, metric: Metric, n_neighbors: int) -> Any:
-    """Squared distance from each row of `X` to its k-th neighbour among the rows of `Y`, (m,), lazy."""
-    plan = Plan(X, Y)
+def chunked_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, floor: bool = True) -> Any:
+    """Squared local scales as :func:`heatsketch.kernel.bandwidth.local_scales` gives them, (m,), lazy."""
+    plan, reach = Plan(X, Y), scale_reach(n_neighbors) if floor else n_neighbors
     for q, queries in enumerate(plan.keys(X)):
         lists = [
-            plan.add("nearest-in-chunk", (q, b), nearest, queries, chunk, n_neighbors, metric)
+            plan.add("nearest-in-chunk", (q, b), nearest, queries, chunk, reach, metric)
             for b, chunk in enumerate(plan.keys(Y))
         ]
-        plan.add("kth-distance", q, _kth, plan.add_tree("nearest", q, _merged, lists))
-    return plan.array("kth-distance", X.chunks[0], None, np.float64)
+        plan.add("local-scales", q, _scales, plan.add_tree("nearest", q, _merged, lists), n_neighbors, floor)
+    return plan.array("local-scales", X.chunks[0], None, np.float64)
 
 
 def _merged(several: list[FloatArray]) -> FloatArray:
@@ -121,10 +130,11 @@ def _merged(several: list[FloatArray]) -> FloatArray:
     return np.column_stack([lists, np.max([found[:, k] for found in several], axis=0)])
 
 
-def _kth(lists: FloatArray) -> FloatArray:
-    """Squared distance to the k-th neighbour from lists of `nearest`; the largest if fewer are apart, (m,)."""
-    kth = lists[:, :-1].max(axis=1)
-    return np.where(np.isfinite(kth), kth, lists[:, -1])
+def _scales(lists: FloatArray, k: int, floor: bool) -> FloatArray:
+    """Squared local scales from lists of `nearest`, (m,)."""
+    listed = np.where(np.isfinite(lists), lists, lists[:, -1:])  # the largest distance, if fewer points are apart
+    kth = partial(kth_neighbor, listed[:, :-1])
+    return self_tuned(kth, k) if floor else kth(k)
 
 
 def bandwidth_of(X: DistributedArray, rule: str, metric: Metric, n_neighbors: int | None = None) -> Any:
@@ -133,12 +143,13 @@ def bandwidth_of(X: DistributedArray, rule: str, metric: Metric, n_neighbors: in
         return bandwidth_by_rule(X, rule, metric)
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
-        local = persisted(kth_distances(X.values, X.values, metric=metric, n_neighbors=k), name="measuring scales")
+        local = persisted(chunked_scales(X.values, X.values, metric=metric, n_neighbors=k), name="measuring scales")
         if not bool(gathered((local > 0).all())):
             raise no_distance(X.shape[0])
         return DistributedArray(local, X.layout)
     some = da.from_array(X[sample(X.shape[0], SAMPLE)], chunks=(-1, -1))
-    scales = gathered(kth_distances(some, X.values, metric=metric, n_neighbors=n_neighbors or NEIGHBOR))
+    k = n_neighbors or NEIGHBOR
+    scales = gathered(chunked_scales(some, X.values, metric=metric, n_neighbors=k, floor=False))
     if not scales.any():
         raise no_distance(X.shape[0])
     return median_scale(scales)

@@ -12,12 +12,20 @@ from scipy import sparse
 
 from ..._utils.registry import has_gpu
 from ..._utils.typing import FloatArray
-from ...kernel.bandwidth import NEIGHBOR, SAMPLE, SELF_TUNING_NEIGHBOR, median_scale
+from ...kernel.bandwidth import (
+    NEIGHBOR,
+    SAMPLE,
+    SELF_TUNING_NEIGHBOR,
+    median_scale,
+    scale_reach,
+    self_tuned,
+    without_zeros,
+)
 from ...kernel.build import build_affinity, compose_kernel
 from ...kernel.normalize import LeftFactor, Scaling
 from ...kernel.operator import HeatKernel, refuse_alone
 from ...kernel.options import KernelOptions
-from ...kernel.plan import AUTO_NEIGHBORS, DENSE_LIMIT, kept_neighbors, worth_every_pair
+from ...kernel.plan import DENSE_LIMIT, auto_neighbors, kept_neighbors, worth_every_pair
 from ...linalg.sketch import sample
 from .affinity import AllPairsAffinity, ChunkedAffinity, bandwidth_of
 from .array import DistributedArray
@@ -122,7 +130,7 @@ def _neighbors_on_cluster(X: DistributedArray, options: KernelOptions) -> int | 
     """
     wanted = options.n_neighbors
     if wanted == "auto":
-        return None if len(X) <= DENSE_LIMIT else AUTO_NEIGHBORS
+        wanted = auto_neighbors(options, quick=len(X) <= DENSE_LIMIT)
     return None if wanted is None or int(wanted) >= len(X) - 1 else int(wanted)
 
 
@@ -145,9 +153,11 @@ def build_chunked_affinity(
     device = "cpu" if quick else options.device
     gpus = device.startswith("cuda") or (device == "auto" and any(on_every_worker(has_gpu)))
     points = X.laid_out(Layout(chunk_sizes(X.shape[0], largest=gpus), X.layout.given))
-    epsilon: Any = options.bandwidth
-    if rule != "given":
+    epsilon = options.given_bandwidth(len(X))
+    if epsilon is None:
         epsilon = bandwidth_of(points, rule, options.measure, options.bandwidth_neighbor)
+    elif np.ndim(epsilon):
+        epsilon = DistributedArray(da.from_array(epsilon, chunks=(points.layout.sizes,)), points.layout)
     return AllPairsAffinity(points, epsilon, device=device, precision=options.precision, **common), rule
 
 
@@ -162,13 +172,17 @@ def _neighbor_affinity(
             UserWarning,
             stacklevel=2,
         )
-    epsilon: Any = options.bandwidth
-    rule = options.bandwidth_rule
-    k = {"self-tuning": common["scale_neighbor"], "neighbor": options.bandwidth_neighbor or NEIGHBOR}.get(rule, 0)
-    neighborhoods = ChunkedNeighborhoods(X.values, n_neighbors, options.measure, at_least=k)
-    if rule == "neighbor":
+    rule, epsilon = options.bandwidth_rule, options.given_bandwidth(len(X))
+    k = options.bandwidth_neighbor or {"self-tuning": SELF_TUNING_NEIGHBOR}.get(rule, NEIGHBOR)
+    listed = {"self-tuning": scale_reach(k), "neighbor": k}.get(rule, 0)
+    neighborhoods = ChunkedNeighborhoods(X.values, n_neighbors, options.measure, at_least=listed)
+    if np.ndim(epsilon):
+        epsilon = neighborhoods.at_vertices(epsilon)
+    elif rule == "self-tuning":
+        epsilon = without_zeros(self_tuned(neighborhoods.scales, k))
+    elif rule == "neighbor":
         some = neighborhoods.layout.positions(sample(len(X), SAMPLE))
         epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k))[some])
-    elif rule not in ("given", "self-tuning"):
+    elif epsilon is None:
         epsilon = bandwidth_of(X, rule, options.measure)
     return ChunkedNeighborAffinity(epsilon, neighborhoods, **common)

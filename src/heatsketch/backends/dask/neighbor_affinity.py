@@ -12,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from ..._utils.typing import FloatArray, IntArray
-from ...kernel.affinity import gaussian_rows, require_scales
+from ...kernel.affinity import gaussian_rows
+from ...kernel.bandwidth import self_tuned
 from ...linalg.metrics import Metric, squared_distances
 from ...neighbors.neighborhoods import WIDEST, looked_at, new_rows
 from .affinity import ChunkedAffinity
@@ -27,23 +28,18 @@ __all__ = ["ChunkedNeighborAffinity"]
 class ChunkedNeighborAffinity(ChunkedAffinity):
     """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others, of points in row chunks.
 
-    `epsilon` is "self-tuning" for local scales. The lists of `neighborhoods` are deleted.
+    `epsilon` is a number, or squared local scales of the vertices, (U,). The lists of `neighborhoods` are deleted.
     """
 
-    def __init__(self, epsilon: float | str, neighborhoods: ChunkedNeighborhoods, **options: Any) -> None:
+    def __init__(self, epsilon: float | FloatArray, neighborhoods: ChunkedNeighborhoods, **options: Any) -> None:
         self.layout = layout = neighborhoods.layout
-        super().__init__(DistributedArray(neighborhoods.X, layout), 0.0, **options)
+        super().__init__(DistributedArray(neighborhoods.X, layout), epsilon, **options)
         self.neighborhoods, self.recall = neighborhoods, neighborhoods.recall
         self.n_neighbors, self.definite = neighborhoods.n_neighbors, False
-        if isinstance(epsilon, str):
-            local = neighborhoods.scales(self.scale_neighbor)
-            require_scales(local)
-            self.epsilon = DistributedArray(
-                da.from_array(neighborhoods.at_points(local), chunks=(layout.sizes,)), layout
-            )
-            self._scale = local**-0.5
-        else:
-            self.epsilon, self._scale = epsilon, np.full(neighborhoods.n_vertices, epsilon**-0.5)
+        self._scale = np.broadcast_to(np.asarray(epsilon) ** -0.5, neighborhoods.n_vertices)
+        if np.ndim(epsilon):
+            at_points = da.from_array(neighborhoods.at_points(epsilon), chunks=(layout.sizes,))
+            self.epsilon = DistributedArray(at_points, layout)
         self._operator = GraphOperator(neighborhoods, self._scale, zero_diagonal=self.zero_diagonal, dtype=self.dtype)
         del neighborhoods.lists
         share = 100 * self._operator.halo_rows / self.n_samples
@@ -147,12 +143,10 @@ class _NewRows:
             ids, others = vertices.wide
             wide = ids, squared_distances(points, others, vertices.metric)
         found = new_rows(lists, kth_of(lists, vertices.n_neighbors, vertices.multiplicity), vertices.radii, wide)
-        here = np.full(len(points), vertices.scale[0])
+        local = None
         if vertices.scale_neighbor is not None:
-            local = kth_of(lists, vertices.scale_neighbor, vertices.multiplicity)
-            require_scales(local)
-            here = local**-0.5
-        K, lowest = gaussian_rows(found, here, vertices.scale, zero_diagonal=vertices.zero_diagonal)
+            local = self_tuned(lambda k: kth_of(lists, k, vertices.multiplicity), vertices.scale_neighbor)
+        K, lowest = gaussian_rows(found, local, vertices.scale, zero_diagonal=vertices.zero_diagonal)
         twin, has_twin = found.twin, found.twin >= 0
         lowest[has_twin] = 0.0
         K.data[np.repeat(has_twin, np.diff(K.indptr))] = 0.0

@@ -155,6 +155,14 @@ class ChunkedNeighborhoods:
         counts = self.multiplicity
         return values if counts is None else np.repeat(values, counts.astype(np.int64))
 
+    def at_vertices(self, values: Any) -> Any:
+        """Values of the samples, in the order of the data, as values of the vertices, (N,) -> (U,)."""
+        values, counts = values[self.layout.samples(np.arange(len(values)))], self.multiplicity
+        if counts is None:
+            return values
+        rows = counts.astype(np.int64)
+        return values[np.cumsum(rows) - rows]  # of the first row of each vertex
+
     def _search(self, at_least: int) -> None:
         n, k = self.n_vertices, self.n_neighbors
         if n < 2:
