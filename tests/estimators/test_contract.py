@@ -117,9 +117,7 @@ class TestContainers:
     def test_verbose_reports_the_choices(self, torus, capsys):
         GP(2, verbose=True).fit(torus)
         printed = capsys.readouterr()
-        assert all(
-            word in printed.err for word in ("[GaussianProcessEmbedding]", "300", "15 neighbours", "self-tuning")
-        )
+        assert all(word in printed.err for word in ("[GaussianProcessEmbedding]", "300", "15 neighbours", "self-tuning"))
         assert printed.out == ""
         GP(2).fit(torus)
         assert capsys.readouterr() == ("", "")
