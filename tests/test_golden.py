@@ -78,7 +78,8 @@ def computed() -> Values:
         4, n_neighbors=12, n_exact=2, bandwidth=0.6, kernel_params={"tol": 1e-13}, random_state=7
     ).fit(X)
     found["neighbours"] = near.embedding_[[0, 150]]
-    found["power"] = [hs.DiffusionMaps(2, power=rule, bandwidth=0.6).fit(X).power_ for rule in ("paths", "entropy")]
+    h = hs.multiscale(hs.heat_kernel(X, bandwidth=0.6))
+    found["multiscale"] = [h.times, h.weights]
     return found
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .analysis.density import spectral_density
     from .analysis.distances import components_for, diffusion_distances, distance_interval
     from .analysis.distortion import bilipschitz_constant, measure_distortion
+    from .analysis.geodesics import geodesic_distances
     from .analysis.power import multiscale
     from .analysis.processes import canonical_metric, gaussian_process, secant_products
     from .compare import EmbeddingComparison, compare_embeddings
@@ -31,6 +32,7 @@ _MODULES = {
     ".analysis.density": ("spectral_density",),
     ".analysis.distances": ("components_for", "diffusion_distances", "distance_interval"),
     ".analysis.distortion": ("bilipschitz_constant", "measure_distortion"),
+    ".analysis.geodesics": ("geodesic_distances",),
     ".analysis.power": ("multiscale",),
     ".analysis.processes": ("canonical_metric", "gaussian_process", "secant_products"),
     ".compare": ("EmbeddingComparison", "compare_embeddings"),
@@ -69,6 +71,7 @@ __all__ = [
     "estimate",
     "estimate_bandwidth",
     "gaussian_process",
+    "geodesic_distances",
     "global_diffusion_distance",
     "heat_kernel",
     "load_model",

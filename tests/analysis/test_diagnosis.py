@@ -7,6 +7,7 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits, make_swiss_roll
 from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
@@ -28,16 +29,42 @@ def found(model: hs.GaussianProcessEmbedding, X: object, name: str):
     return finding
 
 
-@pytest.mark.parametrize("data", ["circle", "stretched_torus", "klein_bottle"])
-@pytest.mark.parametrize("power", ["auto", "entropy"])
-def test_nothing_is_wrong_with_automatic_choices(data, power):
-    X = getattr(hs.datasets, data)(400, random_state=0)
-    assert not GP(3, power=power, random_state=0).fit(X).diagnose()
+def tripled_roll() -> np.ndarray:
+    return make_swiss_roll(2000, random_state=0)[0] * [1.0, 3.0, 1.0]
+
+
+def tree(n_features: int, noise: float) -> np.ndarray:
+    """1,000 points around six branches of a tree, each a random walk of 150 steps."""
+    rng = np.random.default_rng(0)
+    places = np.zeros((1, n_features))
+    for _ in range(6):
+        steps = 0.3 * rng.normal(size=(150, n_features)) / np.sqrt(n_features)
+        places = np.vstack([places, places[rng.integers(len(places))] + np.cumsum(steps, axis=0)])
+    places = places[rng.integers(len(places), size=1000)]
+    return places + noise * rng.normal(size=places.shape)
+
+
+CLOUDS = np.vstack([np.random.default_rng(c).normal(loc=4.0 * c, size=(150, 5)) for c in range(3)])
+PAPER = {"circle": (0.25, 8), "stretched_torus": (0.3, 10), "klein_bottle": (2.0, 4)}
+
+
+@pytest.mark.parametrize("data", PAPER)
+@pytest.mark.parametrize("kernel", ["default", "paper"])
+def test_nothing_is_wrong_with_good_choices(data, kernel):
+    X = getattr(hs.datasets, data)(500, random_state=0)
+    bandwidth, power = PAPER[data] if kernel == "paper" else ("auto", "auto")
+    assert not GP(3, bandwidth=bandwidth, power=power, random_state=0).fit(X).diagnose()
+
+
+@pytest.mark.parametrize("X", [tripled_roll(), load_digits().data[:1000], CLOUDS], ids=["roll", "digits", "clouds"])
+def test_default_kernel_neither_leaks_nor_is_noise(X):
+    names = GP(8, random_state=0).fit(X).diagnose().names
+    assert not {"leak", "noise", "narrow", "wide"} & set(names)
 
 
 class TestFindings:
     def test_identity(self):
-        model = GP(2, bandwidth=2e-5, n_neighbors=None)
+        model = GP(2, bandwidth=2e-5, n_neighbors=None, power=8)
         finding = found(model, CIRCLE, "identity")
         assert finding.harmful
         assert finding.figure == pytest.approx(np.trace(model.kernel_.toarray()) / 300, rel=0.05)
@@ -80,28 +107,40 @@ class TestFindings:
 
     def test_narrow(self):
         X = np.random.default_rng(0).uniform(size=(400, 2))
-        finding = found(GP(2, bandwidth=0.01 * hs.estimate_bandwidth(X).epsilon, n_neighbors=None), X, "narrow")
-        assert finding.figure < 0.5
+        model = GP(2, n_neighbors=15, bandwidth="self-tuning", kernel_params={"bandwidth_neighbor": 1})
+        finding = found(model, X, "narrow")
+        rows = model.kernel_.toarray()
+        assert finding.figure == pytest.approx(400 / np.square(rows).sum(), rel=0.05)
+        assert "bandwidth_neighbor" in finding.remedy
 
     def test_wide(self):
         finding = found(GP(2, bandwidth=60.0, power=1), hs.datasets.stretched_torus(300, random_state=0), "wide")
-        assert "Use a smaller bandwidth" in finding.remedy
+        assert finding.figure > 150
+        assert "Use a smaller bandwidth (the rule 'neighbor' gives" in finding.remedy
+
+    def test_leak(self):
+        X, model = tripled_roll(), GP(2, bandwidth=226.0, power=1, n_neighbors=None, random_state=0)
+        finding = found(model, X, "leak")
+        assert finding.harmful
+        angle = np.hypot(X[:, 0], X[:, 2])  # the radius of the spiral is its angle
+        arc = np.abs(np.square(angle[:, None]) - np.square(angle)) / 2
+        crossing = np.hypot(arc, X[:, None, 1] - X[:, 1]) > 2.5 * np.linalg.norm(X[:, None] - X, axis=2)
+        assert finding.figure == pytest.approx(model.kernel_.toarray()[crossing].sum() / 2000, abs=0.05)
+        assert "smaller bandwidth" in finding.remedy
+
+    def test_noise(self):
+        assert found(GP(8, random_state=0), tree(50, 1.0), "noise").figure > 0.7
+        assert "noise" not in GP(8, random_state=0).fit(tree(50, 0.02)).diagnose().names
 
     def test_late(self):
         X = np.random.default_rng(0).uniform(size=(300, 1))
         finding = found(GP(2, bandwidth=0.05, power=300), X, "late")
         assert finding.harmful
         assert finding.figure < 1.5
-        angles = 2 * np.pi * np.arange(300) / 300
-        even = np.column_stack([np.cos(angles), np.sin(angles)])
-        past = found(GP(2, bandwidth=0.05, power=400), even, "late")
-        assert not past.harmful  # two modes of a circle decay alike
-        assert past.figure == pytest.approx(2, abs=0.75)  # three standard deviations of a trace over 64 columns
 
-    def test_edge(self):
-        model = GP(2, power="auto", n_neighbors=6, random_state=0)
-        finding = found(model, hs.datasets.circle(1100, random_state=0), "edge")
-        assert finding.figure == model.power_ == model.power_choice_.powers[-1]
+    def test_no_time_is_late_if_all_are_kept(self):
+        X = np.random.default_rng(0).uniform(size=(300, 1))
+        assert "late" not in GP(2, bandwidth=0.05, power="multiscale").fit(X).diagnose().names
 
     def test_dimension(self):
         X = np.random.default_rng(0).normal(size=(400, 8))

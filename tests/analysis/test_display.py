@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -62,7 +63,7 @@ def test_cells_are_escaped():
 def test_fitted_estimator_adds_what_it_found(model):
     for html in (model._repr_mimebundle_()["text/html"], model._repr_html_()):
         assert "sk-estimator" in html
-        assert f"{model.bandwidth_:.4g}" in html[html.rindex('<table class="heatsketch">') :]
+        assert f"{np.median(model.bandwidth_):.4g}" in html[html.rindex('<table class="heatsketch">') :]
     assert '<table class="heatsketch">' not in clone(model)._repr_html_()
     with config_context(display="text"):
         assert list(model._repr_mimebundle_()) == ["text/plain"]

@@ -212,7 +212,7 @@ def test_bandwidth_rules(rule, n_neighbors):
 
 @pytest.mark.parametrize("n_neighbors", ["auto", None])
 def test_local_scales_repeat_a_fit(n_neighbors):
-    """Local scales by default, with duplicates and near-duplicates, as in memory; given back they make the same kernel."""
+    """Local scales, with duplicates and near-duplicates, are those in memory; given back, they make the same kernel."""
     rng = np.random.default_rng(0)
     points = np.vstack([X, X[:30], X[7] + 1e-12 * rng.normal(size=(12, 4))])
     there, here = (

@@ -125,7 +125,7 @@ def test_pipes(folder, monkeypatch, heatsketch):
 
 def test_estimate(heatsketch):
     code, out, _ = heatsketch("estimate", "--shape", "1000000,50", "-k", 10, "-p", 16, "--dtype", "float32", "--json")
-    assert (code, json.loads(out)["n_neighbors"]) == (0, 32)
+    assert (code, json.loads(out)["n_neighbors"]) == (0, 15)
     code, out, _ = heatsketch("estimate", "points.csv")
     assert code == 0
     assert "60" in out

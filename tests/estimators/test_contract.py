@@ -117,7 +117,9 @@ class TestContainers:
     def test_verbose_reports_the_choices(self, torus, capsys):
         GP(2, verbose=True).fit(torus)
         printed = capsys.readouterr()
-        assert all(word in printed.err for word in ("[GaussianProcessEmbedding]", "300", "15 neighbours", "self-tuning"))
+        assert all(
+            word in printed.err for word in ("[GaussianProcessEmbedding]", "300", "15 neighbours", "self-tuning")
+        )
         assert printed.out == ""
         GP(2).fit(torus)
         assert capsys.readouterr() == ("", "")
@@ -184,7 +186,7 @@ class TestTransactions:
         assert vars(model) == before
 
     def test_parameters_set_after_a_fit_do_not_change_it(self, torus):
-        options = {"normalization": "symmetric", "bandwidth": 1.0, "random_state": 0}
+        options = {"normalization": "symmetric", "bandwidth": 1.0, "power": 8, "random_state": 0}
         model = GP(4, **options).fit(torus).set_params(power=3)
         whole = GP(6, **options).fit(torus)
         np.testing.assert_allclose(model.add_components(2).embedding_, whole.embedding_, atol=1e-12)

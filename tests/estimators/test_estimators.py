@@ -20,7 +20,7 @@ GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
 
 def redrawn(model, seed):
     """The same kernel through another sketch."""
-    model.set_params(random_state=seed)._embed(model.kernel_, model.power_, None, np.float64)
+    model.set_params(random_state=seed)._embed(model.kernel_, model.power_, np.float64)
     return model
 
 

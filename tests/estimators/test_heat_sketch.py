@@ -67,7 +67,9 @@ class TestAgainstOthers:
 
 @pytest.fixture(scope="module", params=NORMALIZATIONS)
 def model(request, torus):
-    return HS(3, bandwidth=1.0, normalization=request.param, random_state=0, solver_params={"n_rounds": 4}).fit(torus)
+    return HS(
+        3, bandwidth=1.0, power=8, normalization=request.param, random_state=0, solver_params={"n_rounds": 4}
+    ).fit(torus)
 
 
 class TestSketch:
@@ -95,7 +97,7 @@ class TestSketch:
         assert np.mean((distances < low) | (distances > high)) > 0.5  # three dimensions are too few
 
     def test_more_components(self, torus):
-        model = HS(2, bandwidth=1.0, solver_params={"width": 64}, random_state=0).fit(torus)
+        model = HS(2, bandwidth=1.0, power=8, solver_params={"width": 64}, random_state=0).fit(torus)
         before = model.distortion_.log
         model.set_params(power=2).add_components(2)  # the new power does not mix with the fitted one
         assert model.embedding_.shape == (300, 4)

@@ -160,7 +160,7 @@ def test_nothing_in_a_file_is_executed(saved, tmp_path, monkeypatch):
         (lambda d: d["parameters"].update(surprise=1), "surprise"),
         (lambda d: d["fitted"].update(n_components_=7), "embedding_"),
         (lambda d: d["fitted"].update(_sample_names=["a"]), "names"),
-        (lambda d: d["fitted"].update(power_={"$number": "nan"}), "power_"),
+        (lambda d: d["fitted"].update(power_={"$number": "nan"}), "power=nan"),
         (lambda d: d["kernel"].update(dtype="int8"), "dtype"),
         (lambda d: d["kernel"]["scaling"]["fields"].update(row_weight=[1, 2]), "row_weight"),
         (lambda d: d.pop("kernel"), "kernel"),

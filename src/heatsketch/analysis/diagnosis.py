@@ -17,8 +17,8 @@ from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import SlopeProfile, slope_profile
 from ..kernel.operator import HeatKernel
 from ..linalg.filters import Multiscale, Power, longest
-from ..linalg.operators import SparseOperator
 from ..linalg.range_finder import leading_directions
+from ..neighbors.paths import Paths, shortest_paths
 from .density import SpectralDensity, spectral_density
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
@@ -33,8 +33,13 @@ _EXCHANGED, _GAP = 0.01, 0.01
 _HUB = 10.0
 # An outlier has this leverage over the leading directions.
 _OWNED = 0.4
-# The bandwidth is off the plateau below this share of the largest slope of log sum K.
-_PLATEAU = 0.5
+# Points that a point exchanges heat with in a step, itself included: fewer than the first are too few; too many are
+# more than half of all points, and more than the second.
+_FEWEST_NEIGHBORS, _MOST_NEIGHBORS = 2.5, 30.0
+# Share of the heat of a step that crosses between folds; `shortest_paths` says which points are on different folds.
+_LEAK = 0.02
+# Distance of a near neighbour relative to a typical point. Uniform noise of 15 dimensions has 0.7 at 1,000 points.
+_CONCENTRATED = 0.7
 # Effective dimension of a single mode.
 _ONE_MODE = 1.5
 _RECALL = 0.99
@@ -49,8 +54,8 @@ class Finding:
     Attributes
     ----------
     name : str
-        Short, for programs: "identity", "constant", "components", "hub", "outlier", "narrow", "wide", "late", "edge",
-        "dimension", "scaling" or "recall".
+        Short, for programs: "identity", "constant", "narrow", "wide", "leak", "components", "hub", "outlier", "noise",
+        "late", "dimension", "scaling" or "recall".
     figure : float
         The measured value.
     message, remedy : str
@@ -122,12 +127,10 @@ class Subject:
         """Growth of neighbourhoods with the bandwidth; None for a precomputed affinity."""
         return None if self.gaussian is None else slope_profile(self.kernel.points, self.gaussian.metric)
 
-    @property
-    def graph(self) -> SparseOperator | None:
-        """The affinity if it is a sparse matrix."""
-        operator = None if self.kernel.affinity is None else self.kernel.affinity.operator
-        operator = getattr(operator, "here", operator)  # the copy in memory of an operator on a device
-        return operator if isinstance(operator, SparseOperator) else None
+    @cached_property
+    def paths(self) -> Paths | None:
+        """Shortest paths between the points; None for a precomputed affinity, or less than three points."""
+        return None if self.gaussian is None else shortest_paths(self.kernel.points, self.gaussian.metric)
 
     @property
     def gaussian(self) -> GaussianAffinity | None:
@@ -135,30 +138,32 @@ class Subject:
         affinity = self.kernel.affinity
         return affinity if isinstance(affinity, GaussianAffinity) else None
 
-    @property
-    def remedy_wider(self) -> str:
-        if self.gaussian is None:
-            return "Give an affinity with more or heavier edges, or lighter self-loops"
-        return f"Use a larger bandwidth{self.suggested(larger=True)}, or more neighbours"
-
-    def suggested(self, *, larger: bool) -> str:
-        """The bandwidth of the rule "neighbor", if it is on the advised side."""
+    def remedy(self, *, wider: bool) -> str:
+        """How to make the kernel wider or narrower, with the bandwidth of the rule "neighbor" if it is on that side."""
         affinity, suggested = self.gaussian, self.kernel.neighbor_bandwidth
-        if affinity is None or suggested is None or (suggested > 1.01 * affinity.typical_epsilon) != larger:
-            return ""
-        return f" (the rule 'neighbor' gives {suggested:.3g})"
+        if affinity is None or suggested is None:
+            return "Give an affinity with " + (
+                "more or heavier edges, or lighter self-loops" if wider else "fewer edges"
+            )
+        more, larger = ("more", "larger") if wider else ("fewer", "smaller")
+        if np.ndim(affinity.epsilon):
+            return f"Use {more} neighbours, or a {larger} kernel_params['bandwidth_neighbor']"
+        advised = (suggested > 1.01 * float(affinity.epsilon)) == wider
+        by_rule = f" (the rule 'neighbor' gives {suggested:.3g})" if advised else ""
+        return f"Use a {larger} bandwidth{by_rule}, or {more} neighbours"
 
 
 def diagnose(kernel: HeatKernel, power: Power, n_components: int) -> Diagnosis:
     """Look for common problems of an embedding."""
     subject = Subject(kernel, power, n_components)
-    found = [*_kernel_findings(subject), *_point_findings(subject), *_choice_findings(subject)]
+    checks = (_kernel_findings, _width_findings, _point_findings, _data_findings, _choice_findings)
+    found = [finding for check in checks for finding in check(subject)]
     return Diagnosis(sorted(found, key=lambda one: not one.harmful))
 
 
 def _kernel_findings(subject: Subject) -> Iterator[Finding]:
-    """A scaling that failed; a kernel that is nearly the identity, nearly constant, or disconnected."""
-    scaling, density = subject.kernel.scaling, subject.density
+    """A scaling that failed, and parts that exchange no heat."""
+    scaling = subject.kernel.scaling
     if scaling is not None and not scaling.converged:
         yield Finding(
             "scaling",
@@ -167,29 +172,8 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
             "Raise max_iter, use a larger bandwidth, or normalization='symmetric'.",
             harmful=True,
         )
-    kept = (float((density.nodes * density.weights).sum()) + 1.0) / subject.kernel.shape[0]
-    if kept > _KEPT:
-        yield Finding(
-            "identity",
-            kept,
-            f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
-            f"{subject.remedy_wider}.",
-            harmful=True,
-        )
-    largest = float(np.abs(density.nodes).max())
-    if largest < _LEAST_EIGENVALUE:
-        yield Finding(
-            "constant",
-            largest,
-            f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes "
-            "all.",
-            f"Use a smaller bandwidth{subject.suggested(larger=False)}."
-            if subject.gaussian is not None
-            else "Give an affinity that tells near from far.",
-            harmful=True,
-        )
-    if subject.graph is not None:
-        parts = int(connected_components(subject.graph.array, directed=False)[0])
+    if subject.kernel.graph is not None:
+        parts = int(connected_components(subject.kernel.graph.array, directed=False)[0])
     else:
         # Modes that hardly decay belong to components if a gap follows; the slow modes of a long shape have none.
         lost = 1.0 - np.clip(subject.eigenvalues, 0.0, 1.0) ** longest(subject.power)
@@ -201,8 +185,41 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
             parts,
             f"The data fall into {parts} parts that exchange next to no heat: distances between them say that they are "
             "apart, not how far.",
-            f"{subject.remedy_wider} if they should be one; otherwise embed each by itself.",
+            f"{subject.remedy(wider=True)} if they should be one; otherwise embed each by itself.",
         )
+
+
+def _width_findings(subject: Subject) -> Iterator[Finding]:
+    """A kernel that is too narrow, up to the identity, or too wide, up to a constant."""
+    density, n = subject.density, subject.kernel.shape[0]
+    kept = (float((density.nodes * density.weights).sum()) + 1.0) / n
+    # The rows of a Markov matrix have as many entries of equal size as this, if the sum of all squares is tr S^2.
+    shared = n / (float(density.trace(2.0)) + 1.0)
+    reached = f"in a step a point exchanges heat with {shared:.3g} points, on average"
+    if kept > _KEPT:
+        yield Finding(
+            "identity",
+            kept,
+            f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
+            f"{subject.remedy(wider=True)}.",
+            harmful=True,
+        )
+    elif subject.gaussian is not None and shared < min(_FEWEST_NEIGHBORS, n / 2.0):
+        remedy = f"{subject.remedy(wider=True)}."
+        yield Finding("narrow", shared, f"The kernel is narrow: {reached}, itself included.", remedy)
+    largest = float(np.abs(density.nodes).max())
+    if largest < _LEAST_EIGENVALUE:
+        yield Finding(
+            "constant",
+            largest,
+            f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes "
+            "all.",
+            f"{subject.remedy(wider=False)}.",
+            harmful=True,
+        )
+    elif subject.gaussian is not None and shared > max(n / 2.0, _MOST_NEIGHBORS):
+        remedy = f"{subject.remedy(wider=False)}."
+        yield Finding("wide", shared, f"The kernel is wide: {reached}, of {n}.", remedy)
 
 
 def _point_findings(subject: Subject) -> Iterator[Finding]:
@@ -220,10 +237,10 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
             float(xp.max(leverage)),
             f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
             "themselves.",
-            f"Leave them out, or: {subject.remedy_wider.lower()}. Sketches suffer less than eigenvectors.",
+            f"Leave them out, or: {subject.remedy(wider=True).lower()}. Sketches suffer less than eigenvectors.",
         )
-    if subject.graph is not None:
-        counts = subject.graph.row_counts()
+    if subject.kernel.graph is not None:
+        counts = subject.kernel.graph.row_counts()
         ratio = float(counts.max() / np.median(counts))
         if ratio > _HUB:
             yield Finding(
@@ -243,23 +260,47 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _data_findings(subject: Subject) -> Iterator[Finding]:
+    """Heat that crosses between folds of the data, and noise that makes all distances alike."""
+    kernel, paths = subject.kernel, subject.paths
+    if paths is None:
+        return
+    heat = np.abs(to_numpy((kernel.symmetric @ kernel.units(paths.sources))[paths.rows]).T)  # [sources, sample]
+    leak = float(heat[paths.crossing()].sum() / heat.sum())
+    if leak > _LEAK:
+        yield Finding(
+            "leak",
+            leak,
+            f"Heat leaks between parts of the data that are close in space and far along the data: {leak:.0%} of it "
+            "crosses in every step.",
+            f"{subject.remedy(wider=False)}; the default kernel joins near neighbours only.",
+            harmful=True,
+        )
+    near = paths.concentration()
+    if near > _CONCENTRATED:
+        yield Finding(
+            "noise",
+            near,
+            f"Near neighbours are {near:.0%} as far as typical points: noise in many dimensions dominates the "
+            "distances.",
+            "Reduce the features first (PCA), use more neighbours, or kernel_params={'diagonal': 'zero'}.",
+        )
+
+
 def _choice_findings(subject: Subject) -> Iterator[Finding]:
-    """The bandwidth, the diffusion time and the number of components."""
-    affinity, profile = subject.gaussian, subject.profile
-    if affinity is not None and profile is not None and not np.ndim(affinity.epsilon) and affinity.n_neighbors is None:
-        epsilon = float(affinity.epsilon)
-        share = profile.dimension_at(epsilon) / profile.dimension
-        narrow = epsilon < profile.epsilon
-        if share < _PLATEAU:
-            side, verb = ("narrow", "larger") if narrow else ("wide", "smaller")
-            yield Finding(
-                side,
-                share,
-                f"The bandwidth {epsilon:.3g} is at the {side} edge: neighbourhoods show {share:.0%} of the dimension "
-                f"{profile.dimension:.1f} that they show at {profile.epsilon:.3g}.",
-                f"Use a {verb} bandwidth{subject.suggested(larger=narrow)}.",
-            )
-    yield from _late_findings(subject)
+    """The diffusion time and the number of components."""
+    profile = subject.profile
+    left = np.inf
+    if not isinstance(subject.power, Multiscale):
+        left = float(subject.density.effective_dimension(subject.power))
+    if left < _ONE_MODE and subject.n_components > 1:
+        yield Finding(
+            "late",
+            left,
+            f"At power {subject.power:g} a single mode is left: the effective dimension is {left:.2f}.",
+            "Use a smaller power, or power='multiscale'; scales() shows all times.",
+            harmful=True,
+        )
     if profile is not None and profile.dimension > subject.n_components + 0.5:
         yield Finding(
             "dimension",
@@ -268,18 +309,4 @@ def _choice_findings(subject: Subject) -> Iterator[Finding]:
             "must fold them.",
             f"Use n_components={int(np.ceil(2 * profile.dimension)) + 1} for an embedding without crossings; of a "
             "picture, unsupported_neighbors() tells what to believe.",
-        )
-
-
-def _late_findings(subject: Subject) -> Iterator[Finding]:
-    if isinstance(subject.power, Multiscale):
-        return
-    left = float(subject.density.effective_dimension(subject.power))
-    if left < _ONE_MODE and subject.n_components > 1:
-        yield Finding(
-            "late",
-            left,
-            f"At power {subject.power:g} a single mode is left: the effective dimension is {left:.2f}.",
-            "Use a smaller power, or power='multiscale'; scales() shows all times.",
-            harmful=True,
         )

@@ -271,9 +271,8 @@ def _describe(outcome: dict[str, Any]) -> str:
     epsilon = (
         "" if outcome["bandwidth"] is None else f", bandwidth {outcome['bandwidth']:.4g} ({outcome['bandwidth_rule']})"
     )
-    times = f"power {outcome['power']:g}"
-    if outcome["power"] == "multiscale":
-        times = f"all times to {outcome['longest_time']:g}"
+    every = outcome["power"] == "multiscale"
+    times = f"all times to {outcome['longest_time']:g}" if every else f"power {outcome['power']:g}"
     return (
         f"Embedded {outcome['rows']} rows in {outcome['components']} dimensions by {outcome['method']}: {times}"
         f"{epsilon}, {outcome['kernel']}, {outcome['seconds']:.2g} s."

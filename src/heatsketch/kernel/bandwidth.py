@@ -60,8 +60,8 @@ BANDWIDTH_RULES = ("auto", "median", "neighbor", "slope", "self-tuning")
 AUTO_RULE = "self-tuning"
 NEIGHBOR = 10  # the neighbour that sets the scale by default, chosen in docs/bandwidth.md
 SELF_TUNING_NEIGHBOR = 7  # the neighbour that Zelnik-Manor and Perona use
-# A local scale is at least this fraction of the distance to a neighbour about twice as far down the list. Between points
-# of a curve that distance is about twice the scale, and less in more dimensions.
+# A local scale is at least this fraction of the distance to a neighbour about twice as far down the list. On a curve
+# that distance is about twice the scale, and less in more dimensions.
 _FLOOR = 0.25
 
 # Rules for one number use the distances from at most this many points to all others ...
@@ -189,7 +189,8 @@ def scale_reach(k: int) -> int:
 
 def self_tuned(kth: Callable[[int], FloatArray], k: int) -> FloatArray:
     """Squared local scales by the k-th neighbour, (m,), from a function that gives squared distances to any one."""
-    return np.maximum(kth(k), _FLOOR**2 * kth(scale_reach(k)))
+    local: FloatArray = np.maximum(kth(k), _FLOOR**2 * kth(scale_reach(k)))
+    return local
 
 
 def without_zeros(scales: FloatArray) -> FloatArray:

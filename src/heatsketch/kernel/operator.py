@@ -118,6 +118,13 @@ class HeatKernel(HeatOperator):
         return self.affinity.X if isinstance(self.affinity, GaussianAffinity) else None
 
     @property
+    def graph(self) -> SparseOperator | None:
+        """The affinity, or the given matrix, if it is sparse."""
+        operator = self._given if self.affinity is None else self.affinity.operator
+        operator = getattr(operator, "here", operator)  # the copy in memory of an operator on a device
+        return operator if isinstance(operator, SparseOperator) else None
+
+    @property
     def neighbor_bandwidth(self) -> float | None:
         """The bandwidth by the rule "neighbor"; None for a precomputed affinity."""
         affinity = self.affinity

@@ -73,12 +73,7 @@ class KernelOptions:
         check_choice(self.diagonal, "diagonal", ("auto", "keep", "zero"))
         check_choice(self.normalization, "normalization", tuple(NORMALIZATIONS))
         check_choice(self.precision, "precision", PRECISIONS)
-        if isinstance(self.bandwidth, str):
-            check_choice(self.bandwidth, "bandwidth", BANDWIDTH_RULES)
-        elif np.ndim(self.bandwidth):
-            object.__setattr__(self, "bandwidth", _check_scales(self.bandwidth))
-        else:
-            _check_between(self.bandwidth, "bandwidth", 0, np.inf, f"a positive number, or one of {BANDWIDTH_RULES}")
+        object.__setattr__(self, "bandwidth", _check_bandwidth(self.bandwidth))
         if not is_number(self.alpha) or not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha!r} was given; the density exponent must be a number between 0 and 1.")
         _check_between(self.tol, "tol", 0, np.inf, "a positive number")
@@ -120,15 +115,15 @@ class KernelOptions:
 
     def given_bandwidth(self, n_samples: int) -> Any:
         """The bandwidth that was given: a number, or squared local scales of shape (n_samples,); None for a rule."""
-        if isinstance(self.bandwidth, str):
+        given: Any = self.bandwidth
+        if isinstance(given, str):
             return None
-        if np.ndim(self.bandwidth) and len(self.bandwidth) != n_samples:  # type: ignore[arg-type]
+        if np.ndim(given) and len(given) != n_samples:
             raise ValueError(
-                f"bandwidth was given as {len(self.bandwidth)} local scales for {n_samples} samples; "  # type: ignore[arg-type]
-                "give one for each sample, such as bandwidth_ of a fit to the same data, a number, or one of "
-                f"{BANDWIDTH_RULES}."
+                f"bandwidth was given as {len(given)} local scales for {n_samples} samples; give one for each sample, "
+                f"such as bandwidth_ of a fit to the same data, a number, or one of {BANDWIDTH_RULES}."
             )
-        return self.bandwidth
+        return given
 
 
 # Parameters of every estimator that say how its kernel is made.
@@ -177,14 +172,20 @@ def _check_between(value: Any, name: str, low: float, high: float, accepted: str
         raise ValueError(f"{name}={value!r} was given; it must be {accepted}.")
 
 
-def _check_scales(values: Any) -> FloatArray:
-    """Squared local scales, one for each sample, as an array of float64; raise ValueError for other values."""
-    scales = to_numpy(values)
+def _check_bandwidth(value: Any) -> Any:
+    """Raise ValueError if `value` is no bandwidth; squared local scales are returned as an array of float64."""
+    if isinstance(value, str):
+        check_choice(value, "bandwidth", BANDWIDTH_RULES)
+        return value
+    if not np.ndim(value):
+        _check_between(value, "bandwidth", 0, np.inf, f"a positive number, or one of {BANDWIDTH_RULES}")
+        return value
+    scales = to_numpy(value)
     if scales.ndim != 1 or scales.dtype.kind not in "fiu" or not ((scales > 0) & np.isfinite(scales)).all():
         raise ValueError(
-            f"bandwidth was given as an array of {scales.dtype} and shape {scales.shape}; local scales must be positive "
-            "and finite, one for each sample, such as bandwidth_ of a fitted estimator. Otherwise give a number, or one "
-            f"of {BANDWIDTH_RULES}."
+            f"bandwidth was given as an array of {scales.dtype} and shape {scales.shape}; local scales must be "
+            "positive and finite, one for each sample, such as bandwidth_ of a fitted estimator. Otherwise give a "
+            f"number, or one of {BANDWIDTH_RULES}."
         )
     return scales.astype(np.float64)
 

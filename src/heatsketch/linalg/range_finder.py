@@ -11,6 +11,7 @@ from .._utils.progress import track
 from .._utils.registry import computing
 from .eigen import canonical, eigenpairs, prefers_dense
 from .filters import Power, longest
+from .lanczos import extreme_ritz
 from .operators import HeatOperator
 from .sketch import RademacherSketch
 
@@ -22,6 +23,8 @@ _RANGE_PRODUCTS = 16, 32
 # Products between checks of whether columns have become parallel, by the condition number of their inner products.
 _CHECKED = 2
 _MOST_CONDITION = 1e4
+# Accuracy of the lower end of the spectrum, relative to the largest eigenvalue.
+_LOWER_END = 0.01
 _SEED = 0x5EED  # fixed, so that results repeat
 
 
@@ -59,8 +62,12 @@ def leading_directions(kernel: HeatOperator, r: int, power: Power) -> Any:
 
 def _largest(kernel: HeatOperator, r: int) -> Any:
     """Eigenvectors of the r eigenvalues that are largest in size."""
+    found = eigenpairs(kernel, r)
     if kernel.definite:
-        return eigenpairs(kernel, r).vectors
+        return found.vectors
+    ritz = extreme_ritz(kernel.deflated, _LOWER_END, both=True)
+    if ritz.low - ritz.low_residual > -found.values[-1]:  # no negative eigenvalue is as large
+        return found.vectors
     n = kernel.shape[0]
     found = eigenpairs(kernel, n if kernel.trivial is None else n - 1, solver="dense")
     return found.vectors[:, np.argsort(-np.abs(found.values), kind="stable")[:r]]

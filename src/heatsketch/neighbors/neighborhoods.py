@@ -136,7 +136,8 @@ class Neighborhoods:
         self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
         same = None if metric.precomputed else distinct(X)
         self._X = X if same is None else arranged(X, same[0])
-        self._first, self.places = (None, None) if same is None else same
+        self._first = None if same is None else same[0]
+        self.places = None if same is None else same[1]
         self.index: NeighborIndex = make_index(self._X, metric, device)
         counts = np.ones(self._X.shape[0]) if same is None else np.bincount(same[1])
         self._multiplicity = counts[self.index.order].astype(np.float32)

@@ -1,0 +1,311 @@
+r"""Geodesic distances by the cosines of kernel rows: exact, and estimated from a sketch with intervals.
+
+Let a_i be the i-th row of ``S^t``. In flat space ``<a_i, a_j>``, an entry of ``S^(2t)``, is a Gaussian function of the
+distance d, and ``cos(a_i, a_j) = exp(-d^2 / (2 epsilon t))``: the lengths of the rows cancel, and with them the density
+of the points. So a single diffusion time gives
+
+    d = sqrt(-2 epsilon t log cos_t),
+
+which tends to the geodesic distance for t to 0 on every manifold, by Varadhan's formula [1]_. One time cannot serve all
+pairs: early, heat has not reached far points, and late, it has forgotten near ones. With ``power="multiscale"`` the
+times 1, 2, 4, ... take part with the weight ``sqrt(t)``. Where the cosines are as in flat space
+
+    sum_t sqrt(t) (1 - exp(-d^2 / (2 epsilon t)))  =  (2 sqrt(pi) / log 2) d / sqrt(2 epsilon),
+
+with the sum over all powers of 2 (the error is below 1e-6), so the sum is a length, too. A cosine near 0 or 1 adds its
+full weight or nothing, so the sum is bounded, and the noise of a sketch cannot blow up in a logarithm.
+
+References
+----------
+.. [1] Varadhan. "On the behavior of the fundamental solution of the heat equation with variable coefficients".
+   Communications on Pure and Applied Mathematics 20, 1967.
+.. [2] Crane, Weischedel, Wardetzky. "Geodesics in heat". ACM Transactions on Graphics 32, 2013.
+.. [3] Huguet, Tong, De Brouwer, Zhang, Wolf, Adelstein, Krishnaswamy. "A heat diffusion perspective on geodesic
+   preserving dimensionality reduction". NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.sparse.csgraph import connected_components
+from scipy.special import ndtr
+from scipy.stats import chi
+
+from .._utils.array import astype, to_numpy
+from .._utils.threads import product, quiet_blas
+from .._utils.typing import FloatArray, IntArray
+from ..kernel.operator import HeatKernel, as_heat_kernel
+from ..kernel.options import check_count
+from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
+from ..linalg.filters import Multiscale, Power, longest
+from ..linalg.sketch import GaussianSketch, Sketch
+from .distances import _groups, check_level, check_pairs, rows_of_pairs
+from .power import power_of
+
+__all__ = ["cosine_interval", "geodesic_distances", "sketched_geodesics"]
+
+# Entries of kernel rows in memory at a time, at all times together: 256 MB in float64; columns at a time on a cluster.
+_ROW_ENTRIES, _MOST_COLUMNS = 1 << 25, 256
+# Times below 1, at which ``cos_t = cos_1^(1 / t)``; the weight of those left out is below 1e-3.
+_SHORT = 2.0 ** np.arange(1, 21)
+# Random columns, and their seed, for embeddings that have no law of their own.
+_COLUMNS, _SEED = 128, 0x6E0DE51C
+# Nodes of the quadrature over a chi law, and artanh of the cosines at which the interval is tabulated.
+_NODES = 32
+_ARTANH = np.concatenate([np.linspace(0.0, 4.0, 41), [18.0]])
+# The largest cosine whose artanh is finite, and a bound for the width of an interval in that scale.
+_BELOW_ONE, _REACH = 1.0 - 1e-15, 20.0
+
+
+@quiet_blas()
+def geodesic_distances(A: Any, power: Power | str, pairs: ArrayLike | None = None) -> FloatArray:
+    r"""Geodesic distances along the data, from the cosines of kernel rows.
+
+    ``sqrt(-2 epsilon t log cos(a_i, a_j))`` at one time t, with a_i the i-th row of ``A^t``; for ``"multiscale"`` a sum
+    over the times 1, 2, 4, ... (:mod:`heatsketch.analysis.geodesics`). In contrast to :func:`diffusion_distances` they
+    are proportional to lengths along the data, and do not depend on its density.
+
+    Parameters
+    ----------
+    A : HeatKernel, or symmetric non-negative matrix of shape (N, N)
+        Row weights of the kernel change nothing, since they cancel in a cosine.
+    power : float, {"auto", "multiscale"} or Multiscale
+        t, or the times of the filter of :func:`multiscale`; its weights are not used.
+    pairs : array-like of int, shape (m, 2), optional
+        All pairs by default, which needs an N x N matrix.
+
+    Returns
+    -------
+    distances : ndarray of shape (m,)
+        Condensed if `pairs` is None, as :func:`scipy.spatial.distance.pdist` returns them. The unit is that of the
+        points, up to a factor near 1: epsilon is the bandwidth (the median for local bandwidths). For a precomputed
+        affinity epsilon is 1. Infinite for pairs that heat does not join, such as those in different components of a
+        graph.
+
+    Notes
+    -----
+    At a single whole time small cosines keep all their digits. Otherwise they are computed by polynomials, to about
+    ``1e-10 sqrt(N)``, and count as 0 below that.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.circle(200, random_state=0)
+    >>> A = hs.heat_kernel(X, bandwidth=0.05)
+    >>> d = hs.geodesic_distances(A, power=8)
+    >>> bool(3.0 < d.max() < 3.3)  # half a turn, where straight lines have length 2
+    True
+    """
+    kernel = as_heat_kernel(A)
+    power = power_of(kernel, power)
+    times = _times(power)
+    require_range(kernel, times)
+    require_definite(kernel, times)
+    if pairs is None:
+        if not kernel.in_memory:
+            raise ValueError(f"all pairs of {kernel.shape[0]} points on a cluster need an N x N matrix; give pairs.")
+        return _lengths(_all_cosines(kernel, times), kernel, power)
+    chosen = check_pairs(pairs, kernel.shape[0])
+    return _checked(_lengths(_pair_cosines(kernel, times, chosen), kernel, power), kernel, chosen)
+
+
+def sketched_geodesics(
+    kernel: HeatKernel,
+    power: Power,
+    pairs: ArrayLike | None = None,
+    level: float | None = None,
+    *,
+    sketch: Sketch | None = None,
+    n_columns: int = _COLUMNS,
+) -> Any:
+    """Geodesic distances estimated from a random sketch, and intervals at a level on request.
+
+    The rows of ``S^t G``, with Gaussian columns G, are normal with covariances ``<a_i, a_j>``. Their cosine is the
+    correlation coefficient of a bivariate normal sample, so its law is known (`cosine_interval`).
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    power : float or Multiscale
+    pairs : array-like of int, shape (m, 2), optional
+        All pairs by default.
+    level : float in (0, 1), optional
+        Of the intervals. Exact for one time; with several, each cosine has an interval at the level
+        ``1 - (1 - level) / n_times`` and the length that follows has at least the level that was asked for.
+    sketch : Sketch, optional
+        Of independent entries; by default a Gaussian one with a fixed seed.
+    n_columns : int
+
+    Returns
+    -------
+    distances : ndarray of shape (m,)
+        Infinite where the estimated cosine is not positive.
+    low, high : ndarrays of shape (m,)
+        If `level` is given. `high` is infinite where a cosine of zero cannot be excluded.
+    """
+    n, times = kernel.shape[0], _times(power)
+    if pairs is None and not kernel.in_memory:
+        raise ValueError(f"all pairs of {n} points on a cluster need their sketches in memory; give pairs.")
+    ends = np.column_stack(np.triu_indices(n, 1)) if pairs is None else check_pairs(pairs, n)
+    G = kernel.sketched(GaussianSketch(_SEED) if sketch is None else sketch, n_columns)
+    blocks = [kernel.collect(V) for V in diffuse(kernel, G, times)]
+
+    def estimated() -> Iterator[FloatArray]:
+        return (_row_cosines(V, pairs) for V in blocks)
+
+    distances = _checked(_lengths(estimated(), kernel, power), kernel, ends)
+    if level is None:
+        return distances
+    each = 1.0 - (1.0 - check_level(level, "level")) / len(times)
+    # A larger cosine is a shorter distance.
+    bounds = ((cosine_interval(some, n_columns, each)[end] for some in estimated()) for end in (1, 0))
+    return distances, *(_checked(_lengths(bound, kernel, power), kernel, ends) for bound in bounds)
+
+
+def cosine_interval(cosines: ArrayLike, n_columns: int, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    r"""Confidence interval of the cosine of two kernel rows from that of their sketches with k Gaussian columns.
+
+    The sketches are k draws of a bivariate normal law with mean 0 and correlation rho. By Bartlett's decomposition of
+    the Wishart law their sample correlation r satisfies
+
+        r / sqrt(1 - r^2)  =  (rho / sqrt(1 - rho^2) X + Z) / Y
+
+    with independent X ~ chi_k, Y ~ chi_(k-1) and normal Z [1]_. The interval holds those rho for which r lies between
+    the two quantiles. Cosines of rows of a heat kernel are not negative; nor is the interval.
+
+    Parameters
+    ----------
+    cosines : array-like
+        r.
+    n_columns : int
+        k; a single column says nothing.
+    level : float in (0, 1)
+
+    Returns
+    -------
+    low, high : ndarrays
+        The cosine of each pair lies between them with probability `level`.
+
+    References
+    ----------
+    .. [1] Muirhead. "Aspects of Multivariate Statistical Theory", section 5.1. Wiley, 1982.
+    """
+    k, level = check_count(n_columns, "n_columns"), check_level(level, "level")
+    r = np.arctanh(np.clip(np.asarray(cosines, dtype=np.float64), -_BELOW_ONE, _BELOW_ONE))
+    if k == 1:
+        return np.zeros_like(r), np.ones_like(r)
+    below, above = _quantiles(k, level)
+    return np.tanh(np.interp(r, above, _ARTANH)), np.tanh(np.interp(r, below, _ARTANH))
+
+
+@lru_cache(maxsize=16)
+def _quantiles(k: int, level: float) -> tuple[list[float], list[float]]:
+    """Lower and upper quantiles of artanh r where artanh rho is each of `_ARTANH`."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    X, Y = (chi.ppf((nodes + 1.0) / 2.0, degrees) for degrees in (k, k - 1))
+    W = np.outer(weights, weights) / 4.0
+
+    def excess(q: float, z: float, probability: float) -> float:
+        return float((W * ndtr(np.sinh(q) * Y[:, None] - np.sinh(z) * X)).sum()) - probability
+
+    tail = (1.0 - level) / 2.0
+    below, above = (
+        [float(brentq(excess, z - _REACH, z + _REACH, args=(z, p))) for z in _ARTANH] for p in (tail, 1.0 - tail)
+    )
+    return below, above
+
+
+def _times(power: Power) -> list[float]:
+    """The diffusion times whose cosines are needed: t, or 1, 2, 4, ... up to the last one of a filter."""
+    if isinstance(power, Multiscale):
+        return [2.0**n for n in range(int(np.log2(longest(power))) + 1)]
+    return [float(power)]
+
+
+def _lengths(cosines: Iterable[FloatArray], kernel: HeatKernel, power: Power) -> FloatArray:
+    """Lengths from the cosines at `_times`; infinite where the last cosine is 0."""
+    unit = np.sqrt(2.0 * (1.0 if kernel.bandwidth is None else float(np.median(kernel.bandwidth))))
+    total: Any = 0.0
+    for t, some in zip(_times(power), cosines, strict=True):
+        cosine = np.clip(some, 0.0, 1.0)
+        if not isinstance(power, Multiscale):
+            with np.errstate(divide="ignore"):
+                return np.asarray(unit * np.sqrt(t * np.abs(np.log(cosine))))
+        if t == 1.0:
+            total = sum((1.0 - cosine**m) / np.sqrt(m) for m in _SHORT)
+        total = total + np.sqrt(t) * (1.0 - cosine)
+    return np.where(cosine > 0.0, unit * np.log(2.0) / (2.0 * np.sqrt(np.pi)) * total, np.inf)
+
+
+def _checked(distances: FloatArray, kernel: HeatKernel, pairs: IntArray) -> FloatArray:
+    """Distances of pairs, (m,), with infinity between components of a graph and 0 from a point to itself."""
+    if kernel.graph is not None:
+        _, part = connected_components(kernel.graph.array, directed=False)
+        distances[part[pairs[:, 0]] != part[pairs[:, 1]]] = np.inf
+    distances[pairs[:, 0] == pairs[:, 1]] = 0.0
+    return distances
+
+
+def _all_cosines(kernel: HeatKernel, times: list[float]) -> Iterator[FloatArray]:
+    """Cosines of all pairs of rows of ``S^t``, condensed; each time is twice the one before."""
+    whole = times[0].is_integer()
+    C = matrix_power(_not_split(kernel) if whole else kernel, 2.0 * times[0])
+    upper = np.triu_indices(len(C), 1)
+    for n, _ in enumerate(times):
+        C = product(C, C) if n else C
+        yield _resolved(_cosines(C)[upper], kernel, exact=whole)
+
+
+def _pair_cosines(kernel: HeatKernel, times: list[float], pairs: IntArray) -> list[FloatArray]:
+    """Cosines of pairs of rows of ``S^t``, by the kernel rows of their points."""
+    found: list[FloatArray] = [np.empty(len(pairs)) for _ in times]
+    stepwise = len(times) == 1 and times[0].is_integer()
+    most = _ROW_ENTRIES // (kernel.shape[0] * len(times)) if kernel.in_memory else _MOST_COLUMNS
+    for group in _groups(pairs, max(2, most)):
+        points, where = np.unique(pairs[group], return_inverse=True)
+        i, j = where.reshape(-1, 2).T
+        units = kernel.units(points)
+        if stepwise:
+            blocks = diffuse(_not_split(kernel), units, times, method="steps")
+        else:
+            blocks = diffuse(kernel, units, times)
+        for cosines, V in zip(found, blocks, strict=True):
+            rows = astype(V, np.float64)
+            cosines[group] = _resolved(_cosines(to_numpy(rows.T @ rows))[i, j], kernel, exact=stepwise)
+    return found
+
+
+def _resolved(cosines: FloatArray, kernel: HeatKernel, *, exact: bool) -> FloatArray:
+    """Cosines with 0 for those below the error of a polynomial, unless they are exact."""
+    floor = 0.0 if exact else 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0])
+    return np.where(cosines > floor, cosines, 0.0)
+
+
+def _not_split(kernel: HeatKernel) -> HeatKernel:
+    """The same matrix without its trivial mode split off: sums of non-negative terms keep all digits, however small."""
+    return HeatKernel(kernel.symmetric)
+
+
+def _cosines(C: FloatArray) -> FloatArray:
+    """Cosines from inner products, (n, n); 0 for vectors of length 0."""
+    lengths = np.sqrt(np.diag(C))
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
+    cosines: FloatArray = inverse[:, None] * C * inverse
+    return cosines
+
+
+def _row_cosines(V: Any, pairs: ArrayLike | None) -> FloatArray:
+    """Cosines of rows, for given pairs or condensed for all."""
+    if pairs is None:
+        rows = to_numpy(V).astype(np.float64)
+        return _cosines(product(rows, rows.T))[np.triu_indices(len(rows), 1)]
+    both = rows_of_pairs(V, pairs)
+    lengths = np.linalg.norm(both, axis=2).prod(axis=1)
+    inner: FloatArray = (both[:, 0] * both[:, 1]).sum(axis=1)
+    return np.asarray(np.divide(inner, lengths, out=np.zeros_like(inner), where=lengths > 0.0))
