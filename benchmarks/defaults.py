@@ -37,9 +37,8 @@ from .measures import agreement, detected, drawn, scores
 
 # The cells of the published protocol, their other combinations, and clean rolls.
 PUBLISHED = ("roll 3 0.1", "tree 10 0.1", "roll 10 0.5", "tree 10 0.5", "roll 50 1.0", "tree 30 1.0")
-CELLS = tuple(
-    f"{s} {d} {z}" for s, ds in (("roll", (3, 10, 50)), ("tree", (10, 30))) for d in ds for z in (0.1, 0.5, 1.0)
-)
+_KINDS = {"roll": (3, 10, 50), "tree": (10, 30)}
+CELLS = tuple(f"{kind} {d} {noise}" for kind, ds in _KINDS.items() for d in ds for noise in (0.1, 0.5, 1.0))
 OTHERS = tuple(cell for cell in CELLS if cell not in PUBLISHED)
 CLEAN = ("roll 3 0.0", "roll 10 0.0")
 _SHAPES = {"roll": roll_with_geodesics, "tree": tree_with_geodesics}
@@ -281,13 +280,16 @@ GROUPS = {"all sets": tuple(LABELLED), "held-out sets": tuple(HELD_OUT)}
 
 def correlations(table: pd.DataFrame) -> pd.DataFrame:
     """Mean correlation by method and setting, (method, setting) x cell, with the mean over the cells."""
-    wide = table.pivot_table("spearman", ["method", "setting"], "data", sort=False)
+    settings = table[["method", "setting"]].drop_duplicates()
+    order = settings.sort_values("method", key=lambda names: names.map(list(METHODS).index), kind="stable")
+    wide = table.pivot_table("spearman", ["method", "setting"], "data")
+    wide = wide.loc[pd.MultiIndex.from_frame(order), [cell for cell in CELLS if cell in wide]]
     return wide.assign(mean=wide.mean(axis=1))
 
 
 def by_default_and_at_best(wide: pd.DataFrame) -> dict[str, tuple[float, float, str]]:
     """Mean correlation of each rival: at its first setting, at its best, and the best setting."""
-    rivals = {name: wide.loc[name, "mean"] for name in METHODS if name in wide.index.levels[0]}
+    rivals = {name: wide.loc[name, "mean"] for name in wide.index.unique("method")}
     return {
         name: (part.iloc[0], part.max(), part.idxmax())
         for name, part in rivals.items()
@@ -305,7 +307,7 @@ def judged(tables: Tables) -> Iterator[Claim]:
         for limit, what in ((_MOST_DISTORTION, "at most"), (_AIM, "the aim: at most")):
             statement = f"Clean rolls: log distortion of exact multiscale distances over 98% of pairs {what} {limit}."
             yield claim(statement, f"{worst:.2f} on the worse of two", worst <= limit)
-    if "labels" in tables:
+    if "labels" in tables and COLUMNS in set(tables["labels"]["method"]):
         yield from _judged_labels(tables["labels"])
     if "holes" in tables:
         means = tables["holes"].groupby(["data", "method"])["score"].mean()
@@ -417,7 +419,7 @@ def _shown(table: pd.DataFrame) -> str:
     """Correlations by method, with the default and the best setting of each rival."""
     wide = correlations(table)
     best = {(name, setting) for name, (_, _, setting) in by_default_and_at_best(wide).items()}
-    first = {(name, wide.loc[name].index[0]) for name in wide.index.levels[0]}
+    first = {(name, wide.loc[name].index[0]) for name in wide.index.unique("method")}
     ours = {key for key in wide.index if key[0] in (OURS, OUR_GEODESICS, EARLIER)}
     chosen = wide.loc[[key for key in wide.index if key in best | first | ours]].reset_index()
     return frame_table(chosen, dict.fromkeys(wide, ".3f"))
@@ -468,7 +470,7 @@ def _times(tables: Tables) -> str:
 
 
 def _draw(tables: Tables, folder: Path) -> None:
-    if "labels" not in tables:
+    if COLUMNS not in set(tables.get("labels", pd.DataFrame(columns=["method"]))["method"]):
         return
     means = tables["labels"].groupby(["data", "method"], sort=False)[list(SCORES)].mean()
     drawn, axes = canvas(len(SCORES), width=2.8, height=4.2)
