@@ -102,7 +102,8 @@ def test_table_frame_and_picture(comparison):
 def test_automatic_choices(X):
     found = hs.compare_embeddings(X, methods=["GaussianProcessEmbedding"], random_state=0)
     assert found.n_components == 2
-    assert found["GaussianProcessEmbedding"].model.power_choice_ is not None
+    assert isinstance(found.power, hs.Multiscale)
+    assert "multiscale" in str(found)
 
 
 @pytest.mark.parametrize(

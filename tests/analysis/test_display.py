@@ -17,7 +17,7 @@ from heatsketch.analysis.diagnosis import Diagnosis, Finding
 @pytest.fixture(scope="module")
 def model():
     X = hs.datasets.circle(80, random_state=0)
-    return hs.GaussianProcessEmbedding(3, power="paths", n_exact=1, random_state=0).fit(X)
+    return hs.GaussianProcessEmbedding(3, n_exact=1, random_state=0).fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,13 @@ def results(model):
     A, B = (hs.heat_kernel(hs.datasets.circle(60, random_state=s), bandwidth=0.5) for s in (0, 1))
     comparison = hs.compare_kernels(A, B, random_state=0)
     return [
-        model.scales([1, 4, model.power_]),
+        model.scales([1, 4]),
         model.stability("seed", n_repeats=2),
         model.unsupported_neighbors(),
         model.distortion(),
         comparison,
         comparison.total,
         hs.estimate((1000, 10)),
-        model.power_choice_,
         hs.spectral_density(model.kernel_),
     ]
 

@@ -87,7 +87,7 @@ class TestSecants:
         model = hs.GaussianProcessEmbedding(20, power=4, bandwidth=1.0, sketch=sketch).fit(torus)
         found, (i, j, k) = [], self.triples.T
         for seed in range(150):  # another sketch of the same kernel each time
-            model.set_params(random_state=seed)._embed(model.kernel_, 4.0, None, np.float64)
+            model.set_params(random_state=seed)._embed(model.kernel_, 4.0, np.float64)
             Y = model.embedding_
             found.append(((Y[i] - Y[j]) * (Y[i] - Y[k])).sum(axis=1))
         expected = hs.secant_products(model.kernel_, 4, self.triples)

@@ -9,11 +9,11 @@ from scipy import sparse
 
 import heatsketch as hs
 from heatsketch.kernel.options import KernelOptions
-from heatsketch.kernel.plan import kept_neighbors
 
 da = pytest.importorskip("dask.array")
 layout = pytest.importorskip("heatsketch.backends.dask.layout")
 DistributedArray = pytest.importorskip("heatsketch.backends.dask.array").DistributedArray
+kept_neighbors = pytest.importorskip("heatsketch.backends.dask.kernel").kept_neighbors
 dd = pytest.importorskip("dask.dataframe")
 
 N = 400

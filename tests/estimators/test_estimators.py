@@ -241,7 +241,8 @@ class TestWantedError:
         true = hs.diffusion_distances(hs.heat_kernel(torus, bandwidth=1.0), 8)
         within = []
         for seed in range(8):
-            model = GP(8, n_exact=4, bandwidth=1.0, random_state=seed).fit(torus).add_components(distance_error=0.1)
+            model = GP(8, power=8, n_exact=4, bandwidth=1.0, random_state=seed).fit(torus)
+            model.add_components(distance_error=0.1)
             assert model.n_components_ < hs.components_for(0.1) // 4
             within.append(np.mean(np.abs(model.diffusion_distances() / true - 1) < 0.1))
         assert np.mean(within) == pytest.approx(0.95, abs=4 * np.std(within) / np.sqrt(8))

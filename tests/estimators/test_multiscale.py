@@ -109,6 +109,11 @@ class TestLaw:
         np.testing.assert_allclose(found, every[some], rtol=1e-6)
 
 
+def test_times_are_numbers(model):
+    with pytest.raises(ValueError, match="numbers"):
+        model.at_powers([1, model.power_])
+
+
 @pytest.mark.parametrize("power", ["paths", "entropy", "Multiscale", ""])
 def test_unknown_names(power):
     with pytest.raises(ValueError, match="multiscale"):

@@ -54,9 +54,7 @@ def myeloid():
 class TestWhatIsRead:
     def test_principal_components_by_default(self, cells):
         assert heat_sketch(cells, **FAST) is None
-        model = hs.HeatSketch(2, power="entropy", random_state=0, **CELLS, **FAST, objective="log-stress").fit(
-            cells.obsm["X_pca"]
-        )
+        model = hs.HeatSketch(2, random_state=0, **FAST, objective="log-stress").fit(cells.obsm["X_pca"])
         np.testing.assert_array_equal(cells.obsm["X_heatsketch"], model.embedding_)
         record = cells.uns["heatsketch"]
         assert record["power"].keys() == {"times", "weights"}
@@ -64,8 +62,8 @@ class TestWhatIsRead:
         np.testing.assert_array_equal(record["bandwidth"], model.bandwidth_)
         assert record["distortion"]["constant"] == model.distortion_.constant
         assert tuple(record["diagnosis"]) == model.diagnose().names
-        expected = {"method": "heatsketch", "use_rep": "X_pca", "n_components": 2, "power": "entropy"}
-        expected |= {"objective": "log-stress", "random_state": 0, **CELLS, **FAST}
+        expected = {"method": "heatsketch", "use_rep": "X_pca", "n_components": 2, "power": "auto"}
+        expected |= {"objective": "log-stress", "random_state": 0, "n_neighbors": "auto", "bandwidth": "auto", **FAST}
         assert record["params"] == expected
 
     def test_few_genes_are_used_directly(self, myeloid):

@@ -38,7 +38,7 @@ _OWNED = 0.4
 _FEWEST_NEIGHBORS, _MOST_NEIGHBORS = 2.5, 30.0
 # Share of the heat of a step that crosses between folds; `shortest_paths` says which points are on different folds.
 _LEAK = 0.02
-# Distance of a near neighbour relative to a typical point. Uniform noise of 15 dimensions has 0.7 at 1,000 points.
+# Distance of a near neighbour relative to a typical point. Noise of 20 dimensions has 0.7 at 1,000 points.
 _CONCENTRATED = 0.7
 # Effective dimension of a single mode.
 _ONE_MODE = 1.5

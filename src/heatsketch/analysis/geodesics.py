@@ -40,6 +40,7 @@ from scipy.stats import chi
 from .._utils.array import astype, to_numpy
 from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray, IntArray
+from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
@@ -52,8 +53,8 @@ __all__ = ["cosine_interval", "geodesic_distances", "sketched_geodesics"]
 
 # Entries of kernel rows in memory at a time, at all times together: 256 MB in float64; columns at a time on a cluster.
 _ROW_ENTRIES, _MOST_COLUMNS = 1 << 25, 256
-# Times below 1, at which ``cos_t = cos_1^(1 / t)``; the weight of those left out is below 1e-3.
-_SHORT = 2.0 ** np.arange(1, 21)
+# Halvings of the time below 1, where ``cos_t = cos_1^(1 / t)``; the weights of those left out add up to 0.002.
+_HALVINGS = 20
 # Random columns, and their seed, for embeddings that have no law of their own.
 _COLUMNS, _SEED = 128, 0x6E0DE51C
 # Nodes of the quadrature over a chi law, and artanh of the cosines at which the interval is tabulated.
@@ -230,16 +231,20 @@ def _times(power: Power) -> list[float]:
 
 def _lengths(cosines: Iterable[FloatArray], kernel: HeatKernel, power: Power) -> FloatArray:
     """Lengths from the cosines at `_times`; infinite where the last cosine is 0."""
-    unit = np.sqrt(2.0 * (1.0 if kernel.bandwidth is None else float(np.median(kernel.bandwidth))))
+    affinity = kernel.affinity
+    unit = np.sqrt(2.0 * affinity.typical_epsilon) if isinstance(affinity, GaussianAffinity) else np.sqrt(2.0)
     total: Any = 0.0
     for t, some in zip(_times(power), cosines, strict=True):
         cosine = np.clip(some, 0.0, 1.0)
         if not isinstance(power, Multiscale):
             with np.errstate(divide="ignore"):
                 return np.asarray(unit * np.sqrt(t * np.abs(np.log(cosine))))
-        if t == 1.0:
-            total = sum((1.0 - cosine**m) / np.sqrt(m) for m in _SHORT)
         total = total + np.sqrt(t) * (1.0 - cosine)
+        if t == 1.0:
+            shorter = cosine
+            for m in range(1, _HALVINGS + 1):
+                shorter = np.square(shorter)
+                total += (1.0 - shorter) / 2.0 ** (m / 2.0)
     return np.where(cosine > 0.0, unit * np.log(2.0) / (2.0 * np.sqrt(np.pi)) * total, np.inf)
 
 

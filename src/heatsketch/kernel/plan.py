@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import timeit
 from dataclasses import dataclass
-from functools import cache, singledispatch
+from functools import cache
 from numbers import Integral
 from typing import Any
 
@@ -33,7 +33,6 @@ __all__ = [
     "auto_neighbors",
     "choose",
     "estimate",
-    "kept_neighbors",
     "predict",
     "require_columns",
     "worth_every_pair",
@@ -156,12 +155,6 @@ def _choose_device(shape: tuple[int, ...], options: KernelOptions, entries: int 
     else:
         seconds = _PRODUCTS * _tiled_seconds(n, d, _COLUMNS)
     return find_device("cuda") if seconds / _CORES > _WORTHWHILE and has_gpu() else None
-
-
-@singledispatch
-def kept_neighbors(X: Any, options: KernelOptions) -> int | None:
-    """How many neighbours of each point will be kept, None for every pair; backends register their arrays."""
-    return choose(X.shape, X.dtype, options, getattr(X, "nnz", None)).n_neighbors
 
 
 def worth_every_pair(shape: tuple[int, ...], n_workers: int) -> bool:

@@ -144,7 +144,12 @@ def check_power_option(power: Power | str) -> None:
 
 def check_powers(powers: Sequence[float] | ArrayLike) -> FloatArray:
     """Checked diffusion times as an array."""
-    times = np.asarray(powers, dtype=np.float64)
+    try:
+        times = np.asarray(powers, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"powers={powers!r} were given; give diffusion times, which are numbers (embedding_ keeps all of them)."
+        ) from None
     if times.ndim != 1 or not len(times):
         raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
     for t in times:

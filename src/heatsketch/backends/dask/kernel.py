@@ -25,7 +25,7 @@ from ...kernel.build import build_affinity, compose_kernel
 from ...kernel.normalize import LeftFactor, Scaling
 from ...kernel.operator import HeatKernel, refuse_alone
 from ...kernel.options import KernelOptions
-from ...kernel.plan import DENSE_LIMIT, auto_neighbors, kept_neighbors, worth_every_pair
+from ...kernel.plan import DENSE_LIMIT, auto_neighbors, worth_every_pair
 from ...linalg.sketch import sample
 from .affinity import AllPairsAffinity, ChunkedAffinity, bandwidth_of
 from .array import DistributedArray
@@ -34,7 +34,7 @@ from .neighbor_affinity import ChunkedNeighborAffinity
 from .neighbors import ChunkedNeighborhoods
 from .tasks import Plan, gathered, n_workers, on_every_worker, persisted
 
-__all__ = ["ChunkedHeatKernel", "build_chunked_affinity"]
+__all__ = ["ChunkedHeatKernel", "build_chunked_affinity", "kept_neighbors"]
 
 
 class ChunkedHeatKernel(HeatKernel):
@@ -122,8 +122,7 @@ def _(affinity: ChunkedAffinity, scaling: Scaling, rule: str | None) -> HeatKern
     return ChunkedHeatKernel.from_affinity(affinity, scaling, rule)
 
 
-@kept_neighbors.register
-def _neighbors_on_cluster(X: DistributedArray, options: KernelOptions) -> int | None:
+def kept_neighbors(X: DistributedArray, options: KernelOptions) -> int | None:
     """Number of neighbours of points on a cluster; None for every pair.
 
     "auto" depends on the number of points only: an embedding must not depend on the workers.
@@ -139,7 +138,7 @@ def build_chunked_affinity(
     X: DistributedArray, options: KernelOptions, dtype: Any = None
 ) -> tuple[ChunkedAffinity, str]:
     """The affinity of points on a cluster, (N, d), and the rule of its bandwidth."""
-    rule, n_neighbors = options.bandwidth_rule, _neighbors_on_cluster(X, options)
+    rule, n_neighbors = options.bandwidth_rule, kept_neighbors(X, options)
     common: dict[str, Any] = {
         "metric": options.measure,
         "scale_neighbor": options.bandwidth_neighbor or SELF_TUNING_NEIGHBOR,
