@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import t as student
+from sklearn.base import clone
 
 import heatsketch as hs
 from heatsketch.analysis.geodesics import cosine_interval, sketched_geodesics
@@ -175,6 +176,38 @@ class TestCosineInterval:
 
     def test_one_column_says_nothing(self):
         assert cosine_interval(0.5, 1) == (0.0, 1.0)
+
+
+class TestModels:
+    PAIRS = np.random.default_rng(0).choice(200, (60, 2), replace=False)
+
+    @pytest.mark.parametrize("power", [16, "auto"])
+    @pytest.mark.parametrize(
+        "model",
+        [hs.GaussianProcessEmbedding(16, n_exact=4, random_state=0), hs.DiffusionMaps(2)],
+        ids=["sketch", "diffusion maps"],
+    )
+    def test_intervals_hold_exact_distances(self, model, power):
+        X = hs.datasets.stretched_torus(200, random_state=0)
+        fitted = clone(model).set_params(power=power).fit(X)
+        exact = hs.geodesic_distances(fitted.kernel_, fitted.power_, self.PAIRS)
+        d, low, high = fitted.geodesic_distances(self.PAIRS, interval=0.99)
+        np.testing.assert_array_equal(d, fitted.geodesic_distances(self.PAIRS))
+        assert np.mean((low <= exact) & (exact <= high)) > 0.9
+
+    def test_more_components_are_more_exact(self):
+        model = hs.GaussianProcessEmbedding(8, random_state=0).fit(hs.datasets.stretched_torus(200, random_state=0))
+        widths = []
+        for _ in range(2):
+            _, low, high = model.geodesic_distances(self.PAIRS, interval=0.9)
+            widths.append(np.median(high - low))
+            model.add_components(248)
+        assert widths[1] < widths[0] / 4
+
+    def test_interval_is_checked(self):
+        model = hs.DiffusionMaps(2).fit(hs.datasets.circle(50, random_state=0))
+        with pytest.raises(ValueError, match="interval=2"):
+            model.geodesic_distances(interval=2)
 
 
 def test_errors(torus):

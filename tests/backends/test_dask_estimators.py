@@ -367,6 +367,7 @@ def test_no_large_array_is_gathered(monkeypatch):
         "estimators.heat_sketch._SEEN",
         "kernel.bandwidth._COLUMNS",
         "kernel.bandwidth.SAMPLE",
+        "neighbors.paths._POINTS",
     ):
         monkeypatch.setattr(f"heatsketch.{sample}", 200)
     monkeypatch.setattr("heatsketch.backends.dask.affinity.SAMPLE", 200)

@@ -22,7 +22,7 @@ from ..linalg.operators import (
     SparseOperator,
     TiledGaussianOperator,
 )
-from ..neighbors.neighborhoods import SMALL, Neighborhoods, NewRows, distinct
+from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, looked_at
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
 __all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows"]
@@ -281,8 +281,7 @@ class NeighborAffinity(GaussianAffinity):
     def __init__(self, X: Any, epsilon: float | FloatArray, neighborhoods: Neighborhoods, **options: Any) -> None:
         super().__init__(X, epsilon, **options)
         self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
-        listed = 2 * neighborhoods.n_neighbors + 16 if neighborhoods.n_vertices > SMALL else neighborhoods.n_vertices
-        self.row_entries = 8 * listed
+        self.row_entries = 8 * looked_at(neighborhoods.n_vertices, self.n_neighbors, self.scale_neighbor)
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
         if self.device is not None:
             self.description += f" on {self.device.chip}"

@@ -210,8 +210,9 @@ class Neighborhoods:
     def rows(self, Q: Any, k_scale: int = 0) -> NewRows:
         """Edges of new points.
 
-        Candidates are the nearest vertices, more than twice the number of neighbours, and the vertices with the
-        largest radii; up to 2,000 vertices, all of them.
+        Candidates are the nearest vertices, several times the number of neighbours, and the vertices with the largest
+        radii; up to 2,000 vertices, all of them. An edge by the radius of another vertex is missed, of 5,000 points
+        with 15 neighbours, in 1% (branches in R^50) to 5% (a Gaussian cloud in R^10) of the cases.
 
         Parameters
         ----------
@@ -290,7 +291,7 @@ def lengths(n: int, k: int, at_least: int) -> tuple[int, int]:
 
 def looked_at(n: int, k: int, k_scale: int) -> int:
     """Number of nearest vertices that are candidates for a new point, of n vertices."""
-    return n if n <= SMALL else min(n, 2 * max(k, k_scale) + 16)
+    return n if n <= SMALL else min(n, 4 * max(k, k_scale) + 40)
 
 
 def n_tied(kept: IntArray, radii: FloatArray, wanted: int) -> int:
