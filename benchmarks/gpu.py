@@ -302,7 +302,7 @@ def _fit(d: int, device: str, small: bool) -> Iterator[Row]:
 
     yield bench.case(first, n=n, d=d, rule="given", run="first")
     yield bench.case(partial(again, bandwidth_of(d)), n=n, d=d, rule="given", run="again")
-    yield bench.case(partial(again, "auto"), n=n, d=d, rule="neighbor", run="again")
+    yield bench.case(partial(again, "neighbor"), n=n, d=d, rule="neighbor", run="again")
 
 
 fit_50, fit_3 = partial(_fit, 50), partial(_fit, 3)

@@ -41,7 +41,7 @@ autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc describes types, with shapes
 autodoc_member_order = "bysource"
 # `Estimate` and `estimate` would be the same file on file systems that ignore case.
-autosummary_filename_map = {"heatsketch.Estimate": "heatsketch.Estimate-class"}
+autosummary_filename_map = {f"heatsketch.{name}": f"heatsketch.{name}-class" for name in ("Estimate", "Multiscale")}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 

@@ -21,13 +21,13 @@ def main(arguments: list[str] | None = None) -> None:
     output.mkdir(parents=True, exist_ok=True)
     X = hs.datasets.stretched_torus(1000, random_state=0)
 
-    model = hs.GaussianProcessEmbedding(n_components=16, power="paths", bandwidth="neighbor", random_state=0).fit(X)
+    model = hs.GaussianProcessEmbedding(n_components=16, random_state=0).fit(X)
     above, _ = model.scales().plot()
     above.figure.savefig(output / "scales.png", dpi=110)
 
     _, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for ax, estimator in zip(
-        axes, (hs.DiffusionMaps(2, power=4), hs.HeatSketch(2, power=4, random_state=0)), strict=True
+        axes, (hs.DiffusionMaps(2, power=16), hs.HeatSketch(2, power=16, random_state=0)), strict=True
     ):
         support = estimator.fit(X).unsupported_neighbors()
         support.plot(ax)

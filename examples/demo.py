@@ -16,7 +16,6 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -174,7 +173,7 @@ def draw_digits(X: np.ndarray, labels: np.ndarray, output: Path) -> None:
             continue
         accuracy = []
         for k in ks:
-            Y = make(k, 0, power=4).fit_transform(X)
+            Y = make(k, 0).fit_transform(X)
             accuracy.append(cross_val_score(KNeighborsClassifier(5), Y, labels, cv=5).mean())
         curve.plot(ks, accuracy, marker="o", markersize=4, color=COLOURS[method], label=method)
     raw = cross_val_score(KNeighborsClassifier(5), X, labels, cv=5).mean()
@@ -184,11 +183,11 @@ def draw_digits(X: np.ndarray, labels: np.ndarray, output: Path) -> None:
     curve.minorticks_off()
     curve.legend(frameon=False)
 
-    Y = PCA(2).fit_transform(hs.GaussianProcessEmbedding(64, power=4, random_state=0).fit_transform(X))
+    Y = hs.HeatSketch(2, objective="log-stress", random_state=0).fit_transform(X)
     plane.scatter(*Y.T, c=labels, cmap="tab10", s=8, alpha=0.7, linewidths=0)
     for digit in range(10):
         plane.text(*np.median(Y[labels == digit], axis=0), str(digit), fontsize=15, weight="bold", ha="center")
-    bare(plane, "Gaussian process, k = 64: its principal plane")
+    bare(plane, "HeatSketch, k = 2")
     figure.tight_layout()
     figure.savefig(output / "digits.png", dpi=130)
     plt.close(figure)
@@ -202,13 +201,13 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
 
-    print(f"heatsketch {hs.__version__}: embeddings as sketches of the heat kernel, Y = A^t M")
+    print(f"heatsketch {hs.__version__}: embeddings as sketches of the heat kernel, Y = h(A) M")
     torus = [hs.datasets.stretched_torus(500, random_state=trial) for trial in range(options.trials)]
     rows = measure("stretched torus", torus, [2, 3, 4, 6, 8, 12], power=10, bandwidth=0.3)
     circles = [hs.datasets.circle_with_outliers(200, random_state=trial) for trial in range(options.trials)]
     outliers = measure("circle + outliers", circles, [2, 3, 4], power=4, bandwidth=0.5)
     X, labels = hs.datasets.digits()
-    digits = measure("digits", [X], [2, 16, 64], power=4)
+    digits = measure("digits", [X], [2, 16, 64])
     show([row for row in rows if row.k in (2, 4, 8)] + outliers + digits)
 
     draw_torus(rows, options.output)

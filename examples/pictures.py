@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> None:
     given.output.mkdir(parents=True, exist_ok=True)
     images, digits = hs.datasets.digits()
     images, digits = images[: given.samples], digits[: given.samples]
-    model = hs.HeatSketch(n_components=3, power=4, random_state=0).fit(images)
+    model = hs.HeatSketch(n_components=3, random_state=0).fit(images)
 
     figure, axes = plt.subplots(2, 2, figsize=(12, 8.4), layout="constrained")
     hs.plot_embedding(model, color=digits, dims=(0, 1), label="digit", ax=axes[0, 0])

@@ -75,10 +75,10 @@ def computed() -> Values:
             found[f"{kind}: distances"] = hs.diffusion_distances(model.kernel_, power, PAIRS)
     X = hs.datasets.stretched_torus(N, random_state=0)
     near = hs.GaussianProcessEmbedding(
-        4, n_neighbors=12, n_exact=2, bandwidth=0.6, kernel_params={"tol": 1e-13}, random_state=7
+        4, power=8, n_neighbors=12, n_exact=2, bandwidth=0.6, kernel_params={"tol": 1e-13}, random_state=7
     ).fit(X)
     found["neighbours"] = near.embedding_[[0, 150]]
-    h = hs.multiscale(hs.heat_kernel(X, bandwidth=0.6))
+    h = hs.multiscale(hs.heat_kernel(X, tol=1e-13))
     found["multiscale"] = [h.times, h.weights]
     return found
 

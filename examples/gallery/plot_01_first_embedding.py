@@ -5,7 +5,8 @@ A first embedding
 Five hundred images of handwritten digits, 64 pixels each, are placed in the plane so that straight-line distances follow
 the *diffusion distance*: two images are close if many short steps lead from one to the other through the data.
 
-Three lines are enough. ``power="auto"`` lets the data choose how far a step goes and how many there are.
+Three lines are enough. There is nothing to tune: each point has a scale of its own, and all diffusion times are kept at
+once.
 """
 
 import heatsketch as hs
@@ -13,8 +14,8 @@ import heatsketch as hs
 images, digits = hs.datasets.digits()
 images, digits = images[:500], digits[:500]
 
-model = hs.HeatSketch(n_components=2, power="auto", random_state=0).fit(images)
-print(f"bandwidth {model.bandwidth_:.0f}, diffusion time {model.power_:g}")
+model = hs.HeatSketch(n_components=2, random_state=0).fit(images)
+print(model.kernel_.affinity.description, model.power_, sep="; ")
 
 # %%
 # Labels are used for colours only.
@@ -45,5 +46,5 @@ print(f"L = {distortion.constant:.0f}; for the central 98% of pairs {distortion.
 # %%
 # More components keep more. The same kernel in eight dimensions:
 
-more = hs.HeatSketch(n_components=8, power=model.power_, bandwidth=model.bandwidth_, random_state=0).fit(images)
+more = hs.HeatSketch(n_components=8, random_state=0).fit(images)
 print(f"L = {more.distortion().constant:.1f} in eight dimensions")

@@ -3,8 +3,8 @@ All scales at once
 ==================
 
 The diffusion time is a scale. Early, heat has spread over the nearest points only; later it has filled small groups, then
-large ones. ``at_powers`` gives the embedding at every time from one pass over the kernel, and ``scales`` says what each
-time keeps. The data here are clusters of clusters: three groups of three.
+large ones. By default an embedding keeps all times at once. ``at_powers`` gives single times from one pass over the
+kernel, and ``scales`` says what each of them keeps. The data here are clusters of clusters: three groups of three.
 """
 
 import matplotlib.pyplot as plt
@@ -19,21 +19,23 @@ centres = (3.2 * turns[:, None] + 1.1 * turns[None, :]).ravel()
 group = np.repeat(np.arange(9), 50)
 X = np.column_stack([centres[group].real, centres[group].imag]) + rng.normal(scale=0.3, size=(450, 2))
 
-model = hs.GaussianProcessEmbedding(n_components=32, power=8, bandwidth=0.8, n_exact="auto", random_state=0).fit(X)
+model = hs.GaussianProcessEmbedding(n_components=32, bandwidth=0.8, n_exact="auto", random_state=0).fit(X)
+print(model.power_)
 times = [1, 8, 64]
-embeddings = model.at_powers(times)
-print(embeddings.shape)
+embeddings = dict(zip([f"time {t}" for t in times], model.at_powers(times), strict=True))
+embeddings["all times"] = model.embedding_
 
 # %%
-# The data, and the distances between all points at three times, groups side by side. Dark is near. At first there are
-# nine groups, each as far from all others; then the nine are told apart within three; then only three are left.
+# The data, and the distances between all points, groups side by side. Dark is near. At first there are nine groups, each
+# as far from all others; then the nine are told apart within three; then only three are left. With all times, points are
+# near within their group, farther within the three, and farthest beyond.
 
-figure, axes = plt.subplots(1, 4, figsize=(13, 3.5), layout="constrained")
+figure, axes = plt.subplots(1, 5, figsize=(15, 3.3), layout="constrained")
 axes[0].scatter(*X.T, c=group, cmap="tab10", s=8)
 axes[0].set(title="the data", aspect="equal", xticks=[], yticks=[])
-for ax, time, Y in zip(axes[1:], times, embeddings, strict=True):
+for ax, (name, Y) in zip(axes[1:], embeddings.items(), strict=True):
     ax.imshow(squareform(pdist(Y)), cmap="inferno")
-    ax.set(title=f"distances at time {time}", xticks=[], yticks=[])
+    ax.set(title=f"distances, {name}", xticks=[], yticks=[])
 
 # %%
 # What each time keeps
@@ -45,7 +47,3 @@ for ax, time, Y in zip(axes[1:], times, embeddings, strict=True):
 scales = model.scales()
 print(scales)
 axes = scales.plot()
-
-# %%
-# Which time is best? If distances along the data are what you are after, ``power="auto"`` takes the time at which
-# diffusion distances are closest to being proportional to shortest paths.

@@ -2,7 +2,7 @@
 Placing new points
 ==================
 
-Every embedding here is linear in the heat kernel, ``Y = A^t M``. A point that was not fitted has a row of the kernel too,
+Every embedding here is linear in the heat kernel, ``Y = h(A) M``. A point that was not fitted has a row of the kernel too,
 and is placed by it: one product, no new fit, and a training point lands exactly where it was.
 """
 
@@ -15,7 +15,7 @@ import heatsketch as hs
 X, position = make_swiss_roll(900, noise=0.2, random_state=0)
 seen, new = X[:600], X[600:]
 
-model = hs.HeatSketch(n_components=2, power=64, objective="log-stress", random_state=0).fit(seen)
+model = hs.HeatSketch(n_components=2, objective="log-stress", random_state=0).fit(seen)
 placed = model.transform(new)
 print(np.allclose(model.transform(seen[:5]), model.embedding_[:5]))
 
@@ -34,11 +34,11 @@ for name, distortion in {"fitted": model.distortion(), "new": model.distortion(n
     print(f"{name:7} central 98% of pairs: L = {distortion.central[0.01]:.1f}")
 
 # %%
-# A point far from all data is given the place of what is nearest to it, since the kernel's rows sum to one wherever they
-# are. That place means little; a small affinity to the nearest point shows it.
+# A point far from all data is placed among those that are nearest to it, since the kernel's rows sum to one wherever they
+# are. That place means little. What shows it is the distance to the nearest point, in units of that point's own scale.
 
 far = np.array([[0.0, 10.0, 60.0]])
 squared = ((seen - far) ** 2).sum(axis=1)
 nearest = squared.argmin()
-print(f"placed {np.linalg.norm(model.transform(far) - model.embedding_[nearest]):.4f} from its nearest point,")
-print(f"to which its affinity is 10^{-squared[nearest] / model.bandwidth_ / np.log(10):.0f}")
+print(f"placed at {model.transform(far)[0].round(2)},")
+print(f"but its nearest point is {np.sqrt(squared[nearest] / model.bandwidth_[nearest]):.0f} times its scale away")

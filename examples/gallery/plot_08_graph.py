@@ -16,9 +16,9 @@ graph = nx.les_miserables_graph()
 names = np.array(graph.nodes)  # rows of the embedding are in this order
 
 # %%
-# A few steps of diffusion: characters who share chapters with the same people come close.
+# Characters who share chapters with the same people come close.
 
-model = hs.HeatSketch(n_components=2, affinity="precomputed", power=4, random_state=0).fit(graph)
+model = hs.HeatSketch(n_components=2, affinity="precomputed", random_state=0).fit(graph)
 print(f"log L = {model.distortion_.log:.2f}")
 
 degree = np.array([graph.degree(name, weight="weight") for name in names])
@@ -43,5 +43,5 @@ for index in np.argsort(high)[:5]:
 # Diffusion maps spend their first coordinates on what hangs by a thread: a vertex of degree one far from the rest is a
 # slowly decaying mode. The distortion shows it.
 
-maps = hs.DiffusionMaps(n_components=2, affinity="precomputed", power=4).fit(graph)
+maps = hs.DiffusionMaps(n_components=2, affinity="precomputed").fit(graph)
 print(f"diffusion maps: log L = {maps.distortion().log:.1f}")

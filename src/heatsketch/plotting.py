@@ -244,9 +244,10 @@ def plot_spectrum(model_or_kernel: Any, *, power: Power | None = None, ax: Any =
         ax.scatter(at, np.abs(exact), s=14, color=PALETTE[0], label="eigenvalues of the diffusion maps", zorder=3)
     if power is not None:
         kept = np.abs(filtered(power, sizes, 0.0))
-        label = f"to the power of {power:g}"
         if isinstance(power, Multiscale):  # its unit is arbitrary
             kept, label = kept / kept.max(), "all times at once, relative to the largest"
+        else:
+            label = f"to the power of {power:g}"
         ax.plot(number, kept, color=PALETTE[1], ls="--", label=label)
     ax.set(xscale="log", xlabel="number of the eigenvalue", ylabel="size", ylim=(0.0, 1.02 * max(1.0, sizes[0])))
     ax.legend()

@@ -255,6 +255,9 @@ class TestMeasurements:
         assert (np.abs(np.interp(-exact[r - 1], -sizes, number) - r) < 1.0 + 4.0 * np.sqrt(r / 8.0)).all()
         for other in (maps.kernel_, maps.kernel_.toarray(), hs.spectral_density(maps.kernel_)):
             assert len(hs.plot_spectrum(other).lines) == 1
+        h = hs.multiscale(maps.kernel_)
+        kept = hs.plot_spectrum(maps, power=h).lines[1].get_ydata()
+        np.testing.assert_allclose(kept, h(sizes) / h(sizes[0]))
 
     @pytest.mark.parametrize("draw", [hs.plot_distortion, hs.plot_intervals])
     def test_errors(self, draw):

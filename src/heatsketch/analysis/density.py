@@ -110,7 +110,7 @@ def spectral_density(A: Any, *, n_columns: int = 16, n_steps: int = 48) -> Spect
     Examples
     --------
     >>> import heatsketch as hs
-    >>> A = hs.heat_kernel(hs.datasets.stretched_torus(1000, random_state=0))
+    >>> A = hs.heat_kernel(hs.datasets.stretched_torus(1000, random_state=0), bandwidth=0.3)
     >>> density = hs.spectral_density(A)
     >>> bool(1.6 < density.spectral_dimension(2.0) < 2.4)
     True

@@ -96,7 +96,7 @@ def diffusion_distances(A: Any, power: Power | str, pairs: ArrayLike | None = No
 def _pair_distances(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatArray:
     out = np.empty(len(pairs))
     most = max(2, _ROW_ENTRIES // kernel.shape[0]) if kernel.in_memory else _MOST_COLUMNS
-    for group in _groups(pairs, most):
+    for group in groups_of_pairs(pairs, most):
         indices, where = np.unique(pairs[group], return_inverse=True)
         units = kernel.units(indices, weighted=True)
         columns = diffuse(kernel, units, [power], trivial=not kernel.trivial_is_constant)[0]
@@ -104,7 +104,7 @@ def _pair_distances(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatA
     return out
 
 
-def _groups(pairs: IntArray, most: int) -> Iterator[list[int]]:
+def groups_of_pairs(pairs: IntArray, most: int) -> Iterator[list[int]]:
     """Positions of all pairs in groups, each of which touches at most `most` points, at least 2.
 
     Pairs are sorted by tiles of the N x N matrix: dense pairs of `most` points form one group.

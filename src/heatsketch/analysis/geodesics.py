@@ -6,9 +6,10 @@ of the points. So a single diffusion time gives
 
     d = sqrt(-2 epsilon t log cos_t),
 
-which tends to the geodesic distance for t to 0 on every manifold, by Varadhan's formula [1]_. One time cannot serve all
-pairs: early, heat has not reached far points, and late, it has forgotten near ones. With ``power="multiscale"`` the
-times 1, 2, 4, ... take part with the weight ``sqrt(t)``. Where the cosines are as in flat space
+which tends to the geodesic distance for t to 0 on every manifold, by Varadhan's formula [1]_ (on meshes see [2]_, on
+data [3]_). One time cannot serve all pairs: early, heat has not reached far points, and late, it has forgotten near
+ones. With ``power="multiscale"`` the times 1, 2, 4, ... take part with the weight ``sqrt(t)``. Where the cosines are as
+in flat space
 
     sum_t sqrt(t) (1 - exp(-d^2 / (2 epsilon t)))  =  (2 sqrt(pi) / log 2) d / sqrt(2 epsilon),
 
@@ -46,7 +47,7 @@ from ..kernel.options import check_count
 from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
 from ..linalg.filters import Multiscale, Power, longest
 from ..linalg.sketch import GaussianSketch, Sketch
-from .distances import _groups, check_level, check_pairs, rows_of_pairs
+from .distances import check_level, check_pairs, groups_of_pairs, rows_of_pairs
 from .power import power_of
 
 __all__ = ["cosine_interval", "geodesic_distances", "sketched_geodesics"]
@@ -272,7 +273,7 @@ def _pair_cosines(kernel: HeatKernel, times: list[float], pairs: IntArray) -> li
     found: list[FloatArray] = [np.empty(len(pairs)) for _ in times]
     stepwise = len(times) == 1 and times[0].is_integer()
     most = _ROW_ENTRIES // (kernel.shape[0] * len(times)) if kernel.in_memory else _MOST_COLUMNS
-    for group in _groups(pairs, max(2, most)):
+    for group in groups_of_pairs(pairs, max(2, most)):
         points, where = np.unique(pairs[group], return_inverse=True)
         i, j = where.reshape(-1, 2).T
         units = kernel.units(points)

@@ -103,7 +103,7 @@ class DiffusionMaps(HeatEmbedding):
     --------
     >>> import heatsketch as hs
     >>> X = hs.datasets.circle(300, random_state=0)
-    >>> maps = hs.DiffusionMaps(n_components=2, bandwidth=0.25).fit(X)
+    >>> maps = hs.DiffusionMaps(n_components=2, bandwidth=0.25, power=8).fit(X)
     >>> bool(maps.distortion().log < 0.2)
     True
     """
