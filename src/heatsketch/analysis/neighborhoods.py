@@ -16,6 +16,7 @@ from .._utils.display import Shown
 from .._utils.progress import track
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.affinity import GaussianAffinity
+from ..linalg.filters import Multiscale
 from ..linalg.metrics import magnitude
 from ..linalg.sketch import resolve_seed
 from ..neighbors.search import nearest_neighbors
@@ -23,7 +24,8 @@ from .reference_sketch import ReferenceSketch
 
 __all__ = ["NeighborSupport", "StabilityMap", "neighbor_support", "repeated_embeddings", "stability_map"]
 
-# A neighbour is false if it is farther away than this multiple of the radius of true neighbours.
+# A neighbour is false if it is farther away than this multiple of the radius of true neighbours. Multiscale distances
+# grow like the root of lengths, so their multiple is the root of that.
 _SLACK = 2.0
 
 
@@ -36,7 +38,8 @@ class NeighborSupport(Shown):
     indices : ndarray of int, shape (N, k)
         Each point's nearest neighbours in the embedding, nearest first.
     supported : ndarray of bool, shape (N, k)
-        False if, at the level of the interval, the two are farther apart than twice the radius of k true neighbours.
+        False if, at the level of the interval, the two are farther apart than twice the radius of k true neighbours
+        (the root of 2 times for multiscale distances, which grow like the root of lengths).
     level : float
     embedding : ndarray of shape (N, n_components)
     """
@@ -75,7 +78,8 @@ def neighbor_support(Y: FloatArray, reference: ReferenceSketch, n_neighbors: int
     # At least k points lie within the largest upper end.
     radius = reference.interval(_pairs(true), level)[1].reshape(n, k).max(axis=1)
     low = reference.interval(_pairs(shown), level)[0].reshape(n, k)
-    return NeighborSupport(shown, low <= _SLACK * radius[:, None], level, Y)
+    slack = np.sqrt(_SLACK) if isinstance(reference.power, Multiscale) else _SLACK
+    return NeighborSupport(shown, low <= slack * radius[:, None], level, Y)
 
 
 def _pairs(indices: IntArray) -> IntArray:

@@ -477,7 +477,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """False neighbours: neighbours in the embedding that are not neighbours by diffusion distance.
 
         A sketch that is independent of the embedding gives an interval for each distance. A neighbour is unsupported
-        if even the lower end exceeds twice a radius that contains at least `n_neighbors` true neighbours.
+        if even the lower end exceeds twice a radius that contains at least `n_neighbors` true neighbours (the root of 2
+        times if the embedding keeps all times, as those distances grow like the root of lengths).
 
         Parameters
         ----------

@@ -73,7 +73,7 @@ _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
 # Degree of the polynomial of the multiscale filter, over the root of its longest time.
-_DEGREE = {np.dtype(np.float64): 8.2, np.dtype(np.float32): 4.9}
+_DEGREE = {np.dtype(np.float64): 8.2, np.dtype(np.float32): 4.1}
 _UNION = 1.35  # entries of the neighbour graph per requested neighbour
 _DIRECT_FEATURES = 16  # up to which distances are sums of squared differences, and need little memory
 _COPIES = 4  # of a given affinity, made while it is checked and completed

@@ -18,10 +18,11 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from .filters import Power, filtered
 from .operators import HeatOperator, Operator
+from .recurrences import chebyshev_step
 from .rounding import rounding_level
 from .sketch import GaussianSketch
 
-__all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "chebyshev_step", "eigenpairs", "prefers_dense"]
+__all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "eigenpairs", "prefers_dense"]
 
 SOLVERS = ("auto", "dense", "randomized")
 
@@ -275,12 +276,3 @@ def _filter(S: Operator, V: Any, damped: tuple[float, float], largest: float) ->
     for _ in range(degree - 1):
         previous, current = current, chebyshev_step(S, previous, current, centre, half)
     return current, degree
-
-
-def chebyshev_step(S: Operator, previous: Any, current: Any, centre: float, half: float) -> Any:
-    """``2 (S - centre) / half current - previous``: the next Chebyshev polynomial, in few passes over memory."""
-    out = S @ current
-    out *= 2.0 / half
-    out -= (2.0 * centre / half) * current
-    out -= previous
-    return out

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from .._utils.array import array_namespace, asarray_like, astype, to_numpy
+from .._utils.array import array_namespace, asarray_like, astype
 from .._utils.progress import track
 from .._utils.registry import computing
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
-from .eigen import chebyshev_step
 from .operators import HeatOperator, Operator
+from .recurrences import chebyshev_step, column_products, without
 from .sketch import GaussianSketch, RademacherSketch
 
 __all__ = ["ExtremeRitz", "extreme_ritz", "horizon", "spectral_quadrature"]
@@ -123,7 +123,8 @@ def spectral_quadrature(kernel: HeatOperator, n_columns: int, n_steps: int) -> t
         if kernel.trivial is not None:  # the deflated mode is the zero nearest to zero
             values = np.delete(values, np.argmin(np.abs(values)))
         return values[None, :], np.ones((1, len(values)))
-    S = kernel.deflated.reordered()
+    # The starting columns are orthogonal to the trivial mode; what rounding brings back of it has no weight.
+    S = kernel.symmetric.reordered()
     V, counts = _starts(kernel, S, n_columns, min(n_columns // 2, n_modes))
     diagonal, off = _recurrences(S, V, min(n_steps, n_modes))
     found = [eigh_tridiagonal(d, o[:-1]) for d, o in zip(np.array(diagonal).T, np.array(off).T, strict=True)]
@@ -133,7 +134,7 @@ def spectral_quadrature(kernel: HeatOperator, n_columns: int, n_steps: int) -> t
 
 def _starts(kernel: HeatOperator, S: Operator, n_columns: int, r: int) -> tuple[Any, FloatArray]:
     """Columns of norm 1 to start from, in the order of S, and how many modes each stands for, (q,)."""
-    order, G = kernel.deflated.order, kernel.sketched(RademacherSketch(_SEED), n_columns)
+    order, G = kernel.symmetric.order, kernel.sketched(RademacherSketch(_SEED), n_columns)
     if kernel.trivial is not None:
         u = asarray_like(kernel.trivial, G)
         G -= u[:, None] * (u @ G)[None, :]
@@ -143,7 +144,7 @@ def _starts(kernel: HeatOperator, S: Operator, n_columns: int, r: int) -> tuple[
     if r:
         Q = xp.linalg.qr(_leading(S, Q))[0]
         P = P - Q @ (Q.T @ P)
-    sizes = _sizes(P)
+    sizes = np.sqrt(column_products(P, P))
     P = P / asarray_like(np.maximum(sizes, np.finfo(np.float32).tiny), P, S.dtype)
     return xp.concat([Q, P], axis=1), np.concatenate([np.ones(r), np.square(sizes) / (n_columns - r)])
 
@@ -159,31 +160,19 @@ def _leading(S: Operator, V: Any) -> Any:
 
 def _recurrences(S: Operator, v: Any, n_steps: int) -> tuple[list[FloatArray], list[FloatArray]]:
     """Diagonals and off-diagonals of the tridiagonal matrices of all columns, a list of (q,) for each step."""
-    previous = v  # not used in the first step
+    previous, beta = v, np.zeros(v.shape[1])
     diagonal: list[FloatArray] = []
     off: list[FloatArray] = []
     for _ in track(range(n_steps), "measuring the kernel's scales", n_steps):
-        w = S.matmat(v)
-        if off:
-            w -= asarray_like(off[-1], w, S.dtype) * previous
-        along = _column_sums(astype(v, np.float64) * astype(w, np.float64))
-        w -= asarray_like(along, w, S.dtype) * v
-        size = _sizes(w)
+        w = without(S.matmat(v), beta, previous)
+        along = column_products(v, w)
+        w = without(w, along, v)
+        size = np.sqrt(column_products(w, w))
         diagonal.append(along)
         first = off[0] if off else size
-        size = np.where(size > _EXHAUSTED * (first + np.abs(diagonal[0])), size, 0.0)
-        off.append(size)
-        inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-        previous, v = v, w * asarray_like(inverse, w, S.dtype)
+        beta = np.where(size > _EXHAUSTED * (first + np.abs(diagonal[0])), size, 0.0)
+        off.append(beta)
+        inverse = np.divide(1.0, beta, out=np.zeros_like(beta), where=beta > 0)
+        w *= asarray_like(inverse, w, S.dtype)
+        previous, v = v, w
     return diagonal, off
-
-
-def _sizes(V: Any) -> FloatArray:
-    """Norm of each column of a block, in float64, shape (k,)."""
-    V = astype(V, np.float64)
-    return np.sqrt(_column_sums(V * V))
-
-
-def _column_sums(V: Any) -> FloatArray:
-    sums: FloatArray = to_numpy(array_namespace(V).sum(V, axis=0))
-    return sums
