@@ -68,7 +68,7 @@ def _shape(cell: str, n: int, rng: np.random.Generator) -> tuple[FloatArray, Flo
     return _SHAPES[kind](n, int(dimension), float(noise), rng)
 
 
-# Shortest paths are the best of the other methods where these are not run.
+# On other cells and on clean rolls, the best of the other methods stands for them all.
 _FEW_METHODS = (OURS, OUR_GEODESICS, EARLIER, "shortest paths")
 GEODESICS = (
     Geodesics("geodesics", 2000, 5, 281, 10.0),

@@ -33,7 +33,7 @@ DATA = {name: LABELLED[name] for name in ("digits", "blood cells", "wine", "brea
 
 
 # UMAP's default view of the data: fifteen neighbours, and a scale for each point.
-_GRAPH: dict[str, Any] = {"n_neighbors": 15, "bandwidth": "self-tuning", "power": "entropy"}
+_GRAPH: dict[str, Any] = {"n_neighbors": 15, "bandwidth": "self-tuning", "power": "multiscale"}
 
 
 def _umap(k: int, seed: int, **settings: Any) -> Any:
@@ -227,7 +227,7 @@ score is the adjusted mutual information with the classes, where HDBSCAN's noise
 Most have two settings: the plain one, and one for the purpose. For UMAP that is what its documentation recommends for
 clustering (`n_neighbors=30, min_dist=0`), for `SpectralEmbedding` 15 neighbours instead of a tenth of the points. For
 ours, "auto" is `power="auto"`, and "15 neighbours" is UMAP's default view of the data, fifteen neighbours and a scale
-for each point: `n_neighbors=15, bandwidth="self-tuning", power="entropy"`; HeatSketch then has
+for each point: `n_neighbors=15, bandwidth="self-tuning", power="multiscale"`; HeatSketch then has
 `objective="log-stress"`. "All features" is no embedding.
 
 **Development.** Our settings were chosen on single draws of the same data sets, with other seeds; the results are from

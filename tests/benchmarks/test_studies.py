@@ -75,7 +75,7 @@ def test_agreement_of_proportional_distances_is_perfect():
     found = agreement(3.0 * d, d)
     assert found["spearman"] == pytest.approx(1.0)
     assert found["distortion"] == pytest.approx(0.0, abs=1e-12)
-    assert agreement(-d, d)["spearman"] == pytest.approx(-1.0)
+    assert agreement(100.0 - d, d)["spearman"] == pytest.approx(-1.0)
 
 
 @pytest.mark.parametrize("gain", [0.2, -0.2])
