@@ -41,8 +41,16 @@ _ERRORS = 3.0
 GROUPS = {"all sets": tuple(LABELLED), "held-out sets": tuple(HELD_OUT)}
 
 
+def _common_trials(table: pd.DataFrame) -> set[int]:
+    return set.intersection(*table.groupby(["data", "method"])["trial"].agg(set))
+
+
 def correlations(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean correlation by method and setting, (method, setting) x cell, with the mean over the cells."""
+    """Mean correlation by method and setting, (method, setting) x cell, with the mean over the cells.
+
+    Over the trials that all methods have, so that all are compared on the same points.
+    """
+    table = table[table["trial"].isin(_common_trials(table))]
     settings = table[["method", "setting"]].drop_duplicates()
     order = settings.sort_values("method", key=lambda names: names.map(list(METHODS).index), kind="stable")
     wide = table.pivot_table("spearman", ["method", "setting"], "data")
@@ -145,9 +153,9 @@ _GEOMETRY = """
 Swiss rolls and branching random walks in R^d with noise in every coordinate, 2,000 points, as in Huguet et al. ("A heat
 diffusion perspective on geodesic preserving dimensionality reduction", NeurIPS 2023); the generators were written from
 the description (`benchmarks/data.py`). The column "roll 10 0.5" is a roll in R^10 with noise 0.5. The figures are
-Spearman's correlations of distances with true geodesics, means over 250 rows and {trials} trials. "Exact" stands for
-the distances of the kernel, "64 columns" for those of a sketch. Other methods have two rows: the default, and the best
-of several settings by the mean.
+Spearman's correlations of distances with true geodesics, means over 250 rows and the trials that all methods have.
+"Exact" stands for the distances of the kernel, "64 columns" for those of a sketch. Other methods have two rows: the
+default, and the best of several settings by the mean.
 """
 _DISTORTIONS = """
 Rolls without noise: the logarithm of the 99% quantile over the 1% quantile of distance by geodesic. It is 0 if
@@ -193,7 +201,7 @@ def _shown(table: pd.DataFrame) -> str:
 
 @section(_NAMES, _GEOMETRY)
 def _known_geometry(tables: Tables) -> str:
-    parts = [_shown(tables[name]) for name in _NAMES if name in tables]
+    parts = [f"Trials: {len(_common_trials(tables[n]))}.\n\n{_shown(tables[n])}" for n in _NAMES if n in tables]
     return "\n\nThe other combinations of shape, dimension and noise:\n\n".join(parts)
 
 
