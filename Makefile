@@ -8,7 +8,7 @@
 #   make audit          known vulnerabilities of the installed packages, from a service on the network
 # Studies: each runs the trials that its folder under docs/ lacks, and writes the page there.
 #   make study          HeatSketch beside the paper's methods, PHATE and UMAP; hours on two cores
-#   make choices        automatic choices against the best on a grid; half an hour
+#   make defaults       the defaults beside earlier ones and other methods; about two hours on two cores
 #   make pipelines      classifiers and clusterings on embeddings, beside UMAP; about 35 minutes
 #   make bench          speed and accuracy beside other packages (gigabytes to install), under out/; about ten minutes
 #   make bench-full     the same up to a million points and all packages, under docs/benchmarks; hours
@@ -24,7 +24,7 @@ BIN := .venv/bin
 # later processes, even if the environment forbids that.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs reproduce study choices pipelines lint types format bench bench-full bench-gpu bench-cluster
+.PHONY: demo docs reproduce study defaults pipelines lint types format bench bench-full bench-gpu bench-cluster
 .PHONY: test test-slow test-oldest hunt coverage mutants audit clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
@@ -45,10 +45,10 @@ docs: .venv/stamp-docs
 	$(BIN)/python -m sphinx -W --keep-going docs out/docs
 
 # Studies: `make study ARGS="circle --trials 5"`; the extra of pyproject.toml has the name of the study.
-choices: .venv/stamp-reproduce
+defaults: .venv/stamp-defaults
 study: .venv/stamp-study
 pipelines: .venv/stamp-pipelines
-study choices pipelines:
+study defaults pipelines:
 	$(BIN)/python -m benchmarks.$@ $(ARGS)
 
 # Two processes share the cores; threads of BLAS and OpenMP that wait for work while spinning would take them away.

@@ -10,13 +10,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.data import roll_with_geodesics, tree_with_geodesics
+from benchmarks.measures import agreement
 
-from benchmarks import choices, cluster, gpu, pipelines, scale, study, trust
+from benchmarks import cluster, defaults, gpu, pipelines, scale, study, trust
 from heatsketch_paper.harness.store import Store
 from heatsketch_paper.harness.study import write_page
 
 DOCS = Path(__file__).parents[2] / "docs"
-STUDIES = {m.STUDY.name: m.STUDY for m in (choices, cluster, gpu, pipelines, scale, study, trust)}
+STUDIES = {m.STUDY.name: m.STUDY for m in (cluster, defaults, gpu, pipelines, scale, study, trust)}
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -45,12 +47,10 @@ def test_claims_and_sections_read_the_committed_tables(name):
     assert all(write(tables) for write in declared.sections.values())
 
 
-@pytest.mark.filterwarnings("ignore:power='paths'")
 @pytest.mark.parametrize(
     "experiment",
     [
-        replace(choices.HELD_OUT["iris"], n_samples=60),
-        replace(choices.COVERAGE, n_samples=60, data=("circle",)),
+        replace(defaults.INTERVALS, n_samples=60, data=("Klein bottle",)),
         replace(study.CHARTS["circle"], n_samples=40, n_components=(2,)),
         replace(pipelines.PIPELINES["iris"], n_components=(2,), methods=("PCA", "DiffusionMaps, 15 neighbours")),
     ],
@@ -62,12 +62,33 @@ def test_experiments_run_at_toy_size(experiment):
     assert np.isfinite(table.select_dtypes("number")).any().all()  # some entries are empty, but no column
 
 
-@pytest.mark.parametrize("name", ["circle", "S curve", "tree", "square"])
-def test_geodesics_are_metrics_no_shorter_than_straight_lines(name):
-    X, d = choices.GEOMETRY[name](30, np.random.default_rng(0))
+@pytest.mark.parametrize("shape", [roll_with_geodesics, tree_with_geodesics])
+def test_geodesics_are_metrics_no_shorter_than_straight_lines(shape):
+    X, d = shape(30, 10, 0.0, np.random.default_rng(0))
     straight = np.linalg.norm(X[:, None] - X[None], axis=2)
     assert (d >= straight - 1e-6).all()
     assert (d[:, :, None] <= d[:, None, :] + d.T[None] + 1e-6).all()
+
+
+def test_agreement_of_proportional_distances_is_perfect():
+    d = roll_with_geodesics(40, 3, 0.0, np.random.default_rng(0))[1]
+    found = agreement(3.0 * d, d)
+    assert found["spearman"] == pytest.approx(1.0)
+    assert found["distortion"] == pytest.approx(0.0, abs=1e-12)
+    assert agreement(100.0 - d, d)["spearman"] == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("gain", [0.2, -0.2])
+def test_defaults_are_judged_by_labels(gain):
+    methods = {defaults.COLUMNS: gain, defaults.UMAP: 0.0, "before: defaults": 0.0}
+    rows = [
+        {"trial": 0, "data": data, "method": m} | dict.fromkeys(defaults.SCORES, 0.5 + g)
+        for data in defaults.HELD_OUT
+        for m, g in methods.items()
+    ]
+    found = list(defaults.STUDY.claims({"labels": pd.DataFrame(rows)}))
+    assert found
+    assert {verdict.holds for _, verdict in found} == {gain > 0}
 
 
 def test_pipelines_find_the_better_method():
@@ -99,13 +120,13 @@ def test_worse_figures_refute_claims():
 
 
 def test_page_is_written_from_any_of_the_tables(tmp_path):
-    source, target = Store(DOCS / "choices"), Store(tmp_path)
+    source, target = Store(DOCS / "defaults"), Store(tmp_path)
     target.prepare()
     for suffix in (".csv", ".json"):
-        target.path("coverage", suffix).write_bytes(source.path("coverage", suffix).read_bytes())
-    page = write_page(choices.STUDY, target).read_text(encoding="utf-8")
+        target.path("intervals", suffix).write_bytes(source.path("intervals", suffix).read_bytes())
+    page = write_page(defaults.STUDY, target).read_text(encoding="utf-8")
     assert "## Intervals" in page
-    assert "## Real data" not in page
+    assert "## Known geometry" not in page
 
 
 def test_reports_of_tests_are_counted_by_file():

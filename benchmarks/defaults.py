@@ -1,0 +1,302 @@
+"""Defaults beside earlier ones and other methods, on known geometry and labels: ``python -m benchmarks.defaults``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from heatsketch_paper.harness.experiment import Experiment
+from heatsketch_paper.harness.study import Claim, Study, Tables, claim, frame_table, main, section
+from heatsketch_paper.pictures import canvas, save
+
+from .contenders import COLUMNS, EARLIER, METHODS, METRICS, OUR_GEODESICS, OURS, PUBLISHED_DIFFUSION, UMAP
+from .data import DEVELOPING, HELD_OUT, LABELLED
+from .defaults_trials import (
+    CELLS,
+    CLEAN,
+    EXPONENTS,
+    GEODESICS,
+    HOLES,
+    HOLES_FOUND,
+    INTERVALS,
+    LABELS,
+    LEVEL,
+    PUBLISHED,
+    SCORES,
+    TIMES,
+    Exponents,
+    Labels,
+    Times,
+)
+
+# Claims, with the thresholds that were set before the study.
+
+_LEAST, _LEAST_GEODESIC, _MOST_DISTORTION, _AIM = 0.74, 0.75, 2.0, 1.2
+_NEAR_UMAP, _ABOVE_BEFORE = 0.01, 0.05
+_SLOWER, _SLOWER_AIM = 3.0, 2.0
+_ERRORS = 3.0
+GROUPS = {"all sets": tuple(LABELLED), "held-out sets": tuple(HELD_OUT)}
+
+
+def _common_trials(table: pd.DataFrame) -> set[int]:
+    return set.intersection(*table.groupby(["data", "method"])["trial"].agg(set))
+
+
+def correlations(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean correlation by method and setting, (method, setting) x cell, with the mean over the cells.
+
+    Over the trials that all methods have, so that all are compared on the same points.
+    """
+    table = table[table["trial"].isin(_common_trials(table))]
+    settings = table[["method", "setting"]].drop_duplicates()
+    order = settings.sort_values("method", key=lambda names: names.map(list(METHODS).index), kind="stable")
+    wide = table.pivot_table("spearman", ["method", "setting"], "data")
+    wide = wide.loc[pd.MultiIndex.from_frame(order), [cell for cell in CELLS if cell in wide]]
+    return wide.assign(mean=wide.mean(axis=1))
+
+
+def by_default_and_at_best(wide: pd.DataFrame) -> dict[str, tuple[float, float, str]]:
+    """Mean correlation of each rival: at its first setting, at its best, and the best setting."""
+    rivals = {name: wide.loc[name, "mean"] for name in wide.index.unique("method")}
+    return {
+        name: (part.iloc[0], part.max(), part.idxmax())
+        for name, part in rivals.items()
+        if name not in (OURS, OUR_GEODESICS, EARLIER)
+    }
+
+
+def judged(tables: Tables) -> Iterator[Claim]:
+    """All claims whose tables are there."""
+    if "geodesics" in tables:
+        yield from _judged_geodesics(correlations(tables["geodesics"]))
+    if "geodesics_clean" in tables:
+        table = tables["geodesics_clean"].query("method == @OURS and setting == 'exact'")
+        worst = table.groupby("data")["distortion"].mean().max()
+        for limit, aim in ((_MOST_DISTORTION, ""), (_AIM, " (the aim)")):
+            statement = f"Clean rolls: log distortion of exact multiscale distances at most {limit}{aim}."
+            yield claim(statement, f"{worst:.2f} on the worse of two", worst <= limit)
+    if "labels" in tables and COLUMNS in set(tables["labels"]["method"]):
+        yield from _judged_labels(tables["labels"])
+    if "holes" in tables:
+        means = tables["holes"].groupby(["data", "method"])["score"].mean()
+        for data in HOLES:
+            ours, published = means[data, OURS], means[data, PUBLISHED_DIFFUSION]
+            statement = f"Holes, {data}: found no worse than by {PUBLISHED_DIFFUSION}."
+            yield claim(statement, f"score {ours:.3f} against {published:.3f}", ours >= published)
+    if "intervals" in tables and tables["intervals"]["trial"].nunique() > 1:
+        found = _coverage(tables["intervals"]).query("not method.str.startswith('signs')")
+        short = ((LEVEL - found["covered"]).clip(lower=0.0) / found["error"].clip(lower=1e-12)).max()
+        statement = f"Intervals with a law hold their level of {LEVEL:.0%}, within {_ERRORS:.0f} standard errors."
+        yield claim(statement, f"{short:.1f} standard errors below it at most", short <= _ERRORS)
+    if "times" in tables:
+        wide = tables["times"].query("n == n.max()").pivot_table("seconds", ["estimator", "data"], "setting")
+        ratio = (wide["defaults"] / wide["power=16"]).groupby("estimator").max()
+        most = tables["times"]["n"].max()
+        for limit, aim in ((_SLOWER, ""), (_SLOWER_AIM, " (the aim)")):
+            statement = f"{most:,} points: the defaults take at most {limit:g} times as long as power=16{aim}."
+            yield claim(statement, ", ".join(f"{k} {v:.1f}" for k, v in ratio.items()), ratio.max() <= limit)
+
+
+def _judged_geodesics(wide: pd.DataFrame) -> Iterator[Claim]:
+    mean = wide["mean"]
+    if (OURS, "exact") in mean:
+        ours, rivals = mean[OURS, "exact"], by_default_and_at_best(wide)
+        yield claim(
+            f"Known geometry: mean correlation of the defaults at least {_LEAST}.", f"{ours:.3f}", ours >= _LEAST
+        )
+        for at, words in enumerate(("at their defaults", "at the best of their settings")):
+            found = {name: values[at] for name, values in rivals.items()}
+            measured = f"{ours:.3f}; " + ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+            yield claim(f"Known geometry: above all other methods {words}.", measured, ours > max(found.values()))
+        cells = wide.loc[(OURS, "exact")] - wide.loc[(EARLIER, "defaults")]
+        yield claim(
+            "Known geometry: no cell below the earlier defaults.", f"{cells.min():+.3f} at least", cells.min() >= 0
+        )
+        rules = mean[EARLIER].drop("defaults")
+        measured = f"{ours:.3f}; " + ", ".join(f"{name} {value:.3f}" for name, value in rules.items())
+        yield claim("Known geometry: above the earlier rules for the diffusion time.", measured, ours > rules.max())
+    if (OUR_GEODESICS, "exact") in mean:
+        found = mean[OUR_GEODESICS, "exact"]
+        statement = f"Known geometry: mean correlation of geodesic_distances at least {_LEAST_GEODESIC}."
+        yield claim(statement, f"{found:.3f}", found >= _LEAST_GEODESIC)
+
+
+def _judged_labels(table: pd.DataFrame) -> Iterator[Claim]:
+    for group, names in GROUPS.items():
+        means = table[table["data"].isin(names)].groupby("method")[list(SCORES)].mean()
+        for score, title in SCORES.items():
+            ours = means.loc[COLUMNS, score]
+            for rival, margin in ((UMAP, -_NEAR_UMAP), (f"{EARLIER}: defaults", _ABOVE_BEFORE)):
+                if rival in means.index:
+                    apart = ours - means.loc[rival, score]
+                    statement = f"Labels, {group}, {title}: at least {margin:+.2f} against {rival}."
+                    yield claim(statement, f"{apart:+.3f} ({ours:.3f})", apart >= margin)
+
+
+def _coverage(table: pd.DataFrame) -> pd.DataFrame:
+    """Coverage by embedding and kernel, a mean over data, with its standard error over the trials."""
+    trials = table.groupby(["kernel", "method", "trial"], sort=False)[["covered", "width"]].mean()
+    found = trials.groupby(level=["kernel", "method"], sort=False)
+    return found.mean().assign(error=found["covered"].sem()).reset_index()
+
+
+_INTRODUCTION = """
+Every embedding needs a kernel and a diffusion time. This page measures what the estimators do when neither is given: 15
+neighbours with a scale for each point, bistochastic, and `power="auto"`, which keeps all diffusion times at once. They
+are compared with the defaults and the automatic choices of the version before, and with other methods, at their own
+defaults and at the best of a few settings.
+"""
+_GEOMETRY = """
+Swiss rolls and branching random walks in R^d with noise in every coordinate, 2,000 points, as in Huguet et al. ("A heat
+diffusion perspective on geodesic preserving dimensionality reduction", NeurIPS 2023); the generators were written from
+the description (`benchmarks/data.py`). The column "roll 10 0.5" is a roll in R^10 with noise 0.5. The figures are
+Spearman's correlations of distances with true geodesics, means over 250 rows and the trials that all methods have.
+"Exact" stands for the distances of the kernel, "64 columns" for those of a sketch. Other methods have two rows: the
+default, and the best of several settings by the mean.
+"""
+_DISTORTIONS = """
+Rolls without noise: the logarithm of the 99% quantile over the 1% quantile of distance by geodesic. It is 0 if
+distances are proportional to geodesics.
+"""
+_EXPONENT = """
+The filter `h(x)^2 = sum_t t^a x^(2t) / tau_t` by its exponent a: on shapes as above, 1,000 points, and on the
+developing sets, with 64 columns; {trials} trials.
+"""
+_LABELLED = f"""
+Means over data sets and {{trials}} draws of at most 600 points: the balanced accuracy of the nearest labelled point,
+with 2, 5 or 10 labels per class; the share of the 10 nearest neighbours with the same label; and the adjusted mutual
+information of k-means with the true number of clusters. The exponent and the last time of the multiscale filter were
+chosen on other draws of the developing sets: {", ".join(DEVELOPING)}. The held-out sets were not used before:
+{", ".join(HELD_OUT)}.
+"""
+_HOMOLOGY = """
+Shapes of radius 1 in R^50, 400 points (sphere: 160), {trials} trials. The score is `(p_m - p_(m+1)) / p_m` for m true
+holes, where p_1, p_2, ... are the persistences, by ripser, of holes that die at least 1.25 times later than they are
+born, as in Damrich, Berens and Kobak ("Persistent homology for high-dimensional data based on spectral methods",
+NeurIPS 2024). The kNN diffusion distances and effective resistances of that paper were computed anew.
+"""
+_COVERED = """
+Share of pairs whose exact distance lies in the 95% interval, a mean over four data sets and {trials} trials, its
+standard error, and the median ratio of the upper to the lower end. Intervals of signs are approximate.
+"""
+_SECONDS = """
+Seconds of a fit of `GaussianProcessEmbedding(10)` and of `HeatSketch(2)`, each in a process of its own, after a fit of
+500 points.
+"""
+_NAMES = ("geodesics", "geodesics_other_cells")
+
+
+def _shown(table: pd.DataFrame) -> str:
+    """Correlations by method, with the default and the best setting of each rival."""
+    wide = correlations(table)
+    best = {(name, setting) for name, (_, _, setting) in by_default_and_at_best(wide).items()}
+    first = {(name, wide.loc[name].index[0]) for name in wide.index.unique("method")}
+    ours = {key for key in wide.index if key[0] in (OURS, OUR_GEODESICS, EARLIER)}
+    chosen = wide.loc[[key for key in wide.index if key in best | first | ours]].reset_index()
+    return frame_table(chosen, dict.fromkeys(wide, ".3f"))
+
+
+@section(_NAMES, _GEOMETRY)
+def _known_geometry(tables: Tables) -> str:
+    parts = [f"Trials: {len(_common_trials(tables[n]))}.\n\n{_shown(tables[n])}" for n in _NAMES if n in tables]
+    return "\n\nThe other combinations of shape, dimension and noise:\n\n".join(parts)
+
+
+@section(["geodesics_clean"], _DISTORTIONS)
+def _clean(tables: Tables) -> str:
+    wide = tables["geodesics_clean"].pivot_table("distortion", ["method", "setting"], "data", sort=False)
+    return frame_table(wide.reset_index(), dict.fromkeys(wide, ".2f"))
+
+
+@section(["exponents"], _EXPONENT)
+def _exponents(tables: Tables) -> str:
+    groups = {"correlation": (PUBLISHED, "spearman"), "log distortion, clean rolls": (CLEAN, "distortion")}
+    groups |= {title: (tuple(DEVELOPING), score) for score, title in SCORES.items()}
+    table, wide = tables["exponents"], {}
+    for title, (names, column) in groups.items():
+        wide[title] = table[table["data"].isin(names)].groupby("exponent")[column].mean()
+    return frame_table(pd.DataFrame(wide).reset_index(), dict.fromkeys(groups, ".3f"))
+
+
+@section(["labels"], _LABELLED)
+def _labels(tables: Tables) -> str:
+    table = tables["labels"]
+    parts = []
+    for group, names in {**GROUPS, "developing sets": tuple(DEVELOPING)}.items():
+        means = table[table["data"].isin(names)].groupby("method")[list(SCORES)].mean()
+        shown = frame_table(means.rename(columns=SCORES).reset_index(), dict.fromkeys(SCORES.values(), ".3f"))
+        parts.append(f"### {group.capitalize()}\n\n{shown}")
+    parts.append("![Differences by data set](pictures/labels.png)")
+    each = table.pivot_table("labels", "data", "method")
+    parts.append(f"### Few labels, by data set\n\n{frame_table(each.reset_index(), dict.fromkeys(each, '.3f'))}")
+    return "\n\n".join(parts)
+
+
+@section(["holes"], _HOMOLOGY)
+def _holes(tables: Tables) -> str:
+    wide = tables["holes"].pivot_table("score", ["data", "noise"], "method")[list(METRICS)]
+    return frame_table(wide.reset_index(), dict.fromkeys(wide, ".2f"))
+
+
+@section(["intervals"], _COVERED)
+def _intervals(tables: Tables) -> str:
+    formats = {"covered": ".3f", "error": ".3f", "width": ".2f"}
+    return frame_table(_coverage(tables["intervals"]), formats)
+
+
+@section(["times"], _SECONDS)
+def _times(tables: Tables) -> str:
+    wide = tables["times"].pivot_table("seconds", ["estimator", "data", "n"], "setting", sort=False)
+    return frame_table(wide.reset_index(), dict.fromkeys(wide, ".2f") | {"n": ","})
+
+
+def _draw(tables: Tables, folder: Path) -> None:
+    if COLUMNS not in set(tables.get("labels", pd.DataFrame(columns=["method"]))["method"]):
+        return
+    means = tables["labels"].groupby(["data", "method"], sort=False)[list(SCORES)].mean()
+    drawn, axes = canvas(len(SCORES), width=2.8, height=4.2)
+    for ax, (score, title) in zip(axes, SCORES.items(), strict=True):
+        wide = means[score].unstack("method")
+        for rival, colour in ((UMAP, "#D55E00"), (f"{EARLIER}: defaults", "#0072B2")):
+            if rival in wide:
+                ax.plot(wide[COLUMNS] - wide[rival], wide.index, "o", ms=3, color=colour, label=f"minus {rival}")
+        ax.axvline(0.0, color="0.6", lw=0.8, zorder=0)
+        ax.tick_params(axis="y", labelsize=6)
+        ax.invert_yaxis()
+        ax.set(title=title, xlabel=f"{COLUMNS} minus others" if score == "neighbours" else "")
+    handles, names = axes[0].get_legend_handles_labels()
+    drawn.legend(handles, names, loc="outside lower center", ncols=2, fontsize=6, frameon=False)
+    save(drawn, folder / "labels", ("png",))
+
+
+def _quick(experiment: Experiment) -> Experiment:
+    small = replace(experiment, n_trials=1, n_samples=min(experiment.n_samples, 150))
+    if isinstance(small, Times):
+        return replace(small, sizes=(1000,))
+    return replace(small, data=("iris",)) if isinstance(small, (Labels, Exponents)) else small
+
+
+STUDY = Study(
+    "defaults",
+    "The defaults, measured",
+    _INTRODUCTION,
+    (*GEODESICS, LABELS, EXPONENTS, HOLES_FOUND, INTERVALS, TIMES),
+    judged,
+    {
+        "Known geometry": _known_geometry,
+        "Distortion": _clean,
+        "The exponent": _exponents,
+        "Labels": _labels,
+        "Holes": _holes,
+        "Intervals": _intervals,
+        "Times": _times,
+    },
+    _draw,
+    _quick,
+)
+
+if __name__ == "__main__":
+    main(STUDY)
