@@ -57,7 +57,7 @@ def embed(
     """Embed the rows of a table, or the vertices of a graph.
 
     Numeric columns are embedded, except those given by --label, --id or --drop. Text columns are kept aside and written
-    beside the embedding. Bandwidth and diffusion time are chosen from the data.
+    beside the embedding. No bandwidth and no diffusion time need to be chosen.
 
     [bold]From a table to a page:[/] heatsketch embed digits.csv --label digit --report page.html
 
