@@ -97,13 +97,15 @@ def options(X: np.ndarray) -> Results:
         found[f"bandwidth {rule}"] = lambda rule=rule: hs.heat_kernel(X, bandwidth=rule).bandwidth
     for name in ("symmetric", "bistochastic-weighted"):
         found[name] = lambda name=name: embed(normalization=name, bandwidth=1.0)
-    for power in ("auto", "entropy", 1.5):
+    for power in ("multiscale", 1.5):
         found[f"power {power}"] = lambda power=power: embed(power=power, bandwidth=2.0)
     return found | {
         "randomized": lambda: _fitted(hs.DiffusionMaps(3, bandwidth=1.0, solver="randomized"), X),
         "cutoff": lambda: embed(kernel_params={"cutoff": 1e-3}),
         "manhattan": lambda: embed(metric="manhattan"),
         "exact directions": lambda: embed(n_exact=2, bandwidth=1.0),
+        "defaults": embed,
+        "geodesics": lambda: hs.geodesic_distances(hs.heat_kernel(X), "multiscale", PAIRS),
     }
 
 

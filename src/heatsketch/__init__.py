@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .kernel.build import heat_kernel
     from .kernel.operator import HeatKernel
     from .kernel.plan import Estimate, estimate
-    from .linalg.filters import Multiscale
+    from .linalg.filters import MultiscaleFilter
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_spectrum
     from .report import write_report
 
@@ -43,7 +43,7 @@ _MODULES = {
     ".kernel.build": ("heat_kernel",),
     ".kernel.operator": ("HeatKernel",),
     ".kernel.plan": ("Estimate", "estimate"),
-    ".linalg.filters": ("Multiscale",),
+    ".linalg.filters": ("MultiscaleFilter",),
     ".plotting": ("plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"),
     ".reference": ("reference",),
     ".report": ("write_report",),
@@ -58,7 +58,7 @@ __all__ = [
     "GaussianProcessEmbedding",
     "HeatKernel",
     "HeatSketch",
-    "Multiscale",
+    "MultiscaleFilter",
     "__version__",
     "bilipschitz_constant",
     "canonical_metric",

@@ -78,7 +78,7 @@ class EmbeddingComparison:
     ----------
     embeddings : tuple of MeasuredEmbedding
     n_samples, n_components : int
-    power : float or Multiscale
+    power : float or MultiscaleFilter
     measured : str
         Description of the pairs that were measured.
     """

@@ -20,7 +20,7 @@ from .analysis.distances import distances_in_sample
 from .analysis.distortion import TAIL
 from .estimators._base import HeatEmbedding
 from .kernel.options import check_count
-from .linalg.filters import Multiscale, Power, filtered
+from .linalg.filters import MultiscaleFilter, Power, filtered
 from .optimize.pairs import COINCIDENT
 
 __all__ = ["check_embedding", "plot_distortion", "plot_embedding", "plot_intervals", "plot_spectrum"]
@@ -216,7 +216,7 @@ def plot_spectrum(model_or_kernel: Any, *, power: Power | None = None, ax: Any =
     Parameters
     ----------
     model_or_kernel : fitted embedding, HeatKernel, SpectralDensity, or symmetric matrix of shape (N, N)
-    power : float or Multiscale, optional
+    power : float or MultiscaleFilter, optional
         Diffusion time or filter; by default that of the embedding, or none.
     ax : matplotlib Axes, optional
         By default a new figure.
@@ -244,7 +244,7 @@ def plot_spectrum(model_or_kernel: Any, *, power: Power | None = None, ax: Any =
         ax.scatter(at, np.abs(exact), s=14, color=PALETTE[0], label="eigenvalues of the diffusion maps", zorder=3)
     if power is not None:
         kept = np.abs(filtered(power, sizes, 0.0))
-        if isinstance(power, Multiscale):  # its unit is arbitrary
+        if isinstance(power, MultiscaleFilter):  # its unit is arbitrary
             kept, label = kept / kept.max(), "all times at once, relative to the largest"
         else:
             label = f"to the power of {power:g}"

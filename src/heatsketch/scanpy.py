@@ -21,7 +21,7 @@ from ._version import __version__
 from .estimators import METHODS
 from .kernel.build import build_heat_kernel
 from .kernel.options import KernelOptions, check_choice, check_count, check_points
-from .linalg.filters import Multiscale
+from .linalg.filters import MultiscaleFilter
 
 __all__ = ["heat_sketch", "place_cells"]
 
@@ -218,7 +218,7 @@ def _record(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     record = {
         "params": {name: value for name, value in params.items() if value is not None},
         "version": __version__,
-        "power": asdict(model.power_) if isinstance(model.power_, Multiscale) else model.power_,
+        "power": asdict(model.power_) if isinstance(model.power_, MultiscaleFilter) else model.power_,
         "coefficients": model._coefficients,
     }
     chosen = {name: getattr(model, f"{name}_") for name in ("bandwidth", "n_neighbors")}

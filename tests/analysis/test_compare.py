@@ -102,7 +102,7 @@ def test_table_frame_and_picture(comparison):
 def test_automatic_choices(X):
     found = hs.compare_embeddings(X, methods=["GaussianProcessEmbedding"], random_state=0)
     assert found.n_components == 2
-    assert isinstance(found.power, hs.Multiscale)
+    assert isinstance(found.power, hs.MultiscaleFilter)
     assert "multiscale" in str(found)
 
 

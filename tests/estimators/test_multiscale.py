@@ -28,7 +28,7 @@ def model(request):
 
 class TestDefaults:
     def test_keep_all_times_of_fifteen_neighbours(self, model):
-        assert isinstance(model.power_, hs.Multiscale)
+        assert isinstance(model.power_, hs.MultiscaleFilter)
         assert model.power_ == hs.multiscale(model.kernel_)
         assert model.n_neighbors_ == 15
         assert model.bandwidth_.shape == (400,)

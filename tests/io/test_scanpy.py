@@ -58,7 +58,7 @@ class TestWhatIsRead:
         np.testing.assert_array_equal(cells.obsm["X_heatsketch"], model.embedding_)
         record = cells.uns["heatsketch"]
         assert record["power"].keys() == {"times", "weights"}
-        assert hs.Multiscale(*map(tuple, record["power"].values())) == model.power_
+        assert hs.MultiscaleFilter(*map(tuple, record["power"].values())) == model.power_
         np.testing.assert_array_equal(record["bandwidth"], model.bandwidth_)
         assert record["distortion"]["constant"] == model.distortion_.constant
         assert tuple(record["diagnosis"]) == model.diagnose().names

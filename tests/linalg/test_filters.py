@@ -11,7 +11,7 @@ from conftest import NORMALIZATIONS
 from heatsketch.analysis.power import EXPONENT
 from heatsketch.kernel.operator import as_heat_kernel
 from heatsketch.linalg.diffusion import coefficients, diffuse, matrix_power
-from heatsketch.linalg.filters import LONGEST, Multiscale, filtered, longest
+from heatsketch.linalg.filters import LONGEST, MultiscaleFilter, filtered, longest
 from laws import Permuted, assert_close, symmetric
 
 X = hs.datasets.stretched_torus(300, random_state=0)
@@ -30,7 +30,7 @@ def kernel(request):
 
 class TestFilter:
     def test_formula(self):
-        h, x = Multiscale((1, 2, 8), (0.5, 2.0, 3.0)), np.array([-0.7, 0.0, 0.2, 1.0])
+        h, x = MultiscaleFilter((1, 2, 8), (0.5, 2.0, 3.0)), np.array([-0.7, 0.0, 0.2, 1.0])
         np.testing.assert_allclose(h(x) ** 2, 0.5 * x**2 + 2 * x**4 + 3 * x**16)
         np.testing.assert_allclose(x * h.over_x(x), h(x))
         np.testing.assert_array_equal(np.sign(h(x)), np.sign(x))
@@ -40,7 +40,9 @@ class TestFilter:
 
     def test_single_time_is_a_power(self):
         values = np.array([0.9, 0.5, -0.3])
-        np.testing.assert_allclose(filtered(Multiscale((3,), (1.0,)), values, 0.0), values**3 * np.sign(values**2))
+        np.testing.assert_allclose(
+            filtered(MultiscaleFilter((3,), (1.0,)), values, 0.0), values**3 * np.sign(values**2)
+        )
         np.testing.assert_allclose(filtered(3, values, 0.0, over_x=True), values**2)
 
     @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ class TestFilter:
     )
     def test_invalid(self, times, weights):
         with pytest.raises(ValueError, match="times"):
-            Multiscale(times, weights)
+            MultiscaleFilter(times, weights)
 
 
 class TestPolynomial:
@@ -160,7 +162,7 @@ class TestGeometry:
         values = circle if dimension == 1 else np.outer(circle, circle).ravel()
         nontrivial = np.sort(values)[:-1]
         times = [t for t in 2 ** np.arange(24) if nontrivial[-1] ** (2.0 * t) > 1e-4]
-        h = Multiscale(tuple(times), tuple(t**exponent / (nontrivial ** (2.0 * t)).sum() for t in times))
+        h = MultiscaleFilter(tuple(times), tuple(t**exponent / (nontrivial ** (2.0 * t)).sum() for t in times))
         squared = h(values) ** 2
         squared[np.argmax(values)] = 0.0  # the trivial mode
         k = np.fft.ifftn(squared.reshape((side,) * dimension)).real  # D(0, x)^2 = 2 (k(0) - k(x))

@@ -16,7 +16,7 @@ from .._utils.typing import FloatArray
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import SlopeProfile, slope_profile
 from ..kernel.operator import HeatKernel
-from ..linalg.filters import Multiscale, Power, longest
+from ..linalg.filters import MultiscaleFilter, Power, longest
 from ..linalg.range_finder import leading_directions
 from ..neighbors.paths import Paths, shortest_paths
 from .density import SpectralDensity, spectral_density
@@ -291,7 +291,7 @@ def _choice_findings(subject: Subject) -> Iterator[Finding]:
     """The diffusion time and the number of components."""
     profile = subject.profile
     left = np.inf
-    if not isinstance(subject.power, Multiscale):
+    if not isinstance(subject.power, MultiscaleFilter):
         left = float(subject.density.effective_dimension(subject.power))
     if left < _ONE_MODE and subject.n_components > 1:
         yield Finding(

@@ -60,7 +60,7 @@ def diffusion_distances(A: Any, power: Power | str, pairs: ArrayLike | None = No
     A : HeatKernel, or symmetric matrix of shape (N, N)
         For a kernel with row weights the rows are those of ``diag(w) S^t``; for a Markov kernel this is the distance
         of Coifman and Lafon.
-    power : float, {"auto", "multiscale"} or Multiscale
+    power : float, {"auto", "multiscale"} or MultiscaleFilter
         t, or the filter h of :func:`multiscale`.
     pairs : array-like of int, shape (m, 2), optional
         All pairs by default, which needs an N x N matrix.

@@ -45,7 +45,7 @@ from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
-from ..linalg.filters import Multiscale, Power, longest
+from ..linalg.filters import MultiscaleFilter, Power, longest
 from ..linalg.sketch import GaussianSketch, Sketch
 from .distances import check_level, check_pairs, groups_of_pairs, rows_of_pairs
 from .power import power_of
@@ -77,7 +77,7 @@ def geodesic_distances(A: Any, power: Power | str, pairs: ArrayLike | None = Non
     ----------
     A : HeatKernel, or symmetric non-negative matrix of shape (N, N)
         Row weights of the kernel change nothing, since they cancel in a cosine.
-    power : float, {"auto", "multiscale"} or Multiscale
+    power : float, {"auto", "multiscale"} or MultiscaleFilter
         t, or the times of the filter of :func:`multiscale`; its weights are not used.
     pairs : array-like of int, shape (m, 2), optional
         All pairs by default, which needs an N x N matrix.
@@ -134,7 +134,7 @@ def sketched_geodesics(
     Parameters
     ----------
     kernel : HeatKernel
-    power : float or Multiscale
+    power : float or MultiscaleFilter
     pairs : array-like of int, shape (m, 2), optional
         All pairs by default.
     level : float in (0, 1), optional
@@ -225,7 +225,7 @@ def _quantiles(k: int, level: float) -> tuple[list[float], list[float]]:
 
 def _times(power: Power) -> list[float]:
     """The diffusion times whose cosines are needed: t, or 1, 2, 4, ... up to the last one of a filter."""
-    if isinstance(power, Multiscale):
+    if isinstance(power, MultiscaleFilter):
         return [2.0**n for n in range(int(np.log2(longest(power))) + 1)]
     return [float(power)]
 
@@ -237,7 +237,7 @@ def _lengths(cosines: Iterable[FloatArray], kernel: HeatKernel, power: Power) ->
     total: Any = 0.0
     for t, some in zip(_times(power), cosines, strict=True):
         cosine = np.clip(some, 0.0, 1.0)
-        if not isinstance(power, Multiscale):
+        if not isinstance(power, MultiscaleFilter):
             with np.errstate(divide="ignore"):
                 return np.asarray(unit * np.sqrt(t * np.abs(np.log(cosine))))
         total = total + np.sqrt(t) * (1.0 - cosine)

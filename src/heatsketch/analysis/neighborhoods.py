@@ -16,7 +16,7 @@ from .._utils.display import Shown
 from .._utils.progress import track
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.affinity import GaussianAffinity
-from ..linalg.filters import Multiscale
+from ..linalg.filters import MultiscaleFilter
 from ..linalg.metrics import magnitude
 from ..linalg.sketch import resolve_seed
 from ..neighbors.search import nearest_neighbors
@@ -78,7 +78,7 @@ def neighbor_support(Y: FloatArray, reference: ReferenceSketch, n_neighbors: int
     # At least k points lie within the largest upper end.
     radius = reference.interval(_pairs(true), level)[1].reshape(n, k).max(axis=1)
     low = reference.interval(_pairs(shown), level)[0].reshape(n, k)
-    slack = np.sqrt(_SLACK) if isinstance(reference.power, Multiscale) else _SLACK
+    slack = np.sqrt(_SLACK) if isinstance(reference.power, MultiscaleFilter) else _SLACK
     return NeighborSupport(shown, low <= slack * radius[:, None], level, Y)
 
 

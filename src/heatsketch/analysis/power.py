@@ -8,7 +8,7 @@ import numpy as np
 
 from .._utils.threads import quiet_blas
 from ..kernel.operator import HeatKernel, as_heat_kernel
-from ..linalg.filters import FEW, LONGEST, TRACE_COLUMNS, TRACE_STEPS, Multiscale, Power, check_power_option
+from ..linalg.filters import FEW, LONGEST, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
 from ..linalg.lanczos import spectral_quadrature
 from ..linalg.rounding import noise_level
 
@@ -21,7 +21,7 @@ _DECAYED, _UNCHANGED = 1e-4, 0.01
 
 
 @quiet_blas()
-def multiscale(A: Any, *, exponent: float = EXPONENT) -> Multiscale:
+def multiscale(A: Any, *, exponent: float = EXPONENT) -> MultiscaleFilter:
     """The filter of all diffusion times at once, ``h(x)^2 = sum_t t^a x^(2t) / tau_t`` over t = 1, 2, 4, ..., T.
 
     ``tau_t = tr S^(2t)`` over the nontrivial modes, so that every time has the same total variance before it is
@@ -41,7 +41,7 @@ def multiscale(A: Any, *, exponent: float = EXPONENT) -> Multiscale:
 
     Returns
     -------
-    h : Multiscale
+    h : MultiscaleFilter
         With ``h.times`` and ``h.weights``; pass it as `power`. The name ``power="multiscale"`` stands for the default
         exponent.
 
@@ -69,17 +69,17 @@ def power_of(kernel: HeatKernel, power: Power | str) -> Power:
     check_power_option(power)
     if isinstance(power, str):
         return _multiscale(kernel, EXPONENT)
-    return power if isinstance(power, Multiscale) else float(power)
+    return power if isinstance(power, MultiscaleFilter) else float(power)
 
 
-def _multiscale(kernel: HeatKernel, exponent: float) -> Multiscale:
+def _multiscale(kernel: HeatKernel, exponent: float) -> MultiscaleFilter:
     many = kernel.shape[0] > FEW
     nodes, weights = spectral_quadrature(kernel, TRACE_COLUMNS[many], TRACE_STEPS[many])
     sizes = np.abs(nodes)
     times = 2 ** np.arange(int(np.log2(LONGEST[many])) + 1)
     traces = np.array([(weights * sizes ** (2.0 * t)).sum() for t in times])
     if sizes.max(initial=0.0) <= noise_level(kernel) or traces[0] < np.finfo(np.float64).tiny:
-        return Multiscale((1,), (1.0,))  # nothing is left of the kernel but its trivial mode
+        return MultiscaleFilter((1,), (1.0,))  # nothing is left of the kernel but its trivial mode
     ended = (traces[1:] < _DECAYED) | (traces[1:] > (1.0 - _UNCHANGED) * traces[:-1])
     n = int(np.argmax(ended)) + 1 if ended.any() else len(times)
-    return Multiscale(tuple(times[:n].tolist()), tuple((times[:n] ** float(exponent) / traces[:n]).tolist()))
+    return MultiscaleFilter(tuple(times[:n].tolist()), tuple((times[:n] ** float(exponent) / traces[:n]).tolist()))

@@ -12,7 +12,7 @@ from .._utils.array import to_numpy
 from .._utils.display import Shown, html_table
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
-from ..linalg.filters import Multiscale, Power
+from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.lanczos import horizon
 from .density import SpectralDensity, spectral_density
 from .distances import distances_in_sample
@@ -112,7 +112,7 @@ def measure_scales(
         effective_dimension=density.effective_dimension(powers),
         spectral_dimension=density.spectral_dimension(powers),
         distortion=sample_distortions(kernel, powers.tolist(), _ANCHORS)(kernel.collect(Y) for Y in embed(powers)),
-        chosen=None if isinstance(power, Multiscale) else power,
+        chosen=None if isinstance(power, MultiscaleFilter) else power,
     )
 
 
@@ -121,7 +121,7 @@ def default_powers(density: SpectralDensity, power: Power, dtype: Any) -> FloatA
     largest = float(np.abs(density.nodes).max())
     powers = 2.0 ** np.arange(np.log2(_LONGEST) + 1.0)
     left = powers * np.log(largest) > np.log(_LEAST_LEFT[np.dtype(dtype)]) if largest > 0 else powers <= 1
-    return powers[left] if isinstance(power, Multiscale) else np.unique(np.append(powers[left], power))
+    return powers[left] if isinstance(power, MultiscaleFilter) else np.unique(np.append(powers[left], power))
 
 
 def sample_distortions(

@@ -242,7 +242,7 @@ def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, A
     """The result as a dict, for --json."""
     import numpy as np  # noqa: PLC0415
 
-    from ..linalg.filters import Multiscale, longest  # noqa: PLC0415
+    from ..linalg.filters import MultiscaleFilter, longest  # noqa: PLC0415
 
     kernel, power = model.kernel_, model.power_
     bandwidth = None if model.bandwidth_ is None else float(np.median(model.bandwidth_))
@@ -252,7 +252,7 @@ def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, A
         "columns": data.X.shape[1],
         "method": type(model).__name__,
         "components": model.n_components_,
-        "power": "multiscale" if isinstance(power, Multiscale) else power,
+        "power": "multiscale" if isinstance(power, MultiscaleFilter) else power,
         "longest_time": longest(power),
         "bandwidth": bandwidth,
         "bandwidth_rule": kernel.bandwidth_rule,

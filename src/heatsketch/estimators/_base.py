@@ -53,7 +53,7 @@ from ..kernel.options import (
 )
 from ..kernel.plan import predict
 from ..linalg.diffusion import coefficients, diffuse
-from ..linalg.filters import Multiscale, Power, check_power_option, check_powers, in_words
+from ..linalg.filters import MultiscaleFilter, Power, check_power_option, check_powers, in_words
 
 __all__ = ["HeatEmbedding", "check_spread"]
 
@@ -107,7 +107,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     # Parameters of every embedding; subclasses list them in their constructors.
     n_components: int | str
-    power: float | str | Multiscale
+    power: float | str | MultiscaleFilter
     bandwidth: float | str | FloatArray
     n_neighbors: int | str | None
     normalization: str
@@ -290,7 +290,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return tidy(X, options)
 
     def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
-        return np.float64 if not isinstance(self.power, (str, Multiscale)) and self.power < 1 else dtype
+        return np.float64 if not isinstance(self.power, (str, MultiscaleFilter)) and self.power < 1 else dtype
 
     def _n_embedded(self) -> int:
         """Number of columns of the embedding."""

@@ -10,7 +10,7 @@ from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, kernel_options
 from ..linalg.diffusion import require_range
 from ..linalg.eigen import SOLVERS, Eigenpairs, eigenpairs
-from ..linalg.filters import Multiscale, Power
+from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.rounding import rounding_level
 from ._base import HeatEmbedding
 
@@ -25,7 +25,7 @@ class DiffusionMaps(HeatEmbedding):
     ----------
     n_components : int, default=2
         k, at most ``n_samples - 1``.
-    power : float, {"auto", "multiscale"} or Multiscale, default="auto"
+    power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
         Which scales to keep: a diffusion time t > 0, integer or not, as in the paper, or all of them at once. "auto"
         and "multiscale" stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen.
     bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
@@ -76,7 +76,7 @@ class DiffusionMaps(HeatEmbedding):
         affinity.
     intrinsic_dimension_ : float or None
         Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
-    power_ : float or Multiscale
+    power_ : float or MultiscaleFilter
         Diffusion time, or the filter with its times and weights; ``power=model.power_`` repeats it.
     n_neighbors_ : int or None
         None if the kernel keeps all pairs, or those above a cutoff.
@@ -112,7 +112,7 @@ class DiffusionMaps(HeatEmbedding):
         self,
         n_components: int = 2,
         *,
-        power: float | str | Multiscale = "auto",
+        power: float | str | MultiscaleFilter = "auto",
         bandwidth: float | str | FloatArray = "auto",
         n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",

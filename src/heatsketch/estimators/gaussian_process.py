@@ -14,7 +14,7 @@ from ..analysis.distances import columns_for, components_for, embedded_distances
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_count
 from ..kernel.plan import require_columns
-from ..linalg.filters import Multiscale, Power
+from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import SKETCHES, Sketch, make_sketch, resolve_seed
 from ..optimize.deflation import best_split
@@ -38,7 +38,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     n_components : int or "auto", default=2
         k. Distances have a relative standard deviation of about ``1 / sqrt(2 k)``. "auto" takes as many as
         `distance_error` needs.
-    power : float, {"auto", "multiscale"} or Multiscale, default="auto"
+    power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
         Which scales to keep: a diffusion time t > 0, integer or not, as in the paper, or all of them at once. "auto"
         and "multiscale" stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen.
     bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
@@ -98,7 +98,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         affinity.
     intrinsic_dimension_ : float or None
         Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
-    power_ : float or Multiscale
+    power_ : float or MultiscaleFilter
         Diffusion time, or the filter with its times and weights; ``power=model.power_`` repeats it.
     n_neighbors_ : int or None
         None if the kernel keeps all pairs, or those above a cutoff.
@@ -144,7 +144,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         self,
         n_components: int | str = 2,
         *,
-        power: float | str | Multiscale = "auto",
+        power: float | str | MultiscaleFilter = "auto",
         bandwidth: float | str | FloatArray = "auto",
         n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",

@@ -17,7 +17,7 @@ from ..analysis.distortion import ALL_PAIRS, kernel_distortion
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, check_count, check_params, is_number
 from ..linalg.diffusion import require_range
-from ..linalg.filters import Multiscale, Power
+from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.sketch import resolve_seed, sample
 from ..optimize.features import WideSketch, default_width, wide_sketch
 from ..optimize.objectives import OBJECTIVES
@@ -47,7 +47,7 @@ class HeatSketch(HeatEmbedding):
     ----------
     n_components : int, default=2
         k.
-    power : float, {"auto", "multiscale"} or Multiscale, default="auto"
+    power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
         Which scales to keep: a diffusion time t > 0, integer or not, as in the paper, or all of them at once. "auto"
         and "multiscale" stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen.
     bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
@@ -117,7 +117,7 @@ class HeatSketch(HeatEmbedding):
         affinity.
     intrinsic_dimension_ : float or None
         Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
-    power_ : float or Multiscale
+    power_ : float or MultiscaleFilter
         Diffusion time, or the filter with its times and weights; ``power=model.power_`` repeats it.
     n_neighbors_ : int or None
         None if the kernel keeps all pairs, or those above a cutoff.
@@ -155,7 +155,7 @@ class HeatSketch(HeatEmbedding):
         self,
         n_components: int = 2,
         *,
-        power: float | str | Multiscale = "auto",
+        power: float | str | MultiscaleFilter = "auto",
         bandwidth: float | str | FloatArray = "auto",
         n_neighbors: int | str | None = "auto",
         normalization: str = "bistochastic",

@@ -25,7 +25,7 @@ from ..kernel.normalize import Scaling
 from ..kernel.operator import HeatKernel
 from ..kernel.options import KernelOptions, kernel_options
 from ..kernel.precomputed import PrecomputedAffinity
-from ..linalg.filters import Multiscale, check_power
+from ..linalg.filters import MultiscaleFilter, check_power
 from ..linalg.sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from ..optimize.solver import Round
 from .storage import read_document, write_document
@@ -42,7 +42,7 @@ _RECORDS: dict[str, type] = {
         Distortion,
         GaussianSketch,
         HashedRademacherSketch,
-        Multiscale,
+        MultiscaleFilter,
         RademacherSketch,
         Round,
         Scaling,

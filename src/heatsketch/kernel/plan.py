@@ -18,7 +18,7 @@ from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
 from .._utils.registry import Device, device_for, find_device, has_gpu
 from .._utils.threads import n_threads, product
-from ..linalg.filters import FEW, LONGEST, TRACE_COLUMNS, TRACE_STEPS, Multiscale, Power, check_power_option
+from ..linalg.filters import FEW, LONGEST, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
 from ..neighbors.search import index_kind
 from .affinity import FILLS
 from .bandwidth import SAMPLE
@@ -418,7 +418,7 @@ def _seconds(
 
 def _steps(n_samples: int, dtype: Any, power: Power | str) -> tuple[float, float]:
     """Products that apply the filter to a block, and products with single columns that estimate its weights."""
-    if isinstance(power, (str, Multiscale)):
+    if isinstance(power, (str, MultiscaleFilter)):
         many = n_samples > FEW
         time = LONGEST[many] if isinstance(power, str) else power.times[-1]
         traced = TRACE_COLUMNS[many] * TRACE_STEPS[many] if isinstance(power, str) else 0

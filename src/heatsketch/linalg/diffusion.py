@@ -21,7 +21,7 @@ from .._utils.progress import track
 from .._utils.registry import computing
 from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray
-from .filters import Multiscale, Power, check_power, longest
+from .filters import MultiscaleFilter, Power, check_power, longest
 from .lanczos import extreme_ritz
 from .operators import HeatOperator, Operator
 from .recurrences import add_term, chebyshev_step
@@ -89,7 +89,7 @@ def diffuse(
     kernel : HeatOperator
         S is its symmetric form; row weights are not applied.
     M : array of shape (N, k)
-    powers : sequence of float > 0, or Multiscale
+    powers : sequence of float > 0, or MultiscaleFilter
     trivial : bool
         Whether the result contains the trivial mode ``u u^T M``.
     method : {"auto", "steps", "chebyshev", "eigen"}
@@ -106,10 +106,12 @@ def diffuse(
         check_power(t)
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not known; use one of {METHODS}.")
-    times = [t for t in powers if not isinstance(t, Multiscale)]
+    times = [t for t in powers if not isinstance(t, MultiscaleFilter)]
     blocks = iter(_apply_powers(kernel, M, times, trivial=trivial, method=method) if times else [])
     return [
-        asarray_like(kernel.deflated @ coefficients(kernel, M, h), M) if isinstance(h, Multiscale) else next(blocks)
+        asarray_like(kernel.deflated @ coefficients(kernel, M, h), M)
+        if isinstance(h, MultiscaleFilter)
+        else next(blocks)
         for h in powers
     ]
 
@@ -121,7 +123,7 @@ def coefficients(kernel: HeatOperator, M: Any, power: Power, *, trivial: bool = 
     multiscale filter it is ``g(S) M`` with ``g(x) = h(x) / x``, without the trivial mode.
     """
     check_power(power)
-    if isinstance(power, Multiscale):
+    if isinstance(power, MultiscaleFilter):
         return _apply_multiscale(kernel, M, power)
     return _apply_powers(kernel, M, [power - 1.0], trivial=trivial, weight=1)[0]
 
@@ -131,7 +133,7 @@ def matrix_power(kernel: HeatOperator, power: Power, *, trivial: bool = True) ->
     """``S^t``, or ``h(S)`` without the trivial mode for a multiscale filter, as an array (N, N) in float64."""
     check_power(power)
     require_range(kernel, [power])
-    if isinstance(power, Multiscale):
+    if isinstance(power, MultiscaleFilter):
         values, vectors = np.linalg.eigh(_symmetric_array(kernel))
         return product(vectors * power(values), vectors.T)
     if float(power).is_integer():
@@ -194,7 +196,7 @@ def _apply_powers(
 
 @computing()
 @quiet_blas()
-def _apply_multiscale(kernel: HeatOperator, M: Any, h: Multiscale) -> Any:
+def _apply_multiscale(kernel: HeatOperator, M: Any, h: MultiscaleFilter) -> Any:
     """``g(S) M`` with ``g(x) = h(x) / x``, without the trivial mode."""
     require_range(kernel, [h])
     given, M = M, kernel.symmetric.asblock(M)
@@ -221,7 +223,7 @@ def _trivial_part(kernel: HeatOperator, V: Any) -> Any:
 
 def _whole(exponents: Sequence[Power]) -> bool:
     """Whether the functions are defined for negative eigenvalues, too."""
-    return all(isinstance(e, Multiscale) or (float(e).is_integer() and e >= 0) for e in exponents)
+    return all(isinstance(e, MultiscaleFilter) or (float(e).is_integer() and e >= 0) for e in exponents)
 
 
 def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Operator, V: Any) -> list[FloatArray]:

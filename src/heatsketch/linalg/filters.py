@@ -1,6 +1,6 @@
 r"""Filters h of an embedding ``Y = h(A) M``: the diffusion times that it keeps.
 
-A number t stands for ``h(x) = x^t``, the paper's filter, and :class:`Multiscale` for all times at once:
+A number t stands for ``h(x) = x^t``, the paper's filter, and :class:`MultiscaleFilter` for all times at once:
 
     h(x)^2 = sum_t w_t x^(2t),    w_t = t^a / tau_t,    t = 1, 2, 4, ..., T,
 
@@ -30,7 +30,7 @@ __all__ = [
     "POWER_NAMES",
     "TRACE_COLUMNS",
     "TRACE_STEPS",
-    "Multiscale",
+    "MultiscaleFilter",
     "Power",
     "check_power",
     "check_power_option",
@@ -48,7 +48,7 @@ LONGEST, TRACE_COLUMNS, TRACE_STEPS = (1024, 512), (16, 8), (64, 40)
 
 
 @dataclass(frozen=True)
-class Multiscale:
+class MultiscaleFilter:
     """The filter of all diffusion times at once, ``h(x)^2 = sum_t w_t x^(2t)``.
 
     Made by :func:`heatsketch.multiscale`, and accepted wherever a power is.
@@ -94,7 +94,7 @@ class Multiscale:
 
 
 # What estimators call their power: a diffusion time, or all of them.
-Power: TypeAlias = float | Multiscale
+Power: TypeAlias = float | MultiscaleFilter
 
 
 def filtered(power: Power, values: FloatArray, rounding: float, *, over_x: bool = False) -> FloatArray:
@@ -104,7 +104,7 @@ def filtered(power: Power, values: FloatArray, rounding: float, *, over_x: bool 
     """
     nonzero = np.abs(values) > rounding
     base = np.where(nonzero, values, 1.0)
-    if isinstance(power, Multiscale):
+    if isinstance(power, MultiscaleFilter):
         found = power.over_x(base) if over_x else power(base)
     else:
         warn_lost(not nonzero.all(), rounding, power)
@@ -116,17 +116,17 @@ def filtered(power: Power, values: FloatArray, rounding: float, *, over_x: bool 
 
 def longest(power: Power) -> float:
     """The longest diffusion time of a filter."""
-    return float(power.times[-1]) if isinstance(power, Multiscale) else float(power)
+    return float(power.times[-1]) if isinstance(power, MultiscaleFilter) else float(power)
 
 
 def in_words(power: Power) -> str:
     """A filter as users read it."""
-    return str(power) if isinstance(power, Multiscale) else f"{power:g}"
+    return str(power) if isinstance(power, MultiscaleFilter) else f"{power:g}"
 
 
 def check_power(power: Power) -> None:
     """Raise unless the power is a positive, finite number or a filter."""
-    if isinstance(power, Multiscale):
+    if isinstance(power, MultiscaleFilter):
         return
     if isinstance(power, bool) or not isinstance(power, Real) or not 0 < float(power) < np.inf:
         raise ValueError(

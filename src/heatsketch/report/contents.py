@@ -22,7 +22,7 @@ from ..compare import EmbeddingComparison, MeasuredEmbedding, distance_measure, 
 from ..estimators import ESTIMATORS, GaussianProcessEmbedding, HeatSketch
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
-from ..linalg.filters import Multiscale, Power
+from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import sample
 from ..neighbors.search import nearest_neighbors
@@ -87,7 +87,7 @@ def gather(
         density = spectral_density(kernel)
         powers = default_powers(density, power, kernel.dtype)
         # A picture for each time, and one for all times at once if the embedding keeps them.
-        filters: list[Power] = [*powers.tolist(), *([power] if isinstance(power, Multiscale) else [])]
+        filters: list[Power] = [*powers.tolist(), *([power] if isinstance(power, MultiscaleFilter) else [])]
         chosen = filters.index(power)
         drawn = sample(n, max_points)
         solid = sample(len(drawn), _SOLID_POINTS)
@@ -178,7 +178,7 @@ def _embeddings(
 
 def _at(model: Any, filters: list[Power]) -> FloatArray:
     """Embeddings of a model for each filter, (n_filters, n, k): its own for the multiscale filter, which comes last."""
-    times = [t for t in filters if not isinstance(t, Multiscale)]
+    times = [t for t in filters if not isinstance(t, MultiscaleFilter)]
     own = [] if len(times) == len(filters) else [model._Y]
     return np.stack([*model.at_powers(times), *own])
 
