@@ -140,7 +140,7 @@ def tree_with_geodesics(n: int, dimension: int, noise: float, rng: np.random.Gen
             before.append(at)
             nodes.append(nodes[at] + rng.uniform(-_LONGEST_STEP, _LONGEST_STEP, size=dimension))
             at = len(nodes) - 1
-    start, stop = np.array(before), np.arange(1, len(nodes))
+    start, stop = np.array(before, dtype=np.int32), np.arange(1, len(nodes), dtype=np.int32)  # as SciPy 1.12 needs them
     places = np.array(nodes)
     length = np.linalg.norm(places[stop] - places[start], axis=1)
     between = shortest_path(coo_array((length, (start, stop)), shape=(len(nodes), len(nodes))), directed=False)
