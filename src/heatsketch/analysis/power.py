@@ -8,6 +8,7 @@ import numpy as np
 
 from .._utils.threads import quiet_blas
 from ..kernel.operator import HeatKernel, as_heat_kernel
+from ..kernel.options import is_number
 from ..linalg.filters import FEW, LONGEST, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
 from ..linalg.lanczos import spectral_quadrature
 from ..linalg.rounding import noise_level
@@ -59,7 +60,7 @@ def multiscale(A: Any, *, exponent: float = EXPONENT) -> MultiscaleFilter:
     >>> d.shape
     (44850,)
     """
-    if isinstance(exponent, bool) or not isinstance(exponent, (int, float)) or not 0 <= exponent <= 1:
+    if not is_number(exponent) or not 0 <= exponent <= 1:
         raise ValueError(f"exponent={exponent!r} was given; it must be a number between 0 and 1.")
     return _multiscale(as_heat_kernel(A), float(exponent))
 
@@ -73,6 +74,7 @@ def power_of(kernel: HeatKernel, power: Power | str) -> Power:
 
 
 def _multiscale(kernel: HeatKernel, exponent: float) -> MultiscaleFilter:
+    """`multiscale` for a kernel and an exponent that have been checked."""
     many = kernel.shape[0] > FEW
     nodes, weights = spectral_quadrature(kernel, TRACE_COLUMNS[many], TRACE_STEPS[many])
     sizes = np.abs(nodes)
@@ -82,4 +84,4 @@ def _multiscale(kernel: HeatKernel, exponent: float) -> MultiscaleFilter:
         return MultiscaleFilter((1,), (1.0,))  # nothing is left of the kernel but its trivial mode
     ended = (traces[1:] < _DECAYED) | (traces[1:] > (1.0 - _UNCHANGED) * traces[:-1])
     n = int(np.argmax(ended)) + 1 if ended.any() else len(times)
-    return MultiscaleFilter(tuple(times[:n].tolist()), tuple((times[:n] ** float(exponent) / traces[:n]).tolist()))
+    return MultiscaleFilter(tuple(times[:n].tolist()), tuple((times[:n] ** exponent / traces[:n]).tolist()))

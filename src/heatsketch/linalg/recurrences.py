@@ -22,7 +22,8 @@ _LARGE, _SUMMED = 1 << 17, 1 << 18
 
 
 def _is_large(V: Any) -> bool:
-    return isinstance(V, np.ndarray) and V.size >= _LARGE
+    """Whether compiled loops may write to the block: a flat view of it exists only in C order."""
+    return isinstance(V, np.ndarray) and V.size >= _LARGE and V.flags.c_contiguous
 
 
 def chebyshev_step(S: Operator, previous: Any, current: Any, centre: float, half: float) -> Any:
