@@ -44,7 +44,7 @@ POWER_NAMES = ("auto", "multiscale")
 # The longest time of the multiscale filter, and the columns and products that estimate its weights, up to `FEW` points
 # and for more.
 FEW = 20_000
-LONGEST, TRACE_COLUMNS, TRACE_STEPS = (1024, 512), (16, 8), (64, 40)
+LONGEST, TRACE_COLUMNS, TRACE_STEPS = (4096, 512), (16, 8), (64, 40)
 
 
 @dataclass(frozen=True)
