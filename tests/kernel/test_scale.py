@@ -74,6 +74,18 @@ class TestPlan:
         assert choose((1_000_000, 20), np.float64, options).n_neighbors == 32
         assert choose((1_000_000, 20), np.float32, KernelOptions(device="cuda")).n_neighbors == 15
 
+    def test_gpu_is_looked_for_where_the_cpu_takes_long(self, monkeypatch):
+        gpu = SimpleNamespace(chip="a GPU", is_cuda=True, multiprocessors=132)
+        monkeypatch.setattr("heatsketch.kernel.plan.find_device", lambda name: gpu)
+        monkeypatch.setattr("heatsketch.kernel.plan.has_gpu", lambda: True)
+
+        def device(n, d, **options):
+            return choose((n, d), np.float32, KernelOptions(**options)).device
+
+        assert device(20_000, 3) is None  # a second by the CPU
+        assert device(20_000, 3, bandwidth=1.0) is gpu
+        assert device(1_000_000, 3) is device(200_000, 100) is gpu
+
     def test_explicit_options_are_followed(self):
         assert self.choose(1000, n_neighbors=5).n_neighbors == 5
         assert self.choose(100_000, n_neighbors=None).tiled

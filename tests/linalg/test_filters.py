@@ -8,10 +8,10 @@ import pytest
 
 import heatsketch as hs
 from conftest import NORMALIZATIONS
-from heatsketch.analysis.power import EXPONENT
+from heatsketch.analysis.power import EXPONENT, LONGEST
 from heatsketch.kernel.operator import as_heat_kernel
 from heatsketch.linalg.diffusion import coefficients, diffuse, matrix_power
-from heatsketch.linalg.filters import LONGEST, MultiscaleFilter, filtered, longest
+from heatsketch.linalg.filters import MultiscaleFilter, filtered, longest
 from laws import Permuted, assert_close, symmetric
 
 X = hs.datasets.stretched_torus(300, random_state=0)

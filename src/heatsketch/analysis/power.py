@@ -9,16 +9,18 @@ import numpy as np
 from .._utils.threads import quiet_blas
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import is_number
-from ..linalg.filters import FEW, LONGEST, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
+from ..linalg.filters import FEW, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
 from ..linalg.lanczos import spectral_quadrature
 from ..linalg.rounding import noise_level
 
-__all__ = ["EXPONENT", "multiscale", "power_of"]
+__all__ = ["EXPONENT", "LONGEST", "multiscale", "power_of"]
 
 # The exponent a by default; `docs/defaults` has the comparison.
 EXPONENT = 0.5
 # Times end where the trace is below the first number, or where doubling the time changes it by less than the second.
 _DECAYED, _UNCHANGED = 0.01, 0.01
+# The last time at most, up to `FEW` points and for more.
+LONGEST = 4096, 512
 
 
 @quiet_blas()

@@ -18,7 +18,7 @@ from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
 from .._utils.registry import Device, device_for, find_device, has_gpu
 from .._utils.threads import n_threads, product
-from ..linalg.filters import FEW, LONGEST, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
+from ..linalg.filters import FEW, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
 from ..neighbors.search import index_kind
 from .affinity import FILLS
 from .bandwidth import SAMPLE
@@ -72,8 +72,10 @@ _FUSED_PAIR, _GPU_PAIR = (4.5e-13, 9.0e-15), (5e-12, 1e-13)
 _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
-# Degree of the polynomial of the multiscale filter, over the root of its longest time.
+# Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
+# between 16 (well mixed data) and 4096 (long shapes); until it is known, this one stands for it.
 _DEGREE = {np.dtype(np.float64): 8.2, np.dtype(np.float32): 4.1}
+_TYPICAL_TIME = 512
 _UNION = 1.35  # entries of the neighbour graph per requested neighbour
 _DIRECT_FEATURES = 16  # up to which distances are sums of squared differences, and need little memory
 _COPIES = 4  # of a given affinity, made while it is checked and completed
@@ -148,13 +150,18 @@ def _choose_device(shape: tuple[int, ...], options: KernelOptions, entries: int 
     if options.device != "auto":
         return find_device(options.device)
     n, d = int(shape[0]), int(shape[1])
+    wanted = auto_neighbors(options, quick=True) if options.n_neighbors == "auto" else options.n_neighbors
     if options.affinity == "precomputed":
-        seconds = _PRODUCTS * _COLUMNS * _SPARSE_ENTRY * (float(n) * n if entries is None else entries)
+        seconds = _PRODUCTS * _COLUMNS * _SPARSE_ENTRY * (float(n) * n if entries is None else entries) / _CORES
     elif entries is not None or not options.measure.euclidean:
         return None
+    elif wanted is None:
+        seconds = _PRODUCTS * _tiled_seconds(n, d, _COLUMNS) / _CORES
     else:
-        seconds = _PRODUCTS * _tiled_seconds(n, d, _COLUMNS)
-    return find_device("cuda") if seconds / _CORES > _WORTHWHILE and has_gpu() else None
+        columns = _DEGREE[np.dtype(np.float64)] * _TYPICAL_TIME**0.5 * _COLUMNS
+        search = _search_seconds(n, d, index_kind(shape, options.measure, False, None))
+        seconds = search + _graph_seconds(n, int(wanted), columns)
+    return find_device("cuda") if seconds > _WORTHWHILE and has_gpu() else None
 
 
 def worth_every_pair(shape: tuple[int, ...], n_workers: int) -> bool:
@@ -409,7 +416,7 @@ def _seconds(
         work = float(n) * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT)
     else:
         kind = index_kind(shape, options.measure, entries is not None, choice.device)
-        graph = n * _GRAPH_POINT + n * (1 + _UNION * choice.n_neighbors) * columns * _SPARSE_ENTRY
+        graph = _graph_seconds(n, choice.n_neighbors, columns)
         if kind == "device" and choice.on_gpu:
             return _FIXED + float(n) * n * (_GPU_PAIR[0] + _GPU_PAIR[1] * d) + graph * _slowness()
         work = _search_seconds(n, d, kind) + graph
@@ -420,10 +427,15 @@ def _steps(n_samples: int, dtype: Any, power: Power | str) -> tuple[float, float
     """Products that apply the filter to a block, and products with single columns that estimate its weights."""
     if isinstance(power, (str, MultiscaleFilter)):
         many = n_samples > FEW
-        time = LONGEST[many] if isinstance(power, str) else power.times[-1]
+        time = _TYPICAL_TIME if isinstance(power, str) else power.times[-1]
         traced = TRACE_COLUMNS[many] * TRACE_STEPS[many] if isinstance(power, str) else 0
         return _DEGREE[np.dtype(dtype)] * time**0.5, traced
     return (power if power < 128 else (2.0 * power * 24.0) ** 0.5), 0  # Chebyshev's recurrence, for errors of e^-24
+
+
+def _graph_seconds(n: int, n_neighbors: int, n_columns: float) -> float:
+    """Time of building a graph of neighbours and of products with it, of so many columns in all."""
+    return n * _GRAPH_POINT + n * (1 + _UNION * n_neighbors) * n_columns * _SPARSE_ENTRY
 
 
 def _search_seconds(n: int, d: int, kind: str) -> float:

@@ -26,7 +26,6 @@ from .rounding import require_nonnegative, warn_lost
 
 __all__ = [
     "FEW",
-    "LONGEST",
     "POWER_NAMES",
     "TRACE_COLUMNS",
     "TRACE_STEPS",
@@ -41,10 +40,9 @@ __all__ = [
 ]
 
 POWER_NAMES = ("auto", "multiscale")
-# The longest time of the multiscale filter, and the columns and products that estimate its weights, up to `FEW` points
-# and for more.
+# Columns and products that estimate the weights of the multiscale filter, up to `FEW` points and for more.
 FEW = 20_000
-LONGEST, TRACE_COLUMNS, TRACE_STEPS = (4096, 512), (16, 8), (64, 40)
+TRACE_COLUMNS, TRACE_STEPS = (16, 8), (64, 40)
 
 
 @dataclass(frozen=True)
