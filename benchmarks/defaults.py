@@ -146,8 +146,9 @@ def _coverage(table: pd.DataFrame) -> pd.DataFrame:
 _INTRODUCTION = """
 Every embedding needs a kernel and a diffusion time. This page measures what the estimators do when neither is given: 15
 neighbours with a scale for each point, bistochastic, and `power="auto"`, which keeps all diffusion times at once. They
-are compared with the defaults and the automatic choices of the version before, and with other methods, at their own
-defaults and at the best of a few settings.
+are compared with the version *before* and with other methods, at their own defaults and at the best of a few settings.
+Of the version before, "defaults" is power 8 with one bandwidth on every pair, "auto" is its own choice of both, and
+"15 neighbours, entropy" is today's kernel with one time, chosen by entropy.
 """
 _GEOMETRY = """
 Swiss rolls and branching random walks in R^d with noise in every coordinate, 2,000 points, as in Huguet et al. ("A heat
@@ -163,13 +164,14 @@ distances are proportional to geodesics.
 """
 _EXPONENT = """
 The filter `h(x)^2 = sum_t t^a x^(2t) / tau_t` by its exponent a: on shapes as above, 1,000 points, and on the
-developing sets, with 64 columns; {trials} trials.
+development sets, with 64 columns; {trials} trials.
 """
 _LABELLED = f"""
 Means over data sets and {{trials}} draws of at most 600 points: the balanced accuracy of the nearest labelled point,
 with 2, 5 or 10 labels per class; the share of the 10 nearest neighbours with the same label; and the adjusted mutual
 information of k-means with the true number of clusters. The exponent and the last time of the multiscale filter were
-chosen on other draws of the developing sets: {", ".join(DEVELOPING)}. The held-out sets were not used before:
+chosen on other draws of the development sets: {", ".join(DEVELOPING)}. The held-out sets
+were used for no choice; they had been measured once before, with another rule for the last time:
 {", ".join(HELD_OUT)}.
 """
 _HOMOLOGY = """
@@ -225,7 +227,7 @@ def _exponents(tables: Tables) -> str:
 def _labels(tables: Tables) -> str:
     table = tables["labels"]
     parts = []
-    for group, names in {**GROUPS, "developing sets": tuple(DEVELOPING)}.items():
+    for group, names in {**GROUPS, "development sets": tuple(DEVELOPING)}.items():
         means = table[table["data"].isin(names)].groupby("method")[list(SCORES)].mean()
         shown = frame_table(means.rename(columns=SCORES).reset_index(), dict.fromkeys(SCORES.values(), ".3f"))
         parts.append(f"### {group.capitalize()}\n\n{shown}")

@@ -71,7 +71,8 @@ def geodesic_distances(A: Any, power: Power | str, pairs: ArrayLike | None = Non
 
     ``sqrt(-2 epsilon t log cos(a_i, a_j))`` at one time t, with a_i the i-th row of ``A^t``; for ``"multiscale"`` a sum
     over the times 1, 2, 4, ... (:mod:`heatsketch.analysis.geodesics`). In contrast to :func:`diffusion_distances` they
-    are proportional to lengths along the data, and do not depend on its density.
+    are proportional to lengths along the data. With one bandwidth they do not depend on the density of the points. With
+    local scales, the default, a step of heat is longer where points are sparse, so lengths there come out shorter.
 
     Parameters
     ----------

@@ -29,9 +29,9 @@ def multiscale(A: Any, *, exponent: float = EXPONENT) -> MultiscaleFilter:
 
     ``tau_t = tr S^(2t)`` over the nontrivial modes, so that every time has the same total variance before it is
     weighted by ``t^a``. Distances of an embedding ``h(A) M`` grow like the a-th power of geodesic distances, whatever
-    the dimension of the data (`docs/theory/multiscale.md`). T is the time at which nothing but the trivial mode is
-    left, or at which what is left no longer decays (as between parts of the data that exchange no heat), at most 4096
-    up to 20,000 points and 512 for more.
+    the dimension of the data (`docs/theory/multiscale.md`). T is the last time before ``tau_t`` falls below 0.01, or
+    before doubling the time changes it by less than 1% (as between parts of the data that exchange no heat), at most
+    4096 up to 20,000 points and 512 for more.
 
     The traces are estimated from columns with a fixed seed: the filter is a function of the kernel alone, and a random
     sketch is independent of it.

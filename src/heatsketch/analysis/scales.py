@@ -12,7 +12,7 @@ from .._utils.array import to_numpy
 from .._utils.display import Shown, html_table
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
-from ..linalg.filters import MultiscaleFilter, Power
+from ..linalg.filters import MultiscaleFilter, Power, longest
 from ..linalg.lanczos import horizon
 from .density import SpectralDensity, spectral_density
 from .distances import distances_in_sample
@@ -101,8 +101,8 @@ def measure_scales(
     kernel: HeatKernel, power: Power, embed: Callable[[FloatArray], FloatArray], powers: FloatArray | None = None
 ) -> Scales:
     """Measure an embedding at many diffusion times; `embed` maps powers, (p,), to embeddings, (p, N, k)."""
-    longest = _LONGEST if powers is None else float(np.max(powers))
-    steps = int(np.clip(np.ceil(np.sqrt(longest / horizon(1))), 16, _MOST_STEPS))
+    last = max(_LONGEST, longest(power)) if powers is None else float(np.max(powers))
+    steps = int(np.clip(np.ceil(np.sqrt(last / horizon(1))), 16, _MOST_STEPS))
     density = spectral_density(kernel, n_columns=_COLUMNS, n_steps=steps)
     if powers is None:
         powers = default_powers(density, power, kernel.dtype)
@@ -117,11 +117,13 @@ def measure_scales(
 
 
 def default_powers(density: SpectralDensity, power: Power, dtype: Any) -> FloatArray:
-    """1, 2, 4, ... while anything is left of the kernel, and the power of the embedding if it is a single time."""
+    """The times of a multiscale filter; for a single time this, and 1, 2, 4, ... while anything is left of the kernel."""
+    if isinstance(power, MultiscaleFilter):
+        return np.array(power.times, dtype=np.float64)
     largest = float(np.abs(density.nodes).max())
     powers = 2.0 ** np.arange(np.log2(_LONGEST) + 1.0)
     left = powers * np.log(largest) > np.log(_LEAST_LEFT[np.dtype(dtype)]) if largest > 0 else powers <= 1
-    return powers[left] if isinstance(power, MultiscaleFilter) else np.unique(np.append(powers[left], power))
+    return np.unique(np.append(powers[left], power))
 
 
 def sample_distortions(

@@ -304,7 +304,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @fitted
     def transform(self, X: Any, *, out: FloatArray | None = None) -> Any:
-        """Embed new points by their own rows of the kernel: ``a(x) S^(t-1) M`` for a single time.
+        """Embed new points by their own rows of the kernel: ``a(x) g(S) M`` with ``g(x) = h(x) / x``.
 
         Each row is embedded independently, and a training point gets its row of `embedding_`. One case is ambiguous:
         vertices of a graph without self-loops that have the same neighbours also have the same rows. Such a row is
@@ -540,8 +540,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Parameters
         ----------
         powers : array-like of float, optional
-            By default 1, 2, 4, ... until nothing is left of the kernel, and the power of this embedding if it is a
-            single time.
+            By default the times of the multiscale filter; if the power is a single time, this one and 1, 2, 4, ...,
+            1024, while anything is left of the kernel.
 
         Returns
         -------

@@ -26,8 +26,9 @@ class DiffusionMaps(HeatEmbedding):
     n_components : int, default=2
         k, at most ``n_samples - 1``.
     power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
-        Which scales to keep: a diffusion time t > 0, integer or not, as in the paper, or all of them at once. "auto"
-        and "multiscale" stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen.
+        Which scales to keep: a diffusion time t > 0, as in the paper, or all of them at once. "auto" and "multiscale"
+        stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen. Times that are not integers need
+        a positive semidefinite kernel, such as that of all pairs with one bandwidth.
     bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, as in the paper, or the rule that chooses it
         (:mod:`heatsketch.kernel.bandwidth`). "auto" gives each point a scale of its own ("self-tuning"). An array

@@ -25,13 +25,14 @@ _SHARE_PAIRS = 2000
 
 
 class GaussianProcessEmbedding(HeatEmbedding):
-    r"""Embedding by a random sketch of the heat kernel, ``Y = A^p G / sqrt(k)``.
+    r"""Embedding by a random sketch of the heat kernel, ``Y = h(A) G / sqrt(k)``.
 
-    The columns of Y are realisations of a Gaussian process on the data whose covariance is the heat kernel
-    ``A^(2p)``. Straight-line distances in Y estimate the diffusion distance at time p, without bias in their squares
-    and with a known law: ``k |y_i - y_j|^2 / d_ij^2`` is chi-square with k degrees of freedom. This is Algorithm 4 of
-    [1]_, and Algorithm 5 with ``sketch="rademacher"``. (For the normalisations to a Markov matrix, whose rows are
-    compared with weights w, it is ``Y = diag(w) S^p G / sqrt(k)`` with S the similar symmetric matrix.)
+    The columns of Y are realisations of a Gaussian process on the data whose covariance is ``h(A)^2``. Straight-line
+    distances in Y estimate the diffusion distance, without bias in their squares and with a known law:
+    ``k |y_i - y_j|^2 / d_ij^2`` is chi-square with k degrees of freedom. With ``power=t``, ``h(x) = x^t``, this is
+    Algorithm 4 of [1]_, and Algorithm 5 with ``sketch="rademacher"``; by default h keeps all times. (For the
+    normalisations to a Markov matrix, whose rows are compared with weights w, it is
+    ``Y = diag(w) h(S) G / sqrt(k)`` with S the similar symmetric matrix.)
 
     Parameters
     ----------
@@ -39,8 +40,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
         k. Distances have a relative standard deviation of about ``1 / sqrt(2 k)``. "auto" takes as many as
         `distance_error` needs.
     power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
-        Which scales to keep: a diffusion time t > 0, integer or not, as in the paper, or all of them at once. "auto"
-        and "multiscale" stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen.
+        Which scales to keep: a diffusion time t > 0, as in the paper, or all of them at once. "auto" and "multiscale"
+        stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen. Times that are not integers need
+        a positive semidefinite kernel, such as that of all pairs with one bandwidth.
     bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, as in the paper, or the rule that chooses it
         (:mod:`heatsketch.kernel.bandwidth`). "auto" gives each point a scale of its own ("self-tuning"). An array
@@ -68,7 +70,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         Number of leading directions that are computed exactly: eigenvectors up to 2000 points, for more those of a
         randomized range finder. The other ``k - n_exact`` components sketch the remainder. Squared distances stay
         unbiased. Their variance is multiplied by ``k / (k - n_exact)`` times the squared share of the remainder: far
-        smaller if the leading directions carry most of a distance (large power, many components), larger if they
+        smaller if the leading directions carry most of a distance (late times, many components), larger if they
         carry little. "auto" takes the number with the smallest error predicted over random pairs
         (:func:`heatsketch.optimize.deflation.best_split`).
     distance_error : float, default=0.1
