@@ -249,7 +249,8 @@ class TestNeighbors:
     def test_answers(self, of_neighbors):
         there, here = of_neighbors
         assert there.intrinsic_dimension_ == pytest.approx(here.intrinsic_dimension_, rel=1e-12)
-        assert there.kernel_.neighbor_bandwidth == pytest.approx(here.kernel_.neighbor_bandwidth, rel=1e-12)
+        there_rule, here_rule = (model.kernel_.affinity.bandwidth_by_rule("neighbor") for model in of_neighbors)
+        assert there_rule == pytest.approx(here_rule, rel=1e-12)
         assert there.distortion().constant == pytest.approx(here.distortion().constant, rel=1e-6)
         assert there.diagnose().names == here.diagnose().names
         for model in of_neighbors:

@@ -58,6 +58,15 @@ class TestDefaults:
             else:
                 np.testing.assert_allclose(Y, fitted(type(model), power=t).embedding_, atol=1e-8 * np.ptp(Y))
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_intervals_of_nearly_exact_distances(self, dtype):
+        """The error of the filter's polynomial counts where sketched directions carry next to nothing."""
+        points = hs.datasets.stretched_torus(40, random_state=0).astype(dtype)
+        model = hs.GaussianProcessEmbedding(39, n_exact=38, normalization="symmetric", random_state=0).fit(points)
+        exact = hs.diffusion_distances(model.kernel_, model.power_)
+        _, low, high = model.diffusion_distances(interval=0.95)
+        assert np.mean((low <= exact) & (exact <= high)) > 0.9
+
     def test_distortion_and_intervals_are_of_the_multiscale_distance(self, model):
         exact = hs.diffusion_distances(model.kernel_, model.power_)
         assert model.distortion().constant == pytest.approx(hs.bilipschitz_constant(model.embedding_, exact))

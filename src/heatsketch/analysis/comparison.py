@@ -14,7 +14,7 @@ from .._utils.typing import FloatArray, RandomState
 from ..kernel.operator import as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import diffuse
-from ..linalg.filters import check_power
+from ..linalg.filters import check_time
 from ..linalg.metrics import magnitude
 from ..linalg.sketch import GaussianSketch, resolve_seed, sample
 from .distances import check_level, distance_interval
@@ -146,7 +146,7 @@ def compare_kernels(
             f"kernels of {first.shape[0]} and {second.shape[0]} items were given; they must be on the same items, in "
             "the same order."
         )
-    check_power(power)
+    check_time(power)
     k = check_count(n_components, "n_components", "a whole number of at least 2, for the interval", least=2)
     level = check_level(interval, "interval")
     G = GaussianSketch(resolve_seed(random_state)).matrix(first.shape[0], k)

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from .._utils.array import array_namespace, astype, to_numpy
 from .._utils.display import html_table
@@ -33,8 +32,8 @@ _EXCHANGED, _GAP = 0.01, 0.01
 _HUB = 10.0
 # An outlier has this leverage over the leading directions.
 _OWNED = 0.4
-# Points that a point exchanges heat with in a step, itself included: fewer than the first are too few; too many are
-# more than half of all points, and more than the second.
+# Effective number of points that a point exchanges heat with in a step, itself included: below the first the kernel is
+# too narrow; above the second, and above half of all points, it is too wide.
 _FEWEST_NEIGHBORS, _MOST_NEIGHBORS = 2.5, 30.0
 # Share of the heat of a step that crosses between folds; `shortest_paths` says which points are on different folds.
 _LEAK = 0.02
@@ -125,12 +124,12 @@ class Subject:
     @cached_property
     def profile(self) -> SlopeProfile | None:
         """Growth of neighbourhoods with the bandwidth; None for a precomputed affinity."""
-        return None if self.gaussian is None else slope_profile(self.kernel.points, self.gaussian.metric)
+        return None if self.gaussian is None else slope_profile(self.gaussian.X, self.gaussian.metric)
 
     @cached_property
     def paths(self) -> Paths | None:
         """Shortest paths between the points; None for a precomputed affinity, or less than three points."""
-        return None if self.gaussian is None else shortest_paths(self.kernel.points, self.gaussian.metric)
+        return None if self.gaussian is None else shortest_paths(self.gaussian.X, self.gaussian.metric)
 
     @property
     def gaussian(self) -> GaussianAffinity | None:
@@ -140,14 +139,15 @@ class Subject:
 
     def remedy(self, *, wider: bool) -> str:
         """How to make the kernel wider or narrower, with the bandwidth of the rule "neighbor" if it is on that side."""
-        affinity, suggested = self.gaussian, self.kernel.neighbor_bandwidth
-        if affinity is None or suggested is None:
+        affinity = self.gaussian
+        if affinity is None:
             return "Give an affinity with " + (
                 "more or heavier edges, or lighter self-loops" if wider else "fewer edges"
             )
         more, larger = ("more", "larger") if wider else ("fewer", "smaller")
         if np.ndim(affinity.epsilon):
             return f"Use {more} neighbours, or a {larger} kernel_params['bandwidth_neighbor']"
+        suggested = affinity.bandwidth_by_rule("neighbor")
         advised = (suggested > 1.01 * float(affinity.epsilon)) == wider
         by_rule = f" (the rule 'neighbor' gives {suggested:.3g})" if advised else ""
         return f"Use a {larger} bandwidth{by_rule}, or {more} neighbours"
@@ -172,8 +172,9 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
             "Raise max_iter, use a larger bandwidth, or normalization='symmetric'.",
             harmful=True,
         )
-    if subject.kernel.graph is not None:
-        parts = int(connected_components(subject.kernel.graph.array, directed=False)[0])
+    labels = subject.kernel.components()
+    if labels is not None:
+        parts = int(labels.max()) + 1
     else:
         # Modes that hardly decay belong to components if a gap follows; the slow modes of a long shape have none.
         lost = 1.0 - np.clip(subject.eigenvalues, 0.0, 1.0) ** longest(subject.power)
@@ -213,7 +214,7 @@ def _width_findings(subject: Subject) -> Iterator[Finding]:
             "constant",
             largest,
             f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes "
-            "all.",
+            "all points.",
             f"{subject.remedy(wider=False)}.",
             harmful=True,
         )
@@ -239,8 +240,8 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
             "themselves.",
             f"Leave them out, or: {subject.remedy(wider=True).lower()}. Sketches suffer less than eigenvectors.",
         )
-    if subject.kernel.graph is not None:
-        counts = subject.kernel.graph.row_counts()
+    counts = subject.kernel.row_counts()
+    if counts is not None:
         ratio = float(counts.max() / np.median(counts))
         if ratio > _HUB:
             yield Finding(
@@ -265,8 +266,12 @@ def _data_findings(subject: Subject) -> Iterator[Finding]:
     kernel, paths = subject.kernel, subject.paths
     if paths is None:
         return
-    heat = np.abs(to_numpy((kernel.symmetric @ kernel.units(paths.sources))[paths.rows]).T)  # [sources, sample]
-    leak = float(heat[paths.crossing()].sum() / heat.sum())
+    rows = kernel.symmetric @ kernel.units(paths.sources)
+    heat = np.abs(to_numpy(rows[paths.rows]).T)  # [sources, sample]
+    own = np.diag(heat).sum()
+    # The sample holds all of what a point keeps, and a part of what it gives to others.
+    given = 1.0 - own / float(array_namespace(rows).sum(array_namespace(rows).abs(rows)))
+    leak = given * heat[paths.crossing()].sum() / max(heat.sum() - own, np.finfo(np.float64).tiny)
     if leak > _LEAK:
         yield Finding(
             "leak",

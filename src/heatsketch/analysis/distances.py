@@ -16,7 +16,7 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count, is_number
-from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
+from ..linalg.diffusion import diffuse, matrix_power, relative_error, require_definite, require_range
 from ..linalg.filters import Power, longest
 from ..linalg.metrics import column_distances, magnitude, squared_distances
 from ..linalg.sketch import sample
@@ -38,11 +38,11 @@ __all__ = [
 ]
 
 # Entries of kernel rows in memory at a time: 256 MB in float64.
-_ROW_ENTRIES = 1 << 25
+ROW_ENTRIES = 1 << 25
 # Points of a sample, however many there are.
 _FEWEST = 16
 # Columns that are diffused at a time on a cluster.
-_MOST_COLUMNS = 256
+MOST_COLUMNS = 256
 _SMALLEST_ERROR = 1e-6
 # Rounding error of a distance, in units of the last place: four times what was measured on tori of 20 and 500 points.
 _ROUNDINGS = 4.0
@@ -95,7 +95,7 @@ def diffusion_distances(A: Any, power: Power | str, pairs: ArrayLike | None = No
 
 def _pair_distances(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatArray:
     out = np.empty(len(pairs))
-    most = max(2, _ROW_ENTRIES // kernel.shape[0]) if kernel.in_memory else _MOST_COLUMNS
+    most = max(2, ROW_ENTRIES // kernel.shape[0]) if kernel.in_memory else MOST_COLUMNS
     for group in groups_of_pairs(pairs, most):
         indices, where = np.unique(pairs[group], return_inverse=True)
         units = kernel.units(indices, weighted=True)
@@ -138,7 +138,7 @@ def distances_in_sample(
 ) -> tuple[IntArray, list[FloatArray]]:
     """Random points, fewer than `n_points` if their kernel rows take much memory, and what `distances_among` gives."""
     n = kernel.shape[0]
-    points = sample(n, min(n_points, max(_FEWEST, _ROW_ENTRIES // (n * len(powers)))))
+    points = sample(n, min(n_points, max(_FEWEST, ROW_ENTRIES // (n * len(powers)))))
     return points, distances_among(kernel, points, powers)
 
 
@@ -244,7 +244,7 @@ def _rounding(Y: Any, pairs: ArrayLike | None, kernel: HeatKernel, power: Power)
         larger = np.maximum(*(norms[ends] for ends in np.triu_indices(len(norms), 1)))
     else:
         larger = np.linalg.norm(rows_of_pairs(Y, pairs), axis=2).max(axis=1, initial=0.0)
-    unit = float(np.finfo(kernel.dtype).eps) * max(longest(power), 1.0) + RELATIVE_ERROR[kernel.dtype]
+    unit = float(np.finfo(kernel.dtype).eps) * max(longest(power), 1.0) + relative_error(power, kernel.dtype)
     unit += kernel.residual or 0.0
     bound: FloatArray = _ROUNDINGS * unit * larger
     return bound

@@ -13,8 +13,9 @@ in flat space
 
     sum_t sqrt(t) (1 - exp(-d^2 / (2 epsilon t)))  =  (2 sqrt(pi) / log 2) d / sqrt(2 epsilon),
 
-with the sum over all powers of 2 (the error is below 1e-6), so the sum is a length, too. A cosine near 0 or 1 adds its
-full weight or nothing, so the sum is bounded, and the noise of a sketch cannot blow up in a logarithm.
+with the sum over all powers of 2 (the error is below 1e-6), so the sum is a length, too. Cosines at times before the
+first and after the last are taken as in flat space, ``cos_t = cos_1^(1 / t)`` and ``cos_T^(T / t)``. A cosine near 0 or
+1 adds its full weight or nothing, so the noise of a sketch does little harm.
 
 References
 ----------
@@ -27,6 +28,7 @@ References
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -34,11 +36,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr
 from scipy.stats import chi
 
 from .._utils.array import astype, to_numpy
+from .._utils.chunks import chunks
 from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.affinity import GaussianAffinity
@@ -46,18 +48,19 @@ from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
 from ..linalg.filters import MultiscaleFilter, Power, longest
-from ..linalg.sketch import GaussianSketch, Sketch
-from .distances import check_level, check_pairs, groups_of_pairs, rows_of_pairs
+from ..linalg.sketch import GaussianSketch
+from .distances import MOST_COLUMNS, ROW_ENTRIES, check_level, check_pairs, groups_of_pairs
 from .power import power_of
 
 __all__ = ["cosine_interval", "geodesic_distances", "sketched_geodesics"]
 
-# Entries of kernel rows in memory at a time, at all times together: 256 MB in float64; columns at a time on a cluster.
-_ROW_ENTRIES, _MOST_COLUMNS = 1 << 25, 256
-# Halvings of the time below 1, where ``cos_t = cos_1^(1 / t)``; the weights of those left out add up to 0.002.
-_HALVINGS = 20
-# Random columns, and their seed, for embeddings that have no law of their own.
-_COLUMNS, _SEED = 128, 0x6E0DE51C
+# Halvings of the first time and doublings of the last; shorter ones are left out (0.002 in the unit of the result), and
+# longer ones summed up as a geometric series.
+_OCTAVES = 20
+# Random columns, of which so many are multiplied at a time, and their seed.
+COLUMNS, _SLICE, _SEED = 128, 32, 0x6E0DE51C
+# Share of pairs out of reach of a sketch that is worth a warning.
+_OUT_OF_REACH = 0.01
 # Nodes of the quadrature over a chi law, and artanh of the cosines at which the interval is tabulated.
 _NODES = 32
 _ARTANH = np.concatenate([np.linspace(0.0, 4.0, 41), [18.0]])
@@ -115,7 +118,8 @@ def geodesic_distances(A: Any, power: Power | str, pairs: ArrayLike | None = Non
             raise ValueError(f"all pairs of {kernel.shape[0]} points on a cluster need an N x N matrix; give pairs.")
         return _lengths(_all_cosines(kernel, times), kernel, power)
     chosen = check_pairs(pairs, kernel.shape[0])
-    return _checked(_lengths(_pair_cosines(kernel, times, chosen), kernel, power), kernel, chosen)
+    distances = _lengths(_pair_cosines(kernel, times, chosen), kernel, power)
+    return _checked(distances, chosen, _apart(kernel, chosen))
 
 
 def sketched_geodesics(
@@ -124,8 +128,8 @@ def sketched_geodesics(
     pairs: ArrayLike | None = None,
     level: float | None = None,
     *,
-    sketch: Sketch | None = None,
-    n_columns: int = _COLUMNS,
+    n_columns: int = COLUMNS,
+    seed: int = _SEED,
 ) -> Any:
     """Geodesic distances estimated from a random sketch, and intervals at a level on request.
 
@@ -141,34 +145,65 @@ def sketched_geodesics(
     level : float in (0, 1), optional
         Of the intervals. Exact for one time; with several, each cosine has an interval at the level
         ``1 - (1 - level) / n_times`` and the length that follows has at least the level that was asked for.
-    sketch : Sketch, optional
-        Of independent entries; by default a Gaussian one with a fixed seed.
     n_columns : int
+        k.
+    seed : int
 
     Returns
     -------
     distances : ndarray of shape (m,)
-        Infinite where the estimated cosine is not positive.
+        At a single time infinite where the estimated cosine is not positive. With the multiscale filter, cosines at the
+        last time that are below ``1 / sqrt(k)``, which a sketch cannot tell from 0, count as that much.
     low, high : ndarrays of shape (m,)
         If `level` is given. `high` is infinite where a cosine of zero cannot be excluded.
+
+    Warns
+    -----
+    UserWarning
+        If the multiscale filter ends before heat has reached many of the pairs.
     """
     n, times = kernel.shape[0], _times(power)
     if pairs is None and not kernel.in_memory:
         raise ValueError(f"all pairs of {n} points on a cluster need their sketches in memory; give pairs.")
     ends = np.column_stack(np.triu_indices(n, 1)) if pairs is None else check_pairs(pairs, n)
-    G = kernel.sketched(GaussianSketch(_SEED) if sketch is None else sketch, n_columns)
-    blocks = [kernel.collect(V) for V in diffuse(kernel, G, times)]
+    points, places = np.unique(ends, return_inverse=True)
+    among = None if pairs is None else places.reshape(-1, 2)
+    cosines = [_row_cosines(rows, among) for rows in _sketched_rows(kernel, times, points, n_columns, seed)]
+    apart = _apart(kernel, ends)
+    least = 0.0
+    if isinstance(power, MultiscaleFilter):
+        least = n_columns**-0.5
+        share = float(np.mean((cosines[-1] < least) & ~apart))
+        if share > _OUT_OF_REACH:
+            warnings.warn(
+                f"heat has not reached {share:.0%} of the pairs in {times[-1]:g} steps: their distances are lower "
+                "bounds. heatsketch.geodesic_distances(kernel_, power_, pairs) reaches farther, and a sample of the "
+                "points farther still.",
+                stacklevel=2,
+            )
 
-    def estimated() -> Iterator[FloatArray]:
-        return (_row_cosines(V, pairs) for V in blocks)
+    def lengths(found: Iterable[FloatArray], least: float = 0.0) -> FloatArray:
+        return _checked(_lengths(found, kernel, power, least), ends, apart)
 
-    distances = _checked(_lengths(estimated(), kernel, power), kernel, ends)
+    distances = lengths(cosines, least)
     if level is None:
         return distances
     each = 1.0 - (1.0 - check_level(level, "level")) / len(times)
+    bounds = [cosine_interval(some, n_columns, each) for some in cosines]
     # A larger cosine is a shorter distance.
-    bounds = ((cosine_interval(some, n_columns, each)[end] for some in estimated()) for end in (1, 0))
-    return distances, *(_checked(_lengths(bound, kernel, power), kernel, ends) for bound in bounds)
+    return distances, lengths((high for _, high in bounds), least), lengths(low for low, _ in bounds)
+
+
+def _sketched_rows(
+    kernel: HeatKernel, times: list[float], points: IntArray, n_columns: int, seed: int
+) -> list[FloatArray]:
+    """Rows of ``S^t G`` for some points, (p, k), at each time, from a few columns of G at a time."""
+    parts: list[list[FloatArray]] = [[] for _ in times]
+    for first in range(0, n_columns, _SLICE):
+        G = kernel.sketched(GaussianSketch(seed), min(_SLICE, n_columns - first), first_column=first)
+        for part, V in zip(parts, diffuse(kernel, G, times), strict=True):
+            part.append(to_numpy(V[points]).astype(np.float64))
+    return [np.concatenate(part, axis=1) for part in parts]
 
 
 def cosine_interval(cosines: ArrayLike, n_columns: int, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
@@ -231,8 +266,8 @@ def _times(power: Power) -> list[float]:
     return [float(power)]
 
 
-def _lengths(cosines: Iterable[FloatArray], kernel: HeatKernel, power: Power) -> FloatArray:
-    """Lengths from the cosines at `_times`; infinite where the last cosine is 0."""
+def _lengths(cosines: Iterable[FloatArray], kernel: HeatKernel, power: Power, least: float = 0.0) -> FloatArray:
+    """Lengths from the cosines at `_times`, of which the last counts as `least` at least; infinite where it is 0."""
     affinity = kernel.affinity
     unit = np.sqrt(2.0 * affinity.typical_epsilon) if isinstance(affinity, GaussianAffinity) else np.sqrt(2.0)
     total: Any = 0.0
@@ -244,17 +279,27 @@ def _lengths(cosines: Iterable[FloatArray], kernel: HeatKernel, power: Power) ->
         total = total + np.sqrt(t) * (1.0 - cosine)
         if t == 1.0:
             shorter = cosine
-            for m in range(1, _HALVINGS + 1):
+            for m in range(1, _OCTAVES + 1):
                 shorter = np.square(shorter)
                 total += (1.0 - shorter) / 2.0 ** (m / 2.0)
-    return np.where(cosine > 0.0, unit * np.log(2.0) / (2.0 * np.sqrt(np.pi)) * total, np.inf)
+    longer = np.maximum(cosine, least)
+    for m in range(1, _OCTAVES + 1):
+        longer = np.sqrt(longer)
+        total += np.sqrt(t) * 2.0 ** (m / 2.0) * (1.0 - longer)
+    with np.errstate(divide="ignore"):
+        total += np.sqrt(t) * 2.0 ** (_OCTAVES / 2.0) * np.abs(np.log(longer)) / (np.sqrt(2.0) - 1.0)
+    return np.asarray(unit * np.log(2.0) / (2.0 * np.sqrt(np.pi)) * total)
 
 
-def _checked(distances: FloatArray, kernel: HeatKernel, pairs: IntArray) -> FloatArray:
+def _apart(kernel: HeatKernel, pairs: IntArray) -> IntArray:
+    """Whether pairs lie in different components of a graph, (m,)."""
+    part = kernel.components()
+    return np.zeros(len(pairs), dtype=bool) if part is None else part[pairs[:, 0]] != part[pairs[:, 1]]
+
+
+def _checked(distances: FloatArray, pairs: IntArray, apart: IntArray) -> FloatArray:
     """Distances of pairs, (m,), with infinity between components of a graph and 0 from a point to itself."""
-    if kernel.graph is not None:
-        _, part = connected_components(kernel.graph.array, directed=False)
-        distances[part[pairs[:, 0]] != part[pairs[:, 1]]] = np.inf
+    distances[apart] = np.inf
     distances[pairs[:, 0] == pairs[:, 1]] = 0.0
     return distances
 
@@ -273,7 +318,7 @@ def _pair_cosines(kernel: HeatKernel, times: list[float], pairs: IntArray) -> li
     """Cosines of pairs of rows of ``S^t``, by the kernel rows of their points."""
     found: list[FloatArray] = [np.empty(len(pairs)) for _ in times]
     stepwise = len(times) == 1 and times[0].is_integer()
-    most = _ROW_ENTRIES // (kernel.shape[0] * len(times)) if kernel.in_memory else _MOST_COLUMNS
+    most = ROW_ENTRIES // (kernel.shape[0] * len(times)) if kernel.in_memory else MOST_COLUMNS
     for group in groups_of_pairs(pairs, max(2, most)):
         points, where = np.unique(pairs[group], return_inverse=True)
         i, j = where.reshape(-1, 2).T
@@ -307,12 +352,13 @@ def _cosines(C: FloatArray) -> FloatArray:
     return cosines
 
 
-def _row_cosines(V: Any, pairs: ArrayLike | None) -> FloatArray:
-    """Cosines of rows, for given pairs or condensed for all."""
+def _row_cosines(rows: FloatArray, pairs: IntArray | None) -> FloatArray:
+    """Cosines of rows, for given pairs or condensed for all; 0 for rows of length 0."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0.0)
     if pairs is None:
-        rows = to_numpy(V).astype(np.float64)
-        return _cosines(product(rows, rows.T))[np.triu_indices(len(rows), 1)]
-    both = rows_of_pairs(V, pairs)
-    lengths = np.linalg.norm(both, axis=2).prod(axis=1)
-    inner: FloatArray = (both[:, 0] * both[:, 1]).sum(axis=1)
-    return np.asarray(np.divide(inner, lengths, out=np.zeros_like(inner), where=lengths > 0.0))
+        return product(rows, rows.T)[np.triu_indices(len(rows), 1)]
+    found = np.empty(len(pairs))
+    for some in chunks(len(pairs), rows.shape[1]):
+        found[some] = np.einsum("ij,ij->i", *(rows[ends] for ends in pairs[some].T))
+    return found

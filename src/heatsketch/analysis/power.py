@@ -38,7 +38,7 @@ def multiscale(A: Any, *, exponent: float = EXPONENT) -> MultiscaleFilter:
 
     Parameters
     ----------
-    A : HeatKernel, or symmetric matrix of shape (N, N)
+    A : HeatKernel, or symmetric matrix of norm 1, shape (N, N)
     exponent : float in [0, 1]
         a. Larger values weigh large scales more.
 
@@ -84,6 +84,8 @@ def _multiscale(kernel: HeatKernel, exponent: float) -> MultiscaleFilter:
     traces = np.array([(weights * sizes ** (2.0 * t)).sum() for t in times])
     if sizes.max(initial=0.0) <= noise_level(kernel) or traces[0] < np.finfo(np.float64).tiny:
         return MultiscaleFilter((1,), (1.0,))  # nothing is left of the kernel but its trivial mode
-    ended = (traces[1:] < _DECAYED) | (traces[1:] > (1.0 - _UNCHANGED) * traces[:-1])
+    # A slow start is no end: at least half must have decayed.
+    unchanged = (traces[1:] > (1.0 - _UNCHANGED) * traces[:-1]) & (traces[1:] < 0.5 * traces[0])
+    ended = (traces[1:] < _DECAYED) | unchanged
     n = int(np.argmax(ended)) + 1 if ended.any() else len(times)
     return MultiscaleFilter(tuple(times[:n].tolist()), tuple((times[:n] ** exponent / traces[:n]).tolist()))

@@ -19,7 +19,7 @@ from ..kernel.operator import as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import diffuse
 from ..linalg.eigen import eigenpairs
-from ..linalg.filters import check_power
+from ..linalg.filters import check_time
 from ..linalg.operators import Operator
 from ..linalg.rounding import rounding_level
 from ..linalg.sketch import GaussianSketch, resolve_seed
@@ -139,7 +139,7 @@ def gaussian_process(
     >>> hs.gaussian_process(A, 3, random_state=0).shape
     (200, 3)
     """
-    check_power(power)
+    check_time(power)
     check_count(n_draws, "n_draws")
     kernel = as_heat_kernel(A)
     n = kernel.shape[0]

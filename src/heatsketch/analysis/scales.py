@@ -117,7 +117,7 @@ def measure_scales(
 
 
 def default_powers(density: SpectralDensity, power: Power, dtype: Any) -> FloatArray:
-    """The times of a multiscale filter; for a single time this, and 1, 2, 4, ... while anything is left of the kernel."""
+    """The times of a multiscale filter; otherwise the power, and 1, 2, 4, ... while anything is left of the kernel."""
     if isinstance(power, MultiscaleFilter):
         return np.array(power.times, dtype=np.float64)
     largest = float(np.abs(density.nodes).max())

@@ -25,7 +25,7 @@ from .._utils.typing import FloatArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
-from ..analysis.geodesics import sketched_geodesics
+from ..analysis.geodesics import COLUMNS, sketched_geodesics
 from ..analysis.neighborhoods import (
     NeighborSupport,
     StabilityMap,
@@ -438,8 +438,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def geodesic_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
         """Lengths along the data, estimated from a random sketch of the kernel (:func:`heatsketch.geodesic_distances`).
 
-        Random columns of the embedding are used if it is a random sketch, with the time or the times of its power;
-        otherwise 128 independent ones. Exact distances are those of ``hs.geodesic_distances(kernel_, power_, pairs)``.
+        The sketch is independent of the embedding, and has as many columns, at least 128. Exact distances are those of
+        ``hs.geodesic_distances(kernel_, power_, pairs)``.
 
         Parameters
         ----------
@@ -447,7 +447,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             Pairs of training points; all pairs by default, except on a cluster.
         interval : float in (0, 1), optional
             Level of confidence intervals, such as 0.95. They are exact for each pair at a single time, and at least of
-            that level for the multiscale filter. For random signs the law is an approximation.
+            that level for the multiscale filter.
 
         Returns
         -------
@@ -457,11 +457,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             If `interval` is given; `high` is infinite where the sketch cannot exclude it.
         """
         level = None if interval is None else check_level(interval, "interval")
-        return sketched_geodesics(self.kernel_, self.power_, pairs, level, **self._random_columns())
-
-    def _random_columns(self) -> dict[str, Any]:
-        """The sketch with a known law that `sketched_geodesics` uses; its own by default."""
-        return {}
+        return sketched_geodesics(self.kernel_, self.power_, pairs, level, n_columns=max(COLUMNS, self.n_components_))
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         return self._reference_sketch().interval(pairs, level)

@@ -295,9 +295,6 @@ class GaussianProcessEmbedding(HeatEmbedding):
         """Whether distances follow the law of a random sketch."""
         return self.sketch_.distance_law is not None
 
-    def _random_columns(self) -> dict[str, Any]:
-        return {"sketch": self.sketch_, "n_columns": self._n_sketched} if self._has_law else {}
-
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         if not self._has_law:
             return super()._interval(pairs, level)

@@ -257,10 +257,6 @@ class SlopeProfile:
         """The intrinsic dimension: the largest over all scales."""
         return float(self.dimensions.max())
 
-    def dimension_at(self, epsilon: float) -> float:
-        """The dimension at a bandwidth."""
-        return float(np.interp(np.log(epsilon), np.log(self.epsilons), self.dimensions))
-
 
 def slope_profile(X: Any, metric: Metric) -> SlopeProfile:
     """The slope of ``log sum K`` against ``log epsilon`` over all scales of (a sample of) the data.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +16,8 @@ from .._utils.chunks import chunks
 from .._utils.progress import track
 from .._utils.registry import Device, computing
 from .._utils.tables import table
-from .._utils.typing import FloatArray
-from ..linalg.operators import DenseOperator, HeatOperator, Operator, ScaledOperator, SparseOperator
+from .._utils.typing import FloatArray, IntArray
+from ..linalg.operators import DenseOperator, FoldedOperator, HeatOperator, Operator, ScaledOperator, SparseOperator
 from .affinity import Affinity, GaussianAffinity
 from .graphs import is_graph
 from .normalize import Scaling
@@ -112,23 +113,23 @@ class HeatKernel(HeatOperator):
         """Where products are computed; None for NumPy on the CPU."""
         return getattr(self._given, "device", None) if self.affinity is None else self.affinity.device
 
-    @property
-    def points(self) -> Any:
-        """The points (or distances), in the order of the samples; None for a precomputed affinity."""
-        return self.affinity.X if isinstance(self.affinity, GaussianAffinity) else None
+    def components(self) -> IntArray | None:
+        """Number of the connected component of each point, (N,); None unless the kernel is a graph in memory."""
+        return self._of_graph(SparseOperator.components)
 
-    @property
-    def graph(self) -> SparseOperator | None:
-        """The affinity, or the given matrix, if it is sparse."""
-        operator = self._given if self.affinity is None else self.affinity.operator
+    def row_counts(self) -> IntArray | None:
+        """Number of entries of each point's row, (N,), duplicates as one; None unless it is a graph in memory."""
+        return self._of_graph(SparseOperator.row_counts)
+
+    def _of_graph(self, count: Callable[[SparseOperator], IntArray]) -> IntArray | None:
+        operator: Any = self._given if self.affinity is None else self.affinity.operator
+        places = None
+        if isinstance(operator, FoldedOperator):  # of distinct points
+            operator, places = operator.operator, operator.places
         operator = getattr(operator, "here", operator)  # the copy in memory of an operator on a device
-        return operator if isinstance(operator, SparseOperator) else None
-
-    @property
-    def neighbor_bandwidth(self) -> float | None:
-        """The bandwidth by the rule "neighbor"; None for a precomputed affinity."""
-        affinity = self.affinity
-        return affinity.bandwidth_by_rule("neighbor") if isinstance(affinity, GaussianAffinity) else None
+        if not isinstance(operator, SparseOperator):
+            return None
+        return count(operator) if places is None else count(operator)[places]
 
     def place(self, Z: Any) -> Any:
         """``diag(w) S Z`` for the training points, computed as by `at_new_points`, (N, k) -> (N, k)."""

@@ -25,7 +25,7 @@ from .filters import MultiscaleFilter, Power, check_power, longest
 from .lanczos import extreme_ritz
 from .operators import HeatOperator, Operator
 from .recurrences import add_term, chebyshev_step
-from .rounding import ROUNDING_ULPS, noise_level, require_nonnegative, warn_inexact, warn_lost
+from .rounding import ROUNDING_ULPS, noise_level, require_nonnegative, warn_inexact, warn_inexact_filter, warn_lost
 
 __all__ = [
     "METHODS",
@@ -33,6 +33,7 @@ __all__ = [
     "coefficients",
     "diffuse",
     "matrix_power",
+    "relative_error",
     "require_definite",
     "require_range",
 ]
@@ -114,6 +115,11 @@ def diffuse(
         else next(blocks)
         for h in powers
     ]
+
+
+def relative_error(power: Power, dtype: Any) -> float:
+    """Error of the polynomial in place of a power, or of a filter."""
+    return (_MULTISCALE_ERROR if isinstance(power, MultiscaleFilter) else RELATIVE_ERROR)[np.dtype(dtype)]
 
 
 def coefficients(kernel: HeatOperator, M: Any, power: Power, *, trivial: bool = True) -> Any:
@@ -206,7 +212,7 @@ def _apply_multiscale(kernel: HeatOperator, M: Any, h: MultiscaleFilter) -> Any:
     target = Target(h.over_x, lambda x: 1.0 / h.over_x(x), np.ones_like)
     series, error = _chebyshev_series([target], interval, _degree(longest(h), 1.0), rtol)
     if error > rtol:
-        warn_inexact(error, rtol)
+        warn_inexact_filter(error, rtol)
     # What rounding brings back of the trivial mode does not grow, because the interval contains its eigenvalue.
     S = kernel.symmetric if interval[1] >= 1.0 else kernel.deflated
     [block] = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, rest)

@@ -34,6 +34,7 @@ __all__ = [
     "check_power",
     "check_power_option",
     "check_powers",
+    "check_time",
     "filtered",
     "in_words",
     "longest",
@@ -63,15 +64,11 @@ class MultiscaleFilter:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        pairs = zip(self.times, self.weights, strict=False)
-        if (
-            not self.times
-            or len(self.times) != len(self.weights)
-            or not all(t >= 1 and 0 < w < np.inf for t, w in pairs)
-        ):
+        dyadic = tuple(2**n for n in range(len(self.weights)))
+        if not dyadic or self.times != dyadic or not all(0 < w < np.inf for w in self.weights):
             raise ValueError(
-                f"times={self.times!r} and weights={self.weights!r} were given; give one or more whole times of at "
-                "least 1 and a positive weight for each, or use heatsketch.multiscale(A)."
+                f"times={self.times!r} and weights={self.weights!r} were given; the times must be 1, 2, 4, ..., with a "
+                "positive weight for each. Use heatsketch.multiscale(A)."
             )
 
     def __str__(self) -> str:
@@ -98,7 +95,7 @@ Power: TypeAlias = float | MultiscaleFilter
 def filtered(power: Power, values: FloatArray, rounding: float, *, over_x: bool = False) -> FloatArray:
     """The filter at eigenvalues, or ``h(x) / x`` with `over_x`, shape (k,).
 
-    It is 0 for eigenvalues that are zero up to `rounding`; warns if what is lost in this way could matter.
+    It is 0 for eigenvalues that are zero up to `rounding`; warns if what is lost of a power in this way could matter.
     """
     nonzero = np.abs(values) > rounding
     base = np.where(nonzero, values, 1.0)
@@ -122,14 +119,16 @@ def in_words(power: Power) -> str:
     return str(power) if isinstance(power, MultiscaleFilter) else f"{power:g}"
 
 
-def check_power(power: Power) -> None:
-    """Raise unless the power is a positive, finite number or a filter."""
-    if isinstance(power, MultiscaleFilter):
-        return
+def check_time(power: float) -> None:
+    """Raise unless the power is a diffusion time: a positive, finite number."""
     if isinstance(power, bool) or not isinstance(power, Real) or not 0 < float(power) < np.inf:
-        raise ValueError(
-            f"power={power!r} was given; the diffusion time must be a positive, finite number, or 'multiscale'."
-        )
+        raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
+
+
+def check_power(power: Power) -> None:
+    """Raise unless the power is a diffusion time or a filter."""
+    if not isinstance(power, MultiscaleFilter):
+        check_time(power)
 
 
 def check_power_option(power: Power | str) -> None:
@@ -146,10 +145,10 @@ def check_powers(powers: Sequence[float] | ArrayLike) -> FloatArray:
         times = np.asarray(powers, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"powers={powers!r} were given; give diffusion times, which are numbers (embedding_ keeps all of them)."
+            f"powers={powers!r} were given; give numbers. The embedding of all times at once is embedding_."
         ) from None
     if times.ndim != 1 or not len(times):
         raise ValueError(f"powers of shape {times.shape} were given; give a list of one or more diffusion times.")
     for t in times:
-        check_power(t)
+        check_time(t)
     return times

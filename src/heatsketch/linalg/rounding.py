@@ -40,6 +40,16 @@ def warn_inexact(error: float, wanted: float) -> None:
     )
 
 
+def warn_inexact_filter(error: float, wanted: float) -> None:
+    """Warn that the multiscale filter is less accurate than wanted, relative to its value at every eigenvalue."""
+    warnings.warn(
+        f"the multiscale filter is known to {error:.1e}, not to {wanted:.1e}, as its polynomial would need a high "
+        "degree. This happens for given matrices of a norm above 1: scale the matrix.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+
+
 def warn_lost(any_zero: bool, rounding: float, power: float) -> None:
     """Warn if eigenvalues that are zero up to `rounding` could matter in a power of the kernel."""
     if any_zero and rounding**power > _LOST:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from ..._utils.array import from_order
 from ..._utils.threads import each, shares
@@ -51,6 +51,11 @@ class SparseOperator(Operator):
         """Number of entries of each row in the original order, shape (N,)."""
         counts: IntArray = from_order(np.diff(self.held.indptr).astype(np.int64), self.order)
         return counts
+
+    def components(self) -> IntArray:
+        """Number of the connected component of each row in the original order, shape (N,)."""
+        labels: IntArray = from_order(connected_components(self.held, directed=False)[1], self.order)
+        return labels
 
     def reordered(self) -> SparseOperator:
         """The same matrix with rows and columns in `order`."""
