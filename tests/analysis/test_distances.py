@@ -97,7 +97,7 @@ class TestGroups:
         expected = squareform(pdist(_coordinates(_kernel(), 2)))[tuple(pairs.T)]
         widths, plain = [], distances.column_distances
         monkeypatch.setattr(distances, "column_distances", lambda *a: widths.append(a[0].shape[1]) or plain(*a))
-        monkeypatch.setattr(distances, "_ROW_ENTRIES", entries)
+        monkeypatch.setattr(distances, "ROW_ENTRIES", entries)
         np.testing.assert_allclose(hs.diffusion_distances(_kernel(), 2, pairs), expected, atol=1e-12)
         assert max(widths) == most
 
@@ -114,7 +114,7 @@ class TestGroups:
 @pytest.mark.parametrize("normalization", ["stochastic", "symmetric"])
 def test_dask_kernel(normalization, one_thread, monkeypatch):
     monkeypatch.setattr("heatsketch.backends.dask.layout.CHUNK_ROWS", 10)
-    monkeypatch.setattr(distances, "_MOST_COLUMNS", 6)
+    monkeypatch.setattr(distances, "MOST_COLUMNS", 6)
     here, there = (
         hs.heat_kernel(points, bandwidth=2.0, normalization=normalization, n_neighbors=None)
         for points in (X, one_thread.from_array(X, chunks=(12, 2)))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -121,8 +121,12 @@ def in_words(power: Power) -> str:
 
 def check_time(power: float) -> None:
     """Raise unless the power is a diffusion time: a positive, finite number."""
-    if isinstance(power, bool) or not isinstance(power, Real) or not 0 < float(power) < np.inf:
+    if not _is_time(power):
         raise ValueError(f"power={power!r} was given; the diffusion time must be a positive, finite number.")
+
+
+def _is_time(power: Any) -> bool:
+    return isinstance(power, Real) and not isinstance(power, bool) and 0 < float(power) < np.inf
 
 
 def check_power(power: Power) -> None:
@@ -133,10 +137,9 @@ def check_power(power: Power) -> None:
 
 def check_power_option(power: Power | str) -> None:
     """Raise unless a user's `power` is a positive number, a filter or the name of one."""
-    if not isinstance(power, str):
-        check_power(power)
-    elif power not in POWER_NAMES:
-        raise ValueError(f"power={power!r} was given; use a positive number or one of {POWER_NAMES}.")
+    named = isinstance(power, str) and power in POWER_NAMES
+    if not (named or isinstance(power, MultiscaleFilter) or _is_time(power)):
+        raise ValueError(f"power={power!r} was given; use a positive, finite number or one of {POWER_NAMES}.")
 
 
 def check_powers(powers: Sequence[float] | ArrayLike) -> FloatArray:
