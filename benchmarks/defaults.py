@@ -172,7 +172,7 @@ Means over data sets and {{trials}} draws of at most 600 points: the balanced ac
 with 2, 5 or 10 labels per class; the share of the 10 nearest neighbours with the same label; and the adjusted mutual
 information of k-means with the true number of clusters. The exponent and the last time of the multiscale filter were
 chosen on other draws of the development sets: {", ".join(DEVELOPING)}. The held-out sets
-were used for no choice; they had been measured once before, with another rule for the last time:
+were used for no choice; they had been measured before, with other rules for the last time:
 {", ".join(HELD_OUT)}.
 """
 _HOMOLOGY = """

@@ -18,7 +18,7 @@ __all__ = ["EXPONENT", "LONGEST", "multiscale", "power_of"]
 # The exponent a by default; `docs/defaults` has the comparison.
 EXPONENT = 0.5
 # Times end where the trace is below the first number, or where doubling the time changes it by less than the second.
-_DECAYED, _UNCHANGED = 0.01, 0.01
+_DECAYED, _UNCHANGED = 1e-3, 0.01
 # The last time at most, up to `FEW` points and for more.
 LONGEST = 4096, 512
 
@@ -29,7 +29,7 @@ def multiscale(A: Any, *, exponent: float = EXPONENT) -> MultiscaleFilter:
 
     ``tau_t = tr S^(2t)`` over the nontrivial modes, so that every time has the same total variance before it is
     weighted by ``t^a``. Distances of an embedding ``h(A) M`` grow like the a-th power of geodesic distances, whatever
-    the dimension of the data (`docs/theory/multiscale.md`). T is the last time before ``tau_t`` falls below 0.01, or
+    the dimension of the data (`docs/theory/multiscale.md`). T is the last time before ``tau_t`` falls below 0.001, or
     before doubling the time changes it by less than 1% (as between parts of the data that exchange no heat), at most
     4096 up to 20,000 points and 512 for more.
 
