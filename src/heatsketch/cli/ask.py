@@ -28,7 +28,7 @@ def estimate(
     options: EstimatorOptions,
     console: ConsoleOptions,
 ) -> None:
-    """Predict the memory and the time of an embedding; the diffusion time is 8 by default.
+    """Predict the memory and the time of a Gaussian process embedding.
 
     [bold]For a file:[/] heatsketch estimate digits.csv --label digit
 
