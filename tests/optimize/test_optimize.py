@@ -245,3 +245,14 @@ class TestOptimize:
         found = optimize(wide.features, source, [start], Plan(Bilipschitz), 0)
         assert len(found.history) == 1
         assert found.history[0].distortion < 1e-9
+
+
+def test_start_in_which_points_coincide():
+    """In float32 the scale must not overflow, though the log dilation of such points is the lowest number."""
+    features = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
+    features[1, :2] = features[0, :2]
+    start = Start("leading", np.eye(6, 2))
+    with np.errstate(over="raise"):
+        found = optimize(features, FoundPairs(features), [start], Plan(Bilipschitz, n_rounds=4), seed=0)
+    assert found.history[0].distortion > 100
+    assert np.isfinite(found.W).all()

@@ -39,8 +39,8 @@ _OPENING = 2 / 7
 # Steps of L-BFGS in each round, its memory, and the distortion below which nothing is left to improve.
 _STEPS, _MEMORY = 15, 10
 _CONVERGED = 1e-9
-# The largest log dilation whose square does not overflow in the steps of a round.
-_LARGEST_LOG = 300.0
+# The largest log dilation, whose square must not overflow in float32.
+_LARGEST_LOG = 30.0
 
 Smooth = Callable[[FloatArray], tuple[float, FloatArray]]
 
