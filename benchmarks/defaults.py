@@ -93,7 +93,7 @@ def judged(tables: Tables) -> Iterator[Claim]:
         yield claim(statement, f"{short:.1f} standard errors below it at most", short <= _ERRORS)
     if "times" in tables:
         wide = tables["times"].query("n == n.max()").pivot_table("seconds", ["estimator", "data"], "setting")
-        ratio = (wide["defaults"] / wide["power=16"]).groupby("estimator").max()
+        ratio = (wide["defaults"] / wide["power=16"]).groupby("estimator").max().dropna()
         most = tables["times"]["n"].max()
         for limit, aim in ((_SLOWER, ""), (_SLOWER_AIM, " (the aim)")):
             statement = f"{most:,} points: the defaults take at most {limit:g} times as long as power=16{aim}."
