@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
 from conftest import NORMALIZATIONS
@@ -40,6 +41,7 @@ class TestFilter:
 
     def test_single_time_is_a_power(self):
         values = np.array([0.9, 0.5, -0.3])
+        np.testing.assert_allclose(filtered(MultiscaleFilter((1,), (1.0,)), values, 0.0), values)
         np.testing.assert_allclose(filtered(3, values, 0.0, over_x=True), values**2)
 
     @pytest.mark.parametrize(
@@ -139,6 +141,16 @@ class TestTimes:
     def test_slow_start_is_no_end(self):
         graph = np.eye(300, k=1) + np.eye(300, k=-1) + 1000.0 * np.eye(300)
         assert hs.multiscale(hs.heat_kernel(graph, affinity="precomputed")).times[-1] == LONGEST[0]
+
+    def test_matrix_of_a_large_norm(self):
+        with pytest.raises(ValueError, match="eigenvalue of 5"):
+            hs.multiscale(5.0 * np.eye(20))
+
+    def test_late_times_are_told_to_be_inexact(self):
+        kernel = hs.heat_kernel(X, **KERNELS["neighbours"])
+        h = MultiscaleFilter(tuple(2**n for n in range(20)), (1.0,) * 20)
+        with pytest.warns(ConvergenceWarning, match="End the times earlier"):
+            coefficients(kernel, M, h)
 
     def test_graph_without_self_loops(self):
         graph = nx.cycle_graph(40)  # bipartite: -1 is an eigenvalue

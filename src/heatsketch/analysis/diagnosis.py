@@ -267,10 +267,11 @@ def _data_findings(subject: Subject) -> Iterator[Finding]:
     if paths is None:
         return
     rows = kernel.symmetric @ kernel.units(paths.sources)
+    xp = array_namespace(rows)
     heat = np.abs(to_numpy(rows[paths.rows]).T)  # [sources, sample]
     own = np.diag(heat).sum()
     # The sample holds all of what a point keeps, and a part of what it gives to others.
-    given = 1.0 - own / float(array_namespace(rows).sum(array_namespace(rows).abs(rows)))
+    given = 1.0 - own / float(xp.sum(xp.abs(rows)))
     leak = given * heat[paths.crossing()].sum() / max(heat.sum() - own, np.finfo(np.float64).tiny)
     if leak > _LEAK:
         yield Finding(

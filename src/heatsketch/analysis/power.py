@@ -81,7 +81,13 @@ def _multiscale(kernel: HeatKernel, exponent: float) -> MultiscaleFilter:
     nodes, weights = spectral_quadrature(kernel, TRACE_COLUMNS[many], TRACE_STEPS[many])
     sizes = np.abs(nodes)
     times = 2 ** np.arange(int(np.log2(LONGEST[many])) + 1)
-    traces = np.array([(weights * sizes ** (2.0 * t)).sum() for t in times])
+    with np.errstate(over="ignore"):
+        traces = np.array([(weights * sizes ** (2.0 * t)).sum() for t in times])
+    if not np.isfinite(traces).all():
+        raise ValueError(
+            f"a matrix with an eigenvalue of {sizes.max():.3g} was given; powers of it overflow. Divide it by its "
+            "largest eigenvalue, or make a kernel of it by heat_kernel(matrix, affinity='precomputed')."
+        )
     if sizes.max(initial=0.0) <= noise_level(kernel) or traces[0] < np.finfo(np.float64).tiny:
         return MultiscaleFilter((1,), (1.0,))  # nothing is left of the kernel but its trivial mode
     # A slow start is no end: at least half must have decayed.

@@ -43,8 +43,8 @@ def warn_inexact(error: float, wanted: float) -> None:
 def warn_inexact_filter(error: float, wanted: float) -> None:
     """Warn that the multiscale filter is less accurate than wanted, relative to its value at every eigenvalue."""
     warnings.warn(
-        f"the multiscale filter is known to {error:.1e}, not to {wanted:.1e}, as its polynomial would need a high "
-        "degree. This happens for given matrices of a norm above 1: scale the matrix.",
+        f"the multiscale filter is known to {error:.1e}, not to {wanted:.1e}: its last time needs a polynomial of a "
+        "higher degree than is used. End the times earlier.",
         ConvergenceWarning,
         stacklevel=2,
     )
