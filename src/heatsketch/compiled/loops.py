@@ -10,7 +10,7 @@ from numba.extending import overload
 
 from .vectors import bits_of, float_of
 
-__all__ = ["exp", "exp64", "loop"]
+__all__ = ["exp", "exp64", "loop", "reordered_loop"]
 
 # Fused multiply-add, but no reordering: sums keep their order, and the rounding trick of the exponential works. Not
 # "nnan" or "ninf": padding is NaN and initial limits are infinite.
@@ -22,7 +22,16 @@ def loop(function: Any) -> Any:
 
     Loops take a range of rows, so that :mod:`heatsketch._utils.threads` can run several at once.
     """
-    options = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
+    return _compiled(function, MATH)
+
+
+def reordered_loop(function: Any) -> Any:
+    """As `loop`, with sums in any order, so that they are vectorised; the order is the same for every row."""
+    return _compiled(function, MATH | {"reassoc", "arcp"})
+
+
+def _compiled(function: Any, math: set[str]) -> Any:
+    options = {"nogil": True, "fastmath": math, "error_model": "numpy"}
     try:
         return njit(function, cache=True, **options)
     except RuntimeError:  # no directory for the cache is writable

@@ -1,47 +1,46 @@
-"""HeatSketch: the heat kernel seen through the matrix that distorts diffusion distances least."""
+"""HeatSketch: the heat kernel seen through the matrix that keeps neighbours and distances best."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from .._utils.array import to_numpy
 from .._utils.display import in_short
-from .._utils.typing import FloatArray, IntArray, RandomState
+from .._utils.typing import FloatArray, RandomState
 from ..analysis.distances import diffusion_distances
-from ..analysis.distortion import ALL_PAIRS, kernel_distortion
+from ..analysis.distortion import ALL_PAIRS
 from ..kernel.operator import HeatKernel
-from ..kernel.options import check_choice, check_count, check_params, is_number
+from ..kernel.options import check_choice, is_number
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
-from ..linalg.sketch import resolve_seed, sample
+from ..linalg.sketch import resolve_seed
 from ..optimize.features import WideSketch, default_width, wide_sketch
-from ..optimize.objectives import OBJECTIVES
+from ..optimize.mixture import minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
-from ..optimize.solver import Plan, Start, optimize
-from ..optimize.starts import DEFAULT_STARTS, STARTS, make_start, nearest_projection
+from ..optimize.solver import Start, optimize
+from ..optimize.spaces import KernelSpace, search_space, searched
+from ..optimize.starts import DEFAULT_STARTS, make_start, nearest_projection
 from ._base import HeatEmbedding, check_spread
 
-_SOLVER_PARAMS = ("n_rounds", "regularization", "width")
-# Rounds if all pairs are used, and if the worst pairs must be searched.
+# Rounds for "bilipschitz" if all pairs are used, and if the worst pairs must be searched.
 _ROUNDS = 14, 28
-# Samples of a data set on a cluster among which pairs are searched, in this process.
-_SEEN = 20_000
+OBJECTIVES = ("mixed", "neighbors", "log-stress", "bilipschitz")
 
 
 class HeatSketch(HeatEmbedding):
-    r"""Embedding by the sketch of the heat kernel that distorts diffusion distances least, ``Y = h(A) M``.
+    r"""Embedding by the sketch of the heat kernel that keeps neighbours and distances best, ``Y = h(A) M``.
 
-    M is optimised: among the combinations ``M = V W`` of the columns of a wide sketch V, the one whose embedding has
-    the smallest distortion against the diffusion distance. The search adds the worst pairs in each round and starts
-    from diffusion maps, among others. As for the other estimators, new points are embedded by their own kernel rows.
+    M is optimised. By default it minimises ``w KL(P || Q) + (1 - w) Var(log(|y_i - y_j| / d_ij))``: the first term
+    keeps neighbours, with P from the heat kernel itself, the second keeps diffusion distances at all scales
+    (:mod:`heatsketch.optimize.mixture`). With the multiscale filter every sketch of the kernel is a candidate, and
+    ``Y = A M``; at a single time, projections of a wide sketch. New points are embedded by their own kernel rows.
 
-    On a cluster (X is a Dask array) pairs are searched among at most 20,000 points, whose rows of the wide sketch are
-    brought to the client; the M found is then applied to all points on the cluster.
+    On a cluster (X is a Dask array) at most 20,000 points are optimised, whose rows of a wide sketch are brought to the
+    client; the M found is then applied to all points on the cluster.
 
     Parameters
     ----------
@@ -70,22 +69,15 @@ class HeatSketch(HeatEmbedding):
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
         Parameters of the metric, such as ``{"p": 3}`` for "minkowski".
-    objective : {"bilipschitz", "log-stress"}, default="bilipschitz"
-        "bilipschitz" minimises ``log L``, the logarithm of the largest over the smallest ratio of embedded to diffusion
-        distance, so no pair is far off. "log-stress" minimises the root mean square error of log distances: smaller
-        errors of typical pairs, larger ones of a few.
-    init : str, sequence of str, or array of shape (n_samples, n_components), default="auto"
-        Where to start: "spectral" (diffusion maps), "random" (a Gaussian process embedding), "deflated" (half of each),
-        or several of these, of which the best after the first rounds is continued; a repeated name draws other random
-        numbers. "auto" takes one of each. An array is an embedding, of which the nearest sketch is taken.
-    solver_params : dict or None, default=None
-        Expert options of the optimisation:
-
-        - "width" : int, columns of the wide sketch (default 512 up to 2000 points, 256 for more): half of them leading
-          directions of the kernel, half a random sketch of the remainder; all eigenvectors if there are no more;
-        - "n_rounds" : int, rounds of optimisation (default 14 up to 2000 points, 28 for more);
-        - "regularization" : float, default 0.1, weight of a penalty on entries of M that cancel on the training points
-          and may not cancel on others (:class:`heatsketch.optimize.solver.Plan`).
+    objective : {"mixed", "neighbors", "log-stress", "bilipschitz"}, default="mixed"
+        What M is optimised for: neighbours and distances ("mixed"); neighbours alone, or distances alone by the
+        variance of their log ratios ("log-stress"), which are the mixtures of weight 1 and 0; or the worst distance
+        ("bilipschitz"), by ``log L``, the logarithm of the largest over the smallest ratio of embedded to diffusion
+        distance.
+    neighbor_weight : float in [0, 1], default=0.8
+        How much neighbours count in the mixture: 0 is distances alone, 1 neighbours alone.
+    init : array of shape (n_samples, n_components) or None, default=None
+        Embedding to start from, such as that of earlier data; by default the leading directions of the kernel.
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
         NumPy on the CPU, or PyTorch. "auto" takes a GPU if there is one and the work is worth it.
     random_state : int, RandomState, Generator or None, default=None
@@ -99,17 +91,8 @@ class HeatSketch(HeatEmbedding):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
-        Along its principal axes, scaled so that the median pair has its diffusion distance.
-    distortion_ : Distortion
-        Against exact diffusion distances: of all pairs up to 2000 points, of random pairs and the worst pairs found for
-        more, and L is then a lower bound.
-    history_ : list of Round
-        ``start``, ``number``, ``distortion``, ``n_pairs`` and ``seconds`` of each round; beyond 2000 points against
-        distances of the wide sketch.
-    init_ : str
-        The start that was continued.
-    width_ : int
-        Columns of the wide sketch.
+        Along its principal axes for one or two components, with equal variances on all axes for more; scaled so that
+        the median pair has its diffusion distance.
     n_components_ : int
     kernel_ : HeatKernel
         The heat kernel as an operator.
@@ -144,13 +127,14 @@ class HeatSketch(HeatEmbedding):
     >>> import heatsketch as hs
     >>> X = hs.datasets.stretched_torus(500, random_state=0)
     >>> options = {"n_components": 4, "power": 10, "bandwidth": 0.3}
-    >>> ours = hs.HeatSketch(**options, random_state=0).fit(X)
+    >>> ours = hs.HeatSketch(**options, objective="bilipschitz", random_state=0).fit(X)
     >>> maps = hs.DiffusionMaps(**options).fit(X)
-    >>> bool(ours.distortion_.log < 0.4 * maps.distortion().log)
+    >>> bool(ours.distortion().log < 0.4 * maps.distortion().log)
     True
     """
 
     _M: FloatArray
+    _at_once: bool  # Y = A M, whatever the filter
 
     def __init__(
         self,
@@ -164,9 +148,9 @@ class HeatSketch(HeatEmbedding):
         affinity: str = "gaussian",
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
-        objective: str = "bilipschitz",
-        init: str | Sequence[str] | ArrayLike = "auto",
-        solver_params: dict[str, Any] | None = None,
+        objective: str = "mixed",
+        neighbor_weight: float = 0.8,
+        init: ArrayLike | None = None,
         device: str = "auto",
         random_state: RandomState = None,
         verbose: bool = False,
@@ -182,8 +166,8 @@ class HeatSketch(HeatEmbedding):
         self.metric = metric
         self.metric_params = metric_params
         self.objective = objective
+        self.neighbor_weight = neighbor_weight
         self.init = init
-        self.solver_params = solver_params
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -191,105 +175,74 @@ class HeatSketch(HeatEmbedding):
 
     def _check_parameters(self) -> None:
         self._require_component_count()
-        check_choice(self.objective, "objective", tuple(OBJECTIVES))
-        params = check_params(self.solver_params, "solver_params", _SOLVER_PARAMS)
-        for name, least in (("n_rounds", 1), ("width", int(self.n_components))):
-            if name in params:
-                check_count(params[name], f"solver_params[{name!r}]", f"an integer of at least {least}", least=least)
-        weight = params.get("regularization", 0.0)
-        if not is_number(weight) or not 0 <= weight < np.inf:
+        check_choice(self.objective, "objective", OBJECTIVES)
+        if not is_number(self.neighbor_weight) or not 0 <= self.neighbor_weight <= 1:
             raise ValueError(
-                f"solver_params['regularization']={weight!r} was given; it must be a number of at least 0."
+                f"neighbor_weight={self.neighbor_weight!r} was given; it must be a number between 0 (distances) and 1 "
+                "(neighbours)."
             )
-        self._start_names()
-
-    def _start_names(self) -> list[str] | None:
-        """Names of the starts; None if an embedding is given."""
-        named: Any = [self.init] if isinstance(self.init, str) else self.init
-        known = ("auto", *STARTS)
-        if isinstance(named, Sequence) and named and all(isinstance(one, str) and one in known for one in named):
-            return [name for one in named for name in (DEFAULT_STARTS if one == "auto" else (one,))]
-        if np.shape(self.init)[1:] == (self.n_components,):
-            return None
-        raise ValueError(
-            f"init={in_short(self.init)} was given; it must be one of {known}, a sequence of these, or an array of "
-            f"shape (n_samples, {self.n_components})."
-        )
+        if self.init is not None and np.shape(self.init)[1:] != (self.n_components,):
+            raise ValueError(
+                f"init={in_short(self.init)} was given; it must be None or an embedding, an array of shape (n_samples, "
+                f"{self.n_components})."
+            )
 
     def _n_columns(self, n_samples: int) -> int:
-        return self._width(n_samples, int(self.n_components))
-
-    def _width(self, n_samples: int, k: int) -> int:
-        """Number of columns of the wide sketch for k components."""
-        return max(int((self.solver_params or {}).get("width", default_width(n_samples))), k)
+        return max(default_width(n_samples), int(self.n_components))
 
     def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
-        require_range(kernel, [power])
-        k, self.seed_ = int(self.n_components), resolve_seed(self.random_state)
-        given = self._given(kernel) if self._start_names() is None else None
-        wide, searched = self._wide_sketches(kernel, k, power)
-        starts = self._starts(wide, k) if given is None else [Start("given", nearest_projection(searched, given))]
-        return self._optimised(kernel, wide, searched, starts, power)
+        self.seed_ = resolve_seed(self.random_state)
+        return self._optimised(kernel, power, int(self.n_components), self._given(kernel))
 
     def _matrix_again(self) -> FloatArray:
         return self._M
 
-    def _multiply(self, M: Any, dtype: Any) -> None:
-        super()._multiply(M, dtype)
-        self.distortion_ = kernel_distortion(self._Y, self.kernel_, self.power_)
+    def _optimised(self, kernel: HeatKernel, power: Power, k: int, init: FloatArray | None) -> Any:
+        """The best M found for k components, (N, k)."""
+        require_range(kernel, [power])
+        if self.objective == "bilipschitz":
+            M, self._at_once = self._least_distorting(kernel, power, k, init), False
+        else:
+            weight = {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
+            space = search_space(kernel, power, k, self.seed_, init)
+            check_spread(space.features, power)
+            M, self._at_once = minimise(space, weight, self.seed_), isinstance(space, KernelSpace)
+        self._M = kernel.collect(M)
+        return M
 
-    def _given(self, kernel: HeatKernel) -> FloatArray:
-        """The embedding to start from, at the samples among which pairs are searched."""
-        init, n, samples = kernel.collect(self.init), kernel.shape[0], _searched(kernel)
+    def _diffused(self, kernel: HeatKernel, M: Any, power: Power) -> Any:
+        # Among all sketches of a sparse kernel, Y = A M is found itself.
+        return kernel.asblock(M) if self._at_once else super()._diffused(kernel, M, power)
+
+    def _given(self, kernel: HeatKernel) -> FloatArray | None:
+        """The embedding to start from, or None."""
+        if self.init is None:
+            return None
+        init, n = kernel.collect(self.init), kernel.shape[0]
         if len(init) != n:
             raise ValueError(f"init was given as an array of {len(init)} rows for {n} samples; give one row for each.")
-        given: FloatArray = check_array(init if samples is None else init[samples], dtype=np.float64, input_name="init")
+        given: FloatArray = check_array(init, dtype=np.float64, input_name="init")
         if not np.ptp(given, axis=0).any():
             raise ValueError("init was given as an array of equal rows, which has no distances to start from.")
         return given
 
-    def _starts(self, wide: WideSketch, k: int) -> list[Start]:
-        names = self._start_names() or DEFAULT_STARTS
-        return [make_start(name, wide, k, self.seed_, names[:at].count(name)) for at, name in enumerate(names)]
-
-    def _wide_sketches(self, kernel: HeatKernel, k: int, power: Power) -> tuple[WideSketch, WideSketch]:
-        """The wide sketch of all samples, and of those among which pairs are searched."""
-        wide = wide_sketch(kernel, power, self._width(kernel.shape[0], k), self.seed_)
+    def _least_distorting(self, kernel: HeatKernel, power: Power, k: int, init: FloatArray | None) -> Any:
+        """The projection of a wide sketch that distorts the worst pair least, as M, (N, k)."""
+        wide, samples = wide_sketch(kernel, power, self._n_columns(kernel.shape[0]), self.seed_), searched(kernel)
         check_spread(wide.features, power)
-        samples = _searched(kernel)
-        return wide, wide if samples is None else wide.at(samples)
+        some = wide if samples is None else wide.at(samples)
+        if init is None:
+            starts = [make_start(name, wide, k, self.seed_) for name in DEFAULT_STARTS]
+        else:
+            starts = [Start("given", nearest_projection(some, init if samples is None else init[samples]))]
+        source, n_rounds = _pair_source(kernel, some, power), _ROUNDS[kernel.shape[0] > ALL_PAIRS]
+        found = optimize(some.features, source, starts, self.seed_, weights=wide.weights, n_rounds=n_rounds)
+        return wide.combined(found.W, kernel.dtype)
 
-    def _optimised(
-        self, kernel: HeatKernel, wide: WideSketch, searched: WideSketch, starts: list[Start], power: Power
-    ) -> Any:
-        """The best M found, (N, k). Sets the attributes of the search."""
-        plan = {"n_rounds": _ROUNDS[kernel.shape[0] > ALL_PAIRS]} | (self.solver_params or {})
-        plan.pop("width", None)
-        source = _pair_source(kernel, searched, power)
-        objective = OBJECTIVES[self.objective]
-        found = optimize(searched.features, source, starts, Plan(objective, **plan), self.seed_, weights=wide.weights)
-        M = wide.combined(found.W, kernel.dtype)
-        self._M, self.width_ = kernel.collect(M), wide.M.shape[1]
-        self.init_, self.history_ = found.start, found.history
-        return M
-
-    def _add(self, n: int) -> None:
-        # Optimises all components again, from the present embedding joined with random columns and from the starts
-        # that `init` names.
+    def _add(self, n: int) -> None:  # all components are optimised again
         self._check_parameters()
-        kernel, power, k, Y = self.kernel_, self.power_, self.n_components_ + n, self._Y
-        wide, searched = self._wide_sketches(kernel, k, power)
-        samples = _searched(kernel)
-        present = nearest_projection(searched, (Y if samples is None else to_numpy(Y[samples])).astype(np.float64))
-        beside = make_start("random", wide, n, self.seed_, repeat=k).W  # columns that no other start has
-        beside *= np.linalg.norm(present) / np.linalg.norm(beside)
-        starts = [Start("present", np.column_stack([present, beside])), *self._starts(wide, k)]
-        self._multiply(self._optimised(kernel, wide, searched, starts, power), Y.dtype)
-
-
-def _searched(kernel: HeatKernel) -> IntArray | None:
-    """Samples among which pairs are searched; None for all."""
-    return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
+        M = self._optimised(self.kernel_, self.power_, self.n_components_ + n, None)
+        self._multiply(M, self._Y.dtype)
 
 
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: Power) -> PairSource:

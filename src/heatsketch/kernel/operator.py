@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +22,22 @@ from .affinity import Affinity, GaussianAffinity
 from .graphs import is_graph
 from .normalize import Scaling
 
-__all__ = ["HeatKernel", "as_heat_kernel", "refuse_alone"]
+__all__ = ["HeatKernel", "KernelGraph", "as_heat_kernel", "refuse_alone"]
+
+
+class KernelGraph(NamedTuple):
+    """The matrix S of a sparse heat kernel between distinct points.
+
+    Attributes
+    ----------
+    S : csr_array of shape (U, U)
+        In float32, with rows in an order in which neighbours are close.
+    places : ndarray of int, shape (N,)
+        The row of each point.
+    """
+
+    S: Any
+    places: IntArray
 
 
 class HeatKernel(HeatOperator):
@@ -121,15 +136,34 @@ class HeatKernel(HeatOperator):
         """Number of entries of each point's row, (N,), duplicates as one; None unless it is a graph in memory."""
         return self._of_graph(SparseOperator.row_counts)
 
+    def graph(self) -> KernelGraph | None:
+        """The matrix S between distinct points; None unless the kernel was made from a graph in memory."""
+        operator, places = self._graph_operator()
+        if operator is None or self.scaling is None:
+            return None
+        if places is None:
+            n = self.shape[0]
+            places = np.arange(n) if operator.order is None else np.argsort(operator.order)
+        K = operator.held
+        scale = np.empty(operator.shape[0], dtype=K.dtype)
+        scale[places] = to_numpy(self.scaling.scale)
+        S = operator.reordered().scaled(scale, scale).held
+        return KernelGraph(S.astype(np.float32, copy=False), places)
+
     def _of_graph(self, count: Callable[[SparseOperator], IntArray]) -> IntArray | None:
+        operator, places = self._graph_operator()
+        if operator is None:
+            return None
+        return count(operator) if places is None else count(operator)[places]
+
+    def _graph_operator(self) -> tuple[SparseOperator | None, IntArray | None]:
+        """The sparse matrix of the affinity in memory, and the row of each point if there are duplicates."""
         operator: Any = self._given if self.affinity is None else self.affinity.operator
         places = None
         if isinstance(operator, FoldedOperator):  # of distinct points
             operator, places = operator.operator, operator.places
         operator = getattr(operator, "here", operator)  # the copy in memory of an operator on a device
-        if not isinstance(operator, SparseOperator):
-            return None
-        return count(operator) if places is None else count(operator)[places]
+        return (operator, places) if isinstance(operator, SparseOperator) else (None, None)
 
     def place(self, Z: Any) -> Any:
         """``diag(w) S Z`` for the training points, computed as by `at_new_points`, (N, k) -> (N, k)."""

@@ -1,7 +1,8 @@
-"""The projection of a wide sketch that distorts distances least.
+"""The projection of a wide sketch that distorts the worst distance least.
 
-An embedding is ``Y = F W`` with F the wide sketch and W, of shape (m, k), unknown. The objective is not smooth (it
-depends on the worst pairs) and not convex (k is smaller than m):
+An embedding is ``Y = F W`` with F the wide sketch and W, of shape (m, k), unknown. The dilation of a pair of points is
+``|y_i - y_j| / d_ij``, embedded over diffusion distance, and the objective is ``log L``, the largest log dilation minus
+the smallest. It is not smooth (it depends on the worst pairs) and not convex (k is smaller than m):
 
 - a smooth objective approximates it, more sharply in each round, in units of the distortion reached;
 - in each round the pairs that are distorted most join the active pairs, and L-BFGS takes a few steps on them;
@@ -11,7 +12,6 @@ depends on the worst pairs) and not convex (k is smaller than m):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
@@ -23,10 +23,10 @@ from .._utils.array import array_namespace, asarray_like, to_numpy
 from .._utils.progress import task
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
-from .objectives import Objective
+from .axes import balanced_axes
 from .pairs import Pairs, PairSource
 
-__all__ = ["Dilations", "Found", "Plan", "Round", "Start", "dilations", "optimize"]
+__all__ = ["Dilations", "Found", "Round", "Start", "dilations", "optimize", "smooth_log_L"]
 
 # Sharpness in units of one over the distortion reached, in the first and last round. Pairs whose weight is smaller than
 # e^-25 of the largest are not active.
@@ -34,15 +34,15 @@ _SHARPNESS = 8.0, 512.0
 _NEGLIGIBLE = 25.0
 # Pairs added in each round from either end, random pairs, and the share of opening rounds.
 _WORST, _DRAWN = 2000, 4000
-_MEASURED = 100_000  # random pairs that measure a mean square
+# Weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean dilation. If M is much larger
+# than the embedding, large terms cancel on the training points, and not on new ones.
+_PENALTY = 0.1
 _OPENING = 2 / 7
 # Steps of L-BFGS in each round, its memory, and the distortion below which nothing is left to improve.
 _STEPS, _MEMORY = 15, 10
 _CONVERGED = 1e-9
 # The largest log dilation, whose square must not overflow in float32.
 _LARGEST_LOG = 30.0
-
-Smooth = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
 class Round(NamedTuple):
@@ -55,7 +55,7 @@ class Round(NamedTuple):
     number : int
         0 is the start itself.
     distortion : float
-        The measured objective: log L, or the root mean square of log dilations.
+        The measured objective, log L.
     n_pairs : int
         Active pairs.
     seconds : float
@@ -87,27 +87,14 @@ class Found(NamedTuple):
     history: list[Round]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How to optimise.
-
-    `regularization` is the weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean
-    dilation. If M is much larger than the embedding, large terms cancel on the training points, and not on new ones.
-    """
-
-    objective: type[Objective]
-    n_rounds: int = 14
-    regularization: float = 0.1
-
-
 def optimize(
     features: Any,
     source: PairSource,
     starts: Sequence[Start],
-    plan: Plan,
     seed: int,
     *,
     weights: FloatArray | None = None,
+    n_rounds: int = 14,
 ) -> Found:
     """The best projection of the features, (N, m), found from several starts.
 
@@ -115,8 +102,8 @@ def optimize(
     pairs, drawn with the seed, and steps are NumPy's. `weights`, (m,), are the squared norms of the columns of the wide
     sketch, for the penalty; 1 by default.
     """
-    opening = max(1, round(_OPENING * plan.n_rounds))
-    total = opening * (len(starts) - 1) + plan.n_rounds
+    opening = max(1, round(_OPENING * n_rounds))
+    total = opening * (len(starts) - 1) + n_rounds
     with quiet_blas(), task("optimising the sketch") as advance:  # one thread: the same steps with any number
         history: list[Round] = []
         began = perf_counter()
@@ -128,28 +115,22 @@ def optimize(
         draws = np.random.default_rng(seed).spawn(len(starts))
         weights = np.ones(features.shape[1]) if weights is None else weights
         searches = [
-            _Search(features, source, start, rng, plan=plan, weights=weights, record=record)
+            _Search(features, source, start, rng, n_rounds=n_rounds, weights=weights, record=record)
             for start, rng in zip(starts, draws, strict=True)
         ]
         for search in searches:
             search.measure()
             search.run(opening)
         best = min(searches, key=lambda search: search.best[0])
-        best.run(plan.n_rounds - opening)
+        best.run(n_rounds - opening)
         W = _oriented(features, best.best[1], source.sample(_DRAWN, np.random.default_rng(seed)))
     return Found(W, best.name, history)
 
 
 def _oriented(features: Any, W: FloatArray, pairs: Pairs) -> FloatArray:
-    """W rotated to the principal axes of its embedding and scaled so that the median pair keeps its distance."""
+    """W turned to balanced axes and scaled so that the median pair keeps its distance."""
     Y = to_numpy(_embedded(features, W))
-    scale = np.exp(-np.median(pairs.ratios(Y)))
-    centred = Y - Y.mean(axis=0)
-    axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))[1][:, ::-1]
-    turned = centred @ axes
-    # The largest entry is positive, so that rounding does not flip an axis.
-    largest = turned[np.abs(turned).argmax(axis=0), np.arange(len(axes))]
-    oriented: FloatArray = scale * (W @ (axes * np.where(largest < 0, -1.0, 1.0)))
+    oriented: FloatArray = np.exp(-np.median(pairs.ratios(Y))) * (W @ balanced_axes(Y))
     return oriented
 
 
@@ -168,11 +149,12 @@ class _Search:
         start: Start,
         rng: np.random.Generator,
         *,
-        plan: Plan,
+        n_rounds: int,
         weights: FloatArray,
         record: Callable[[str, int, float, int], None],
     ) -> None:
-        self._features, self._source, self._weights, self._plan, self._rng = features, source, weights, plan, rng
+        self._features, self._source, self._weights, self._rng = features, source, weights, rng
+        self._n_rounds = n_rounds
         self.name, self._W, self._record = start.name, np.array(start.W, dtype=np.float64), record
         self._active = source.sample(_DRAWN, rng)
         self._sharpness, self._penalty, self._rounds = 0.0, 0.0, -1
@@ -189,33 +171,21 @@ class _Search:
     def measure(self) -> None:
         """Measure the embedding, keep it if it is the best, and choose the pairs of the next round."""
         self._rounds += 1
-        objective = self._plan.objective
         Y = _embedded(self._features, self._W)
-        pairs, ratios = self._measured_pairs(Y)
-        ratios = to_numpy(ratios)
-        distortion = objective.measure(ratios)
+        pairs, found = self._source.candidates(Y, self._rng)
+        ratios = to_numpy(found)
         ends = float(ratios.min()), float(ratios.max())
+        distortion = ends[1] - ends[0]
         if distortion < self.best[0]:
             self.best = distortion, self._W.copy()
-        self._penalty = self._plan.regularization * distortion
-        progress = min(1.0, self._rounds / max(1, self._plan.n_rounds - 1))
+        self._penalty = _PENALTY * distortion
+        progress = min(1.0, self._rounds / max(1, self._n_rounds - 1))
         self._sharpness = _SHARPNESS[0] ** (1.0 - progress) * _SHARPNESS[1] ** progress / max(distortion, _CONVERGED)
-        if objective.extreme:
-            self._active = self._still_active(Y, *ends).joined(_extremes(pairs, ratios), self._source.n_samples)
-        else:
-            self._active = self._source.sample(_DRAWN, self._rng)
+        self._active = self._still_active(Y, *ends).joined(_extremes(pairs, ratios), self._source.n_samples)
         self._record(self.name, self._rounds, distortion, len(self._active))
         # The objective does not depend on the scale: centre the log dilations, and keep the largest from overflowing if
         # points coincide in the embedding.
         self._W *= np.exp(-max(0.5 * (ends[1] + ends[0]), ends[1] - _LARGEST_LOG))
-
-    def _measured_pairs(self, Y: Any) -> tuple[Pairs, Any]:
-        """The pairs on which the objective is measured, and their log dilations."""
-        if self._plan.objective.extreme:
-            return self._source.candidates(Y, self._rng)
-        # The same pairs in all rounds, so that embeddings can be compared.
-        pairs = self._source.sample(_MEASURED, np.random.default_rng(_MEASURED))
-        return pairs, pairs.ratios(Y)
 
     def _still_active(self, Y: Any, lowest: float, highest: float) -> Pairs:
         """The active pairs whose weight is not negligible, with all log dilations in this range."""
@@ -223,12 +193,9 @@ class _Search:
         from_end = np.minimum(highest - now, now - lowest)
         return self._active.take(np.flatnonzero(self._sharpness * from_end < _NEGLIGIBLE))
 
-    def _smooth(self, ratios: FloatArray) -> tuple[float, FloatArray]:
-        return self._plan.objective.smooth(ratios, self._sharpness)
-
     def _descend(self) -> None:
         """Take a few steps of L-BFGS on the active pairs."""
-        function = _Descent(self._features, self._active, self._smooth, self._penalty, self._weights)
+        function = _Descent(self._features, self._active, self._sharpness, self._penalty, self._weights)
         options = {"maxiter": _STEPS, "maxcor": _MEMORY}
         found = minimize(function, self._W.ravel(), jac=True, method="L-BFGS-B", options=options)
         self._W = found.x.reshape(self._W.shape)
@@ -240,6 +207,20 @@ def _extremes(pairs: Pairs, ratios: FloatArray) -> Pairs:
         return pairs.to_numpy()
     ends = [np.argpartition(signed, _WORST)[:_WORST] for signed in (ratios, -ratios)]
     return pairs.take(asarray_like(np.concatenate(ends), pairs.i)).to_numpy()
+
+
+def smooth_log_L(ratios: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
+    """A smooth approximation of the range of log dilations, (p,), and its derivatives, (p,).
+
+    ``lme(b r) / b + lme(-b r) / b`` with lme the logarithm of the mean exponential and b the sharpness.
+    """
+    value, slope = 0.0, np.zeros_like(ratios)
+    for sign, end in ((1.0, ratios.max()), (-1.0, ratios.min())):
+        weights = np.exp(sign * sharpness * (ratios - end))
+        total = weights.sum()
+        value += sign * end + np.log(total / len(ratios)) / sharpness
+        slope += sign * weights / total
+    return float(value), slope
 
 
 class Dilations(Protocol):
@@ -287,14 +268,14 @@ def dilations(features: Any, pairs: Pairs) -> Dilations:
 class _Descent:
     """The smooth objective of the active pairs and its gradient, as functions of flattened W."""
 
-    def __init__(self, features: Any, pairs: Pairs, smooth: Smooth, penalty: float, weights: FloatArray) -> None:
+    def __init__(self, features: Any, pairs: Pairs, sharpness: float, penalty: float, weights: FloatArray) -> None:
         self._dilations = dilations(features, pairs)
-        self._smooth, self._penalty, self._weights = smooth, penalty, weights[:, None]
+        self._sharpness, self._penalty, self._weights = sharpness, penalty, weights[:, None]
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         W = flat.reshape(len(self._weights), -1)
         ratios = self._dilations.ratios(W)
-        value, slope = self._smooth(ratios)
+        value, slope = smooth_log_L(ratios, self._sharpness)
         slope -= self._penalty / len(slope)
         gradient = self._dilations.gradient(slope)
         if self._penalty:  # the logarithm of |M| over the mean dilation, which does not depend on the scale either

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from . import forces  # noqa: F401 - registers them
 from .nearest import DeviceIndex
 from .operators import DeviceDenseOperator, DeviceGaussianOperator, DeviceSparseOperator
 from .tensors import TensorDevice

@@ -108,7 +108,7 @@ class DeviceSparseOperator(DeviceOperator):
             return torch.sparse_csr_tensor(starts, columns, values, size=self.shape, check_invariants=False)
 
     @property
-    def _parts(self) -> tuple[Any, Any, Any]:
+    def parts(self) -> tuple[Any, Any, Any]:
         """Row pointers, column indices and values."""
         return self._held.crow_indices(), self._held.col_indices(), self._held.values()
 
@@ -123,9 +123,14 @@ class DeviceSparseOperator(DeviceOperator):
     @computing()
     def scaled(self, left: Any, right: Any) -> DeviceSparseOperator:
         """``diag(left) K diag(right)``, for a matrix without an `order`."""
-        starts, columns, values = self._parts
+        starts, columns, values = self.parts
         values = values * self.asblock(left).repeat_interleave(starts.diff())
         values *= self.asblock(right)[columns]
+        return self.with_values(values)
+
+    def with_values(self, values: Any) -> DeviceSparseOperator:
+        """A matrix with the same pattern and other values, a tensor in the order of the rows."""
+        starts, columns, _ = self.parts
         same = copy(self)
         same._held = self._compressed(starts, columns, values)
         return same
@@ -140,7 +145,7 @@ class DeviceSparseOperator(DeviceOperator):
     @property
     def here(self) -> SparseOperator:
         """The same matrix in memory."""
-        starts, columns, values = (to_numpy(part) for part in self._parts)
+        starts, columns, values = (to_numpy(part) for part in self.parts)
         array = sparse.csr_array((values, columns, starts), shape=self.shape)
         return SparseOperator(array, order=self.order, reorder=False)
 

@@ -1,0 +1,224 @@
+"""The embeddings among which :mod:`heatsketch.optimize.mixture` searches: linear functions of parameters Z.
+
+With the multiscale filter, every sketch of a sparse kernel is a candidate, ``Y = A Z`` with Z of the shape of Y: the
+filter contains time 1, so these are the sketches ``h(A) M`` with ``M = (h(A) / A)^-1 Z``. At a single time t, which
+smooths much more, and for kernels of all pairs, the candidates are the projections ``F Z`` of a wide sketch F.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.array import array_namespace, asarray_like, astype, to_numpy
+from .._utils.registry import device_of
+from .._utils.typing import FloatArray, IntArray
+from ..kernel.bandwidth import SELF_TUNING_NEIGHBOR
+from ..kernel.operator import HeatKernel, KernelGraph
+from ..linalg.diffusion import diffuse
+from ..linalg.filters import MultiscaleFilter, Power
+from ..linalg.operators import SparseOperator
+from ..linalg.sketch import GaussianSketch, sample
+from ..neighbors.search import nearest_neighbors
+from .features import WideSketch, default_width, wide_sketch
+
+__all__ = ["FeatureSpace", "KernelSpace", "SearchSpace", "neighbor_graph", "search_space", "searched"]
+
+# Columns of the sketch that distances are compared with, at least, and for each component.
+_COLUMNS, _COLUMNS_EACH = 32, 2
+# Weight of ``|Z - A Z|^2``: what differs between neighbours cannot be predicted for new points.
+_ROUGHNESS = 0.00025
+# Directions whose features are smaller, relative to the largest, are dropped: entries of M would be huge and cancel.
+_LEAST = 1e-3
+# Neighbours of each point by diffusion distance.
+_NEIGHBORS = 15
+# Samples of a data set on a cluster that are optimised, in this process.
+_SEEN = 20_000
+_STREAM = 0x3A9  # separates the columns from other uses of the seed
+
+
+class SearchSpace(Protocol):
+    """Embeddings ``Y = L(Z)`` of n points that are linear in parameters Z.
+
+    Attributes
+    ----------
+    start : array
+        Parameters of the leading directions, or of a given embedding.
+    features : array of shape (n, m)
+        Distances between its rows are, or estimate, diffusion distances.
+    graph : csr_array of shape (n, n)
+        Similarities of neighbours, symmetric, with the sum n.
+    """
+
+    start: Any
+    features: Any
+    graph: Any
+
+    def embedding(self, Z: Any) -> Any:
+        """Y, (n, k)."""
+
+    def gradient(self, Z: Any, slope: Any) -> Any:
+        """Gradient with respect to Z, given that with respect to Y, (n, k), with the penalty of this space."""
+
+    def matrix(self, Z: Any) -> Any:
+        """M, (N, k), of the sketch."""
+
+
+class KernelSpace:
+    """``Y = diag(w) S diag(c) Z`` for a sparse kernel between distinct points, c of them equal.
+
+    Parameters
+    ----------
+    kernel : HeatKernel
+    graph : KernelGraph
+        The sparse matrix of the kernel.
+    power : Power
+    k : int
+    seed : int
+    init : ndarray of shape (N, k), optional
+        Embedding to start from.
+    """
+
+    def __init__(
+        self, kernel: HeatKernel, graph: KernelGraph, power: Power, k: int, *, seed: int, init: FloatArray | None
+    ) -> None:
+        self._kernel, self._places = kernel, graph.places
+        device = kernel.device
+        self._S = SparseOperator(graph.S, reorder=False) if device is None else device.sparse_operator(graph.S)
+        columns = kernel.sketched(GaussianSketch(seed ^ _STREAM), max(_COLUMNS, _COLUMNS_EACH * k), dtype=kernel.dtype)
+        F = kernel.weigh_rows(diffuse(kernel, columns, [power], trivial=not kernel.trivial_is_constant)[0])
+        first = np.empty(graph.S.shape[0], dtype=np.int64)  # a point of each row
+        first[graph.places] = np.arange(len(graph.places))
+        self.features = astype(F[asarray_like(first, F)], np.float32)
+        self.graph = neighbor_graph(graph.S)
+        counts = np.bincount(graph.places)
+        self._counts = None if (counts == 1).all() else self._column(counts)
+        self._weight = None if kernel.row_weight is None else self._column(to_numpy(kernel.row_weight)[first])
+        self.start = _principal(self.features, k) if init is None else self._column(init[first])
+
+    def _column(self, values: Any) -> Any:
+        """Values of each row, as a block in float32 on the device of the features."""
+        column = asarray_like(values, self.features, np.float32)
+        return column[:, None] if column.ndim == 1 else column
+
+    def _smoothed(self, Z: Any) -> Any:
+        return self._S.matmat(Z if self._counts is None else self._counts * Z)
+
+    def embedding(self, Z: Any) -> Any:
+        """Y, (n, k)."""
+        smooth = self._smoothed(Z)
+        return smooth if self._weight is None else self._weight * smooth
+
+    def gradient(self, Z: Any, slope: Any) -> Any:
+        """Gradient with respect to Z, with that of half the roughness ``|Z - A Z|^2``."""
+        rough = _ROUGHNESS * (Z - self._smoothed(Z))
+        pulled = self._S.matmat((slope if self._weight is None else self._weight * slope) - rough)
+        return rough + (pulled if self._counts is None else self._counts * pulled)
+
+    def matrix(self, Z: Any) -> Any:
+        """Z of all points, (N, k), without the constant."""
+        Z = self._kernel.asblock(Z[asarray_like(self._places, Z)])
+        return (
+            Z if self._kernel.trivial is None else self._kernel.project(Z, self._kernel.asblock(self._kernel.trivial))
+        )
+
+
+class FeatureSpace:
+    """``Y = F W`` for a wide sketch F, with W in units in which all directions of F are equally long.
+
+    Parameters
+    ----------
+    wide : WideSketch
+    samples : ndarray of int, optional
+        The points that are embedded, if not all.
+    k : int
+    dtype : dtype
+        Of M.
+    init : ndarray of shape (n, k), optional
+        Embedding to start from.
+    """
+
+    def __init__(
+        self, wide: WideSketch, samples: IntArray | None, k: int, *, dtype: Any, init: FloatArray | None = None
+    ) -> None:
+        self._wide, self._dtype = wide, dtype
+        self.features = F = astype((wide if samples is None else wide.at(samples)).features, np.float32)
+        xp, n = array_namespace(F), F.shape[0]
+        centred = F - xp.mean(F, axis=0)
+        squared, V = np.linalg.eigh(to_numpy(centred.T @ centred).astype(np.float64) / n)
+        size = np.sqrt(np.maximum(squared[::-1], 0.0))
+        kept = max(k, int(np.count_nonzero(size > _LEAST * size[0])))
+        self._turned = V[:, ::-1][:, :kept] / np.maximum(size[:kept], _LEAST * size[0])  # [m, kept]
+        self._Q = centred @ asarray_like(self._turned, F, np.float32)
+        self.graph = _feature_graph(F)
+        if init is None:
+            self.start = asarray_like(np.eye(kept, k) * size[:kept, None], F, np.float32)
+        else:
+            self.start = self._Q.T @ asarray_like(init - init.mean(axis=0), F, np.float32) / n
+
+    def embedding(self, Z: Any) -> Any:
+        """Y, (n, k)."""
+        return self._Q @ Z
+
+    def gradient(self, Z: Any, slope: Any) -> Any:  # noqa: ARG002
+        """Gradient with respect to Z."""
+        return self._Q.T @ slope
+
+    def matrix(self, Z: Any) -> Any:
+        """``M W``, (N, k), with the M of the wide sketch."""
+        return self._wide.combined(self._turned @ to_numpy(Z).astype(np.float64), self._dtype)
+
+
+def searched(kernel: HeatKernel) -> IntArray | None:
+    """The samples that are optimised; None for all."""
+    return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
+
+
+def search_space(kernel: HeatKernel, power: Power, k: int, seed: int, init: FloatArray | None) -> SearchSpace:
+    """The sketches to search among; `init` is an embedding to start from, (N, k), or None."""
+    graph = kernel.graph() if isinstance(power, MultiscaleFilter) else None
+    if graph is not None:
+        return KernelSpace(kernel, graph, power, k, seed=seed, init=init)
+    n = kernel.shape[0]
+    samples = searched(kernel)
+    wide = wide_sketch(kernel, power, max(default_width(n), k), seed)
+    given = init if init is None or samples is None else init[samples]
+    return FeatureSpace(wide, samples, k, dtype=kernel.dtype, init=given)
+
+
+def neighbor_graph(S: Any) -> Any:
+    """Similarities of neighbours: squared entries outside the diagonal of S, (n, n), as a csr_array with the sum n.
+
+    Rows are normalised to the same sum before the matrix is made symmetric.
+    """
+    P = sparse.csr_array(S, dtype=np.float32, copy=True)
+    P.data **= 2
+    P.data[P.indices == np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))] = 0
+    P.eliminate_zeros()
+    sums = np.asarray(P.sum(axis=1)).ravel()
+    P.data /= np.repeat(np.where(sums > 0, sums, 1), np.diff(P.indptr))
+    P = sparse.csr_array(P + P.T)
+    P.data *= P.shape[0] / max(float(P.data.sum(dtype=np.float64)), float(np.finfo(np.float32).tiny))
+    return P
+
+
+def _feature_graph(F: Any) -> Any:
+    """Similarities of neighbours by the distances between rows of F, with a scale for each point."""
+    n = F.shape[0]
+    k = min(_NEIGHBORS, n - 1)
+    near = nearest_neighbors(F, k, device=device_of(F))
+    squared = near.squared.astype(np.float64)
+    scale = np.sqrt(squared[:, min(SELF_TUNING_NEIGHBOR, k) - 1])
+    scale = np.maximum(scale, _LEAST * scale.mean()) + np.finfo(np.float64).tiny
+    values = np.exp(-squared / (scale[:, None] * scale[near.indices]))
+    starts = np.arange(0, n * k + 1, k)
+    return neighbor_graph(sparse.csr_array((values.ravel(), near.indices.ravel(), starts), shape=(n, n)))
+
+
+def _principal(F: Any, k: int) -> Any:
+    """The k leading principal components of the rows of F, (n, k)."""
+    centred = F - array_namespace(F).mean(F, axis=0)
+    axes = np.linalg.eigh(to_numpy(centred.T @ centred).astype(np.float64))[1][:, ::-1][:, :k]
+    return centred @ asarray_like(axes, F, np.float32)
