@@ -52,11 +52,11 @@ def repel(Y, others, out, totals, start, stop):  # type: ignore[no-untyped-def]
 
 
 @reordered_loop
-def stretch(Y, others, squared_distances, out, mean, totals, start, stop):  # type: ignore[no-untyped-def]
-    """``sum_j (l_ij - mean) (y_i - y_j) / |y_i - y_j|^2`` into `out`, and ``sum_j l_ij`` into `totals`.
+def stretch(Y, others, squared_distances, least, mean, out, totals, start, stop):  # type: ignore[no-untyped-def]
+    """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` into `out` and ``sum_j l_ij`` into `totals`.
 
-    ``l_ij = log(|y_i - y_j| / d_ij)`` for the columns j of `others`, (k, m); row i of `squared_distances`, which begins
-    with row `start`, holds d_ij^2, or 0 for a pair that is left out.
+    ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least`` for the columns j of `others`, (k, m); row i
+    of `squared_distances`, which begins with row `start`, holds d_ij^2, or 0 for a pair that is left out.
     """
     k, m = others.shape
     for i in range(start, stop):
@@ -67,7 +67,7 @@ def stretch(Y, others, squared_distances, out, mean, totals, start, stop):  # ty
             d = squared_distances[i - start, j]
             if d == 0:
                 continue
-            squared = np.float32(1e-12)
+            squared = least
             for c in range(k):
                 squared += (Y[i, c] - others[c, j]) * (Y[i, c] - others[c, j])
             ratio = np.float32(0.5) * np.log(squared / d)

@@ -43,11 +43,14 @@ _STEPS = 500
 _LENGTH = 1.0
 _MOMENTUM, _AVERAGED = 0.9, 0.99
 # Factors of the attraction, and the share of steps with the first.
-_ATTRACTION, _EARLY = (4.0, 1.5), 0.3
+_ATTRACTION, _EARLY = (8.0, 2.0), 0.3
 # Points drawn in each step, of which all repel all others, and those among them to which distances are compared.
 _REPELLING, _COMPARED = 256, 16
 # Pairs that determine the scale of the embedding.
 _SCALED = 10_000
+# Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and the
+# longest row of a gradient in units of the mean.
+_SOFTENED, _LONGEST = 1e-4, 5.0
 # Squared distances below this fraction of their mean are those of coinciding points.
 COINCIDENT = 1e-6
 
@@ -61,10 +64,10 @@ class Forces(Protocol):
     def repulsion(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
         """``sum_j q_ij^2 (y_i - y_j)`` over the drawn points j, (n, k), and the sum of all q_ij with i other than j."""
 
-    def stretching(self, Y: Any, drawn: IntArray, mean: float) -> tuple[Any, float]:
-        """``sum_j (l_ij - mean) (y_i - y_j) / |y_i - y_j|^2`` over the drawn points, (n, k), and the mean of l_ij.
+    def stretching(self, Y: Any, drawn: IntArray, least: float, mean: float) -> tuple[Any, float]:
+        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the drawn points, (n, k), and the mean of l_ij.
 
-        ``l_ij = log(|y_i - y_j| / d_ij)``; pairs that coincide are left out.
+        ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least``; pairs with d_ij = 0 are left out.
         """
 
 
@@ -96,12 +99,12 @@ class _CompiledForces:
         each(lambda rows: repel(Y, others, out, totals, rows.start, rows.stop), work, blas=False)
         return out, float(totals.sum()) - len(drawn)
 
-    def stretching(self, Y: FloatArray, drawn: IntArray, mean: float) -> tuple[FloatArray, float]:
+    def stretching(self, Y: FloatArray, drawn: IntArray, least: float, mean: float) -> tuple[FloatArray, float]:
         from ..compiled.forces import stretch  # noqa: PLC0415
 
         out, totals, others = np.empty_like(Y), np.empty(self._n), np.ascontiguousarray(Y[drawn].T)
         compared = np.ascontiguousarray(self._F[drawn].T)
-        pairs = np.zeros(self._n, dtype=np.int64)
+        pairs, (least, mean) = np.zeros(self._n, dtype=np.int64), np.float32([least, mean])
 
         def measure(rows: slice) -> None:
             squared = self._F[rows] @ compared
@@ -110,7 +113,7 @@ class _CompiledForces:
             squared += self._norms[drawn]
             squared[squared < self._least] = 0
             pairs[rows] = np.count_nonzero(squared, axis=1)
-            stretch(Y, others, squared, out, np.float32(mean), totals, rows.start, rows.stop)
+            stretch(Y, others, squared, least, mean, out, totals, rows.start, rows.stop)
 
         each(measure, shares(self._n, compared.size))
         return out, float(totals.sum()) / max(1, int(pairs.sum()))
@@ -156,13 +159,13 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
             slope += (weight * _ATTRACTION[step >= _EARLY * _STEPS]) * between.attraction(Y)
             slope -= (weight * n / total) * repulsion
         if weight < 1:
-            few = points[:_COMPARED]
+            few, least = points[:_COMPARED], _SOFTENED * float(xp.mean(Y * Y))
             if mean is None:
-                mean = between.stretching(Y, few, 0.0)[1]
-            stretching, now = between.stretching(Y, few, mean)
+                mean = between.stretching(Y, few, least, 0.0)[1]
+            stretching, now = between.stretching(Y, few, least, mean)
             slope += ((1.0 - weight) / len(few)) * stretching
             mean = now if step < 10 else 0.9 * mean + 0.1 * now
-        gradient = space.gradient(Z, slope)
+        gradient = _limited(space.gradient(Z, slope))
         velocity = _MOMENTUM * velocity + (1.0 - _MOMENTUM) * gradient
         size = _AVERAGED * size + (1.0 - _AVERAGED) * float(xp.mean(gradient * gradient))
         corrected = (1.0 - _MOMENTUM ** (step + 1)) * np.sqrt(size / (1.0 - _AVERAGED ** (step + 1)))
@@ -170,6 +173,14 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
             break
         Z = Z - (_LENGTH * (1.0 - step / _STEPS) / corrected) * velocity
     return space.matrix(Z @ asarray_like(_orientation(space, to_numpy(space.embedding(Z))), Z, np.float32))
+
+
+def _limited(gradient: Any) -> Any:
+    """The gradient with no row longer than a multiple of the typical one: a few points must not fly off."""
+    xp = array_namespace(gradient)
+    lengths = xp.sqrt(xp.sum(gradient * gradient, axis=1))
+    longest = _LONGEST * float(xp.mean(lengths))
+    return gradient * (longest / xp.clip(lengths, min=max(longest, float(np.finfo(np.float32).tiny))))[:, None]
 
 
 def _orientation(space: SearchSpace, Y: FloatArray) -> FloatArray:
