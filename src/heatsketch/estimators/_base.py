@@ -605,9 +605,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
         s. Otherwise the kernel density estimate, the row sums of the affinity.
         """
         check_is_fitted(self)
-        kernel, dimension = self.kernel_, self.intrinsic_dimension_
-        if np.ndim(kernel.bandwidth):
-            logs = -0.5 * (dimension or 1.0) * np.log(np.asarray(kernel.bandwidth, dtype=np.float64))
+        kernel, dimension, scales = self.kernel_, self.intrinsic_dimension_, self.kernel_.bandwidth
+        if isinstance(scales, np.ndarray):
+            logs = -0.5 * (dimension or 1.0) * np.log(scales.astype(np.float64))
         else:
             affinity = kernel.affinity
             assert affinity is not None

@@ -36,7 +36,7 @@ from ..linalg.metrics import row_distances
 from .axes import balanced_axes
 from .spaces import SearchSpace
 
-__all__ = ["COINCIDENT", "Forces", "forces", "minimise"]
+__all__ = ["Forces", "coincident", "forces", "minimise"]
 
 _STEPS = 500
 # Length of the first step, in units in which similarities fall to a half at distance 1; it decreases to 0.
@@ -49,10 +49,10 @@ _REPELLING, _COMPARED = 256, 16
 # Pairs that determine the scale of the embedding.
 _SCALED = 10_000
 # Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and the
-# longest row of a gradient in units of the mean.
+# largest entry of a gradient in units of their root mean square.
 _SOFTENED, _LONGEST = 1e-4, 5.0
-# Squared distances below this fraction of their mean are those of coinciding points.
-COINCIDENT = 1e-6
+# Squared distances below this fraction of the mean square of features are those of coinciding points.
+_COINCIDENT = 1e-6
 
 
 class Forces(Protocol):
@@ -67,28 +67,30 @@ class Forces(Protocol):
     def stretching(self, Y: Any, drawn: IntArray, least: float, mean: float) -> tuple[Any, float]:
         """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the drawn points, (n, k), and the mean of l_ij.
 
-        ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least``; pairs with d_ij = 0 are left out.
+        ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least``; pairs that coincide are left out.
         """
+
+
+def coincident(features: Any) -> float:
+    """Squared distance between rows of features, (n, m), below which points coincide."""
+    xp = array_namespace(features)
+    square = float(xp.mean(features * features)) * int(features.shape[1])
+    return _COINCIDENT * square + float(np.finfo(np.float32).tiny)
 
 
 class _CompiledForces:
     """Forces by compiled loops, on all cores; each row is computed by one of them."""
 
     def __init__(self, features: FloatArray, graph: Any) -> None:
-        self._F, self._graph = np.ascontiguousarray(features, dtype=np.float32), graph
-        self._norms = np.einsum("ij,ij->i", self._F, self._F)
-        self._least = COINCIDENT * float(self._norms.mean())
-        self._n = len(self._F)
+        self._F, self._graph, self._n = np.ascontiguousarray(features, dtype=np.float32), graph, len(features)
+        self._coincident = np.float32(coincident(self._F))
 
     def attraction(self, Y: FloatArray) -> FloatArray:
         from ..compiled.forces import attract  # noqa: PLC0415
 
         P, out = self._graph, np.empty_like(Y)
-        each(
-            lambda rows: attract(P.indptr, P.indices, P.data, Y, out, rows.start, rows.stop),
-            shares(self._n, 4 * Y.shape[1] * (1 + P.nnz // self._n)),
-            blas=False,
-        )
+        work = shares(self._n, 4 * Y.shape[1] * (1 + P.nnz // self._n))
+        each(lambda rows: attract(P.indptr, P.indices, P.data, Y, out, rows.start, rows.stop), work, blas=False)
         return out
 
     def repulsion(self, Y: FloatArray, drawn: IntArray) -> tuple[FloatArray, float]:
@@ -102,21 +104,15 @@ class _CompiledForces:
     def stretching(self, Y: FloatArray, drawn: IntArray, least: float, mean: float) -> tuple[FloatArray, float]:
         from ..compiled.forces import stretch  # noqa: PLC0415
 
-        out, totals, others = np.empty_like(Y), np.empty(self._n), np.ascontiguousarray(Y[drawn].T)
-        compared = np.ascontiguousarray(self._F[drawn].T)
-        pairs, (least, mean) = np.zeros(self._n, dtype=np.int64), np.float32([least, mean])
+        out, (totals, counts) = np.empty_like(Y), np.empty((2, self._n))
+        others, features = (np.ascontiguousarray(block[drawn].T) for block in (Y, self._F))
+        limits = self._coincident, np.float32(least), np.float32(mean)
 
         def measure(rows: slice) -> None:
-            squared = self._F[rows] @ compared
-            squared *= -2
-            squared += self._norms[rows, None]
-            squared += self._norms[drawn]
-            squared[squared < self._least] = 0
-            pairs[rows] = np.count_nonzero(squared, axis=1)
-            stretch(Y, others, squared, least, mean, out, totals, rows.start, rows.stop)
+            stretch(Y, others, self._F, features, *limits, out, totals, counts, rows.start, rows.stop)
 
-        each(measure, shares(self._n, compared.size))
-        return out, float(totals.sum()) / max(1, int(pairs.sum()))
+        each(measure, shares(self._n, features.size), blas=False)
+        return out, float(totals.sum()) / max(1.0, float(counts.sum()))
 
 
 @singledispatch
@@ -165,22 +161,16 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
             stretching, now = between.stretching(Y, few, least, mean)
             slope += ((1.0 - weight) / len(few)) * stretching
             mean = now if step < 10 else 0.9 * mean + 0.1 * now
-        gradient = _limited(space.gradient(Z, slope))
-        velocity = _MOMENTUM * velocity + (1.0 - _MOMENTUM) * gradient
-        size = _AVERAGED * size + (1.0 - _AVERAGED) * float(xp.mean(gradient * gradient))
+        gradient = space.gradient(Z, slope)
+        square = float(xp.mean(gradient * gradient))
+        size = _AVERAGED * size + (1.0 - _AVERAGED) * square
+        longest = _LONGEST * np.sqrt(square)  # a few points must not fly off
+        velocity = _MOMENTUM * velocity + (1.0 - _MOMENTUM) * xp.clip(gradient, -longest, longest)
         corrected = (1.0 - _MOMENTUM ** (step + 1)) * np.sqrt(size / (1.0 - _AVERAGED ** (step + 1)))
         if not corrected > 0:
             break
         Z = Z - (_LENGTH * (1.0 - step / _STEPS) / corrected) * velocity
     return space.matrix(Z @ asarray_like(_orientation(space, to_numpy(space.embedding(Z))), Z, np.float32))
-
-
-def _limited(gradient: Any) -> Any:
-    """The gradient with no row longer than a multiple of the typical one: a few points must not fly off."""
-    xp = array_namespace(gradient)
-    lengths = xp.sqrt(xp.sum(gradient * gradient, axis=1))
-    longest = _LONGEST * float(xp.mean(lengths))
-    return gradient * (longest / xp.clip(lengths, min=max(longest, float(np.finfo(np.float32).tiny))))[:, None]
 
 
 def _orientation(space: SearchSpace, Y: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ import torch
 
 from ..._utils.chunks import chunks
 from ..._utils.typing import IntArray
-from ...optimize.mixture import COINCIDENT, forces
+from ...optimize.mixture import coincident, forces
 from .operators import DeviceSparseOperator
 from .tensors import device_of
 
@@ -34,7 +34,7 @@ class DeviceForces:
     def __init__(self, features: Any, graph: Any) -> None:
         self._F, self._here = features.float(), device_of(features)
         self._norms = self._F.square().sum(1)
-        self._least = COINCIDENT * float(self._norms.mean())
+        self._coincident = coincident(self._F)
         self._graph = DeviceSparseOperator(graph, self._here)
         starts = self._graph.parts[0]
         self._rows = torch.arange(len(self._F), device=features.device).repeat_interleave(starts.diff())
@@ -66,9 +66,9 @@ class DeviceForces:
         total, pairs = 0.0, 0.0
         for rows in chunks(len(Y), len(drawn) * Y.shape[1], _BLOCK):
             d = self._norms[rows, None] + self._norms[points] - 2.0 * (self._F[rows] @ compared.T)
-            apart, between = d >= self._least, Y[rows, None] - others  # [rows, drawn, k]
+            apart, between = d > self._coincident, Y[rows, None] - others  # [rows, drawn, k]
             squared = between.square().sum(2).add_(least)
-            ratios = torch.where(apart, 0.5 * torch.log(squared / d.clamp_(min=self._least)), 0.0)
+            ratios = torch.where(apart, 0.5 * torch.log(squared / d.clamp_(min=self._coincident)), 0.0)
             total, pairs = total + ratios.sum(dtype=torch.float64), pairs + apart.sum()
             weights = torch.where(apart, (ratios - mean) / squared, 0.0)
             out[rows] = (weights[:, :, None] * between).sum(1)
