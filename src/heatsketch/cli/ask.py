@@ -24,11 +24,12 @@ def estimate(
         str | None, typer.Option(metavar="ROWS,COLUMNS", help="Instead of a file, such as 1000000,50.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="With --shape: float32 or float64.")] = None,
+    method: Method = "heatsketch",
     reads: InputOptions,
     options: EstimatorOptions,
     console: ConsoleOptions,
 ) -> None:
-    """Predict the memory and the time of a Gaussian process embedding.
+    """Predict the memory and the time of an embedding.
 
     [bold]For a file:[/] heatsketch estimate digits.csv --label digit
 
@@ -40,10 +41,10 @@ def estimate(
         raise ValueError("give either a file, or --shape ROWS,COLUMNS and possibly --dtype.")
     if source is not None:
         data = read_input(source, reads)
-        found = predict(data.X, **options.parameters(graph=data.is_graph))
+        found = predict(data.X, method=method, **options.parameters(graph=data.is_graph))
     else:
         size = tuple(int(part) for part in str(shape).split(","))
-        found = predict(size, dtype=dtype, **options.given)
+        found = predict(size, method=method, dtype=dtype, **options.given)
     if console.as_json:
         print_json(vars(found))
     else:

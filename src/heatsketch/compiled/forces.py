@@ -82,33 +82,28 @@ def repel(Y, others, out, totals, start, stop):  # type: ignore[no-untyped-def]
 
 
 @reordered_loop
-def stretch(Y, others, F, features, coincident, least, mean, out, totals, counts, start, stop):  # type: ignore[no-untyped-def]
-    """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` into `out`, ``sum_j l_ij`` into `totals`, their number into `counts`.
+def stretch(Y, others, logs, least, mean, out, totals, start, stop):  # type: ignore[no-untyped-def]
+    """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` into `out`, ``sum_j l_ij`` into `totals`.
 
-    ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least`` and d_ij the distance between row i of F and
-    column j of `features`, for the columns j of `others`, (k, m). Pairs with d_ij^2 below `coincident` are left out.
+    ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least`` for the columns j of `others`, (k, m), and
+    the logarithms of d_ij^2 in `logs`, (n, m). Pairs whose logarithm is below -80 are left out.
     """
     k, m = others.shape
-    d, s, ratios = np.empty(m, dtype=np.float32), np.empty(m, dtype=np.float32), np.empty(m, dtype=np.float32)
+    s = np.empty(m, dtype=np.float32)
     for i in range(start, stop):
         for j in range(m):
-            d[j], s[j] = 0, least
-        for f in range(F.shape[1]):
-            x, row = F[i, f], features[f]
-            for j in range(m):
-                d[j] += (x - row[j]) * (x - row[j])
+            s[j] = least
         for c in range(k):
             y, row = Y[i, c], others[c]
             for j in range(m):
                 s[j] += (y - row[j]) * (y - row[j])
-        total, count = np.float32(0), np.float32(0)
+        total, row = np.float32(0), logs[i]
         for j in range(m):
-            apart = np.float32(1) if d[j] > coincident else np.float32(0)
-            ratios[j] = apart * np.float32(0.5) * _log(s[j] / max(d[j], coincident))
-            s[j] = (ratios[j] - apart * mean) / s[j]
-            total += ratios[j]
-            count += apart
-        totals[i], counts[i] = total, count
+            apart = np.float32(1) if row[j] > np.float32(-80) else np.float32(0)
+            ratio = apart * np.float32(0.5) * (_log(s[j]) - max(row[j], np.float32(-80)))
+            total += ratio
+            s[j] = (ratio - apart * mean) / s[j]
+        totals[i] = total
         for c in range(k):
             y, row, force = Y[i, c], others[c], np.float32(0)
             for j in range(m):

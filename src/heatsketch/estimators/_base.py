@@ -61,6 +61,8 @@ E = TypeVar("E")
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# Points beyond which a verbose fit first says how long it will take.
+_MANY = 20_000
 # Attributes that are not pickled: they can be computed again, or belong to a running cluster.
 _NOT_PICKLED = ("_reference", "_frame_index")
 
@@ -153,14 +155,21 @@ class HeatEmbedding(  # type: ignore[call-arg]
             backend.fit(self, X, options)
             return self
         points = self._check_data(X, reset=True)
-        predict(
+        optimised = self._n_optimised()
+        timed = self.verbose and optimised is not None and points.shape[0] > _MANY and options.cutoff is None
+        expected = predict(
             points.shape,
             self._computed_in(points.dtype),
             options,
             n_components=self._n_columns(points.shape[0]),
+            power=self.power if timed else None,
             entries=getattr(points, "nnz", None),
-        ).require_memory()
+            optimised=optimised or 0,
+        )
+        expected.require_memory()
         with shown(self.verbose), computing(), quiet_blas():
+            if timed:
+                say(f"[{type(self).__name__}] this takes about {expected.duration} here.")
             self._fit_points(points, options)
         self.embedding_ = as_given(self.embedding_, X)
         self._sample_names = sample_names(X)
@@ -299,6 +308,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _n_columns(self, n_samples: int) -> int:  # noqa: ARG002
         """Number of columns that the kernel multiplies at once; determines the memory needed."""
         return self._n_embedded()
+
+    def _n_optimised(self) -> int | None:
+        """Number of components that are optimised; None if the time of a fit is not predicted."""
+        return None
 
     # New points, other times, more components
 

@@ -215,6 +215,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
             return int(self.n_components)
         return components_for(self.distance_error) + (0 if self.n_exact == "auto" else int(self.n_exact))
 
+    def _n_optimised(self) -> int | None:
+        return None if self.n_exact or self.n_components == "auto" else 0
+
     def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
         k, self.seed_ = self._n_embedded(), resolve_seed(self.random_state)
         self._exact = self._exact_directions(kernel, k, power)

@@ -15,6 +15,7 @@ from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, is_number
+from ..kernel.plan import sketch_columns
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.sketch import resolve_seed
@@ -188,7 +189,12 @@ class HeatSketch(HeatEmbedding):
             )
 
     def _n_columns(self, n_samples: int) -> int:
-        return max(default_width(n_samples), int(self.n_components))
+        k = int(self.n_components)
+        every_time = isinstance(self.power, (str, MultiscaleFilter)) and self.objective != "bilipschitz"
+        return sketch_columns(k) if every_time else max(default_width(n_samples), k)
+
+    def _n_optimised(self) -> int | None:
+        return None if self.objective == "bilipschitz" else int(self.n_components)
 
     def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
         self.seed_ = resolve_seed(self.random_state)
@@ -228,7 +234,7 @@ class HeatSketch(HeatEmbedding):
 
     def _least_distorting(self, kernel: HeatKernel, power: Power, k: int, init: FloatArray | None) -> Any:
         """The projection of a wide sketch that distorts the worst pair least, as M, (N, k)."""
-        wide, samples = wide_sketch(kernel, power, self._n_columns(kernel.shape[0]), self.seed_), searched(kernel)
+        wide, samples = wide_sketch(kernel, power, max(default_width(kernel.shape[0]), k), self.seed_), searched(kernel)
         check_spread(wide.features, power)
         some = wide if samples is None else wide.at(samples)
         if init is None:

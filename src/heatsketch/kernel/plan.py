@@ -22,12 +22,13 @@ from ..linalg.filters import FEW, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, 
 from ..neighbors.search import index_kind
 from .affinity import FILLS
 from .bandwidth import SAMPLE
-from .options import KernelOptions, check_count, check_points, is_number
+from .options import KernelOptions, check_choice, check_count, check_points, is_number
 
 __all__ = [
     "AUTO_NEIGHBORS",
     "DENSE_LIMIT",
     "LOCAL_NEIGHBORS",
+    "METHODS",
     "Choice",
     "Estimate",
     "auto_neighbors",
@@ -35,6 +36,7 @@ __all__ = [
     "estimate",
     "predict",
     "require_columns",
+    "sketch_columns",
     "worth_every_pair",
 ]
 
@@ -72,6 +74,11 @@ _FUSED_PAIR, _GPU_PAIR = (4.5e-13, 9.0e-15), (5e-12, 1e-13)
 _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
+# Methods whose fits are predicted. HeatSketch compares distances with a sketch of this many columns, at least, and for
+# each component; its optimisation takes so many seconds per point, and for each component, on both cores or on a GPU.
+METHODS = ("heatsketch", "gaussian-process")
+_COMPARED_COLUMNS = 32, 2
+_OPTIMISED_POINT, _GPU_OPTIMISED_POINT = (1.1e-4, 2e-5), (5e-6, 1.5e-6)
 # Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
 # between 16 (well mixed data) and 4096 (long shapes); until it is known, this one stands for it.
 _DEGREE = {np.dtype(np.float64): 8.2, np.dtype(np.float32): 4.1}
@@ -213,6 +220,11 @@ class Estimate(Shown):
         """Whether the available memory suffices."""
         return self.memory <= _FIT_SHARE * self.available
 
+    @property
+    def duration(self) -> str:
+        """The time with its unit."""
+        return "" if self.seconds is None else _duration(self.seconds)
+
     def require_memory(self) -> None:
         """Raise a MemoryError with a remedy if the fit needs more memory than there is."""
         if self.fits:
@@ -225,7 +237,7 @@ class Estimate(Shown):
         )
 
     def __str__(self) -> str:
-        took = "" if self.seconds is None else f", {_duration(self.seconds)}"
+        took = "" if self.seconds is None else f", {self.duration}"
         return f"{self.n_samples} samples, {self.held}: about {size_in_words(self.memory)} of memory{took}"
 
     def _facts(self) -> Facts:
@@ -234,7 +246,7 @@ class Estimate(Shown):
             ("kernel", self.held),
             ("memory", f"about {size_in_words(self.memory)} of {size_in_words(self.available)}"),
         ]
-        return facts if self.seconds is None else [*facts, ("time", f"about {_duration(self.seconds)}")]
+        return facts if self.seconds is None else [*facts, ("time", f"about {self.duration}")]
 
 
 def _duration(seconds: float) -> str:
@@ -245,16 +257,29 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
+def sketch_columns(n_components: int) -> int:
+    """Columns of the sketch with which `HeatSketch` compares distances, for all times of a graph of neighbours."""
+    return max(_COMPARED_COLUMNS[0], _COMPARED_COLUMNS[1] * n_components)
+
+
 def estimate(
-    X_or_shape: Any, *, n_components: int = 2, power: Power | str = "auto", dtype: Any = None, **kernel_options: Any
+    X_or_shape: Any,
+    *,
+    method: str = "heatsketch",
+    n_components: int = 2,
+    power: Power | str = "auto",
+    dtype: Any = None,
+    **kernel_options: Any,
 ) -> Estimate:
     """Predict memory and time of an embedding, before anything is started.
 
     Parameters
     ----------
     X_or_shape : array-like or sparse matrix, or tuple (n_samples, n_features)
+    method : {"heatsketch", "gaussian-process"}
+        :class:`HeatSketch` with its default objective, or :class:`GaussianProcessEmbedding`.
     n_components, power
-        As for :class:`GaussianProcessEmbedding`.
+        As for these.
     dtype : dtype, optional
         For a shape; float64 by default.
     **kernel_options
@@ -264,11 +289,9 @@ def estimate(
     Returns
     -------
     estimate : Estimate
-        Mostly within a factor of two of a fit of :class:`GaussianProcessEmbedding` (`docs/scale.md` has the
-        measurements). `n_exact` adds the products of its directions; eigenvectors
-        (:class:`DiffusionMaps`) take as much memory, and time that depends on the spectrum; :class:`HeatSketch` takes
-        the memory of as many components as the sketch has that distances are compared with: 32 columns, or twice the
-        components if these are more, for all times of a graph of neighbours, and else 256 beyond 2000 points.
+        Mostly within a factor of two (`docs/scale.md` has the measurements). `n_exact` adds the products of its
+        directions; eigenvectors (:class:`DiffusionMaps`) take the memory of a Gaussian process embedding, and time that
+        depends on the spectrum.
 
     Examples
     --------
@@ -284,6 +307,7 @@ def estimate(
     """
     kernel_options["device"] = device_for(X_or_shape, kernel_options.get("device", "auto"))
     options = KernelOptions(**kernel_options)
+    check_choice(method, "method", METHODS)
     check_count(n_components, "n_components")
     check_power_option(power)
     if options.cutoff is not None:
@@ -296,7 +320,10 @@ def estimate(
     else:
         X = check_points(X_or_shape, options)
         shape, dtype, entries = X.shape, X.dtype, getattr(X, "nnz", None)
-    return predict(shape, dtype, options, n_components=n_components, power=power, entries=entries)
+    columns, optimised = n_components, 0
+    if method == "heatsketch":
+        columns, optimised = sketch_columns(n_components), n_components
+    return predict(shape, dtype, options, n_components=columns, power=power, entries=entries, optimised=optimised)
 
 
 def _check_shape(shape: Any, options: KernelOptions) -> tuple[int, int]:
@@ -319,10 +346,12 @@ def predict(
     n_components: int,
     power: Power | str | None = None,
     entries: int | None = None,
+    optimised: int = 0,
 ) -> Estimate:
     """The memory of a fit, and its time if the power is given, for options that have been checked.
 
-    `entries` is the number of stored entries of a sparse X.
+    `entries` is the number of stored entries of a sparse X, and `optimised` that of the components that `HeatSketch`
+    optimises.
     """
     choice = choose(shape, dtype, options, entries)
     item = np.dtype(dtype).itemsize
@@ -334,6 +363,9 @@ def predict(
     seconds = None
     if power is not None:
         seconds = _seconds(shape, dtype, options, choice, n_components=n_components, power=power, entries=entries)
+        fixed, each = _GPU_OPTIMISED_POINT if choice.on_gpu else _OPTIMISED_POINT
+        work = shape[0] * (fixed + each * optimised) if optimised else 0.0
+        seconds += work if choice.on_gpu or not optimised else work * _slowness()
     return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available, seconds)
 
 

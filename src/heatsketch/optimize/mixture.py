@@ -8,9 +8,10 @@ where P holds the squared entries of the heat kernel outside its diagonal, norma
 ``q_ij = 1 / (1 + |y_i - y_j|^2)`` of the embedding, normalised, and d the diffusion distances. The first term keeps
 neighbours, as t-SNE does [1]_, the second keeps distances at all scales.
 
-The repulsion between all pairs, ``log sum q_ij``, and the second term are estimated in each step from a few points,
-drawn at random like negative samples [2]_: every step costs O(N). The attraction is multiplied by a factor, larger
-in the first steps, in which groups form; a factor above 1 in the last makes groups more compact [3]_.
+The repulsion between all pairs, ``log sum q_ij``, is estimated in each step from a few points, drawn at random like
+negative samples [2]_, and the second term compares the distances to a few landmarks: every step costs O(N). The
+attraction is multiplied by a factor, larger in the first steps, in which groups form; a factor above 1 in the last
+makes groups more compact [3]_.
 
 References
 ----------
@@ -28,15 +29,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .._utils.array import array_namespace, asarray_like, astype, to_numpy
+from .._utils.array import array_namespace, asarray_like, astype, device, to_numpy
+from .._utils.chunks import chunks
 from .._utils.progress import track
 from .._utils.threads import each, quiet_blas, shares
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import row_distances
+from ..linalg.sketch import sample
 from .axes import balanced_axes
 from .spaces import SearchSpace
 
-__all__ = ["Forces", "coincident", "forces", "minimise"]
+__all__ = ["Forces", "forces", "log_distances", "minimise"]
 
 _STEPS = 500
 # Length of the first step, in units in which similarities fall to a half at distance 1; it decreases to 0.
@@ -44,14 +47,16 @@ _LENGTH = 1.0
 _MOMENTUM, _AVERAGED = 0.9, 0.99
 # Factors of the attraction, and the share of steps with the first.
 _ATTRACTION, _EARLY = (8.0, 2.0), 0.3
-# Points drawn in each step, of which all repel all others, and those among them to which distances are compared.
-_REPELLING, _COMPARED = 256, 8
+# Points drawn in each step, which repel all others, and points whose distances to all others are compared in all steps,
+# at least, and for each component.
+_REPELLING, _LANDMARKS = 256, (32, 2)
 # Pairs that determine the scale of the embedding.
 _SCALED = 10_000
-# Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and the
-# largest entry of a gradient in units of their root mean square.
-_SOFTENED, _LONGEST = 1e-4, 5.0
-# Squared distances below this fraction of the mean square of features are those of coinciding points.
+# Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and what
+# is added to it for neighbours, which the first term keeps: unbounded forces between close points would make the layout
+# depend on the seed. The largest entry of a gradient is in units of their root mean square.
+_SOFTENED, _LONGEST = (1e-4, 0.07), 5.0
+# Squared distances below this fraction of the mean squared feature are those of coinciding points.
 _COINCIDENT = 1e-6
 
 
@@ -64,26 +69,35 @@ class Forces(Protocol):
     def repulsion(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
         """``sum_j q_ij^2 (y_i - y_j)`` over the drawn points j, (n, k), and the sum of all q_ij with i other than j."""
 
-    def stretching(self, Y: Any, drawn: IntArray, least: float, mean: float) -> tuple[Any, float]:
-        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the drawn points, (n, k), and the mean of l_ij.
+    def stretching(self, Y: Any, least: float, mean: float) -> tuple[Any, float]:
+        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the landmarks j, (n, k), and the mean of l_ij.
 
         ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least``; pairs that coincide are left out.
         """
 
 
-def coincident(features: Any) -> float:
-    """Squared distance between rows of features, (n, m), below which points coincide."""
-    xp = array_namespace(features)
-    square = float(xp.mean(features * features)) * int(features.shape[1])
-    return _COINCIDENT * square + float(np.finfo(np.float32).tiny)
+def log_distances(features: Any, landmarks: IntArray) -> Any:
+    """Logarithms of the squared distances between all rows of features and some, (n, m), in float32 and any unit.
+
+    They are -100 for pairs that coincide.
+    """
+    xp, chosen = array_namespace(features), features[asarray_like(landmarks, features)]
+    square = float(xp.mean(features * features)) * int(features.shape[1]) or 1.0
+    norms, own = (xp.sum(block * block, axis=1) / square for block in (features, chosen))
+    logs = xp.empty((features.shape[0], len(landmarks)), dtype=xp.float32, device=device(features))
+    for rows in chunks(features.shape[0], features.shape[1]):
+        squared = norms[rows, None] + own - (2.0 / square) * (features[rows] @ chosen.T)
+        logs[rows] = xp.where(squared > _COINCIDENT, xp.log(xp.clip(squared, min=_COINCIDENT)), -100.0)
+    return logs
 
 
 class _CompiledForces:
     """Forces by compiled loops, on all cores; each row is computed by one of them."""
 
-    def __init__(self, features: FloatArray, graph: Any) -> None:
-        self._F, self._graph, self._n = np.ascontiguousarray(features, dtype=np.float32), graph, len(features)
-        self._coincident = np.float32(coincident(self._F))
+    def __init__(self, features: FloatArray, graph: Any, landmarks: IntArray) -> None:
+        self._graph, self._n, self._landmarks = graph, len(features), landmarks
+        self._logs = log_distances(features, landmarks)
+        self._pairs = max(1, int(np.count_nonzero(self._logs > -100.0)))
 
     def attraction(self, Y: FloatArray) -> FloatArray:
         from ..compiled.forces import attract  # noqa: PLC0415
@@ -101,24 +115,19 @@ class _CompiledForces:
         each(lambda rows: repel(Y, others, out, totals, rows.start, rows.stop), work, blas=False)
         return out, float(totals.sum()) - len(drawn)
 
-    def stretching(self, Y: FloatArray, drawn: IntArray, least: float, mean: float) -> tuple[FloatArray, float]:
+    def stretching(self, Y: FloatArray, least: float, mean: float) -> tuple[FloatArray, float]:
         from ..compiled.forces import stretch  # noqa: PLC0415
 
-        out, (totals, counts) = np.empty_like(Y), np.empty((2, self._n))
-        others, features = (np.ascontiguousarray(block[drawn].T) for block in (Y, self._F))
-        limits = self._coincident, np.float32(least), np.float32(mean)
-
-        def measure(rows: slice) -> None:
-            stretch(Y, others, self._F, features, *limits, out, totals, counts, rows.start, rows.stop)
-
-        each(measure, shares(self._n, features.size), blas=False)
-        return out, float(totals.sum()) / max(1.0, float(counts.sum()))
+        out, totals, others = np.empty_like(Y), np.empty(self._n), np.ascontiguousarray(Y[self._landmarks].T)
+        limits, work = (np.float32(least), np.float32(mean)), shares(self._n, 4 * others.size)
+        each(lambda rows: stretch(Y, others, self._logs, *limits, out, totals, rows.start, rows.stop), work, blas=False)
+        return out, float(totals.sum()) / self._pairs
 
 
 @singledispatch
-def forces(features: Any, graph: Any) -> Forces:
+def forces(features: Any, graph: Any, landmarks: IntArray) -> Forces:
     """Forces for a graph of neighbours in CSR form, (n, n); backends register their own features."""
-    return _CompiledForces(features, graph)
+    return _CompiledForces(features, graph, landmarks)
 
 
 def _draws(n: int, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -141,9 +150,11 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
     seed : int
         Of the points that are drawn; the result does not depend on the number of threads.
     """
-    Z, between, rng = astype(space.start, np.float32), forces(space.features, space.graph), np.random.default_rng(seed)
+    Z, rng = astype(space.start, np.float32), np.random.default_rng(seed)
     xp, Y = array_namespace(Z), space.embedding(Z)
-    n = Y.shape[0]
+    n, k = Y.shape
+    landmarks = sample(n, max(_LANDMARKS[0], _LANDMARKS[1] * k))
+    between = forces(space.features, space.graph, landmarks)
     Z = Z / (float(xp.max(xp.std(Y, axis=0))) or 1.0)
     velocity, size, mean = xp.zeros_like(Z), 0.0, None
     drawn = _draws(n, rng)
@@ -155,12 +166,10 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
             slope += (weight * _ATTRACTION[step >= _EARLY * _STEPS]) * between.attraction(Y)
             slope -= (weight * n / total) * repulsion
         if weight < 1:
-            few, least = points[:_COMPARED], _SOFTENED * float(xp.mean(Y * Y))
-            if mean is None:
-                mean = between.stretching(Y, few, least, 0.0)[1]
-            stretching, now = between.stretching(Y, few, least, mean)
-            slope += ((1.0 - weight) / len(few)) * stretching
-            mean = now if step < 10 else 0.9 * mean + 0.1 * now
+            least = (_SOFTENED[0] + _SOFTENED[1] * weight) * float(xp.mean(Y * Y))
+            mean = between.stretching(Y, least, 0.0)[1] if mean is None else mean
+            stretching, mean = between.stretching(Y, least, mean)  # the mean of the step before: it changes slowly
+            slope += ((1.0 - weight) / len(landmarks)) * stretching
         gradient = space.gradient(Z, slope)
         square = float(xp.mean(gradient * gradient))
         size = _AVERAGED * size + (1.0 - _AVERAGED) * square

@@ -17,6 +17,7 @@ from .._utils.registry import device_of
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.bandwidth import SELF_TUNING_NEIGHBOR
 from ..kernel.operator import HeatKernel, KernelGraph
+from ..kernel.plan import sketch_columns
 from ..linalg.diffusion import diffuse
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.operators import SparseOperator
@@ -26,8 +27,6 @@ from .features import WideSketch, default_width, wide_sketch
 
 __all__ = ["FeatureSpace", "KernelSpace", "SearchSpace", "neighbor_graph", "search_space", "searched"]
 
-# Columns of the sketch that distances are compared with, at least, and for each component.
-_COLUMNS, _COLUMNS_EACH = 32, 2
 # Weight of ``|Z - A Z|^2``: what differs between neighbours cannot be predicted for new points.
 _ROUGHNESS = 0.00025
 # Directions whose features are smaller, relative to the largest, are dropped: entries of M would be huge and cancel.
@@ -36,7 +35,7 @@ _LEAST = 1e-3
 _NEIGHBORS = 15
 # Samples of a data set on a cluster that are optimised, in this process.
 _SEEN = 20_000
-_STREAM = 0x3A9  # separates the columns from other uses of the seed
+_SEED = 0x3A9  # fixed: distances and start are functions of the kernel, and pictures of other seeds nearly the same
 
 
 class SearchSpace(Protocol):
@@ -79,13 +78,12 @@ class KernelSpace:
         The sparse matrix of the kernel.
     power : Power
     k : int
-    seed : int
     init : ndarray of shape (N, k), optional
         Embedding to start from.
     """
 
     def __init__(
-        self, kernel: HeatKernel, graph: KernelGraph, power: Power, k: int, *, seed: int, init: FloatArray | None
+        self, kernel: HeatKernel, graph: KernelGraph, power: Power, k: int, *, init: FloatArray | None
     ) -> None:
         self._kernel, self._places, self.graph = kernel, graph.places, neighbor_graph(graph.S)
         first = np.empty(graph.S.shape[0], dtype=np.int64)  # a point of each row
@@ -97,7 +95,7 @@ class KernelSpace:
         self._B = B if kernel.device is None else kernel.device.sparse_operator(B.held)
         trivial = None if kernel.trivial is None else root * to_numpy(kernel.trivial)[first]
         distinct = HeatKernel(self._B, trivial=trivial)
-        columns = distinct.sketched(GaussianSketch(seed ^ _STREAM), max(_COLUMNS, _COLUMNS_EACH * k), dtype=np.float32)
+        columns = distinct.sketched(GaussianSketch(_SEED), sketch_columns(k), dtype=np.float32)
         F = diffuse(distinct, columns, [power], trivial=not kernel.trivial_is_constant)[0]
         left = 1.0 / root if kernel.row_weight is None else to_numpy(kernel.row_weight)[first] / root
         self._left = None if (left == 1).all() else asarray_like(left[:, None], F, np.float32)
@@ -178,7 +176,7 @@ def search_space(kernel: HeatKernel, power: Power, k: int, seed: int, init: Floa
     """The sketches to search among; `init` is an embedding to start from, (N, k), or None."""
     graph = kernel.graph() if isinstance(power, MultiscaleFilter) else None
     if graph is not None:
-        return KernelSpace(kernel, graph, power, k, seed=seed, init=init)
+        return KernelSpace(kernel, graph, power, k, init=init)
     n = kernel.shape[0]
     samples = searched(kernel)
     wide = wide_sketch(kernel, power, max(default_width(n), k), seed)

@@ -11,7 +11,7 @@ import torch
 
 from ..._utils.chunks import chunks
 from ..._utils.typing import IntArray
-from ...optimize.mixture import coincident, forces
+from ...optimize.mixture import forces, log_distances
 from .operators import DeviceSparseOperator
 from .tensors import device_of
 
@@ -29,15 +29,16 @@ class DeviceForces:
     features : tensor of shape (n, m)
     graph : csr_array of shape (n, n)
         Similarities of neighbours.
+    landmarks : ndarray of int
     """
 
-    def __init__(self, features: Any, graph: Any) -> None:
-        self._F, self._here = features.float(), device_of(features)
-        self._norms = self._F.square().sum(1)
-        self._coincident = coincident(self._F)
-        self._graph = DeviceSparseOperator(graph, self._here)
-        starts = self._graph.parts[0]
-        self._rows = torch.arange(len(self._F), device=features.device).repeat_interleave(starts.diff())
+    def __init__(self, features: Any, graph: Any, landmarks: IntArray) -> None:
+        self._here = device_of(features)
+        self._graph, self._landmarks = DeviceSparseOperator(graph, self._here), self._here.tensor(landmarks)
+        self._rows = torch.arange(len(features), device=features.device).repeat_interleave(self._graph.parts[0].diff())
+        self._logs = log_distances(features, landmarks)
+        self._apart = self._logs > -100.0
+        self._pairs = max(1, int(self._apart.sum()))
 
     def attraction(self, Y: Any) -> Any:
         """``sum_j P_ij q_ij (y_i - y_j)``, (n, k)."""
@@ -59,22 +60,19 @@ class DeviceForces:
             out[rows] = sums[:, -1:] * Y[rows] - sums[:, :-1]
         return out, float(total) - len(drawn)
 
-    def stretching(self, Y: Any, drawn: IntArray, least: float, mean: float) -> tuple[Any, float]:
-        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the drawn points, (n, k), and the mean of l_ij."""
-        points = self._here.tensor(drawn)
-        others, compared, out = Y[points], self._F[points], torch.empty_like(Y)
-        total, pairs = 0.0, 0.0
-        for rows in chunks(len(Y), len(drawn) * Y.shape[1], _BLOCK):
-            d = self._norms[rows, None] + self._norms[points] - 2.0 * (self._F[rows] @ compared.T)
-            apart, between = d > self._coincident, Y[rows, None] - others  # [rows, drawn, k]
+    def stretching(self, Y: Any, least: float, mean: float) -> tuple[Any, float]:
+        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the landmarks j, (n, k), and the mean of l_ij."""
+        others, out, total = Y[self._landmarks], torch.empty_like(Y), 0.0
+        for rows in chunks(len(Y), others.numel(), _BLOCK):
+            between = Y[rows, None] - others  # [rows, landmarks, k]
             squared = between.square().sum(2).add_(least)
-            ratios = torch.where(apart, 0.5 * torch.log(squared / d.clamp_(min=self._coincident)), 0.0)
-            total, pairs = total + ratios.sum(dtype=torch.float64), pairs + apart.sum()
-            weights = torch.where(apart, (ratios - mean) / squared, 0.0)
+            ratios = torch.where(self._apart[rows], 0.5 * (squared.log() - self._logs[rows]), 0.0)
+            total = total + ratios.sum(dtype=torch.float64)
+            weights = torch.where(self._apart[rows], (ratios - mean) / squared, 0.0)
             out[rows] = (weights[:, :, None] * between).sum(1)
-        return out, float(total) / max(1.0, float(pairs))
+        return out, float(total) / self._pairs
 
 
 @forces.register
-def _(features: torch.Tensor, graph: Any) -> DeviceForces:
-    return DeviceForces(features, graph)
+def _(features: torch.Tensor, graph: Any, landmarks: IntArray) -> DeviceForces:
+    return DeviceForces(features, graph, landmarks)
