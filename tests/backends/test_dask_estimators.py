@@ -78,8 +78,7 @@ def sketches():
 
 @pytest.fixture(scope="module")
 def optimised():
-    options = {"n_components": 3, "width": 16, "n_rounds": 2, "init": ("spectral", "random"), "random_state": 0}
-    return both(hs.HeatSketch, **options)
+    return both(hs.HeatSketch, n_components=3, objective="bilipschitz", random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -269,25 +268,33 @@ class TestNeighbors:
 class TestHeatSketch:
     def test_distortion_is_that_in_memory(self, optimised):
         there, here = optimised
-        assert there.init_ == here.init_
-        assert abs(there.distortion_.log - here.distortion_.log) < 0.02
+        assert abs(there.distortion().log - here.distortion().log) < 0.02
         assert isinstance(there.embedding_, da.Array)
-        assert there.distortion_.n_pairs == here.distortion_.n_pairs
+        assert there.distortion().n_pairs == here.distortion().n_pairs
         assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
 
-    def test_given_start(self, maps, optimised):
-        options = folded({"n_components": 3, "width": 16, "n_rounds": 1, "random_state": 0, **COMMON})
+    def test_given_start(self, maps):
         start = maps[0].embedding_
+        options = folded({"n_components": 3, "objective": "bilipschitz", "random_state": 0, **COMMON})
         found = hs.HeatSketch(init=start, **options).fit(on_dask())
-        assert found.init_ == "given"
-        assert found.distortion_.log < optimised[1].history_[0].distortion
+        assert found.distortion().log < maps[0].distortion().log
+
+    @pytest.mark.parametrize("options", [{}, {"bandwidth": "auto", "n_neighbors": 16, "power": "auto"}], ids=str)
+    def test_mixture_keeps_distances_as_in_memory(self, options):
+        """In memory, every sketch of a kernel of neighbours is a candidate; on a cluster, those of a wide sketch."""
+        there, here = both(hs.HeatSketch, n_components=3, random_state=0, **options)
+        assert isinstance(there.embedding_, da.Array)
+        assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
+        exact = hs.diffusion_distances(here.kernel_, here.power_, PAIRS)
+        spreads = [np.log(model.diffusion_distances(PAIRS) / exact).std() for model in (there, here)]
+        assert abs(spreads[0] - spreads[1]) < 0.1
 
     def test_more_components(self, optimised):
         there = optimised[0]
-        before = there.distortion_.log
+        before = there.distortion().log
         there.add_components(1)
         assert there.embedding_.chunks == ((400, 350, 150), (4,))
-        assert there.distortion_.log < before
+        assert there.distortion().log < before
 
 
 class TestAnswers:
@@ -365,7 +372,7 @@ def test_few_points_are_fitted_in_memory(tmp_path):
 def test_no_large_array_is_gathered(monkeypatch):
     for sample in (
         "analysis.distortion._MINED_FROM",
-        "estimators.heat_sketch._SEEN",
+        "optimize.spaces._SEEN",
         "kernel.bandwidth._COLUMNS",
         "kernel.bandwidth.SAMPLE",
         "neighbors.paths._POINTS",
@@ -385,7 +392,8 @@ def test_no_large_array_is_gathered(monkeypatch):
     points = on_dask()
     for model in (
         hs.GaussianProcessEmbedding(4, n_exact="auto", random_state=0, **COMMON),
-        hs.HeatSketch(2, solver_params={"width": 12, "n_rounds": 1}, random_state=0, **COMMON),
+        hs.HeatSketch(2, random_state=0, **COMMON),
+        hs.HeatSketch(2, objective="bilipschitz", random_state=0, **COMMON),
     ):
         model.fit(points)
         model.add_components(1)
