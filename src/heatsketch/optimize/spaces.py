@@ -177,15 +177,14 @@ def searched(kernel: HeatKernel) -> IntArray | None:
 
 
 def search_space(kernel: HeatKernel, power: Power, k: int, seed: int, init: FloatArray | None) -> SearchSpace:
-    """The sketches to search among; `init` is an embedding to start from, (N, k), or None."""
+    """The sketches to search among; `init` is an embedding of the `searched` samples to start from, or None."""
     graph = kernel.graph() if isinstance(power, MultiscaleFilter) else None
     if graph is not None:
         return KernelSpace(kernel, graph, power, k, seed=seed, init=init)
     n = kernel.shape[0]
     samples = searched(kernel)
     wide = wide_sketch(kernel, power, max(default_width(n), k), seed)
-    given = init if init is None or samples is None else init[samples]
-    return FeatureSpace(wide, samples, k, dtype=kernel.dtype, init=given)
+    return FeatureSpace(wide, samples, k, dtype=kernel.dtype, init=init)
 
 
 def neighbor_graph(S: Any) -> Any:
