@@ -22,6 +22,7 @@ X = hs.datasets.stretched_torus(N, random_state=0)
 PAIRS = np.random.default_rng(0).integers(0, N, (50, 2))
 # A wide kernel, whose spectrum decays fast, and a scaling that takes two products: few tasks.
 COMMON = {"bandwidth": 2.0, "power": 3, "normalization": "stochastic"}
+FEW_TIMES = hs.MultiscaleFilter((1.0, 2.0, 4.0), (1.0, 1.0, 2.0))
 # What two orders of summation may differ by, relative to the largest entry; eigenvectors beside a small gap by more.
 ROUNDING, SPECTRAL = 1e-12, 1e-9
 
@@ -266,20 +267,21 @@ class TestNeighbors:
 
 
 class TestHeatSketch:
-    def test_distortion_is_that_in_memory(self, optimised):
+    def test_distortion_is_about_that_in_memory(self, optimised):
+        """Rounding changes the path of the optimisation: as good, not the same."""
         there, here = optimised
-        assert abs(there.distortion().log - here.distortion().log) < 0.02
+        assert there.distortion().log < 1.1 * here.distortion().log
         assert isinstance(there.embedding_, da.Array)
         assert there.distortion().n_pairs == here.distortion().n_pairs
         assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
 
-    def test_given_start(self, maps):
-        start = maps[0].embedding_
-        options = folded({"n_components": 3, "objective": "bilipschitz", "random_state": 0, **COMMON})
-        found = hs.HeatSketch(init=start, **options).fit(on_dask())
+    @pytest.mark.parametrize("objective", ["mixed", "bilipschitz"])
+    def test_given_start(self, maps, objective):
+        start, options = maps[0].embedding_, {"objective": objective, "random_state": 0, **COMMON}
+        found = hs.HeatSketch(3, init=start, **options).fit(on_dask())
         assert found.distortion().log < maps[0].distortion().log
 
-    @pytest.mark.parametrize("options", [{}, {"bandwidth": "auto", "n_neighbors": 16, "power": "auto"}], ids=str)
+    @pytest.mark.parametrize("options", [{}, {"n_neighbors": 16, "bandwidth": "auto", "power": FEW_TIMES}], ids=str)
     def test_mixture_keeps_distances_as_in_memory(self, options):
         """In memory, every sketch of a kernel of neighbours is a candidate; on a cluster, those of a wide sketch."""
         there, here = both(hs.HeatSketch, n_components=3, random_state=0, **options)

@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.spatial.distance import pdist
+from sklearn.neighbors import NearestNeighbors
 
 import heatsketch as hs
 from conftest import NORMALIZATIONS, run_code

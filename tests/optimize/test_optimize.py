@@ -97,8 +97,7 @@ class TestWideSketch:
         power = round(-250 / np.log10(hs.DiffusionMaps(1, bandwidth=60.0).fit(X).eigenvalues_[0]))
         model = hs.HeatSketch(2, bandwidth=60.0, power=power, objective="bilipschitz", random_state=0).fit(X)
         assert wide_sketch(model.kernel_, power, 512, 0).unit < 1e-100
-        maps = hs.DiffusionMaps(2, bandwidth=60.0, power=power).fit(X)
-        assert 0 < model.distortion().log < maps.distortion().log
+        assert model.distortion().log < 0.01
 
 
 class TestPairs:
