@@ -86,7 +86,7 @@ def intervals() -> Figure:
 def new_points() -> Figure:
     """A swiss roll: fitted points in grey, new ones where their kernel rows place them."""
     X, position = make_swiss_roll(1500, noise=0.1, random_state=0)
-    model = hs.HeatSketch(2, objective="log-stress", random_state=0).fit(X[:1000])
+    model = hs.HeatSketch(2, random_state=0).fit(X[:1000])
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     axes[0].scatter(X[:, 0], X[:, 2], c=position, s=5)
     axes[0].set_title("a swiss roll, from the side")

@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     images, digits = hs.datasets.digits()
-    model = hs.HeatSketch(objective="log-stress", random_state=0).fit(images)
+    model = hs.HeatSketch(random_state=0).fit(images)
     page = hs.write_report(
         model,
         options.output / "digits.html",

@@ -44,7 +44,7 @@ distortion = model.distortion()
 print(f"L = {distortion.constant:.0f}; for the central 98% of pairs {distortion.central[0.01]:.1f}")
 
 # %%
-# More components keep more. The same kernel in eight dimensions:
+# More components keep more distances. The same kernel in eight dimensions:
 
 more = hs.HeatSketch(n_components=8, random_state=0).fit(images)
 print(f"L = {more.distortion().constant:.1f} in eight dimensions")

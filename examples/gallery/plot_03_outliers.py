@@ -20,7 +20,7 @@ options = {"n_components": 2, "power": 4, "bandwidth": 0.5}
 models = [
     hs.DiffusionMaps(**options),
     hs.GaussianProcessEmbedding(random_state=0, **options),
-    hs.HeatSketch(random_state=0, **options),
+    hs.HeatSketch(objective="bilipschitz", random_state=0, **options),
 ]
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
 axes[0].scatter(*X[:, :2].T, c=angle, cmap="twilight", s=12)

@@ -15,7 +15,7 @@ import heatsketch as hs
 X, position = make_swiss_roll(900, noise=0.2, random_state=0)
 seen, new = X[:600], X[600:]
 
-model = hs.HeatSketch(n_components=2, objective="log-stress", random_state=0).fit(seen)
+model = hs.HeatSketch(n_components=2, random_state=0).fit(seen)
 placed = model.transform(new)
 print(np.allclose(model.transform(seen[:5]), model.embedding_[:5]))
 

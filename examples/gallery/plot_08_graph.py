@@ -19,7 +19,7 @@ names = np.array(graph.nodes)  # rows of the embedding are in this order
 # Characters who share chapters with the same people come close.
 
 model = hs.HeatSketch(n_components=2, affinity="precomputed", random_state=0).fit(graph)
-print(f"log L = {model.distortion_.log:.2f}")
+print(f"log L = {model.distortion().log:.2f}")
 
 degree = np.array([graph.degree(name, weight="weight") for name in names])
 position = dict(zip(names, model.embedding_, strict=True))

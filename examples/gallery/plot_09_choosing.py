@@ -56,7 +56,7 @@ settings = {
 }
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
 for ax, (name, options) in zip(axes, settings.items(), strict=True):
-    model = hs.HeatSketch(n_components=2, objective="log-stress", random_state=0, **options).fit(X[::2])
+    model = hs.HeatSketch(n_components=2, random_state=0, **options).fit(X[::2])
     ax.scatter(*model.embedding_.T, c=angle[::2], s=6)
     ax.set(title=name, xticks=[], yticks=[])
     ax.axis("equal")

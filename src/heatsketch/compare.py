@@ -257,8 +257,6 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
     shared = {*SHARED, "n_components", "power", "random_state", "verbose", "distance_error", "n_exact"}
     # Arrays have a column for each component.
     found = {name: one for name, one in model.get_params(deep=False).items() if name not in shared and np.ndim(one) < 2}
-    if isinstance(found.get("solver_params"), dict):  # the width belongs to a number of components
-        found["solver_params"] = {key: value for key, value in found["solver_params"].items() if key != "width"}
     if isinstance(model, GaussianProcessEmbedding) and model.n_exact_ < n_components:
         found["n_exact"] = model.n_exact_
     return found

@@ -58,8 +58,8 @@ def heat_sketch(
         It may be backed by a file if the representation is in memory.
     n_components : int, default=2
     method : {"heatsketch", "gaussian-process", "diffusion-maps"}, default="heatsketch"
-        :class:`HeatSketch` preserves diffusion distances best in few dimensions, :class:`GaussianProcessEmbedding` in
-        many; :class:`DiffusionMaps` are for comparison.
+        :class:`HeatSketch` keeps neighbours and diffusion distances best, :class:`GaussianProcessEmbedding` estimates
+        distances with error bars, with many components; :class:`DiffusionMaps` are eigenvectors.
     use_rep : str or None, default=None
         "X", or a key of ``adata.obsm`` such as "X_pca" or "X_scVI". By default as in scanpy: X of up to 50 genes, else
         "X_pca".
@@ -84,8 +84,7 @@ def heat_sketch(
     copy : bool, default=False
         Return a copy instead of writing to `adata`.
     **options
-        Further parameters of the estimator, such as ``verbose=True``. The `objective` of HeatSketch is "log-stress" by
-        default: typical distances matter more here than the worst one.
+        Further parameters of the estimator, such as ``neighbor_weight=0.5`` or ``verbose=True``.
 
     Returns
     -------
@@ -128,7 +127,6 @@ def heat_sketch(
         raise ValueError(f"{functions[0]} was given as a function, which files cannot hold; use the estimator itself.")
     source = _source(adata, use_rep, n_pcs, neighbors_key)
     given: dict[str, Any] = {"n_components": n_components, "power": power, "random_state": random_state}
-    given |= {"objective": "log-stress"} if method == "heatsketch" else {}
     if neighbors_key is None:
         X = _representation(adata, source)
         given |= {"n_neighbors": n_neighbors, "bandwidth": bandwidth}
@@ -232,8 +230,10 @@ def _examine(model: Any) -> dict[str, Any]:
     for finding in found:
         if finding.harmful:
             warnings.warn(f"{finding.message} {finding.remedy}", UserWarning, stacklevel=3)
-    distortion = getattr(model, "distortion_", None) or model.distortion()
-    examined = {"distortion": asdict(distortion), "diagnosis": {finding.name: asdict(finding) for finding in found}}
+    examined = {
+        "distortion": asdict(model.distortion()),
+        "diagnosis": {finding.name: asdict(finding) for finding in found},
+    }
     return {name: _plain(value) for name, value in examined.items()}
 
 

@@ -10,7 +10,8 @@ GPSBB    the same, bistochastic
 =======  ==================================================================================
 
 Beyond the paper: GPXS and GPXB take half of the k coordinates exactly, from eigenvectors, and sketch the remainder
-(``n_exact`` of :class:`heatsketch.GaussianProcessEmbedding`); HSS and HSB are :class:`heatsketch.HeatSketch`.
+(``n_exact`` of :class:`heatsketch.GaussianProcessEmbedding`); HSS and HSB are :class:`heatsketch.HeatSketch`
+with the objective "bilipschitz".
 """
 
 from __future__ import annotations
@@ -152,6 +153,7 @@ def _optimised(scene: Scene, normalization: str, k: int, power: int) -> FloatArr
         bandwidth=scene.bandwidth,
         n_neighbors=None,
         normalization=normalization,
+        objective="bilipschitz",
         random_state=scene.seed,
     )
     Y: FloatArray = model.fit_transform(scene.X)

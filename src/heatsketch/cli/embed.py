@@ -246,7 +246,7 @@ def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, A
 
     kernel, power = model.kernel_, model.power_
     bandwidth = None if model.bandwidth_ is None else float(np.median(model.bandwidth_))
-    found = {
+    return {
         "input": source,
         "rows": data.X.shape[0],
         "columns": data.X.shape[1],
@@ -261,9 +261,6 @@ def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, A
         "seconds": round(seconds, 3),
         "notes": data.notes,
     }
-    if hasattr(model, "distortion_"):
-        found["log_distortion"] = model.distortion_.log
-    return found
 
 
 def _describe(outcome: dict[str, Any]) -> str:

@@ -140,7 +140,8 @@ class EstimatorOptions:
     further: Annotated[
         list[str] | None,
         _embedding(
-            "Any other parameter of the estimator, such as n_exact=8 or sketch=rademacher; repeatable.",
+            "Any other parameter of the estimator, such as neighbor_weight=0.5 (heatsketch) or n_exact=8 "
+            "(gaussian-process); repeatable.",
             "--set",
             metavar="NAME=VALUE",
         ),
@@ -153,7 +154,9 @@ class EstimatorOptions:
         for assignment in given.pop("further", ()):
             name, equals, value = assignment.partition("=")
             if not equals:
-                raise ValueError(f"--set {assignment} was given; use --set NAME=VALUE, such as --set n_exact=8.")
+                raise ValueError(
+                    f"--set {assignment} was given; use --set NAME=VALUE, such as --set neighbor_weight=0.5."
+                )
             given[name] = value
         given = {name: _value(text) for name, text in given.items()}
         return given | ({"n_neighbors": None} if given.get("n_neighbors") == "all" else {})

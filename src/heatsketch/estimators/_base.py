@@ -596,6 +596,27 @@ class HeatEmbedding(  # type: ignore[call-arg]
             return None
         return slope_profile(affinity.X, affinity.metric).dimension
 
+    @property
+    @quiet_blas()
+    def density_(self) -> FloatArray:
+        """Density of the data around each training point, relative to the median, shape (n_samples,).
+
+        If each point has a scale of its own, ``s^-d`` with d the intrinsic dimension: the k-th neighbour is at distance
+        s. Otherwise the kernel density estimate, the row sums of the affinity.
+        """
+        check_is_fitted(self)
+        kernel, dimension, scales = self.kernel_, self.intrinsic_dimension_, self.kernel_.bandwidth
+        if isinstance(scales, np.ndarray):
+            logs = -0.5 * (dimension or 1.0) * np.log(scales.astype(np.float64))
+        else:
+            affinity = kernel.affinity
+            assert affinity is not None
+            self._require_memory("density_")
+            sums = to_numpy(affinity.operator @ np.ones((kernel.shape[0], 1)))[:, 0].astype(np.float64)
+            logs = np.log(np.maximum(sums, np.finfo(np.float64).tiny))
+        density: FloatArray = np.exp(logs - np.median(logs))
+        return density
+
     def _require_memory(self, question: str) -> None:
         """Raise an error for what needs all points in one process."""
         if not self.kernel_.in_memory:

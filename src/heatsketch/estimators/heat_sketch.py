@@ -74,7 +74,7 @@ class HeatSketch(HeatEmbedding):
         variance of their log ratios ("log-stress"), which are the mixtures of weight 1 and 0; or the worst distance
         ("bilipschitz"), by ``log L``, the logarithm of the largest over the smallest ratio of embedded to diffusion
         distance.
-    neighbor_weight : float in [0, 1], default=0.8
+    neighbor_weight : float in [0, 1], default=0.7
         How much neighbours count in the mixture: 0 is distances alone, 1 neighbours alone.
     init : array of shape (n_samples, n_components) or None, default=None
         Embedding to start from, such as that of earlier data; by default the leading directions of the kernel.
@@ -149,7 +149,7 @@ class HeatSketch(HeatEmbedding):
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
         objective: str = "mixed",
-        neighbor_weight: float = 0.8,
+        neighbor_weight: float = 0.7,
         init: ArrayLike | None = None,
         device: str = "auto",
         random_state: RandomState = None,

@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._utils.array import to_numpy
 from .._utils.registry import backend_of, find_device
 from .._version import __version__
-from ..analysis.distortion import Distortion
 from ..estimators import ESTIMATORS
 from ..kernel.build import build_affinity
 from ..kernel.normalize import Scaling
@@ -27,7 +26,6 @@ from ..kernel.options import KernelOptions, kernel_options
 from ..kernel.precomputed import PrecomputedAffinity
 from ..linalg.filters import MultiscaleFilter, check_power
 from ..linalg.sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
-from ..optimize.solver import Round
 from .storage import read_document, write_document
 
 __all__ = ["load_model", "save_model"]
@@ -39,12 +37,10 @@ _RECORDS: dict[str, type] = {
     for kind in (
         ArraySketch,
         ColumnSketch,
-        Distortion,
         GaussianSketch,
         HashedRademacherSketch,
         MultiscaleFilter,
         RademacherSketch,
-        Round,
         Scaling,
     )
 }

@@ -267,7 +267,8 @@ def estimate(
         Mostly within a factor of two of a fit of :class:`GaussianProcessEmbedding` (`docs/scale.md` has the
         measurements). `n_exact` adds the products of its directions; eigenvectors
         (:class:`DiffusionMaps`) take as much memory, and time that depends on the spectrum; :class:`HeatSketch` takes
-        the memory of as many components as its sketch has columns (256 beyond 2000 points) and somewhat more.
+        the memory of as many components as the sketch has that distances are compared with: 32 columns, or twice the
+        components if these are more, for all times of a graph of neighbours, and else 256 beyond 2000 points.
 
     Examples
     --------

@@ -36,20 +36,23 @@ from ..linalg.metrics import row_distances
 from .axes import balanced_axes
 from .spaces import SearchSpace
 
-__all__ = ["COINCIDENT", "Forces", "forces", "minimise"]
+__all__ = ["Forces", "coincident", "forces", "minimise"]
 
 _STEPS = 500
 # Length of the first step, in units in which similarities fall to a half at distance 1; it decreases to 0.
 _LENGTH = 1.0
 _MOMENTUM, _AVERAGED = 0.9, 0.99
 # Factors of the attraction, and the share of steps with the first.
-_ATTRACTION, _EARLY = (4.0, 1.5), 0.3
+_ATTRACTION, _EARLY = (8.0, 2.0), 0.3
 # Points drawn in each step, of which all repel all others, and those among them to which distances are compared.
 _REPELLING, _COMPARED = 256, 16
 # Pairs that determine the scale of the embedding.
 _SCALED = 10_000
-# Squared distances below this fraction of their mean are those of coinciding points.
-COINCIDENT = 1e-6
+# Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and the
+# largest entry of a gradient in units of their root mean square.
+_SOFTENED, _LONGEST = 1e-4, 5.0
+# Squared distances below this fraction of the mean square of features are those of coinciding points.
+_COINCIDENT = 1e-6
 
 
 class Forces(Protocol):
@@ -61,31 +64,33 @@ class Forces(Protocol):
     def repulsion(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
         """``sum_j q_ij^2 (y_i - y_j)`` over the drawn points j, (n, k), and the sum of all q_ij with i other than j."""
 
-    def stretching(self, Y: Any, drawn: IntArray, mean: float) -> tuple[Any, float]:
-        """``sum_j (l_ij - mean) (y_i - y_j) / |y_i - y_j|^2`` over the drawn points, (n, k), and the mean of l_ij.
+    def stretching(self, Y: Any, drawn: IntArray, least: float, mean: float) -> tuple[Any, float]:
+        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the drawn points, (n, k), and the mean of l_ij.
 
-        ``l_ij = log(|y_i - y_j| / d_ij)``; pairs that coincide are left out.
+        ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least``; pairs that coincide are left out.
         """
+
+
+def coincident(features: Any) -> float:
+    """Squared distance between rows of features, (n, m), below which points coincide."""
+    xp = array_namespace(features)
+    square = float(xp.mean(features * features)) * int(features.shape[1])
+    return _COINCIDENT * square + float(np.finfo(np.float32).tiny)
 
 
 class _CompiledForces:
     """Forces by compiled loops, on all cores; each row is computed by one of them."""
 
     def __init__(self, features: FloatArray, graph: Any) -> None:
-        self._F, self._graph = np.ascontiguousarray(features, dtype=np.float32), graph
-        self._norms = np.einsum("ij,ij->i", self._F, self._F)
-        self._least = COINCIDENT * float(self._norms.mean())
-        self._n = len(self._F)
+        self._F, self._graph, self._n = np.ascontiguousarray(features, dtype=np.float32), graph, len(features)
+        self._coincident = np.float32(coincident(self._F))
 
     def attraction(self, Y: FloatArray) -> FloatArray:
         from ..compiled.forces import attract  # noqa: PLC0415
 
         P, out = self._graph, np.empty_like(Y)
-        each(
-            lambda rows: attract(P.indptr, P.indices, P.data, Y, out, rows.start, rows.stop),
-            shares(self._n, 4 * Y.shape[1] * (1 + P.nnz // self._n)),
-            blas=False,
-        )
+        work = shares(self._n, 4 * Y.shape[1] * (1 + P.nnz // self._n))
+        each(lambda rows: attract(P.indptr, P.indices, P.data, Y, out, rows.start, rows.stop), work, blas=False)
         return out
 
     def repulsion(self, Y: FloatArray, drawn: IntArray) -> tuple[FloatArray, float]:
@@ -96,24 +101,18 @@ class _CompiledForces:
         each(lambda rows: repel(Y, others, out, totals, rows.start, rows.stop), work, blas=False)
         return out, float(totals.sum()) - len(drawn)
 
-    def stretching(self, Y: FloatArray, drawn: IntArray, mean: float) -> tuple[FloatArray, float]:
+    def stretching(self, Y: FloatArray, drawn: IntArray, least: float, mean: float) -> tuple[FloatArray, float]:
         from ..compiled.forces import stretch  # noqa: PLC0415
 
-        out, totals, others = np.empty_like(Y), np.empty(self._n), np.ascontiguousarray(Y[drawn].T)
-        compared = np.ascontiguousarray(self._F[drawn].T)
-        pairs = np.zeros(self._n, dtype=np.int64)
+        out, (totals, counts) = np.empty_like(Y), np.empty((2, self._n))
+        others, features = (np.ascontiguousarray(block[drawn].T) for block in (Y, self._F))
+        limits = self._coincident, np.float32(least), np.float32(mean)
 
         def measure(rows: slice) -> None:
-            squared = self._F[rows] @ compared
-            squared *= -2
-            squared += self._norms[rows, None]
-            squared += self._norms[drawn]
-            squared[squared < self._least] = 0
-            pairs[rows] = np.count_nonzero(squared, axis=1)
-            stretch(Y, others, squared, out, np.float32(mean), totals, rows.start, rows.stop)
+            stretch(Y, others, self._F, features, *limits, out, totals, counts, rows.start, rows.stop)
 
-        each(measure, shares(self._n, compared.size))
-        return out, float(totals.sum()) / max(1, int(pairs.sum()))
+        each(measure, shares(self._n, features.size), blas=False)
+        return out, float(totals.sum()) / max(1.0, float(counts.sum()))
 
 
 @singledispatch
@@ -156,15 +155,17 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
             slope += (weight * _ATTRACTION[step >= _EARLY * _STEPS]) * between.attraction(Y)
             slope -= (weight * n / total) * repulsion
         if weight < 1:
-            few = points[:_COMPARED]
+            few, least = points[:_COMPARED], _SOFTENED * float(xp.mean(Y * Y))
             if mean is None:
-                mean = between.stretching(Y, few, 0.0)[1]
-            stretching, now = between.stretching(Y, few, mean)
+                mean = between.stretching(Y, few, least, 0.0)[1]
+            stretching, now = between.stretching(Y, few, least, mean)
             slope += ((1.0 - weight) / len(few)) * stretching
             mean = now if step < 10 else 0.9 * mean + 0.1 * now
         gradient = space.gradient(Z, slope)
-        velocity = _MOMENTUM * velocity + (1.0 - _MOMENTUM) * gradient
-        size = _AVERAGED * size + (1.0 - _AVERAGED) * float(xp.mean(gradient * gradient))
+        square = float(xp.mean(gradient * gradient))
+        size = _AVERAGED * size + (1.0 - _AVERAGED) * square
+        longest = _LONGEST * np.sqrt(square)  # a few points must not fly off
+        velocity = _MOMENTUM * velocity + (1.0 - _MOMENTUM) * xp.clip(gradient, -longest, longest)
         corrected = (1.0 - _MOMENTUM ** (step + 1)) * np.sqrt(size / (1.0 - _AVERAGED ** (step + 1)))
         if not corrected > 0:
             break

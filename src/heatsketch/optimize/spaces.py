@@ -60,7 +60,7 @@ class SearchSpace(Protocol):
         """Y, (n, k)."""
 
     def gradient(self, Z: Any, slope: Any) -> Any:
-        """Gradient with respect to Z, given that with respect to Y, (n, k), with the penalty of this space."""
+        """Gradient with respect to the Z embedded last, given that with respect to Y, (n, k), with any penalty."""
 
     def matrix(self, Z: Any) -> Any:
         """M, (N, k), of the sketch."""
@@ -103,17 +103,14 @@ class KernelSpace:
         column = asarray_like(values, self.features, np.float32)
         return column[:, None] if column.ndim == 1 else column
 
-    def _smoothed(self, Z: Any) -> Any:
-        return self._S.matmat(Z if self._counts is None else self._counts * Z)
-
     def embedding(self, Z: Any) -> Any:
         """Y, (n, k)."""
-        smooth = self._smoothed(Z)
-        return smooth if self._weight is None else self._weight * smooth
+        self._smooth = self._S.matmat(Z if self._counts is None else self._counts * Z)
+        return self._smooth if self._weight is None else self._weight * self._smooth
 
     def gradient(self, Z: Any, slope: Any) -> Any:
-        """Gradient with respect to Z, with that of half the roughness ``|Z - A Z|^2``."""
-        rough = _ROUGHNESS * (Z - self._smoothed(Z))
+        """Gradient with respect to Z, with that of half the roughness ``|Z - A Z|^2``, after `embedding` of this Z."""
+        rough = _ROUGHNESS * (Z - self._smooth)
         pulled = self._S.matmat((slope if self._weight is None else self._weight * slope) - rough)
         return rough + (pulled if self._counts is None else self._counts * pulled)
 
@@ -149,7 +146,7 @@ class FeatureSpace:
         centred = F - xp.mean(F, axis=0)
         squared, V = np.linalg.eigh(to_numpy(centred.T @ centred).astype(np.float64) / n)
         size = np.sqrt(np.maximum(squared[::-1], 0.0))
-        kept = max(k, int(np.count_nonzero(size > _LEAST * size[0])))
+        kept = min(len(size), max(k, int(np.count_nonzero(size > _LEAST * size[0]))))
         self._turned = V[:, ::-1][:, :kept] / np.maximum(size[:kept], _LEAST * size[0])  # [m, kept]
         self._Q = centred @ asarray_like(self._turned, F, np.float32)
         self.graph = _feature_graph(F)

@@ -19,7 +19,7 @@ from ..analysis.diagnosis import Diagnosis
 from ..analysis.distances import distances_in_sample, embedded_distances
 from ..analysis.scales import default_powers, sample_distortions
 from ..compare import EmbeddingComparison, MeasuredEmbedding, distance_measure, refit
-from ..estimators import ESTIMATORS, GaussianProcessEmbedding, HeatSketch
+from ..estimators import ESTIMATORS, GaussianProcessEmbedding
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
 from ..linalg.filters import MultiscaleFilter, Power
@@ -49,11 +49,9 @@ _ANCHORS = 64
 _LEVEL = 0.95
 # Neighbours in the plane whose intervals are stored.
 _NEIGHBORS = 5
-# Up to _FULL_SEARCH points HeatSketch is optimised in full for the pictures, and the worst pairs are searched for.
-# Up to _MANY points HeatSketch is optimised in a few rounds; beyond, no eigenvectors are computed, nothing is
-# optimised, and the distortion is measured at the chosen time only.
+# Up to _FULL_SEARCH points the worst pairs are searched for. Beyond _MANY points no eigenvectors are computed, nothing
+# is optimised, and the distortion is measured at the chosen time only.
 _FULL_SEARCH, _MANY = 3000, 100_000
-_SHORT: dict[str, Any] = {"solver_params": {"n_rounds": 6}, "init": "spectral"}
 # Up to this many points false neighbours are looked for.
 _SUPPORT = 50_000
 # Leading eigenvalues that are shown individually.
@@ -138,7 +136,7 @@ def gather(
             "curves": _curves(kernel, power, density, powers),
             "near": _neighbors(model, plane, drawn),
         }
-        return Contents(comparison, model.diagnose(), support, outside, _notes(n, len(drawn), len(solid), kinds), data)
+        return Contents(comparison, model.diagnose(), support, outside, _notes(n, len(drawn), len(solid)), data)
 
 
 def _columns(model: Any, given: Sequence[Colors]) -> tuple[list[Colors], str | None]:
@@ -162,7 +160,6 @@ def _embeddings(
     n = model.kernel_.shape[0]
     for kind in kinds:
         own = type(model) is kind
-        search = {} if kind is not HeatSketch or n <= _FULL_SEARCH else _SHORT
         if kind is not GaussianProcessEmbedding and n > _MANY:
             if own:
                 Y = _at(model, filters)
@@ -170,9 +167,9 @@ def _embeddings(
             continue
         start = time.perf_counter()
         given = own and model.n_components_ == 2
-        flat = model if given else refit(model, kind, min(2, n - 1), **search)
+        flat = model if given else refit(model, kind, min(2, n - 1))
         seconds = None if given else time.perf_counter() - start
-        solid = model if own and model.n_components_ == 3 else refit(model, kind, min(3, n - 1), **search)
+        solid = model if own and model.n_components_ == 3 else refit(model, kind, min(3, n - 1))
         yield flat, _plane(_at(flat, filters)), _at(solid, filters), seconds
 
 
@@ -228,7 +225,7 @@ def _curves(kernel: HeatKernel, power: Power, density: SpectralDensity, powers: 
     return {name: rounded(curve) for name, curve in found.items()}
 
 
-def _notes(n: int, n_drawn: int, n_solid: int, kinds: Sequence[Any]) -> list[str]:
+def _notes(n: int, n_drawn: int, n_solid: int) -> list[str]:
     """What was sampled or left out."""
     notes = []
     if n_drawn < n:
@@ -243,11 +240,6 @@ def _notes(n: int, n_drawn: int, n_solid: int, kinds: Sequence[Any]) -> list[str
         notes.append(
             f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for the pictures, which show their "
             "first axes, and the distortion is measured for the picture shown first only."
-        )
-    elif HeatSketch in kinds and n > _FULL_SEARCH:
-        notes.append(
-            f"Beyond {_FULL_SEARCH:,} points HeatSketch is optimised in {_SHORT['solver_params']['n_rounds']} rounds "
-            "from diffusion maps for the pictures; a fit runs more rounds, from several starts."
         )
     if n > _SUPPORT:
         notes.append(

@@ -11,15 +11,14 @@ import torch
 
 from ..._utils.chunks import chunks
 from ..._utils.typing import IntArray
-from ...optimize.mixture import COINCIDENT, forces
+from ...optimize.mixture import coincident, forces
 from .operators import DeviceSparseOperator
 from .tensors import device_of
 
 __all__ = ["DeviceForces"]
 
-# Entries of a block of differences, and what is added to squared distances, so that their logarithms are finite.
+# Entries of a block of differences.
 _BLOCK = 1 << 26
-_LEAST = 1e-12
 
 
 class DeviceForces:
@@ -35,7 +34,7 @@ class DeviceForces:
     def __init__(self, features: Any, graph: Any) -> None:
         self._F, self._here = features.float(), device_of(features)
         self._norms = self._F.square().sum(1)
-        self._least = COINCIDENT * float(self._norms.mean())
+        self._coincident = coincident(self._F)
         self._graph = DeviceSparseOperator(graph, self._here)
         starts = self._graph.parts[0]
         self._rows = torch.arange(len(self._F), device=features.device).repeat_interleave(starts.diff())
@@ -60,16 +59,16 @@ class DeviceForces:
             out[rows] = sums[:, -1:] * Y[rows] - sums[:, :-1]
         return out, float(total) - len(drawn)
 
-    def stretching(self, Y: Any, drawn: IntArray, mean: float) -> tuple[Any, float]:
-        """``sum_j (l_ij - mean) (y_i - y_j) / |y_i - y_j|^2`` over the drawn points, (n, k), and the mean of l_ij."""
+    def stretching(self, Y: Any, drawn: IntArray, least: float, mean: float) -> tuple[Any, float]:
+        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the drawn points, (n, k), and the mean of l_ij."""
         points = self._here.tensor(drawn)
         others, compared, out = Y[points], self._F[points], torch.empty_like(Y)
         total, pairs = 0.0, 0.0
         for rows in chunks(len(Y), len(drawn) * Y.shape[1], _BLOCK):
             d = self._norms[rows, None] + self._norms[points] - 2.0 * (self._F[rows] @ compared.T)
-            apart, between = d >= self._least, Y[rows, None] - others  # [rows, drawn, k]
-            squared = between.square().sum(2).add_(_LEAST)
-            ratios = torch.where(apart, 0.5 * torch.log(squared / d.clamp_(min=self._least)), 0.0)
+            apart, between = d > self._coincident, Y[rows, None] - others  # [rows, drawn, k]
+            squared = between.square().sum(2).add_(least)
+            ratios = torch.where(apart, 0.5 * torch.log(squared / d.clamp_(min=self._coincident)), 0.0)
             total, pairs = total + ratios.sum(dtype=torch.float64), pairs + apart.sum()
             weights = torch.where(apart, (ratios - mean) / squared, 0.0)
             out[rows] = (weights[:, :, None] * between).sum(1)
