@@ -87,7 +87,8 @@ class KernelSpace:
         self._kernel, self._places = kernel, graph.places
         device = kernel.device
         self._S = SparseOperator(graph.S, reorder=False) if device is None else device.sparse_operator(graph.S)
-        columns = kernel.sketched(GaussianSketch(seed ^ _STREAM), max(_COLUMNS, _COLUMNS_EACH * k), dtype=kernel.dtype)
+        m = max(_COLUMNS, _COLUMNS_EACH * k)
+        columns = kernel.sketched(GaussianSketch(seed ^ _STREAM), m, dtype=kernel.dtype) / float(np.sqrt(m))
         F = kernel.weigh_rows(diffuse(kernel, columns, [power], trivial=not kernel.trivial_is_constant)[0])
         first = np.empty(graph.S.shape[0], dtype=np.int64)  # a point of each row
         first[graph.places] = np.arange(len(graph.places))
