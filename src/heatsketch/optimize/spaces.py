@@ -117,10 +117,9 @@ class KernelSpace:
 
     def matrix(self, Z: Any) -> Any:
         """Z of all points, (N, k), without the constant."""
-        Z = self._kernel.asblock(Z[asarray_like(self._places, Z)])
-        return (
-            Z if self._kernel.trivial is None else self._kernel.project(Z, self._kernel.asblock(self._kernel.trivial))
-        )
+        kernel = self._kernel
+        Z = kernel.asblock(Z[asarray_like(self._places, Z)])
+        return kernel.project(Z, kernel.asblock(kernel.trivial)) if kernel.trivial_is_constant else Z
 
 
 class FeatureSpace:
