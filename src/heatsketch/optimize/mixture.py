@@ -45,7 +45,7 @@ _MOMENTUM, _AVERAGED = 0.9, 0.99
 # Factors of the attraction, and the share of steps with the first.
 _ATTRACTION, _EARLY = (8.0, 2.0), 0.3
 # Points drawn in each step, of which all repel all others, and those among them to which distances are compared.
-_REPELLING, _COMPARED = 256, 16
+_REPELLING, _COMPARED = 256, 8
 # Pairs that determine the scale of the embedding.
 _SCALED = 10_000
 # Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and the

@@ -67,7 +67,10 @@ class SearchSpace(Protocol):
 
 
 class KernelSpace:
-    """``Y = diag(w) S diag(c) Z`` for a sparse kernel between distinct points, c of them equal.
+    """``Y = diag(l) B Z`` for a sparse kernel between distinct points, c of them equal.
+
+    ``B = diag(sqrt(c)) S diag(sqrt(c))`` is symmetric, with the nonzero eigenvalues of the kernel of all points, and
+    ``l = w / sqrt(c)`` with w the row weight of the kernel.
 
     Parameters
     ----------
@@ -84,42 +87,41 @@ class KernelSpace:
     def __init__(
         self, kernel: HeatKernel, graph: KernelGraph, power: Power, k: int, *, seed: int, init: FloatArray | None
     ) -> None:
-        self._kernel, self._places = kernel, graph.places
-        device = kernel.device
-        self._S = SparseOperator(graph.S, reorder=False) if device is None else device.sparse_operator(graph.S)
-        m = max(_COLUMNS, _COLUMNS_EACH * k)
-        columns = kernel.sketched(GaussianSketch(seed ^ _STREAM), m, dtype=kernel.dtype) / float(np.sqrt(m))
-        F = kernel.weigh_rows(diffuse(kernel, columns, [power], trivial=not kernel.trivial_is_constant)[0])
+        self._kernel, self._places, self.graph = kernel, graph.places, neighbor_graph(graph.S)
         first = np.empty(graph.S.shape[0], dtype=np.int64)  # a point of each row
         first[graph.places] = np.arange(len(graph.places))
-        self.features = astype(F[asarray_like(first, F)], np.float32)
-        self.graph = neighbor_graph(graph.S)
-        counts = np.bincount(graph.places)
-        self._counts = None if (counts == 1).all() else self._column(counts)
-        self._weight = None if kernel.row_weight is None else self._column(to_numpy(kernel.row_weight)[first])
-        self.start = _principal(self.features, k) if init is None else self._column(init[first])
-
-    def _column(self, values: Any) -> Any:
-        """Values of each row, as a block in float32 on the device of the features."""
-        column = asarray_like(values, self.features, np.float32)
-        return column[:, None] if column.ndim == 1 else column
+        root = np.sqrt(np.bincount(graph.places))
+        B = SparseOperator(graph.S, reorder=False)
+        if len(first) < len(graph.places):
+            B = B.scaled(root, root)
+        self._B = B if kernel.device is None else kernel.device.sparse_operator(B.held)
+        trivial = None if kernel.trivial is None else root * to_numpy(kernel.trivial)[first]
+        distinct = HeatKernel(self._B, trivial=trivial)
+        m = max(_COLUMNS, _COLUMNS_EACH * k)
+        columns = distinct.sketched(GaussianSketch(seed ^ _STREAM), m, dtype=np.float32) / float(np.sqrt(m))
+        F = diffuse(distinct, columns, [power], trivial=not kernel.trivial_is_constant)[0]
+        left = 1.0 / root if kernel.row_weight is None else to_numpy(kernel.row_weight)[first] / root
+        self._left = None if (left == 1).all() else asarray_like(left[:, None], F, np.float32)
+        self._root = asarray_like(root[:, None], F, np.float32)
+        self.features = F if self._left is None else self._left * F
+        start = _principal(self.features, k) if init is None else asarray_like(init[first], F, np.float32)
+        self.start = self._root * start
 
     def embedding(self, Z: Any) -> Any:
         """Y, (n, k)."""
-        self._smooth = self._S.matmat(Z if self._counts is None else self._counts * Z)
-        return self._smooth if self._weight is None else self._weight * self._smooth
+        self._smooth = self._B.matmat(Z)
+        return self._smooth if self._left is None else self._left * self._smooth
 
     def gradient(self, Z: Any, slope: Any) -> Any:
-        """Gradient with respect to Z, with that of half the roughness ``|Z - A Z|^2``, after `embedding` of this Z."""
+        """Gradient with respect to Z, with that of half the roughness ``|Z - B Z|^2``, after `embedding` of this Z."""
         rough = _ROUGHNESS * (Z - self._smooth)
-        pulled = self._S.matmat((slope if self._weight is None else self._weight * slope) - rough)
-        return rough + (pulled if self._counts is None else self._counts * pulled)
+        return rough + self._B.matmat((slope if self._left is None else self._left * slope) - rough)
 
     def matrix(self, Z: Any) -> Any:
-        """Z of all points, (N, k), without the constant."""
+        """M of all points, (N, k), without a constant trivial mode, which changes no distance."""
         kernel = self._kernel
-        Z = kernel.asblock(Z[asarray_like(self._places, Z)])
-        return kernel.project(Z, kernel.asblock(kernel.trivial)) if kernel.trivial_is_constant else Z
+        M = kernel.asblock((Z / self._root)[asarray_like(self._places, Z)])
+        return kernel.project(M, kernel.asblock(kernel.trivial)) if kernel.trivial_is_constant else M
 
 
 class FeatureSpace:
