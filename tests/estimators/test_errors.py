@@ -99,6 +99,8 @@ def test_errors_name_the_parameter(name, value):
         (DM(2, solver="qr"), "solver="),
         (DM("auto"), "GaussianProcessEmbedding"),
         (HS("auto"), "GaussianProcessEmbedding"),
+        (HS(2, power=1e4, bandwidth=5.0), "nothing but the constant is left"),
+        (HS(2, power=1e4, bandwidth=5.0, objective="bilipschitz"), "nothing but the constant is left"),
         (HS(2, objective="stress"), "objective="),
         (HS(2, objective=None), "objective="),
         (HS(2, neighbor_weight=-0.1), "neighbor_weight=-0.1"),

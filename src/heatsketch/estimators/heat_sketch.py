@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -204,8 +205,7 @@ class HeatSketch(HeatEmbedding):
             M, self._at_once = self._least_distorting(kernel, power, k, init), False
         else:
             weight = {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
-            space = search_space(kernel, power, k, self.seed_, init)
-            check_spread(space.features, power)
+            space = search_space(kernel, power, k, self.seed_, init, check=partial(check_spread, power=power))
             M, self._at_once = minimise(space, weight, self.seed_), isinstance(space, KernelSpace)
         self._M = kernel.collect(M)
         return M

@@ -7,6 +7,7 @@ smooths much more, and for kernels of all pairs, the candidates are the projecti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -175,14 +176,29 @@ def searched(kernel: HeatKernel) -> IntArray | None:
     return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
 
 
-def search_space(kernel: HeatKernel, power: Power, k: int, seed: int, init: FloatArray | None) -> SearchSpace:
-    """The sketches to search among; `init` is an embedding of the `searched` samples to start from, or None."""
+def search_space(
+    kernel: HeatKernel,
+    power: Power,
+    k: int,
+    seed: int,
+    init: FloatArray | None,
+    *,
+    check: Callable[[Any], None] = lambda _: None,
+) -> SearchSpace:
+    """The sketches to search among.
+
+    `init` is an embedding of the `searched` samples to start from, or None; `check` raises an error for features in
+    which all points coincide.
+    """
     graph = kernel.graph() if isinstance(power, MultiscaleFilter) else None
     if graph is not None:
-        return KernelSpace(kernel, graph, power, k, seed=seed, init=init)
+        space = KernelSpace(kernel, graph, power, k, seed=seed, init=init)
+        check(space.features)
+        return space
     n = kernel.shape[0]
     samples = searched(kernel)
     wide = wide_sketch(kernel, power, max(default_width(n), k), seed)
+    check(wide.features)
     return FeatureSpace(wide, samples, k, dtype=kernel.dtype, init=init)
 
 
