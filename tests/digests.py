@@ -124,7 +124,11 @@ def answers(X: np.ndarray) -> Results:
         "diagnosis": lambda: str(model.diagnose()),
         "support": model.unsupported_neighbors,
         "more": lambda: hs.DiffusionMaps(2, bandwidth=1.0).fit(X).add_components(2).embedding_,
-        "HeatSketch": lambda: _fitted(hs.HeatSketch(2, bandwidth=1.0, solver_params={"n_rounds": 1}, **drawn), X[:300]),
+        "HeatSketch": lambda: _fitted(hs.HeatSketch(2, **drawn), X),
+        "HeatSketch of a wide sketch": lambda: _fitted(hs.HeatSketch(3, bandwidth=1.0, **drawn), X[:300]),
+        "HeatSketch, bilipschitz": lambda: _fitted(
+            hs.HeatSketch(2, bandwidth=1.0, power=8, objective="bilipschitz", **drawn), X[:300]
+        ),
     }
 
 

@@ -22,6 +22,7 @@ X = hs.datasets.stretched_torus(N, random_state=0)
 PAIRS = np.random.default_rng(0).integers(0, N, (50, 2))
 # A wide kernel, whose spectrum decays fast, and a scaling that takes two products: few tasks.
 COMMON = {"bandwidth": 2.0, "power": 3, "normalization": "stochastic"}
+FEW_TIMES = hs.MultiscaleFilter((1.0, 2.0, 4.0), (1.0, 1.0, 2.0))
 # What two orders of summation may differ by, relative to the largest entry; eigenvectors beside a small gap by more.
 ROUNDING, SPECTRAL = 1e-12, 1e-9
 
@@ -78,8 +79,7 @@ def sketches():
 
 @pytest.fixture(scope="module")
 def optimised():
-    options = {"n_components": 3, "width": 16, "n_rounds": 2, "init": ("spectral", "random"), "random_state": 0}
-    return both(hs.HeatSketch, **options)
+    return both(hs.HeatSketch, n_components=3, objective="bilipschitz", random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -267,27 +267,36 @@ class TestNeighbors:
 
 
 class TestHeatSketch:
-    def test_distortion_is_that_in_memory(self, optimised):
+    def test_distortion_is_about_that_in_memory(self, optimised):
+        """Rounding changes the path of the optimisation: as good, not the same."""
         there, here = optimised
-        assert there.init_ == here.init_
-        assert abs(there.distortion_.log - here.distortion_.log) < 0.02
+        assert there.distortion().log < 1.1 * here.distortion().log
         assert isinstance(there.embedding_, da.Array)
-        assert there.distortion_.n_pairs == here.distortion_.n_pairs
+        assert there.distortion().n_pairs == here.distortion().n_pairs
         assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
 
-    def test_given_start(self, maps, optimised):
-        options = folded({"n_components": 3, "width": 16, "n_rounds": 1, "random_state": 0, **COMMON})
-        start = maps[0].embedding_
-        found = hs.HeatSketch(init=start, **options).fit(on_dask())
-        assert found.init_ == "given"
-        assert found.distortion_.log < optimised[1].history_[0].distortion
+    @pytest.mark.parametrize("objective", ["mixed", "bilipschitz"])
+    def test_given_start(self, maps, objective):
+        start, options = maps[0].embedding_, {"objective": objective, "random_state": 0, **COMMON}
+        found = hs.HeatSketch(3, init=start, **options).fit(on_dask())
+        assert found.distortion().log < maps[0].distortion().log
+
+    @pytest.mark.parametrize("options", [{}, {"n_neighbors": 16, "bandwidth": "auto", "power": FEW_TIMES}], ids=str)
+    def test_mixture_keeps_distances_as_in_memory(self, options):
+        """In memory, every sketch of a kernel of neighbours is a candidate; on a cluster, those of a wide sketch."""
+        there, here = both(hs.HeatSketch, n_components=3, random_state=0, **options)
+        assert isinstance(there.embedding_, da.Array)
+        assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
+        exact = hs.diffusion_distances(here.kernel_, here.power_, PAIRS)
+        spreads = [np.log(model.diffusion_distances(PAIRS) / exact).std() for model in (there, here)]
+        assert abs(spreads[0] - spreads[1]) < 0.1
 
     def test_more_components(self, optimised):
         there = optimised[0]
-        before = there.distortion_.log
+        before = there.distortion().log
         there.add_components(1)
         assert there.embedding_.chunks == ((400, 350, 150), (4,))
-        assert there.distortion_.log < before
+        assert there.distortion().log < before
 
 
 class TestAnswers:
@@ -365,7 +374,7 @@ def test_few_points_are_fitted_in_memory(tmp_path):
 def test_no_large_array_is_gathered(monkeypatch):
     for sample in (
         "analysis.distortion._MINED_FROM",
-        "estimators.heat_sketch._SEEN",
+        "optimize.spaces._SEEN",
         "kernel.bandwidth._COLUMNS",
         "kernel.bandwidth.SAMPLE",
         "neighbors.paths._POINTS",
@@ -385,7 +394,8 @@ def test_no_large_array_is_gathered(monkeypatch):
     points = on_dask()
     for model in (
         hs.GaussianProcessEmbedding(4, n_exact="auto", random_state=0, **COMMON),
-        hs.HeatSketch(2, solver_params={"width": 12, "n_rounds": 1}, random_state=0, **COMMON),
+        hs.HeatSketch(2, random_state=0, **COMMON),
+        hs.HeatSketch(2, objective="bilipschitz", random_state=0, **COMMON),
     ):
         model.fit(points)
         model.add_components(1)

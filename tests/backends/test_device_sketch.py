@@ -14,9 +14,8 @@ from heatsketch.linalg.operators import DenseOperator
 from heatsketch.linalg.range_finder import leading_directions
 from heatsketch.linalg.sketch import SKETCHES, ArraySketch, make_sketch
 from heatsketch.optimize.features import WideSketch, wide_sketch
-from heatsketch.optimize.objectives import Bilipschitz, LogStress
 from heatsketch.optimize.pairs import AllPairs, FoundPairs, Pairs, distinct_points, neighbor_pairs
-from heatsketch.optimize.solver import Plan, optimize
+from heatsketch.optimize.solver import optimize
 from heatsketch.optimize.starts import make_start, nearest_projection
 
 torch = pytest.importorskip("torch")
@@ -152,14 +151,14 @@ class TestOptimisation:
         found = small.features @ nearest_projection(moved(small, device, dtype), Y)
         np.testing.assert_allclose(found, expected, atol=(1e-8 if dtype == np.float64 else 1e-4) * np.abs(Y).max())
 
-    @pytest.mark.parametrize(("objective", "found"), [(Bilipschitz, False), (Bilipschitz, True), (LogStress, True)])
-    def test_as_good_as_on_the_cpu(self, small, device, objective, found):
+    @pytest.mark.parametrize("found", [False, True])
+    def test_as_good_as_on_the_cpu(self, small, device, found):
         """The first measurements agree; later ones may differ, and end as low."""
         histories = []
         for wide in (small, moved(small, device)):
             source = FoundPairs(wide.features) if found else AllPairs(pdist(small.features), 100, wide.features)
             starts = [make_start(name, wide, 3, 0) for name in ("spectral", "random")]
-            result = optimize(wide.features, source, starts, Plan(objective, n_rounds=4), 0, weights=wide.weights)
+            result = optimize(wide.features, source, starts, 0, weights=wide.weights, n_rounds=4)
             assert isinstance(result.W, np.ndarray)
             histories.append([r.distortion for r in result.history])
         here, there = histories
@@ -169,7 +168,7 @@ class TestOptimisation:
     def test_repeats(self, small, device):
         F = device.tensor(small.features, np.float32)
         start = make_start("spectral", small, 2, 0)
-        runs = [optimize(F, FoundPairs(F), [start], Plan(Bilipschitz, n_rounds=2), 0).W for _ in range(2)]
+        runs = [optimize(F, FoundPairs(F), [start], 0, n_rounds=2).W for _ in range(2)]
         np.testing.assert_array_equal(*runs)
 
 
@@ -177,9 +176,10 @@ class TestOptimisation:
     "model",
     [
         hs.GaussianProcessEmbedding(6, n_exact=2),
-        hs.HeatSketch(3, init="spectral", solver_params={"width": 12, "n_rounds": 1}),
+        hs.HeatSketch(3, objective="bilipschitz"),
+        hs.HeatSketch(3, objective="log-stress"),
     ],
-    ids=["Gaussian process", "HeatSketch"],
+    ids=["Gaussian process", "worst pairs", "log distances"],
 )
 def test_estimators_of_many_points(model, device):
     """Directions by products and pairs by a search: embeddings equal to those of the CPU, or as good."""
@@ -188,7 +188,7 @@ def test_estimators_of_many_points(model, device):
     here, there = (clone(model).set_params(device=place).fit(X) for place in ("cpu", where))
     assert isinstance(there.embedding_, np.ndarray)
     if isinstance(model, hs.HeatSketch):
-        assert there.history_[0].distortion == pytest.approx(here.history_[0].distortion, rel=1e-3)
-        assert there.distortion_.log < 1.05 * here.distortion_.log
+        assert there.distortion().log < 1.2 * here.distortion().log
+        assert there.distortion().central[0.25] == pytest.approx(here.distortion().central[0.25], rel=0.1)
     else:
         np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-6)

@@ -119,7 +119,7 @@ class TestPrecision:
         monkeypatch.setattr(torch.Tensor, "__matmul__", watched)
         torch.set_float32_matmul_precision("high")
         try:
-            for model in (GP(3, n_exact=1), HS(2, solver_params={"n_rounds": 2}), DM(2)):
+            for model in (GP(3, n_exact=1), HS(2), HS(2, objective="bilipschitz"), DM(2)):
                 model.set_params(device="torch-cpu").fit(X.astype("float32")).at_powers([2.0, 200.0])
             assert torch.get_float32_matmul_precision() == "high"
         finally:

@@ -26,7 +26,6 @@ import heatsketch as hs
 from conftest import NORMALIZATIONS
 
 GP, DM, HS = hs.GaussianProcessEmbedding, hs.DiffusionMaps, hs.HeatSketch
-SHORT = {"n_rounds": 1}
 CHECKED = [
     GP(),
     GP(normalization="symmetric", sketch="rademacher", alpha=0.5),
@@ -39,8 +38,9 @@ CHECKED = [
     GP(n_exact="auto", n_components=4),
     DM(),
     DM(affinity="precomputed", solver="randomized"),
-    HS(solver_params=SHORT),
-    HS(objective="log-stress", affinity="precomputed", solver_params=SHORT | {"width": 3}),
+    HS(),
+    HS(objective="log-stress", affinity="precomputed"),
+    HS(objective="bilipschitz", power=2),
 ]
 
 
@@ -98,7 +98,7 @@ class TestContainers:
         GP(2, affinity="precomputed").fit(W)  # duplicate entries are summed in a copy
         assert W.nnz == 6
 
-    @pytest.mark.parametrize("model", [GP(2, random_state=0), HS(2, solver_params=SHORT, random_state=0)], ids=str)
+    @pytest.mark.parametrize("model", [GP(2, random_state=0), HS(2, random_state=0)], ids=str)
     def test_out(self, torus, model):
         out = np.empty((300, 2))
         assert model.fit_transform(torus, out=out) is model.embedding_ is out
@@ -126,7 +126,7 @@ class TestContainers:
 
 
 class TestRepeatability:
-    @pytest.mark.parametrize("model", [GP(4), HS(2, bandwidth=1.0, solver_params={"n_rounds": 3})], ids=str)
+    @pytest.mark.parametrize("model", [GP(4), HS(2), HS(2, bandwidth=1.0, objective="bilipschitz")], ids=str)
     def test_seed_decides(self, torus, model):
         a, b, c = (clone(model).set_params(random_state=s).fit_transform(torus) for s in (1, 1, 2))
         np.testing.assert_array_equal(a, b)
@@ -178,9 +178,9 @@ class TestTransactions:
         def interrupt(*_args):
             raise KeyboardInterrupt
 
-        model = HS(2, solver_params=SHORT, random_state=0).fit(torus[:90])
+        model = HS(2, random_state=0).fit(torus[:90])
         before = dict(vars(model))
-        monkeypatch.setattr("heatsketch.estimators.heat_sketch.kernel_distortion", interrupt)  # the last step
+        monkeypatch.setattr("heatsketch.optimize.mixture.balanced_axes", interrupt)  # the last step
         with pytest.raises(KeyboardInterrupt):
             model.fit(torus[90:]) if method == "fit" else model.add_components(1)
         assert vars(model) == before

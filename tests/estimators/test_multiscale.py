@@ -17,8 +17,7 @@ PAIRS = PAIRS[PAIRS[:, 0] != PAIRS[:, 1]]
 
 def fitted(kind, points=X, **options):
     seed = {} if kind is DM else {"random_state": 0}
-    search = {"solver_params": {"n_rounds": 3}} if kind is HS else {}
-    return kind(3, **seed, **search, **options).fit(points)
+    return kind(3, **seed, **options).fit(points)
 
 
 @pytest.fixture(scope="module", params=[DM, GP, HS])

@@ -34,10 +34,7 @@ def model(X):
 
 @pytest.fixture(scope="module")
 def contents(model):
-    with pytest.MonkeyPatch.context() as patch:  # one round of HeatSketch, to save time
-        patch.setattr("heatsketch.report.contents._FULL_SEARCH", 0)
-        patch.setattr("heatsketch.report.contents._SHORT", {"solver_params": {"n_rounds": 1}, "init": "spectral"})
-        return gather(model)
+    return gather(model)
 
 
 @pytest.fixture(scope="module")

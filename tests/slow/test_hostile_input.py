@@ -26,7 +26,7 @@ from conftest import NORMALIZATIONS
 GP = hs.GaussianProcessEmbedding
 PRECOMPUTED = {"affinity": "precomputed"}
 EXPERT = ({}, {"n_neighbors": 3}, {"kernel_params": {"cutoff": 1e-6}}, {"kernel_params": {"diagonal": "zero"}})
-ONE_ROUND = {"solver_params": {"n_rounds": 1}}
+OBJECTIVES = ("mixed", "neighbors", "log-stress", "bilipschitz")
 POWERS = (1e-3, 0.5, 1, 8, 8.5, 300, 1e4)
 SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
@@ -195,7 +195,7 @@ def random_model(rng):
         "device": "cpu",
     } | pick(rng, EXPERT)
     kind = pick(rng, [GP, hs.DiffusionMaps, hs.HeatSketch])
-    further = {GP: {"n_exact": pick(rng, [0, 1, "auto"])}, hs.HeatSketch: ONE_ROUND}
+    further = {GP: {"n_exact": pick(rng, [0, 1, "auto"])}, hs.HeatSketch: {"objective": pick(rng, OBJECTIVES)}}
     return kind(**options, **further.get(kind, {}))
 
 

@@ -28,7 +28,8 @@ FITS = {
     "every pair": lambda seed: hs.GaussianProcessEmbedding(4, random_state=seed),
     "neighbours": lambda seed: hs.GaussianProcessEmbedding(4, n_neighbors=8, random_state=seed),
     "eigenvectors": lambda seed: hs.DiffusionMaps(3 + seed % 2, n_neighbors=9, solver="randomized"),
-    "optimised": lambda seed: hs.HeatSketch(2, solver_params={"n_rounds": 1}, n_neighbors=None, random_state=seed),
+    "optimised": lambda seed: hs.HeatSketch(2, random_state=seed),
+    "worst pairs": lambda seed: hs.HeatSketch(2, objective="bilipschitz", n_neighbors=None, random_state=seed),
 }
 
 

@@ -44,9 +44,7 @@ def browser():
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     X = hs.datasets.stretched_torus(N, random_state=0)
-    model = hs.HeatSketch(
-        2, power=4, bandwidth=1.0, solver_params={"n_rounds": 2}, init="spectral", random_state=0
-    ).fit(X)
+    model = hs.HeatSketch(2, power=4, bandwidth=1.0, random_state=0).fit(X)
     columns = {
         "number": np.where(np.arange(N) % 9 == 0, np.nan, np.arange(N) / 7.0),
         f"group {EVIL}": [["one", EVIL, None][i % 3] for i in range(N)],

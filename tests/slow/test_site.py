@@ -8,7 +8,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,8 +55,7 @@ def test_pictures_example(tmp_path):
 def test_demo(tmp_path, monkeypatch):
     images, labels = heatsketch.datasets.digits()
     torus = heatsketch.datasets.stretched_torus
-    # Fewer points and a shorter search than in the real demonstration, which takes a minute.
-    monkeypatch.setattr(heatsketch, "HeatSketch", partial(heatsketch.HeatSketch, solver_params={"n_rounds": 2}))
+    # Fewer points than in the real demonstration, which takes a minute.
     monkeypatch.setattr(heatsketch.datasets, "digits", lambda: (images[::4], labels[::4]))
     monkeypatch.setattr(heatsketch.datasets, "stretched_torus", lambda n, **given: torus(min(n, 500), **given))
     spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -210,8 +211,8 @@ class HeatSketch(HeatEmbedding):
             M, self._at_once = self._least_distorting(kernel, power, k, init), False
         else:
             weight = {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
-            space = search_space(kernel, power, k, self.seed_, init)
-            check_spread(space.features, power)
+            check = partial(check_spread, power=power)
+            space = search_space(kernel, power, k, weight=weight, seed=self.seed_, init=init, check=check)
             M, self._at_once = minimise(space, weight, self.seed_), isinstance(space, KernelSpace)
         self._M = kernel.collect(M)
         return M
@@ -221,13 +222,13 @@ class HeatSketch(HeatEmbedding):
         return kernel.asblock(M) if self._at_once else super()._diffused(kernel, M, power)
 
     def _given(self, kernel: HeatKernel) -> FloatArray | None:
-        """The embedding to start from, or None."""
+        """The embedding to start from, of the samples that are optimised, or None."""
         if self.init is None:
             return None
-        init, n = kernel.collect(self.init), kernel.shape[0]
+        init, n, samples = kernel.collect(self.init), kernel.shape[0], searched(kernel)
         if len(init) != n:
             raise ValueError(f"init was given as an array of {len(init)} rows for {n} samples; give one row for each.")
-        given: FloatArray = check_array(init, dtype=np.float64, input_name="init")
+        given: FloatArray = check_array(init if samples is None else init[samples], dtype=np.float64, input_name="init")
         if not np.ptp(given, axis=0).any():
             raise ValueError("init was given as an array of equal rows, which has no distances to start from.")
         return given
@@ -240,7 +241,7 @@ class HeatSketch(HeatEmbedding):
         if init is None:
             starts = [make_start(name, wide, k, self.seed_) for name in DEFAULT_STARTS]
         else:
-            starts = [Start("given", nearest_projection(some, init if samples is None else init[samples]))]
+            starts = [Start("given", nearest_projection(some, init))]
         source, n_rounds = _pair_source(kernel, some, power), _ROUNDS[kernel.shape[0] > ALL_PAIRS]
         found = optimize(some.features, source, starts, self.seed_, weights=wide.weights, n_rounds=n_rounds)
         return wide.combined(found.W, kernel.dtype)

@@ -7,6 +7,7 @@ smooths much more, and for kernels of all pairs, the candidates are the projecti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +34,8 @@ _ROUGHNESS = 0.00025
 _LEAST = 1e-3
 # Neighbours of each point by diffusion distance.
 _NEIGHBORS = 15
+# Columns of the sketch if distances alone are kept: their errors are then 6%.
+_ACCURATE = 128
 # Samples of a data set on a cluster that are optimised, in this process.
 _SEEN = 20_000
 _SEED = 0x3A9  # fixed: distances and start are functions of the kernel, and pictures of other seeds nearly the same
@@ -78,12 +81,14 @@ class KernelSpace:
         The sparse matrix of the kernel.
     power : Power
     k : int
+    width : int
+        Columns of the sketch that distances are compared with.
     init : ndarray of shape (N, k), optional
         Embedding to start from.
     """
 
     def __init__(
-        self, kernel: HeatKernel, graph: KernelGraph, power: Power, k: int, *, init: FloatArray | None
+        self, kernel: HeatKernel, graph: KernelGraph, power: Power, k: int, *, width: int, init: FloatArray | None
     ) -> None:
         self._kernel, self._places, self.graph = kernel, graph.places, neighbor_graph(graph.S)
         first = np.empty(graph.S.shape[0], dtype=np.int64)  # a point of each row
@@ -95,8 +100,8 @@ class KernelSpace:
         self._B = B if kernel.device is None else kernel.device.sparse_operator(B.held)
         trivial = None if kernel.trivial is None else root * to_numpy(kernel.trivial)[first]
         distinct = HeatKernel(self._B, trivial=trivial)
-        columns = distinct.sketched(GaussianSketch(_SEED), sketch_columns(k), dtype=np.float32)
-        F = diffuse(distinct, columns, [power], trivial=not kernel.trivial_is_constant)[0]
+        G = distinct.sketched(GaussianSketch(_SEED), width, dtype=np.float32) / float(np.sqrt(width))
+        F = diffuse(distinct, G, [power], trivial=not kernel.trivial_is_constant)[0]
         left = 1.0 / root if kernel.row_weight is None else to_numpy(kernel.row_weight)[first] / root
         self._left = None if (left == 1).all() else asarray_like(left[:, None], F, np.float32)
         self._root = asarray_like(root[:, None], F, np.float32)
@@ -172,16 +177,32 @@ def searched(kernel: HeatKernel) -> IntArray | None:
     return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
 
 
-def search_space(kernel: HeatKernel, power: Power, k: int, seed: int, init: FloatArray | None) -> SearchSpace:
-    """The sketches to search among; `init` is an embedding to start from, (N, k), or None."""
+def search_space(
+    kernel: HeatKernel,
+    power: Power,
+    k: int,
+    *,
+    weight: float,
+    seed: int,
+    init: FloatArray | None,
+    check: Callable[[Any], None] = lambda _: None,
+) -> SearchSpace:
+    """The sketches to search among.
+
+    With a `weight` of neighbours of 0, distances are compared with a wider sketch. `init` is an embedding of the
+    `searched` samples to start from, or None; `check` raises an error for features in which all points coincide.
+    """
     graph = kernel.graph() if isinstance(power, MultiscaleFilter) else None
     if graph is not None:
-        return KernelSpace(kernel, graph, power, k, init=init)
+        width = sketch_columns(k) if weight > 0 else max(_ACCURATE, k)
+        space = KernelSpace(kernel, graph, power, k, width=width, init=init)
+        check(space.features)
+        return space
     n = kernel.shape[0]
     samples = searched(kernel)
     wide = wide_sketch(kernel, power, max(default_width(n), k), seed)
-    given = init if init is None or samples is None else init[samples]
-    return FeatureSpace(wide, samples, k, dtype=kernel.dtype, init=given)
+    check(wide.features)
+    return FeatureSpace(wide, samples, k, dtype=kernel.dtype, init=init)
 
 
 def neighbor_graph(S: Any) -> Any:
