@@ -34,6 +34,7 @@ def scene():
 def naive_forces(F, P, Y, least, mean):
     """Attraction, repulsion and its total, stretching and the mean log ratio, pair by pair in float64."""
     F, P, Y = (np.asarray(part, dtype=np.float64) for part in (F, P.toarray(), Y))
+    F = F / np.sqrt(np.square(F).sum(axis=1).mean())  # the unit of distances
     attraction, repulsion, stretching = np.zeros((3, *Y.shape))
     total, logs = 0.0, []
     for i in range(N):
@@ -54,7 +55,7 @@ def naive_forces(F, P, Y, least, mean):
 def assert_forces_are_naive(between, scene, Y):
     F, graph, _ = scene
     expected = naive_forces(F, graph, to_numpy(Y), SOFTENED, 0.3)
-    found = between.attraction(Y), between.repulsion(Y, DRAWN), between.stretching(Y, DRAWN, SOFTENED, 0.3)
+    found = between.attraction(Y), between.repulsion(Y, DRAWN), between.stretching(Y, SOFTENED, 0.3)
     np.testing.assert_allclose(to_numpy(found[0]), expected[0], atol=1e-5)
     for (force, number), (force_wanted, number_wanted) in zip(found[1:], expected[1:], strict=True):
         np.testing.assert_allclose(to_numpy(force), force_wanted, atol=1e-5 * np.abs(force_wanted).max())
@@ -64,7 +65,7 @@ def assert_forces_are_naive(between, scene, Y):
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_compiled_forces(scene, k):
     F, graph, Y = scene
-    assert_forces_are_naive(forces(F, graph), scene, np.ascontiguousarray(Y[:, :k]))
+    assert_forces_are_naive(forces(F, graph, DRAWN), scene, np.ascontiguousarray(Y[:, :k]))
 
 
 def test_forces_on_a_device(scene, device, monkeypatch):
@@ -72,7 +73,7 @@ def test_forces_on_a_device(scene, device, monkeypatch):
     here = device.tensor(F), device.tensor(Y)
     for block in (1 << 26, 40):  # in one block of rows, and in many
         monkeypatch.setattr("heatsketch.backends.torch.forces._BLOCK", block)
-        assert_forces_are_naive(forces(here[0], graph), scene, here[1])
+        assert_forces_are_naive(forces(here[0], graph, DRAWN), scene, here[1])
 
 
 def test_neighbor_graph():
@@ -103,7 +104,8 @@ class Recorded:
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_slope_is_the_gradient_of_the_mixture(scene, weight, monkeypatch):
     """With all points drawn, and no factor of the attraction; distances to the point itself count as kept."""
-    settings = {"_STEPS": 1, "_ATTRACTION": (1.0, 1.0), "_REPELLING": N, "_COMPARED": N, "_SOFTENED": SOFTENED}
+    settings = {"_STEPS": 1, "_ATTRACTION": (1.0, 1.0), "_REPELLING": N, "_LANDMARKS": (N, N, 0)}
+    settings["_SOFTENED"] = SOFTENED, 0.0
     for name, value in settings.items():
         monkeypatch.setattr(mixture, name, value)
     F, graph, start = scene
@@ -134,7 +136,7 @@ def kernel(request, torus):
 
 @pytest.fixture(scope="module")
 def space(kernel):
-    return search_space(kernel, hs.multiscale(kernel), K, 0, None)
+    return search_space(kernel, hs.multiscale(kernel), K, weight=0.5, seed=0, init=None)
 
 
 class TestKernelSpace:
@@ -169,7 +171,7 @@ class TestKernelSpace:
 
     def test_given_start(self, kernel, space):
         init = np.random.default_rng(0).normal(size=(300, K))[kernel.graph().places]
-        given = search_space(kernel, hs.multiscale(kernel), K, 0, init)
+        given = search_space(kernel, hs.multiscale(kernel), K, weight=0.5, seed=0, init=init)
         root = np.sqrt(np.bincount(kernel.graph().places))[:, None]
         np.testing.assert_allclose((given.start / root)[kernel.graph().places], init, rtol=1e-6)
         np.testing.assert_array_equal(given.features, space.features)
@@ -178,11 +180,13 @@ class TestKernelSpace:
 @pytest.mark.parametrize("options", [{"bandwidth": 1.0}, {"power": 8}], ids=str)
 def test_other_sketches_are_projections_of_a_wide_one(torus, options):
     model = HS(K, random_state=0, **options).fit(torus)
-    space = search_space(model.kernel_, model.power_, K, 0, None)
+    space = search_space(model.kernel_, model.power_, K, weight=0.5, seed=0, init=None)
     assert isinstance(space, FeatureSpace)
     Z, slope = np.random.default_rng(0).normal(size=(2, *space.start.shape)), np.ones((300, K), dtype=np.float32)
     assert np.vdot(space.gradient(Z[0], slope), Z[1]) == pytest.approx(np.vdot(slope, space.embedding(Z[1])), abs=1e-2)
-    again = search_space(model.kernel_, model.power_, K, 0, to_numpy(space.embedding(space.start)))
+    again = search_space(
+        model.kernel_, model.power_, K, weight=0.5, seed=0, init=to_numpy(space.embedding(space.start))
+    )
     np.testing.assert_allclose(again.start, space.start, atol=1e-3 * np.abs(space.start).max())
 
 

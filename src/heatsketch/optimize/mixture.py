@@ -47,9 +47,9 @@ _LENGTH = 1.0
 _MOMENTUM, _AVERAGED = 0.9, 0.99
 # Factors of the attraction, and the share of steps with the first.
 _ATTRACTION, _EARLY = (8.0, 2.0), 0.3
-# Points drawn in each step, which repel all others, and points whose distances to all others are compared in all steps,
-# at least, and for each component.
-_REPELLING, _LANDMARKS = 256, (32, 2)
+# Points drawn in each step, which repel all others, and points whose distances to all others are compared in all steps:
+# at least, if distances alone are kept, and for each component.
+_REPELLING, _LANDMARKS = 256, (32, 128, 2)
 # Pairs that determine the scale of the embedding.
 _SCALED = 10_000
 # Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and what
@@ -153,7 +153,7 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
     Z, rng = astype(space.start, np.float32), np.random.default_rng(seed)
     xp, Y = array_namespace(Z), space.embedding(Z)
     n, k = Y.shape
-    landmarks = sample(n, max(_LANDMARKS[0], _LANDMARKS[1] * k))
+    landmarks = sample(n, max(_LANDMARKS[not weight], _LANDMARKS[2] * k))
     between = forces(space.features, space.graph, landmarks)
     Z = Z / (float(xp.max(xp.std(Y, axis=0))) or 1.0)
     velocity, size, mean = xp.zeros_like(Z), 0.0, None
