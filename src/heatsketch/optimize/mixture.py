@@ -55,7 +55,7 @@ _SCALED = 10_000
 # Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and what
 # is added to it for neighbours, which the first term keeps: unbounded forces between close points would make the layout
 # depend on the seed. The largest entry of a gradient is in units of their root mean square.
-_SOFTENED, _LONGEST = (1e-4, 0.07), 5.0
+_SOFTENED, _LONGEST = (1e-4, 0.14), 5.0
 # Squared distances below this fraction of the mean squared feature are those of coinciding points.
 _COINCIDENT = 1e-6
 
