@@ -79,6 +79,7 @@ def diffuse(
     *,
     trivial: bool = True,
     method: str = "auto",
+    rtol: float | None = None,
 ) -> list[Any]:
     """``S^t M`` for each t, all from one pass over the kernel; ``h(S) M`` for a filter h, from a pass of its own.
 
@@ -98,6 +99,9 @@ def diffuse(
         sqrt(2 t log(2 / error)) on the interval of the nontrivial spectrum; "eigen" diagonalises the matrix. "auto"
         takes the cheapest whose error, relative to the largest nontrivial eigenvalue of S^t, is at most 1e-10 in
         float64 and 1e-6 in float32, or t roundings.
+    rtol : float, optional
+        Error of a multiscale filter, relative to its value at every eigenvalue; by default 1e-8 in float64 and 1e-4 in
+        float32.
 
     Returns
     -------
@@ -110,7 +114,7 @@ def diffuse(
     times = [t for t in powers if not isinstance(t, MultiscaleFilter)]
     blocks = iter(_apply_powers(kernel, M, times, trivial=trivial, method=method) if times else [])
     return [
-        asarray_like(kernel.deflated @ coefficients(kernel, M, h), M)
+        asarray_like(kernel.deflated @ _apply_multiscale(kernel, M, h, rtol), M)
         if isinstance(h, MultiscaleFilter)
         else next(blocks)
         for h in powers
@@ -202,13 +206,13 @@ def _apply_powers(
 
 @computing()
 @quiet_blas()
-def _apply_multiscale(kernel: HeatOperator, M: Any, h: MultiscaleFilter) -> Any:
+def _apply_multiscale(kernel: HeatOperator, M: Any, h: MultiscaleFilter, rtol: float | None = None) -> Any:
     """``g(S) M`` with ``g(x) = h(x) / x``, without the trivial mode."""
     require_range(kernel, [h])
     given, M = M, kernel.symmetric.asblock(M)
     mode = _trivial_part(kernel, M)
     rest = M if mode is None else M - mode
-    interval, rtol = _multiscale_interval(kernel, longest(h)), _MULTISCALE_ERROR[kernel.dtype]
+    interval, rtol = _multiscale_interval(kernel, longest(h)), rtol or _MULTISCALE_ERROR[kernel.dtype]
     target = Target(h.over_x, lambda x: 1.0 / h.over_x(x), np.ones_like)
     series, error = _chebyshev_series([target], interval, _degree(longest(h), 1.0), rtol)
     if error > rtol:

@@ -41,15 +41,15 @@ from .spaces import SearchSpace
 
 __all__ = ["Forces", "forces", "log_distances", "minimise"]
 
-_STEPS = 500
+_STEPS = 250
 # Length of the first step, in units in which similarities fall to a half at distance 1; it decreases to 0.
 _LENGTH = 1.0
 _MOMENTUM, _AVERAGED = 0.9, 0.99
 # Factors of the attraction, and the share of steps with the first.
-_ATTRACTION, _EARLY = (8.0, 2.0), 0.3
+_ATTRACTION, _EARLY = (8.0, 2.0), 0.2
 # Points drawn in each step, which repel all others, and points whose distances to all others are compared in all steps:
 # at least, if distances alone are kept, and for each component.
-_REPELLING, _LANDMARKS = 256, (32, 128, 2)
+_REPELLING, _LANDMARKS = (1024, 128), (32, 128, 2)
 # Pairs that determine the scale of the embedding.
 _SCALED = 10_000
 # Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and what
@@ -131,11 +131,14 @@ def forces(features: Any, graph: Any, landmarks: IntArray) -> Forces:
 
 
 def _draws(n: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Batches of points at random, each point once before any is drawn again."""
-    while True:
-        order = rng.permutation(n)
-        for start in range(0, n - n % (size := min(n, _REPELLING)), size):
-            yield order[start : start + size]
+    """The points that repel all others in each step: each point once before any is drawn again."""
+    order, start = rng.permutation(n), 0
+    for step in range(_STEPS):
+        size = min(n, _REPELLING[step >= _EARLY * _STEPS])
+        if start + size > n:
+            order, start = rng.permutation(n), 0
+        yield order[start : start + size]
+        start += size
 
 
 @quiet_blas()
@@ -157,9 +160,8 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
     between = forces(space.features, space.graph, landmarks)
     Z = Z / (float(xp.max(xp.std(Y, axis=0))) or 1.0)
     velocity, size, mean = xp.zeros_like(Z), 0.0, None
-    drawn = _draws(n, rng)
-    for step in track(range(_STEPS), "optimising the sketch", _STEPS):
-        Y, points = space.embedding(Z), next(drawn)
+    for step, points in enumerate(track(_draws(n, rng), "optimising the sketch", _STEPS)):
+        Y = space.embedding(Z)
         slope = xp.zeros_like(Y)
         if weight > 0:
             repulsion, total = between.repulsion(Y, points)

@@ -36,6 +36,8 @@ _LEAST = 1e-3
 _NEIGHBORS = 15
 # Columns of the sketch if distances alone are kept: their errors are then 6%.
 _ACCURATE = 128
+# Error of the filter, relative: far below that of the sketch, which has few columns.
+_FILTER_ERROR = 0.01
 # Samples of a data set on a cluster that are optimised, in this process.
 _SEEN = 20_000
 _SEED = 0x3A9  # fixed: distances and start are functions of the kernel, and pictures of other seeds nearly the same
@@ -99,9 +101,9 @@ class KernelSpace:
             B = B.scaled(root, root)
         self._B = B if kernel.device is None else kernel.device.sparse_operator(B.held)
         trivial = None if kernel.trivial is None else root * to_numpy(kernel.trivial)[first]
-        distinct = HeatKernel(self._B, trivial=trivial)
+        distinct = HeatKernel(self._B, trivial=trivial, definite=kernel.definite, scaling=kernel.scaling)
         G = distinct.sketched(GaussianSketch(_SEED), width, dtype=np.float32) / float(np.sqrt(width))
-        F = diffuse(distinct, G, [power], trivial=not kernel.trivial_is_constant)[0]
+        F = diffuse(distinct, G, [power], trivial=not kernel.trivial_is_constant, rtol=_FILTER_ERROR)[0]
         left = 1.0 / root if kernel.row_weight is None else to_numpy(kernel.row_weight)[first] / root
         self._left = None if (left == 1).all() else asarray_like(left[:, None], F, np.float32)
         self._root = asarray_like(root[:, None], F, np.float32)
