@@ -1,7 +1,7 @@
 """Forces between the points of an embedding, for :mod:`heatsketch.optimize.mixture`, in float32.
 
-Loops over the points that are drawn in a step come last, so that they are vectorised. The plane has a branch of its own:
-without loops over coordinates it is twice as fast.
+Loops over the points that are drawn in a step come last, so that they are vectorised. The plane has a branch of its
+own: without loops over coordinates it is twice as fast.
 """
 
 from __future__ import annotations
