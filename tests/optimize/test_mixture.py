@@ -104,7 +104,7 @@ class Recorded:
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_slope_is_the_gradient_of_the_mixture(scene, weight, monkeypatch):
     """With all points drawn, and no factor of the attraction; distances to the point itself count as kept."""
-    settings = {"_STEPS": 1, "_ATTRACTION": (1.0, 1.0), "_REPELLING": N, "_LANDMARKS": (N, N, 0)}
+    settings = {"_STEPS": 1, "_ATTRACTION": (1.0, 1.0), "_REPELLING": (N, N), "_LANDMARKS": (N, N, 0)}
     settings["_SOFTENED"] = SOFTENED, 0.0
     for name, value in settings.items():
         monkeypatch.setattr(mixture, name, value)

