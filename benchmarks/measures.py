@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_mutual_info_score, balanced_accuracy_score
 from heatsketch._utils.typing import FloatArray, IntArray
 from heatsketch_paper.harness.experiment import Row
 
-__all__ = ["agreement", "detected", "drawn", "open_problems", "scores"]
+__all__ = ["agreement", "detected", "drawn", "open_problems", "preserved", "scores"]
 
 # Share of the pairs at either end that log distortion leaves out.
 _TAIL = 0.01
@@ -70,10 +70,15 @@ _TRUSTED, _RANKED, _DENSE = 15, 30, 30
 
 
 def open_problems(X: FloatArray, Y: FloatArray) -> Row:
-    """Measures of the task of dimensionality reduction of Open Problems (openproblems.bio), all better if larger.
+    """Measures of the task of dimensionality reduction of Open Problems (openproblems.bio), all better if larger."""
+    return preserved(X, Y) | {"density": float(pearsonr(_log_radii(X), _log_radii(Y)).statistic)}
 
-    Distance correlation, trustworthiness and preservation of density; and, of the co-ranking matrix [1]_, continuity,
-    the share Q of common neighbours, its mean over all numbers of neighbours, and its local and global means.
+
+def preserved(X: FloatArray, Y: FloatArray) -> Row:
+    """Distance correlation, trustworthiness, and measures of the co-ranking matrix [1]_.
+
+    These are continuity, the share Q of common neighbours, its mean over all numbers of neighbours, and its local and
+    global means.
 
     References
     ----------
@@ -96,7 +101,6 @@ def open_problems(X: FloatArray, Y: FloatArray) -> Row:
         "common neighbours, mean": float(Q.mean()),
         "common neighbours, local": float(Q[:local].mean()),
         "common neighbours, global": float(Q[local:].mean()),
-        "density": float(pearsonr(_log_radii(X), _log_radii(Y)).statistic),
     }
 
 
@@ -111,7 +115,7 @@ def _log_radii(X: FloatArray) -> FloatArray:
     """Logarithm of the mean squared distance to the neighbours, weighted as in UMAP's graph."""
     from umap.umap_ import fuzzy_simplicial_set  # noqa: PLC0415
 
-    state = np.random.RandomState(0)  # noqa: NPY002  UMAP takes no other
+    state = np.random.RandomState(0)
     graph, _, _, lengths = fuzzy_simplicial_set(X, _DENSE, state, "euclidean", return_dists=True)
     squared = graph.multiply(lengths.maximum(lengths.T).power(2))
     return np.log(1e-8 + np.asarray(squared.sum(axis=1)).ravel() / np.asarray(graph.sum(axis=1)).ravel())

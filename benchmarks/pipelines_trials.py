@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -33,7 +31,7 @@ from heatsketch._utils.typing import FloatArray, IntArray
 from heatsketch.optimize.axes import balanced_axes
 from heatsketch_paper.harness.experiment import Case, Experiment, Row
 
-from .data import LABELLED, NEW, branching_tree, make
+from .data import DATA, LABELLED, NEW, branching_tree, make
 from .measures import drawn, open_problems
 
 # Embeddings by method, from the number of components and a seed.
@@ -249,57 +247,57 @@ CELLS = Cells("cells", 700, 5, 404, 60.0)
 # Times, with the settings and the threads that each method has by default.
 
 _SIZES = (500, 1000, 2000, 5000, 10_000, 12_000, 20_000, 50_000, 100_000)
-_TIMED = (OURS, RIVAL)
 
 
 @dataclass(frozen=True)
 class Times(Experiment):
-    """Seconds of a fit in a process of its own, after fits that compile; the median of three up to 12,000 points."""
+    """Seconds of fits in a process of its own, after fits that compile; medians of three up to 12,000 points."""
 
     alone: ClassVar[bool] = True
-    keys: ClassVar[tuple[str, ...]] = ("data", "n", "method", "trial")
-    free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "sizes")
+    keys: ClassVar[tuple[str, ...]] = ("n", "method", "trial")
+    free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "sizes", "methods")
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     sizes: tuple[int, ...] = _SIZES
+    methods: tuple[str, ...] = (OURS, RIVAL)
 
     def cases(self) -> list[Case]:
         """All combinations."""
-        every = product(range(self.n_trials), self.sizes, ("tree", "swiss roll"), _TIMED)
-        return [dict(zip(("trial", "n", "data", "method"), case, strict=True)) for case in every]
+        every = product(range(self.n_trials), self.sizes, self.methods)
+        return [dict(zip(("trial", "n", "method"), case, strict=True)) for case in every]
 
     def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
-        """One row."""
-        with tempfile.TemporaryDirectory() as folder:
-            given = Path(folder, "points.npy")
-            np.save(given, make(case["data"], case["n"], self.seed + case["trial"]))
-            repeats = 3 if case["n"] <= 12_000 else 1
-            command = [sys.executable, "-m", "benchmarks.pipelines_trials", case["method"], str(given), str(repeats)]
-            environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-            done = subprocess.run(command, env=environment, check=True, capture_output=True)
-        return [json.loads(done.stdout)]
+        """One row for each shape."""
+        given = [case["method"], str(case["n"]), str(self.seed + case["trial"])]
+        command = [sys.executable, "-m", "benchmarks.pipelines_trials", *given]
+        environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+        printed = subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+        found: list[Row] = json.loads(printed)
+        return found
 
 
-def _timed(method: str, file: str, repeats: str) -> None:
-    """Print the seconds of a fit and the peak of memory: ``python -m benchmarks.pipelines_trials METHOD FILE N``."""
-    import resource  # noqa: PLC0415
-
+def _timed(method: str, n: int, seed: int) -> list[Row]:
+    """Seconds of fits: ``python -m benchmarks.pipelines_trials METHOD N SEED``."""
     if method == RIVAL:
         from umap import UMAP as Estimator  # noqa: N811, PLC0415
     else:
-        Estimator = hs.HeatSketch  # noqa: N806
-    X, seconds = np.load(file), []
+        Estimator = hs.HeatSketch
     warnings.simplefilter("ignore")
-    for n in (500, 5000):  # UMAP compares all pairs of few points, and searches among more
-        Estimator().fit(make("tree", n, 1))
-    for _ in range(int(repeats)):
-        start = perf_counter()
-        Estimator().fit(X)
-        seconds.append(perf_counter() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"seconds": round(float(np.median(seconds)), 3), "peak_gib": round(peak, 3)}))
+    Estimator().fit(make("tree", min(n, 5000), seed + 1))  # UMAP compares all pairs of few points, and searches more
+    rows = []
+    for data in DATA:
+        X, seconds = make(data, n, seed), []
+        for _ in range(3 if n <= 12_000 else 1):
+            start = perf_counter()
+            Estimator().fit(X)
+            seconds.append(perf_counter() - start)
+        rows.append({"data": data, "seconds": round(float(np.median(seconds)), 3)})
+    return rows
 
 
-TIMES = Times("times", 0, 1, 405, 20.0)
+TIMES = (
+    Times("times", 0, 1, 405, 20.0),
+    Times("times_of_a_million", 0, 1, 405, 200.0, sizes=(1_000_000,), methods=(OURS,)),
+)
 
 
 # Pictures.
@@ -348,4 +346,4 @@ class Pictures(Experiment):
 PICTURES = Pictures("pictures", 2000, 1, 406, 60.0)
 
 if __name__ == "__main__":
-    _timed(*sys.argv[1:])
+    print(json.dumps(_timed(sys.argv[1], *map(int, sys.argv[2:]))))

@@ -67,10 +67,10 @@ STYLE: Any = {
 }
 
 
-def canvas(columns: int = 1, *, width: float = 4.2, height: float = 3.2) -> tuple[Canvas, list[Axes]]:
-    """An empty picture with one row of axes."""
-    figure = Canvas(figsize=(width * columns, height), layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(1, columns)))
+def canvas(columns: int = 1, rows: int = 1, *, width: float = 4.2, height: float = 3.2) -> tuple[Canvas, list[Axes]]:
+    """An empty picture with axes of a width and height, row after row."""
+    figure = Canvas(figsize=(width * columns, height * rows), layout="constrained")
+    return figure, list(np.ravel(figure.subplots(rows, columns)))
 
 
 def save(drawn: Canvas, path: Path, formats: Sequence[str] = FORMATS) -> list[Path]:

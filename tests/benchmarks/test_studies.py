@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.data import roll_with_geodesics, tree_with_geodesics
-from benchmarks.measures import agreement
+from benchmarks.measures import agreement, preserved
 
 from benchmarks import cluster, defaults, gpu, pipelines, scale, study, trust
 from heatsketch_paper.harness.store import Store
@@ -19,6 +20,9 @@ from heatsketch_paper.harness.study import write_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 STUDIES = {m.STUDY.name: m.STUDY for m in (cluster, defaults, gpu, pipelines, scale, study, trust)}
+AXES = [("nearest", ""), ("logistic", ""), ("logistic", "_rotated")]
+# What the measures of 120 points are if an embedding has nothing to do with the data.
+CHANCE = {"distance correlation": 0.0, "trustworthiness": 0.5, "common neighbours": 30 / 119}
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -52,12 +56,12 @@ def test_claims_and_sections_read_the_committed_tables(name):
     [
         replace(defaults.INTERVALS, n_samples=60, data=("Klein bottle",)),
         replace(study.CHARTS["circle"], n_samples=40, n_components=(2,)),
-        replace(pipelines.PIPELINES["iris"], n_components=(2,), methods=("PCA", "DiffusionMaps, 15 neighbours")),
+        replace(pipelines.EMBEDDINGS[0], data=("iris",), n_components=(2,), methods=("PCA", "HeatSketch")),
     ],
     ids=lambda experiment: experiment.name,
 )
 def test_experiments_run_at_toy_size(experiment):
-    table = pd.DataFrame(experiment.trial(0))
+    table = pd.DataFrame(experiment.measure(experiment.cases()[0]))
     assert len(table) > 1
     assert np.isfinite(table.select_dtypes("number")).any().all()  # some entries are empty, but no column
 
@@ -92,20 +96,39 @@ def test_defaults_are_judged_by_labels(gain):
 
 
 def test_pipelines_find_the_better_method():
-    def table(gain):
-        rng, rows = np.random.default_rng(0), []
-        for trial in range(6):
-            for method in (pipelines.RAW, *pipelines.METHODS):
-                base = 0.5 + 0.01 * rng.normal() + (gain if method == pipelines.OURS else 0.0)
-                scores = {f"{c}_{n}{u}": base for c in ("nearest", "logistic") for n in (2, 5) for u in ("", "_unseen")}
-                k = 0 if method == pipelines.RAW else 2
-                rows.append({"trial": trial, "method": method, "k": k, "kmeans": base, "hdbscan": base} | scores)
-        return {pipelines.PIPELINES["iris"].name: pd.DataFrame(rows)}
+    rng = np.random.default_rng(0)
 
-    for gain, expected in ((0.2, True), (-0.2, False)):
-        found = list(pipelines.STUDY.claims(table(gain)))
-        assert found
-        assert {verdict.holds for _, verdict in found} == {expected}
+    def table(gain):
+        rows = []
+        for data, method in product("abc", pipelines.METHODS):
+            value = 0.9 + 0.001 * rng.normal() + (gain if method.startswith("HeatSketch") else 0.0)
+            parts = product(("nearest", "logistic"), (2, 5), ("", "_rotated"), ("", "_unseen"))
+            scores = {f"{c}_{n}{r}{u}": value for c, n, r, u in parts if c == "logistic" or not r}
+            names = ("kmeans", "hdbscan", "trustworthiness", "data_rank", "multiscale_rank")
+            rows.append({"trial": 0, "data": data, "method": method, "k": 10} | dict.fromkeys(names, value) | scores)
+        return pd.DataFrame(rows)
+
+    for gain, expected in ((0.05, True), (-0.2, False)):
+        found = list(pipelines.STUDY.claims({"new": table(gain)}))
+        assert len(found) == 9
+        assert {verdict.holds for statement, verdict in found if "against UMAP" in statement} == {expected}
+
+
+def test_rivals_count_with_their_better_axes():
+    scores = {f"{c}_2{r}{u}": 0.5 for c, r in AXES for u in ("", "_unseen")}
+    others = dict.fromkeys(("kmeans", "hdbscan", "trustworthiness", "data_rank", "multiscale_rank"), 0.5)
+    row = {"trial": 0, "data": "a", "method": "UMAP", "k": 5} | others | scores | {"logistic_2_rotated": 0.7}
+    found = pipelines.scored(pd.DataFrame([row])).iloc[0]
+    assert found["labels"] == pytest.approx(0.6)
+    assert found["unseen"] == pytest.approx(0.5)
+
+
+def test_preserved_neighbours_and_distances():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 5))
+    same, other = preserved(X, 2.0 * X), preserved(X, rng.normal(size=(120, 2)))
+    np.testing.assert_allclose(list(same.values()), 1.0, atol=1e-6)
+    assert all(abs(other[name] - chance) < 0.1 for name, chance in CHANCE.items())
 
 
 def test_worse_figures_refute_claims():

@@ -65,6 +65,20 @@ class TestFormula:
         assert GP(2).fit(hs.datasets.circle(500, random_state=0)).intrinsic_dimension_ == pytest.approx(1, abs=0.3)
         assert GP(2, affinity="precomputed").fit(nx.cycle_graph(9)).intrinsic_dimension_ is None
 
+    @pytest.mark.parametrize(("options", "least"), [({}, 0.7), ({"bandwidth": 0.1, "n_neighbors": None}, 0.95)])
+    def test_density_of_a_normal_sample(self, options, least):
+        X = np.random.default_rng(0).normal(size=(1000, 2))
+        density = GP(2, **options).fit(X).density_
+        assert np.median(density) == pytest.approx(1.0)
+        assert stats.spearmanr(density, -(X**2).sum(axis=1)).statistic > least
+
+    def test_density_does_not_depend_on_the_unit(self, torus):
+        np.testing.assert_allclose(GP(2).fit(8.0 * torus).density_, GP(2).fit(torus).density_, rtol=1e-10)
+
+    def test_density_of_a_graph_is_the_degree(self):
+        graph = nx.star_graph(8)
+        np.testing.assert_allclose(GP(2, affinity="precomputed", diagonal="keep").fit(graph).density_[0], 8.0)
+
 
 class TestTransform:
     @pytest.mark.parametrize("normalization", NORMALIZATIONS)

@@ -100,6 +100,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
         affinity.
     intrinsic_dimension_ : float or None
         Estimated on access from the growth of neighbourhoods; None for a precomputed affinity.
+    density_ : ndarray of shape (n_samples,)
+        Density of the data around each point, relative to the median; estimated on access from the kernel's scales.
     power_ : float or MultiscaleFilter
         Diffusion time, or the filter with its times and weights; ``power=model.power_`` repeats it.
     n_neighbors_ : int or None
