@@ -170,9 +170,9 @@ with the true number of classes and ten starts, and by HDBSCAN with scikit-learn
 mutual information with the classes, where HDBSCAN's noise counts as a cluster. Trustworthiness has 15 neighbours. The
 rank correlations are Spearman's, of the distances of all pairs with those of the data and with the multiscale distance.
 
-**Methods** have the same numbers of components k: 2, 5, 10 and 20 (PCA up to the number of features, t-SNE 2). "UMAP,
-for clusters" is what its documentation recommends, `n_neighbors=30, min_dist=0`; "HeatSketch, neighbours alone" is
-`neighbor_weight=1`.
+**Methods** have the same numbers of components k: 2, 5, 10 and 20 (PCA up to the number of features; t-SNE 2; PHATE,
+which takes longest, 2 and 10 in most trials). "UMAP, for clusters" is what its documentation recommends,
+`n_neighbors=30, min_dist=0`; "HeatSketch, neighbours alone" is `neighbor_weight=1`.
 """
 _DIFFERENCES = """
 `HeatSketch` minus each other method: the mean over data sets of the difference, itself a mean over k and {trials}

