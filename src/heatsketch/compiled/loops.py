@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secrets import randbits
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,14 @@ def reordered_loop(function: Any) -> Any:
 def _compiled(function: Any, math: set[str]) -> Any:
     options = {"nogil": True, "fastmath": math, "error_model": "numpy"}
     try:
-        return njit(function, cache=True, **options)
+        compiled = njit(function, cache=True, **options)
     except RuntimeError:  # no directory for the cache is writable
         return njit(function, **options)
+    # Numba numbers the files of its cache. Processes that compile at the same time would choose the same numbers, and
+    # one would run what another compiled, for other types or from an earlier version of the function.
+    files = compiled._cache._cache_file
+    files._data_name = lambda _: files._data_name_pattern.format(number=randbits(62))
+    return compiled
 
 
 @njit(inline="always", fastmath=MATH)
