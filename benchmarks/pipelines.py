@@ -203,8 +203,18 @@ tree of ten branches in R^50 by branch, a swiss roll by its angle.
 
 
 @section(GROUPS, _PROTOCOL)
-def _protocol(_: Tables) -> str:
-    return ""
+def _protocol(tables: Tables) -> str:
+    failed = [text for table in tables.values() for text in _failed(table)]
+    return f"**Errors.** {', '.join(failed)}; left out." if failed else ""
+
+
+def _failed(table: pd.DataFrame) -> Iterator[str]:
+    """Methods that raised errors, with the data and the number of trials: they have no row in the plane."""
+    trials = table[table["k"] == 2].groupby(["method", "data"])["trial"].nunique().unstack("method").fillna(0)
+    for method in trials:
+        for data, missing in (trials[OURS] - trials[method]).items():
+            if missing > 0:
+                yield f"{method} on {data} in {missing:.0f} trials"
 
 
 @section(GROUPS, _DIFFERENCES)
