@@ -12,7 +12,7 @@ import heatsketch as hs
 from conftest import NORMALIZATIONS
 from heatsketch._utils.array import to_numpy
 from heatsketch.optimize import mixture
-from heatsketch.optimize.mixture import forces, minimise
+from heatsketch.optimize.mixture import forces, log_distances, minimise
 from heatsketch.optimize.spaces import FeatureSpace, KernelSpace, neighbor_graph, search_space
 
 HS = hs.HeatSketch
@@ -74,6 +74,16 @@ def test_forces_on_a_device(scene, device, monkeypatch):
     for block in (1 << 26, 40):  # in one block of rows, and in many
         monkeypatch.setattr("heatsketch.backends.torch.forces._BLOCK", block)
         assert_forces_are_naive(forces(here[0], graph, DRAWN), scene, here[1])
+
+
+def test_log_distances_do_not_depend_on_the_unit(scene):
+    """Features at late times are so small that their squares underflow in float32."""
+    F, landmarks = scene[0].astype(np.float32), np.arange(5)
+    expected = log_distances(F, landmarks)
+    np.testing.assert_allclose(log_distances(F * np.float32(1e-24), landmarks), expected, rtol=1e-4, atol=1e-4)
+    direct = np.log(((F[:, None] - F[landmarks]) ** 2).sum(axis=2).clip(1e-30))
+    apart = expected > -100
+    assert np.ptp((direct - expected)[apart]) < 1e-3
 
 
 def test_neighbor_graph():

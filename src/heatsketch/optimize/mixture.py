@@ -1,6 +1,6 @@
 r"""The sketch that keeps neighbours and distances best.
 
-Over M in ``Y = h(A) M`` it minimises
+Over M in ``Y = h(A) M`` it minimises::
 
     w KL(P || Q) + (1 - w) Var(log(|y_i - y_j| / d_ij)),
 
@@ -82,11 +82,14 @@ def log_distances(features: Any, landmarks: IntArray) -> Any:
     They are -100 for pairs that coincide.
     """
     xp, chosen = array_namespace(features), features[asarray_like(landmarks, features)]
-    square = float(xp.mean(features * features)) * int(features.shape[1]) or 1.0
-    norms, own = (xp.sum(block * block, axis=1) / square for block in (features, chosen))
+    unit = float(xp.max(xp.abs(features))) or 1.0  # squares could underflow
+    unit *= float(xp.mean(xp.square(features / unit)) * features.shape[1]) ** 0.5 or 1.0
+    chosen = chosen / unit
+    own = xp.sum(chosen * chosen, axis=1)
     logs = xp.empty((features.shape[0], len(landmarks)), dtype=xp.float32, device=device(features))
     for rows in chunks(features.shape[0], features.shape[1]):
-        squared = norms[rows, None] + own - (2.0 / square) * (features[rows] @ chosen.T)
+        block = features[rows] / unit
+        squared = xp.sum(block * block, axis=1)[:, None] + own - 2.0 * (block @ chosen.T)
         logs[rows] = xp.where(squared > _COINCIDENT, xp.log(xp.clip(squared, min=_COINCIDENT)), -100.0)
     return logs
 
