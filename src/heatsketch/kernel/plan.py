@@ -78,7 +78,7 @@ _BALANCING, _NARROWEST = 12, 4
 # each component; its optimisation takes so many seconds per point, and for each component, on both cores or on a GPU.
 METHODS = ("heatsketch", "gaussian-process")
 _COMPARED_COLUMNS = 32, 2
-_OPTIMISED_POINT, _GPU_OPTIMISED_POINT = (1.1e-4, 2e-5), (5e-6, 1.5e-6)
+_OPTIMISED_POINT, _GPU_OPTIMISED_POINT = (1.15e-5, 3e-6), (2.5e-6, 7.5e-7)
 # Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
 # between 16 (well mixed data) and 4096 (long shapes); until it is known, this one stands for it.
 _DEGREE = {np.dtype(np.float64): 8.2, np.dtype(np.float32): 4.1}
