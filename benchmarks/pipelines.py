@@ -177,11 +177,11 @@ which takes longest, 2 and 10 in most trials). "UMAP, for clusters" is what its 
 `n_neighbors=30, min_dist=0`; "HeatSketch, neighbours alone" is `neighbor_weight=1`.
 """
 _DIFFERENCES = """
-`HeatSketch` minus each other method: the mean over data sets of the difference, itself a mean over k and {trials}
-trials, and its 95% interval, Student's over data sets.
+`HeatSketch` minus each other method: the mean over data sets of the difference, itself a mean over k and trials, and its
+95% interval, Student's over data sets.
 """
 _SCORES = """
-Means over data sets and {trials} trials, by the number of components.
+Means over data sets and trials, by the number of components.
 """
 _OTHER_SEEDS = """
 Procrustes distance between pictures of the same 600 points by two seeds, a mean over all data sets: 0 if they are the
@@ -216,7 +216,7 @@ def _failed(table: pd.DataFrame) -> Iterator[str]:
     for method in trials:
         for data, missing in (trials[OURS] - trials[method]).items():
             if missing > 0:
-                yield f"{method} on {data} in {missing:.0f} trials"
+                yield f"{method} on {data} in {missing:.0f} of {trials[OURS][data]:.0f} trials"
 
 
 @section(GROUPS, _DIFFERENCES)
@@ -228,8 +228,10 @@ def _differences(tables: Tables) -> str:
         wide = found.assign(text=text).pivot_table("text", "rival", "measure", aggfunc="first")
         wide = wide.reindex(index=[m for m in METHODS if m in wide.index], columns=list(MEASURES)).fillna("")
         shown = frame_table(wide.rename(columns=MEASURES).rename_axis("HeatSketch minus").reset_index())
-        names = ", ".join(sorted(table["data"].unique()))
-        parts.append(f"### {GROUPS[name].capitalize()}\n\n{names.capitalize()}.\n\n{shown}")
+        trials = table.groupby("data")["trial"].nunique()
+        names = ", ".join(sorted(trials.index, key=str.lower))
+        text = f"{names[0].upper()}{names[1:]}; {trials.min()} trials or more of each."
+        parts.append(f"### {GROUPS[name].capitalize()}\n\n{text}\n\n{shown}")
     return "\n\n".join([*parts, "![Differences to UMAP by data set](pictures/differences.png)"])
 
 
