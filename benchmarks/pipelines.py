@@ -177,8 +177,8 @@ which takes longest, 2 and 10 in most trials). "UMAP, for clusters" is what its 
 `n_neighbors=30, min_dist=0`; "HeatSketch, neighbours alone" is `neighbor_weight=1`.
 """
 _DIFFERENCES = """
-`HeatSketch` minus each other method: the mean over data sets of the difference, itself a mean over k and trials, and its
-95% interval, Student's over data sets.
+`HeatSketch` minus each other method: the mean over data sets of the difference, itself a mean over k and trials, and
+its 95% interval, Student's over data sets.
 """
 _SCORES = """
 Means over data sets and trials, by the number of components.
