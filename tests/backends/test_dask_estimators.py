@@ -267,10 +267,10 @@ class TestNeighbors:
 
 
 class TestHeatSketch:
-    def test_distortion_is_about_that_in_memory(self, optimised):
-        """Rounding changes the path of the optimisation: as good, not the same."""
+    def test_distortion_is_below_that_of_diffusion_maps(self, optimised, maps):
+        """Rounding changes the path of the optimisation, which may end in another minimum than in memory."""
         there, here = optimised
-        assert there.distortion().log < 1.1 * here.distortion().log
+        assert there.distortion().log < maps[0].distortion().log
         assert isinstance(there.embedding_, da.Array)
         assert there.distortion().n_pairs == here.distortion().n_pairs
         assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)

@@ -27,7 +27,7 @@ def scene():
     rng = np.random.default_rng(0)
     F = rng.normal(size=(N, 5)).astype(np.float32)
     F[1] = F[0]
-    S = sparse.random_array((N, N), density=0.3, rng=rng)
+    S = sparse.csr_array(rng.uniform(size=(N, N)) * (rng.uniform(size=(N, N)) < 0.3))
     return F, neighbor_graph(S + S.T + sparse.eye_array(N)), rng.normal(size=(N, K)).astype(np.float32)
 
 
