@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 da = pytest.importorskip("dask.array")
 
@@ -267,10 +268,12 @@ class TestNeighbors:
 
 
 class TestHeatSketch:
-    def test_distortion_is_below_that_of_diffusion_maps(self, optimised, maps):
-        """Rounding changes the path of the optimisation, which may end in another minimum than in memory."""
+    def test_distortion_is_far_below_that_of_diffusion_maps(self, optimised, maps):
+        """Over all pairs. Rounding changes the path of the optimisation, which may end elsewhere than in memory."""
         there, here = optimised
-        assert there.distortion().log < maps[0].distortion().log
+        exact = hs.diffusion_distances(here.kernel_, here.power_)
+        ours, theirs = (np.ptp(np.log(pdist(np.asarray(m.embedding_)) / exact)) for m in (there, maps[0]))
+        assert ours < 0.5 * theirs
         assert isinstance(there.embedding_, da.Array)
         assert there.distortion().n_pairs == here.distortion().n_pairs
         assert_equal(there.transform(X[:30]), np.asarray(there.embedding_)[:30], 1e-8)
