@@ -13,7 +13,7 @@ from conftest import NORMALIZATIONS
 from heatsketch._utils.array import to_numpy
 from heatsketch.optimize import mixture
 from heatsketch.optimize.mixture import forces, log_distances, minimise
-from heatsketch.optimize.spaces import FeatureSpace, KernelSpace, neighbor_graph, search_space
+from heatsketch.optimize.spaces import FeatureSpace, KernelSpace, neighbor_graph, relative_scales, search_space
 
 HS = hs.HeatSketch
 N, K = 30, 3
@@ -23,15 +23,16 @@ SOFTENED = 0.01
 
 @pytest.fixture(scope="module")
 def scene():
-    """Features of which two rows coincide, a graph of neighbours, and an embedding."""
+    """Features of which two rows coincide, a graph of neighbours, scales, and an embedding."""
     rng = np.random.default_rng(0)
     F = rng.normal(size=(N, 5)).astype(np.float32)
     F[1] = F[0]
     S = sparse.csr_array(rng.uniform(size=(N, N)) * (rng.uniform(size=(N, N)) < 0.3))
-    return F, neighbor_graph(S + S.T + sparse.eye_array(N)), rng.normal(size=(N, K)).astype(np.float32)
+    graph, scales = neighbor_graph(S + S.T + sparse.eye_array(N)), rng.uniform(0.5, 2, N).astype(np.float32)
+    return F, graph, scales, rng.normal(size=(N, K)).astype(np.float32)
 
 
-def naive_forces(F, P, Y, least, mean):
+def naive_forces(F, P, scales, Y, mean):
     """Attraction, repulsion and its total, stretching and the mean log ratio, pair by pair in float64."""
     F, P, Y = (np.asarray(part, dtype=np.float64) for part in (F, P.toarray(), Y))
     F = F / np.sqrt(np.square(F).sum(axis=1).mean())  # the unit of distances
@@ -40,21 +41,22 @@ def naive_forces(F, P, Y, least, mean):
     for i in range(N):
         for j in range(N):
             between, d = Y[i] - Y[j], np.linalg.norm(F[i] - F[j])
-            q = 1 / (1 + between @ between)
-            attraction[i] += P[i, j] * q * between
+            area = float(scales[i]) * float(scales[j])
+            q = 1 / (1 + between @ between / area)
+            attraction[i] += P[i, j] * q * between / area
             if j in DRAWN and i != j:
-                repulsion[i] += q**2 * between
+                repulsion[i] += q**2 * between / area
                 total += q
             if j in DRAWN and d > 0:
-                softened = between @ between + least
+                softened = between @ between + SOFTENED
                 logs.append(0.5 * np.log(softened / d**2))
                 stretching[i] += (logs[-1] - mean) * between / softened
     return attraction, (repulsion, total), (stretching, np.mean(logs))
 
 
 def assert_forces_are_naive(between, scene, Y):
-    F, graph, _ = scene
-    expected = naive_forces(F, graph, to_numpy(Y), SOFTENED, 0.3)
+    F, graph, scales, _ = scene
+    expected = naive_forces(F, graph, scales, to_numpy(Y), mean=0.3)
     found = between.attraction(Y), between.repulsion(Y, DRAWN), between.stretching(Y, SOFTENED, 0.3)
     np.testing.assert_allclose(to_numpy(found[0]), expected[0], atol=1e-5)
     for (force, number), (force_wanted, number_wanted) in zip(found[1:], expected[1:], strict=True):
@@ -64,16 +66,16 @@ def assert_forces_are_naive(between, scene, Y):
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_compiled_forces(scene, k):
-    F, graph, Y = scene
-    assert_forces_are_naive(forces(F, graph, DRAWN), scene, np.ascontiguousarray(Y[:, :k]))
+    F, graph, scales, Y = scene
+    assert_forces_are_naive(forces(F, graph, scales, DRAWN), scene, np.ascontiguousarray(Y[:, :k]))
 
 
 def test_forces_on_a_device(scene, device, monkeypatch):
-    F, graph, Y = scene
+    F, graph, scales, Y = scene
     here = device.tensor(F), device.tensor(Y)
     for block in (1 << 26, 40):  # in one block of rows, and in many
         monkeypatch.setattr("heatsketch.backends.torch.forces._BLOCK", block)
-        assert_forces_are_naive(forces(here[0], graph, DRAWN), scene, here[1])
+        assert_forces_are_naive(forces(here[0], graph, scales, DRAWN), scene, here[1])
 
 
 def test_log_distances_do_not_depend_on_the_unit(scene):
@@ -94,11 +96,23 @@ def test_neighbor_graph():
     np.testing.assert_allclose(P, 4 * both / both.sum(), rtol=1e-6)
 
 
+def test_relative_scales():
+    """Those of the affinity, within a factor of 4 of their median; 1 where it has none."""
+    X = np.concatenate([np.random.default_rng(0).normal(size=(200, 3)), 1e3 * np.eye(3)])
+    kernel, some = hs.heat_kernel(X), np.arange(20, 203)
+    scales = np.sqrt(kernel.bandwidth[some])
+    found = relative_scales(kernel, some)
+    np.testing.assert_allclose(found[:-3], (scales / np.median(scales))[:-3], rtol=1e-6)
+    np.testing.assert_array_equal(found[-3:], 4.0)
+    for other in (hs.heat_kernel(X, bandwidth=1.0), hs.heat_kernel(np.ones((203, 203)), affinity="precomputed")):
+        np.testing.assert_array_equal(relative_scales(other, some), np.ones(183))
+
+
 class Recorded:
     """All embeddings, of which the first and its slope are recorded."""
 
-    def __init__(self, features, graph, start):
-        self.features, self.graph, self.start, self.slopes = features, graph, start, []
+    def __init__(self, features, graph, scales, start):
+        self.features, self.graph, self.scales, self.start, self.slopes = features, graph, scales, start, []
 
     def embedding(self, Z):
         return Z
@@ -118,8 +132,8 @@ def test_slope_is_the_gradient_of_the_mixture(scene, weight, monkeypatch):
     settings["_SOFTENED"] = SOFTENED, 0.0
     for name, value in settings.items():
         monkeypatch.setattr(mixture, name, value)
-    F, graph, start = scene
-    space = Recorded(F, graph, start)
+    F, graph, scales, _ = scene
+    space = Recorded(*scene)
     minimise(space, weight, 0)
     Y, slope = space.slopes[0]
     P, d, (i, j) = graph.toarray() / N, cdist(F, F), np.nonzero(~np.eye(N, dtype=bool))
@@ -127,7 +141,7 @@ def test_slope_is_the_gradient_of_the_mixture(scene, weight, monkeypatch):
 
     def objective(flat):
         D = cdist(flat.reshape(N, K), flat.reshape(N, K))
-        q = 1 / (1 + D[i, j] ** 2)
+        q = 1 / (1 + D[i, j] ** 2 / (scales[i] * scales[j]))
         kept = P[i, j] > 0
         divergence = (P[i, j][kept] * np.log(P[i, j][kept] / (q / q.sum())[kept])).sum()
         logs = 0.5 * np.log((D[apart] ** 2 + least) / d[apart] ** 2)
@@ -240,6 +254,12 @@ class TestHeatSketch:
         Y = HS(2, random_state=0).fit_transform(X.reshape(300, 4)).reshape(3, 100, 2)
         for a, b in ((0, 1), (0, 2), (1, 2)):
             assert cdist(Y[a], Y[b]).min() > max(np.median(pdist(Y[a])), np.median(pdist(Y[b])))
+
+    def test_dense_groups_are_drawn_dense(self):
+        X = np.random.default_rng(0).normal(size=(2, 200, 4)) * np.array([1, 3])[:, None, None]
+        X[1, :, 0] += 30
+        dense, sparse_ = HS(2, random_state=0).fit_transform(X.reshape(400, 4)).reshape(2, 200, 2)
+        assert np.median(pdist(sparse_)) > 2 * np.median(pdist(dense))
 
     def test_names_of_mixtures(self, torus):
         for objective, weight in {"neighbors": 1.0, "log-stress": 0.0}.items():

@@ -32,15 +32,16 @@ def _log(x):  # type: ignore[no-untyped-def]
 
 
 @reordered_loop
-def attract(indptr, indices, P, Y, out, start, stop):  # type: ignore[no-untyped-def]
-    """``sum_j P_ij q_ij (y_i - y_j)`` with ``q_ij = 1 / (1 + |y_i - y_j|^2)`` into rows start to stop of `out`."""
-    k, one = Y.shape[1], np.float32(1)
+def attract(indptr, indices, P, Y, scales, out, start, stop):  # type: ignore[no-untyped-def]
+    """``sum_j P_ij (y_i - y_j) / (s_i s_j + |y_i - y_j|^2)`` with the scales s, into rows start to stop of `out`."""
+    k = Y.shape[1]
     for i in range(start, stop):
         if k == 2:
             x, y, along, across = Y[i, 0], Y[i, 1], np.float32(0), np.float32(0)
             for p in range(indptr[i], indptr[i + 1]):
-                dx, dy = x - Y[indices[p], 0], y - Y[indices[p], 1]
-                q = P[p] / (one + dx * dx + dy * dy)
+                j = indices[p]
+                dx, dy = x - Y[j, 0], y - Y[j, 1]
+                q = P[p] / (scales[i] * scales[j] + dx * dx + dy * dy)
                 along += q * dx
                 across += q * dy
             out[i, 0], out[i, 1] = along, across
@@ -48,7 +49,8 @@ def attract(indptr, indices, P, Y, out, start, stop):  # type: ignore[no-untyped
         for c in range(k):
             out[i, c] = 0
         for p in range(indptr[i], indptr[i + 1]):
-            j, squared = indices[p], one
+            j = indices[p]
+            squared = scales[i] * scales[j]
             for c in range(k):
                 difference = Y[i, c] - Y[j, c]
                 squared += difference * difference
@@ -58,32 +60,38 @@ def attract(indptr, indices, P, Y, out, start, stop):  # type: ignore[no-untyped
 
 
 @reordered_loop
-def repel(Y, others, out, totals, start, stop):  # type: ignore[no-untyped-def]
-    """``sum_j q_ij^2 (y_i - y_j)`` into `out`, ``sum_j q_ij`` into `totals`, over the columns of `others`, (k, m)."""
+def repel(Y, others, scales, theirs, out, totals, start, stop):  # type: ignore[no-untyped-def]
+    """``sum_j q_ij^2 (y_i - y_j) / (s_i s_j)`` into `out`, ``sum_j q_ij`` into `totals`.
+
+    The sums are over the columns j of `others`, (k, m), with the scales `theirs`, (m,).
+    """
     (k, m), one = others.shape, np.float32(1)
     q = np.empty(m, dtype=np.float32)
     for i in range(start, stop):
+        own = scales[i]
         if k == 2:
             x, y, along, across, total = Y[i, 0], Y[i, 1], np.float32(0), np.float32(0), np.float32(0)
             for j in range(m):
                 dx, dy = x - others[0, j], y - others[1, j]
-                similarity = one / (one + dx * dx + dy * dy)
+                falling = one / (own * theirs[j] + dx * dx + dy * dy)
+                similarity = own * theirs[j] * falling
                 total += similarity
-                along += similarity * similarity * dx
-                across += similarity * similarity * dy
+                along += similarity * falling * dx
+                across += similarity * falling * dy
             out[i, 0], out[i, 1], totals[i] = along, across, total
             continue
         for j in range(m):
-            q[j] = 1
+            q[j] = own * theirs[j]
         for c in range(k):
             y, row = Y[i, c], others[c]
             for j in range(m):
                 q[j] += (y - row[j]) * (y - row[j])
         total = np.float32(0)
         for j in range(m):
-            q[j] = one / q[j]
+            falling = one / q[j]
+            q[j] = own * theirs[j] * falling
             total += q[j]
-            q[j] *= q[j]
+            q[j] *= falling
         totals[i] = total
         for c in range(k):
             y, row, force = Y[i, c], others[c], np.float32(0)

@@ -38,8 +38,9 @@ class HeatSketch(HeatEmbedding):
 
     M is optimised. By default it minimises ``w KL(P || Q) + (1 - w) Var(log(|y_i - y_j| / d_ij))``: the first term
     keeps neighbours, with P from the heat kernel itself, the second keeps diffusion distances at all scales
-    (:mod:`heatsketch.optimize.mixture`). With the multiscale filter every sketch of the kernel is a candidate, and
-    ``Y = A M``; at a single time, projections of a wide sketch. New points are embedded by their own kernel rows.
+    (:mod:`heatsketch.optimize.mixture`). If each point has a scale of its own, as by default, Y is dense where the data
+    are. With the multiscale filter every sketch of the kernel is a candidate, and ``Y = A M``; at a single time,
+    projections of a wide sketch. New points are embedded by their own kernel rows.
 
     On a cluster (X is a Dask array) at most 20,000 points are optimised, whose rows of a wide sketch are brought to the
     client; the M found is then applied to all points on the cluster.

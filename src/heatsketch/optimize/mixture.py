@@ -5,13 +5,14 @@ Over M in ``Y = h(A) M`` it minimises::
     w KL(P || Q) + (1 - w) Var(log(|y_i - y_j| / d_ij)),
 
 where P holds the squared entries of the heat kernel outside its diagonal, normalised, Q the similarities
-``q_ij = 1 / (1 + |y_i - y_j|^2)`` of the embedding, normalised, and d the diffusion distances. The first term keeps
-neighbours, as t-SNE does [1]_, the second keeps distances at all scales.
+``q_ij = 1 / (1 + |y_i - y_j|^2 / (s_i s_j))`` of the embedding, normalised, and d the diffusion distances. The first
+term keeps neighbours, as t-SNE does [1]_, the second keeps distances at all scales. The scales s are those that the
+points have in the affinity: where the data are dense, so is the embedding.
 
 The repulsion between all pairs, ``log sum q_ij``, is estimated in each step from a few points, drawn at random like
 negative samples [2]_, and the second term compares the distances to a few landmarks: every step costs O(N). The
 attraction is multiplied by a factor, larger in the first steps, in which groups form; a factor above 1 in the last
-makes groups more compact [3]_.
+makes groups more compact, which pays the more points there are [3]_.
 
 References
 ----------
@@ -45,8 +46,8 @@ _STEPS = 250
 # Length of the first step, in units in which similarities fall to a half at distance 1; it decreases to 0.
 _LENGTH = 1.0
 _MOMENTUM, _AVERAGED = 0.9, 0.99
-# Factors of the attraction, and the share of steps with the first.
-_ATTRACTION, _EARLY = (8.0, 2.0), 0.2
+# Factors of the attraction, and the share of steps with the first. The second grows from 1, at some number of points.
+_ATTRACTION, _FEW_POINTS, _EARLY = (8.0, 2.0), 250, 0.2
 # Points drawn in each step, which repel all others, and points whose distances to all others are compared in all steps:
 # at least, if distances alone are kept, and for each component.
 _REPELLING, _LANDMARKS = (1024, 128), (32, 128, 2)
@@ -64,10 +65,10 @@ class Forces(Protocol):
     """Sums over pairs, on the device of the features, (n, m), between whose rows distances are compared."""
 
     def attraction(self, Y: Any) -> Any:
-        """``sum_j P_ij q_ij (y_i - y_j)``, (n, k)."""
+        """``sum_j P_ij q_ij (y_i - y_j) / (s_i s_j)``, (n, k)."""
 
     def repulsion(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
-        """``sum_j q_ij^2 (y_i - y_j)`` over the drawn points j, (n, k), and the sum of all q_ij with i other than j."""
+        """``sum_j q_ij^2 (y_i - y_j) / (s_i s_j)`` over the drawn points j, (n, k), and the sum of q_ij, i not j."""
 
     def stretching(self, Y: Any, least: float, mean: float) -> tuple[Any, float]:
         """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the landmarks j, (n, k), and the mean of l_ij.
@@ -97,25 +98,25 @@ def log_distances(features: Any, landmarks: IntArray) -> Any:
 class _CompiledForces:
     """Forces by compiled loops, on all cores; each row is computed by one of them."""
 
-    def __init__(self, features: FloatArray, graph: Any, landmarks: IntArray) -> None:
-        self._graph, self._n, self._landmarks = graph, len(features), landmarks
+    def __init__(self, features: FloatArray, graph: Any, scales: FloatArray, landmarks: IntArray) -> None:
+        self._graph, self._scales, self._n, self._landmarks = graph, scales, len(features), landmarks
         self._logs = log_distances(features, landmarks)
         self._pairs = max(1, int(np.count_nonzero(self._logs > -100.0)))
 
     def attraction(self, Y: FloatArray) -> FloatArray:
         from ..compiled.forces import attract  # noqa: PLC0415
 
-        P, out = self._graph, np.empty_like(Y)
+        P, s, out = self._graph, self._scales, np.empty_like(Y)
         work = shares(self._n, 4 * Y.shape[1] * (1 + P.nnz // self._n))
-        each(lambda rows: attract(P.indptr, P.indices, P.data, Y, out, rows.start, rows.stop), work, blas=False)
+        each(lambda rows: attract(P.indptr, P.indices, P.data, Y, s, out, rows.start, rows.stop), work, blas=False)
         return out
 
     def repulsion(self, Y: FloatArray, drawn: IntArray) -> tuple[FloatArray, float]:
         from ..compiled.forces import repel  # noqa: PLC0415
 
         out, totals, others = np.empty_like(Y), np.empty(self._n), np.ascontiguousarray(Y[drawn].T)
-        work = shares(self._n, others.size)
-        each(lambda rows: repel(Y, others, out, totals, rows.start, rows.stop), work, blas=False)
+        s, work = (self._scales, self._scales[drawn]), shares(self._n, others.size)
+        each(lambda rows: repel(Y, others, *s, out, totals, rows.start, rows.stop), work, blas=False)
         return out, float(totals.sum()) - len(drawn)
 
     def stretching(self, Y: FloatArray, least: float, mean: float) -> tuple[FloatArray, float]:
@@ -128,9 +129,9 @@ class _CompiledForces:
 
 
 @singledispatch
-def forces(features: Any, graph: Any, landmarks: IntArray) -> Forces:
-    """Forces for a graph of neighbours in CSR form, (n, n); backends register their own features."""
-    return _CompiledForces(features, graph, landmarks)
+def forces(features: Any, graph: Any, scales: FloatArray, landmarks: IntArray) -> Forces:
+    """Forces for a graph of neighbours in CSR form, (n, n), and scales, (n,); backends register their own features."""
+    return _CompiledForces(features, graph, scales, landmarks)
 
 
 def _draws(n: int, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -160,15 +161,16 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
     xp, Y = array_namespace(Z), space.embedding(Z)
     n, k = Y.shape
     landmarks = sample(n, max(_LANDMARKS[not weight], _LANDMARKS[2] * k))
-    between = forces(space.features, space.graph, landmarks)
+    between = forces(space.features, space.graph, space.scales, landmarks)
     Z = Z / (float(xp.max(xp.std(Y, axis=0))) or 1.0)
+    factors = _ATTRACTION[0], min(_ATTRACTION[1], max(1.0, (n / _FEW_POINTS) ** (1 / 3)))
     velocity, size, mean = xp.zeros_like(Z), 0.0, None
     for step, points in enumerate(track(_draws(n, rng), "optimising the sketch", _STEPS)):
         Y = space.embedding(Z)
         slope = xp.zeros_like(Y)
         if weight > 0:
             repulsion, total = between.repulsion(Y, points)
-            slope += (weight * _ATTRACTION[step >= _EARLY * _STEPS]) * between.attraction(Y)
+            slope += (weight * factors[step >= _EARLY * _STEPS]) * between.attraction(Y)
             slope -= (weight * n / total) * repulsion
         if weight < 1:
             least = (_SOFTENED[0] + _SOFTENED[1] * weight) * float(xp.mean(Y * Y))

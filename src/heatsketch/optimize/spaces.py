@@ -26,7 +26,15 @@ from ..linalg.sketch import GaussianSketch, sample
 from ..neighbors.search import nearest_neighbors
 from .features import WideSketch, default_width, wide_sketch
 
-__all__ = ["FeatureSpace", "KernelSpace", "SearchSpace", "neighbor_graph", "search_space", "searched"]
+__all__ = [
+    "FeatureSpace",
+    "KernelSpace",
+    "SearchSpace",
+    "neighbor_graph",
+    "relative_scales",
+    "search_space",
+    "searched",
+]
 
 # Weight of ``|Z - A Z|^2``: what differs between neighbours cannot be predicted for new points.
 _ROUGHNESS = 0.00025
@@ -38,6 +46,8 @@ _NEIGHBORS = 15
 _ACCURATE = 128
 # Error of the filter, relative: far below that of the sketch, which has few columns.
 _FILTER_ERROR = 0.01
+# Scales are at most this factor above or below their median: a few extreme ones must not determine the picture.
+_EXTREME = 4.0
 # Samples of a data set on a cluster that are optimised, in this process.
 _SEEN = 20_000
 _SEED = 0x3A9  # fixed: distances and start are functions of the kernel, and pictures of other seeds nearly the same
@@ -54,11 +64,14 @@ class SearchSpace(Protocol):
         Distances between its rows are, or estimate, diffusion distances.
     graph : csr_array of shape (n, n)
         Similarities of neighbours, symmetric, with the sum n.
+    scales : ndarray of shape (n,)
+        The scale of each point, relative to the median, in float32.
     """
 
     start: Any
     features: Any
     graph: Any
+    scales: FloatArray
 
     def embedding(self, Z: Any) -> Any:
         """Y, (n, k)."""
@@ -95,6 +108,7 @@ class KernelSpace:
         self._kernel, self._places, self.graph = kernel, graph.places, neighbor_graph(graph.S)
         first = np.empty(graph.S.shape[0], dtype=np.int64)  # a point of each row
         first[graph.places] = np.arange(len(graph.places))
+        self.scales = relative_scales(kernel, first)
         root = np.sqrt(np.bincount(graph.places))
         B = SparseOperator(graph.S, reorder=False)
         if len(first) < len(graph.places):
@@ -137,6 +151,7 @@ class FeatureSpace:
     samples : ndarray of int, optional
         The points that are embedded, if not all.
     k : int
+    scales : ndarray of shape (n,)
     dtype : dtype
         Of M.
     init : ndarray of shape (n, k), optional
@@ -144,9 +159,16 @@ class FeatureSpace:
     """
 
     def __init__(
-        self, wide: WideSketch, samples: IntArray | None, k: int, *, dtype: Any, init: FloatArray | None = None
+        self,
+        wide: WideSketch,
+        samples: IntArray | None,
+        k: int,
+        *,
+        scales: FloatArray,
+        dtype: Any,
+        init: FloatArray | None = None,
     ) -> None:
-        self._wide, self._dtype = wide, dtype
+        self._wide, self.scales, self._dtype = wide, scales, dtype
         self.features = F = astype((wide if samples is None else wide.at(samples)).features, np.float32)
         xp, n = array_namespace(F), F.shape[0]
         centred = F - xp.mean(F, axis=0)
@@ -204,7 +226,16 @@ def search_space(
     samples = searched(kernel)
     wide = wide_sketch(kernel, power, max(default_width(n), k), seed)
     check(wide.features)
-    return FeatureSpace(wide, samples, k, dtype=kernel.dtype, init=init)
+    scales = relative_scales(kernel, np.arange(n) if samples is None else samples)
+    return FeatureSpace(wide, samples, k, scales=scales, dtype=kernel.dtype, init=init)
+
+
+def relative_scales(kernel: HeatKernel, points: IntArray) -> FloatArray:
+    """Scales of some points in the affinity, relative to their median; 1 if all points have the same bandwidth."""
+    if not isinstance(kernel.bandwidth, np.ndarray):
+        return np.ones(len(points), dtype=np.float32)
+    scales = np.sqrt(kernel.bandwidth[points].astype(np.float64))
+    return np.clip(scales / np.median(scales), 1.0 / _EXTREME, _EXTREME).astype(np.float32)
 
 
 def neighbor_graph(S: Any) -> Any:

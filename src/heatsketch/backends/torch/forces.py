@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..._utils.chunks import chunks
-from ..._utils.typing import IntArray
+from ..._utils.typing import FloatArray, IntArray
 from ...optimize.mixture import forces, log_distances
 from .operators import DeviceSparseOperator
 from .tensors import device_of
@@ -29,11 +29,13 @@ class DeviceForces:
     features : tensor of shape (n, m)
     graph : csr_array of shape (n, n)
         Similarities of neighbours.
+    scales : ndarray of shape (n,)
     landmarks : ndarray of int
     """
 
-    def __init__(self, features: Any, graph: Any, landmarks: IntArray) -> None:
+    def __init__(self, features: Any, graph: Any, scales: FloatArray, landmarks: IntArray) -> None:
         self._here = device_of(features)
+        self._scales = self._here.tensor(scales)
         self._graph, self._landmarks = DeviceSparseOperator(graph, self._here), self._here.tensor(landmarks)
         self._rows = torch.arange(len(features), device=features.device).repeat_interleave(self._graph.parts[0].diff())
         self._logs = log_distances(features, landmarks)
@@ -41,22 +43,26 @@ class DeviceForces:
         self._pairs = max(1, int(self._apart.sum()))
 
     def attraction(self, Y: Any) -> Any:
-        """``sum_j P_ij q_ij (y_i - y_j)``, (n, k)."""
+        """``sum_j P_ij q_ij (y_i - y_j) / (s_i s_j)``, (n, k)."""
         _, columns, values = self._graph.parts
         weights = torch.empty_like(values)
         for some in chunks(len(values), Y.shape[1], _BLOCK):
-            weights[some] = values[some] / (1.0 + (Y[self._rows[some]] - Y[columns[some]]).square().sum(1))
+            i, j = self._rows[some], columns[some]
+            weights[some] = values[some] / (self._scales[i] * self._scales[j] + (Y[i] - Y[j]).square().sum(1))
         sums = self._graph.with_values(weights).matmat(torch.cat([Y, torch.ones_like(Y[:, :1])], dim=1))
         return sums[:, -1:] * Y - sums[:, :-1]
 
     def repulsion(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
-        """``sum_j q_ij^2 (y_i - y_j)`` over the drawn points j, (n, k), and the sum of all q_ij with i other than j."""
-        others, out, total = Y[self._here.tensor(drawn)], torch.empty_like(Y), 0.0
+        """``sum_j q_ij^2 (y_i - y_j) / (s_i s_j)`` over the drawn points j, (n, k), and the sum of q_ij, i not j."""
+        points, out, total = self._here.tensor(drawn), torch.empty_like(Y), 0.0
+        others = Y[points]
         beside = torch.cat([others, torch.ones_like(others[:, :1])], dim=1)
         for rows in chunks(len(Y), len(drawn), _BLOCK):
-            q = 1.0 / (1.0 + torch.cdist(Y[rows], others).square_())
+            own = self._scales[rows, None] * self._scales[points]
+            falling = 1.0 / (own + torch.cdist(Y[rows], others).square_())
+            q = own.mul_(falling)
             total = total + q.sum(dtype=torch.float64)
-            sums = q.square_() @ beside
+            sums = q.mul_(falling) @ beside
             out[rows] = sums[:, -1:] * Y[rows] - sums[:, :-1]
         return out, float(total) - len(drawn)
 
@@ -74,5 +80,5 @@ class DeviceForces:
 
 
 @forces.register
-def _(features: torch.Tensor, graph: Any, landmarks: IntArray) -> DeviceForces:
-    return DeviceForces(features, graph, landmarks)
+def _(features: torch.Tensor, graph: Any, scales: FloatArray, landmarks: IntArray) -> DeviceForces:
+    return DeviceForces(features, graph, scales, landmarks)
