@@ -7,6 +7,8 @@ import pytest
 from scipy import sparse
 from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist, pdist
+from sklearn.datasets import load_digits
+from sklearn.manifold import trustworthiness
 
 import heatsketch as hs
 from conftest import NORMALIZATIONS
@@ -254,6 +256,11 @@ class TestHeatSketch:
         Y = HS(2, random_state=0).fit_transform(X.reshape(300, 4)).reshape(3, 100, 2)
         for a, b in ((0, 1), (0, 2), (1, 2)):
             assert cdist(Y[a], Y[b]).min() > max(np.median(pdist(Y[a])), np.median(pdist(Y[b])))
+
+    @pytest.mark.parametrize("options", [{}, {"bandwidth": "median"}, {"n_neighbors": None}, {"power": 4}], ids=str)
+    def test_neighbours_of_images_are_kept(self, options):
+        X = load_digits().data[:400]
+        assert trustworthiness(X, HS(2, random_state=0, **options).fit_transform(X), n_neighbors=15) > 0.92
 
     def test_dense_groups_are_drawn_dense(self):
         X = np.random.default_rng(0).normal(size=(2, 200, 4)) * np.array([1, 3])[:, None, None]

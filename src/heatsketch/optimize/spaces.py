@@ -143,7 +143,7 @@ class KernelSpace:
 
 
 class FeatureSpace:
-    """``Y = F W`` for a wide sketch F, with W in units in which all directions of F are equally long.
+    """``Y = F W`` for a wide sketch F, in units in which all its directions count alike, and Y is as long as Z in mean.
 
     Parameters
     ----------
@@ -175,13 +175,14 @@ class FeatureSpace:
         squared, V = np.linalg.eigh(to_numpy(centred.T @ centred).astype(np.float64) / n)
         size = np.sqrt(np.maximum(squared[::-1], 0.0))
         kept = min(len(size), max(k, int(np.count_nonzero(size > _LEAST * size[0]))))
-        self._turned = V[:, ::-1][:, :kept] / np.maximum(size[:kept], _LEAST * size[0])  # [m, kept]
+        unit = np.sqrt(kept) * np.maximum(size[:kept], _LEAST * size[0])
+        self._turned = V[:, ::-1][:, :kept] / unit  # [m, kept]
         self._Q = centred @ asarray_like(self._turned, F, np.float32)
         self.graph = _feature_graph(F)
         if init is None:
-            self.start = asarray_like(np.eye(kept, k) * size[:kept, None], F, np.float32)
+            self.start = asarray_like(np.eye(kept, k) * unit[:, None], F, np.float32)
         else:
-            self.start = self._Q.T @ asarray_like(init - init.mean(axis=0), F, np.float32) / n
+            self.start = self._Q.T @ asarray_like(init - init.mean(axis=0), F, np.float32) * (kept / n)
 
     def embedding(self, Z: Any) -> Any:
         """Y, (n, k)."""
