@@ -31,7 +31,7 @@ from heatsketch._utils.typing import FloatArray, IntArray
 from heatsketch.optimize.axes import balanced_axes
 from heatsketch_paper.harness.experiment import Case, Experiment, Row
 
-from .data import DATA, LABELLED, NEW, branching_tree, make
+from .data import DATA, LABELLED, LAST, NEW, branching_tree, make
 from .measures import drawn, open_problems
 
 # Embeddings by method, from the number of components and a seed.
@@ -126,7 +126,7 @@ class Embeddings(Experiment):
 
     def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
         """One row for each method and number of components."""
-        X, label = (LABELLED | NEW)[case["data"]]()
+        X, label = (LABELLED | NEW | LAST)[case["data"]]()
         rng, seed = self.points_seed(case["trial"]), self.sketch_seed(case["trial"]) % 2**31
         order = rng.permutation(len(X))[: self.n_samples]
         seen, unseen = np.split(order, [2 * len(order) // 3])
@@ -194,6 +194,7 @@ class _Score:
 EMBEDDINGS = (
     Embeddings("developing", 600, 5, 401, 60.0),
     Embeddings("new", 600, 5, 402, 60.0, data=tuple(NEW)),
+    Embeddings("last", 600, 5, 406, 60.0, data=tuple(LAST)),
 )
 
 
@@ -216,7 +217,7 @@ class Seeds(Experiment):
 
     def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
         """One row for each method."""
-        X, _ = (LABELLED | NEW)[case["data"]]()
+        X, _ = (LABELLED | NEW | LAST)[case["data"]]()
         X, seed = X[self.points_seed(case["trial"]).permutation(len(X))[: self.n_samples]], 2 * case["trial"]
         rows = []
         for method in self.methods:
