@@ -26,11 +26,12 @@ import heatsketch as hs
 from heatsketch._utils.typing import FloatArray
 from heatsketch.analysis.distortion import measure_distortion
 from heatsketch.datasets import digits
+from heatsketch.kernel.plan import wide_columns
 from heatsketch.linalg.diffusion import coefficients
-from heatsketch.optimize.features import default_width, wide_sketch
+from heatsketch.optimize.features import wide_sketch
 from heatsketch.optimize.pairs import AllPairs
 from heatsketch.optimize.solver import optimize
-from heatsketch.optimize.starts import DEFAULT_STARTS, make_start
+from heatsketch.optimize.starts import STARTS, make_start
 from heatsketch_paper.catalogue import EXPERIMENTS
 from heatsketch_paper.harness.experiment import Experiment, Row
 from heatsketch_paper.harness.process import run_apart
@@ -228,10 +229,10 @@ class Gap(Experiment):
 def _with_further_points(model: Any, unseen: FloatArray, further: FloatArray) -> tuple[FloatArray, FloatArray]:
     """HeatSketch optimised over the sample and further points."""
     kernel, power, seed = model.kernel_, model.power_, model.random_state
-    wide = wide_sketch(kernel, power, default_width(kernel.shape[0]), seed)
+    wide = wide_sketch(kernel, power, wide_columns(kernel.shape[0], 1), seed)
     Z = np.ascontiguousarray(coefficients(kernel, wide.M, power, trivial=not kernel.trivial_is_constant))
     F = np.vstack([wide.features, kernel.at_new_points(further, Z)])
-    starts = [make_start(name, wide, model.n_components, seed) for name in DEFAULT_STARTS]
+    starts = [make_start(name, wide, model.n_components, seed) for name in STARTS]
     W = optimize(F, AllPairs(pdist(F), len(F)), starts, seed).W
     return wide.features @ W, kernel.at_new_points(unseen, Z) @ W
 

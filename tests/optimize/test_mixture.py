@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import approx_fprime
+from scipy.spatial import procrustes
 from scipy.spatial.distance import cdist, pdist
 from sklearn.datasets import load_digits
 from sklearn.manifold import trustworthiness
@@ -78,6 +79,14 @@ def test_forces_on_a_device(scene, device, monkeypatch):
     for block in (1 << 26, 40):  # in one block of rows, and in many
         monkeypatch.setattr("heatsketch.backends.torch.forces._BLOCK", block)
         assert_forces_are_naive(forces(here[0], graph, scales, DRAWN), scene, here[1])
+
+
+def test_one_outlier_keeps_its_neighbours():
+    """Its entries of the kernel are so small that their squares vanish in float32."""
+    S = np.eye(4) + np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1e-28], [0, 0, 1e-28, 0]])
+    P = neighbor_graph(sparse.csr_array(S))
+    assert P.toarray()[3, 2] == pytest.approx(4 * 1 / 8)
+    assert neighbor_graph(sparse.eye_array(3)).nnz == 0
 
 
 def test_log_distances_do_not_depend_on_the_unit(scene):
@@ -162,7 +171,7 @@ def kernel(request, torus):
 
 @pytest.fixture(scope="module")
 def space(kernel):
-    return search_space(kernel, hs.multiscale(kernel), K, weight=0.5, seed=0, init=None)
+    return search_space(kernel, hs.multiscale(kernel), K, weight=0.5, init=None)
 
 
 class TestKernelSpace:
@@ -190,29 +199,36 @@ class TestKernelSpace:
         assert np.vdot(space.gradient(Z, 0 * Z), along) == pytest.approx(numeric, rel=1e-3, abs=1e-2)
 
     def test_matrix_gives_the_embedding(self, space, kernel):
-        """Up to a shift, the sketch A M of all points is what was optimised."""
+        """Up to a shift and a unit, the sketch A M of all points is what was optimised."""
         Z = np.random.default_rng(0).normal(size=(300, K)).astype(np.float32)
         found, expected = kernel.place(space.matrix(Z)), space.embedding(Z)[kernel.graph().places]
-        np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-4 * np.abs(expected).max())
+        found, expected = found - found[0], expected - expected[0]
+        unit = np.linalg.norm(found) / np.linalg.norm(expected)
+        np.testing.assert_allclose(found, unit * expected, atol=1e-4 * np.abs(found).max())
 
     def test_given_start(self, kernel, space):
         init = np.random.default_rng(0).normal(size=(300, K))[kernel.graph().places]
-        given = search_space(kernel, hs.multiscale(kernel), K, weight=0.5, seed=0, init=init)
-        root = np.sqrt(np.bincount(kernel.graph().places))[:, None]
-        np.testing.assert_allclose((given.start / root)[kernel.graph().places], init, rtol=1e-6)
+        given = search_space(kernel, hs.multiscale(kernel), K, weight=0.5, init=init)
+        Z = given.start if given._left is None else given._left * given.start
+        centred = init - np.random.default_rng(0).normal(size=(300, K)).mean(axis=0)
+        np.testing.assert_allclose(Z[kernel.graph().places], centred, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(given.features, space.features)
+
+    def test_embeddings_are_about_as_long_as_their_parameters(self, space):
+        """The lengths of steps are those of parameters."""
+        Z = np.repeat(np.random.default_rng(0).normal(size=(1, K)), 300, axis=0).astype(np.float32)
+        smooth = Z if space._left is None else Z / space._left
+        assert np.linalg.norm(space.embedding(smooth)) == pytest.approx(np.linalg.norm(Z), rel=0.2)
 
 
 @pytest.mark.parametrize("options", [{"bandwidth": 1.0}, {"power": 8}], ids=str)
 def test_other_sketches_are_projections_of_a_wide_one(torus, options):
     model = HS(K, random_state=0, **options).fit(torus)
-    space = search_space(model.kernel_, model.power_, K, weight=0.5, seed=0, init=None)
+    space = search_space(model.kernel_, model.power_, K, weight=0.5, init=None)
     assert isinstance(space, FeatureSpace)
     Z, slope = np.random.default_rng(0).normal(size=(2, *space.start.shape)), np.ones((300, K), dtype=np.float32)
     assert np.vdot(space.gradient(Z[0], slope), Z[1]) == pytest.approx(np.vdot(slope, space.embedding(Z[1])), abs=1e-2)
-    again = search_space(
-        model.kernel_, model.power_, K, weight=0.5, seed=0, init=to_numpy(space.embedding(space.start))
-    )
+    again = search_space(model.kernel_, model.power_, K, weight=0.5, init=to_numpy(space.embedding(space.start)))
     np.testing.assert_allclose(again.start, space.start, atol=1e-3 * np.abs(space.start).max())
 
 
@@ -261,6 +277,29 @@ class TestHeatSketch:
     def test_neighbours_of_images_are_kept(self, options):
         X = load_digits().data[:400]
         assert trustworthiness(X, HS(2, random_state=0, **options).fit_transform(X), n_neighbors=15) > 0.92
+
+    def test_distances_at_a_single_time(self):
+        """In the plane, all distances within a factor of 1.7 of the diffusion distance, for two thirds of pairs."""
+        model = HS(2, power=4, objective="log-stress", random_state=0).fit(load_digits().data[:200])
+        ratios = pdist(model.embedding_) / hs.diffusion_distances(model.kernel_, 4)
+        assert np.std(np.log(ratios)) < 0.53
+
+    @pytest.mark.filterwarnings("error")
+    def test_late_times_do_not_underflow(self):
+        X = np.random.default_rng(0).normal(size=(100, 3))
+        assert np.isfinite(HS(2, power=40, bandwidth=30.0, random_state=0).fit_transform(X)).all()
+
+    @pytest.mark.filterwarnings("error")
+    def test_many_copies_of_every_point(self):
+        X = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 20, axis=0)
+        Y = HS(2, bandwidth=2.0, random_state=0).fit_transform(X)
+        assert np.ptp(Y) > 0
+        np.testing.assert_allclose(Y[::20], Y[19::20], atol=1e-6 * np.ptp(Y))
+
+    def test_seed_of_a_projection_changes_little(self, torus):
+        """Distances and start are functions of the kernel."""
+        first, second = (HS(2, power=8, random_state=seed).fit_transform(torus) for seed in range(2))
+        assert procrustes(first, second)[2] < 0.05
 
     def test_dense_groups_are_drawn_dense(self):
         X = np.random.default_rng(0).normal(size=(2, 200, 4)) * np.array([1, 3])[:, None, None]

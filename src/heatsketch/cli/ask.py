@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -24,7 +24,9 @@ def estimate(
         str | None, typer.Option(metavar="ROWS,COLUMNS", help="Instead of a file, such as 1000000,50.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="With --shape: float32 or float64.")] = None,
-    method: Method = "heatsketch",
+    method: Annotated[
+        Literal["heatsketch", "gaussian-process"], typer.Option(help="The estimator.", rich_help_panel="Embedding")
+    ] = "heatsketch",
     reads: InputOptions,
     options: EstimatorOptions,
     console: ConsoleOptions,

@@ -39,8 +39,9 @@ def _compiled(function: Any, math: set[str]) -> Any:
         return njit(function, **options)
     # Numba numbers the files of its cache. Processes that compile at the same time would choose the same numbers, and
     # one would run what another compiled, for other types or from an earlier version of the function.
-    files = compiled._cache._cache_file
-    files._data_name = lambda _: files._data_name_pattern.format(number=randbits(62))
+    if hasattr(compiled, "_cache"):  # not with NUMBA_DISABLE_JIT
+        files = compiled._cache._cache_file
+        files._data_name = lambda _: files._data_name_pattern.format(number=randbits(62))
     return compiled
 
 

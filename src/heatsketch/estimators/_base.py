@@ -618,13 +618,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         s. Otherwise the kernel density estimate, the row sums of the affinity.
         """
         check_is_fitted(self)
-        kernel, dimension, scales = self.kernel_, self.intrinsic_dimension_, self.kernel_.bandwidth
+        self._require_memory("density_")
+        kernel, scales = self.kernel_, self.kernel_.bandwidth
         if isinstance(scales, np.ndarray):
-            logs = -0.5 * (dimension or 1.0) * np.log(scales.astype(np.float64))
+            logs = -0.5 * (self.intrinsic_dimension_ or 1.0) * np.log(scales.astype(np.float64))
         else:
             affinity = kernel.affinity
             assert affinity is not None
-            self._require_memory("density_")
             sums = to_numpy(affinity.operator @ np.ones((kernel.shape[0], 1)))[:, 0].astype(np.float64)
             logs = np.log(np.maximum(sums, np.finfo(np.float64).tiny))
         density: FloatArray = np.exp(logs - np.median(logs))

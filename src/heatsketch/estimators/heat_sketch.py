@@ -16,16 +16,16 @@ from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, is_number
-from ..kernel.plan import sketch_columns
+from ..kernel.plan import searched_columns, wide_columns
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.sketch import resolve_seed
-from ..optimize.features import WideSketch, default_width, wide_sketch
+from ..optimize.features import WideSketch, wide_sketch
 from ..optimize.mixture import minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Start, optimize
 from ..optimize.spaces import KernelSpace, search_space, searched
-from ..optimize.starts import DEFAULT_STARTS, make_start, nearest_projection
+from ..optimize.starts import STARTS, make_start, nearest_projection
 from ._base import HeatEmbedding, check_spread
 
 # Rounds for "bilipschitz" if all pairs are used, and if the worst pairs must be searched.
@@ -95,7 +95,7 @@ class HeatSketch(HeatEmbedding):
     ----------
     embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
         Along its principal axes for one or two components, with equal variances on all axes for more; scaled so that
-        the median pair has its diffusion distance.
+        the median pair has its diffusion distance. Points that are given several times count once for this.
     n_components_ : int
     kernel_ : HeatKernel
         The heat kernel as an operator.
@@ -194,8 +194,11 @@ class HeatSketch(HeatEmbedding):
 
     def _n_columns(self, n_samples: int) -> int:
         k = int(self.n_components)
-        every_time = isinstance(self.power, (str, MultiscaleFilter)) and self.objective != "bilipschitz"
-        return sketch_columns(k) if every_time else max(default_width(n_samples), k)
+        return (
+            wide_columns(n_samples, k)
+            if self.objective == "bilipschitz"
+            else searched_columns(n_samples, self.power, k)
+        )
 
     def _n_optimised(self) -> int | None:
         return None if self.objective == "bilipschitz" else int(self.n_components)
@@ -215,7 +218,7 @@ class HeatSketch(HeatEmbedding):
         else:
             weight = {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
             check = partial(check_spread, power=power)
-            space = search_space(kernel, power, k, weight=weight, seed=self.seed_, init=init, check=check)
+            space = search_space(kernel, power, k, weight=weight, init=init, check=check)
             M, self._at_once = minimise(space, weight, self.seed_), isinstance(space, KernelSpace)
         self._M = kernel.collect(M)
         return M
@@ -238,11 +241,11 @@ class HeatSketch(HeatEmbedding):
 
     def _least_distorting(self, kernel: HeatKernel, power: Power, k: int, init: FloatArray | None) -> Any:
         """The projection of a wide sketch that distorts the worst pair least, as M, (N, k)."""
-        wide, samples = wide_sketch(kernel, power, max(default_width(kernel.shape[0]), k), self.seed_), searched(kernel)
+        wide, samples = wide_sketch(kernel, power, wide_columns(kernel.shape[0], k), self.seed_), searched(kernel)
         check_spread(wide.features, power)
         some = wide if samples is None else wide.at(samples)
         if init is None:
-            starts = [make_start(name, wide, k, self.seed_) for name in DEFAULT_STARTS]
+            starts = [make_start(name, wide, k, self.seed_) for name in STARTS]
         else:
             starts = [Start("given", nearest_projection(some, init))]
         source, n_rounds = _pair_source(kernel, some, power), _ROUNDS[kernel.shape[0] > ALL_PAIRS]

@@ -18,6 +18,7 @@ from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
 from .._utils.registry import Device, device_for, find_device, has_gpu
 from .._utils.threads import n_threads, product
+from ..linalg.eigen import DENSE_LIMIT as DIAGONALISED
 from ..linalg.filters import FEW, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
 from ..neighbors.search import index_kind
 from .affinity import FILLS
@@ -36,7 +37,9 @@ __all__ = [
     "estimate",
     "predict",
     "require_columns",
+    "searched_columns",
     "sketch_columns",
+    "wide_columns",
     "worth_every_pair",
 ]
 
@@ -77,7 +80,7 @@ _BALANCING, _NARROWEST = 12, 4
 # Methods whose fits are predicted. HeatSketch compares distances with a sketch of this many columns, at least, and for
 # each component; its optimisation takes so many seconds per point, and for each component, on both cores or on a GPU.
 METHODS = ("heatsketch", "gaussian-process")
-_COMPARED_COLUMNS = 32, 2
+_COMPARED_COLUMNS, _WIDE_COLUMNS = (32, 2), (512, 256)
 _OPTIMISED_POINT, _GPU_OPTIMISED_POINT = (1.15e-5, 3e-6), (2.5e-6, 7.5e-7)
 # Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
 # between 16 (well mixed data) and 4096 (long shapes); until it is known, this one stands for it.
@@ -262,6 +265,17 @@ def sketch_columns(n_components: int) -> int:
     return max(_COMPARED_COLUMNS[0], _COMPARED_COLUMNS[1] * n_components)
 
 
+def wide_columns(n_samples: int, n_components: int) -> int:
+    """Columns of the wide sketch among whose projections `HeatSketch` searches at a single time."""
+    return max(_WIDE_COLUMNS[n_samples > DIAGONALISED], n_components)
+
+
+def searched_columns(n_samples: int, power: Power | str, n_components: int) -> int:
+    """Columns that `HeatSketch` diffuses for a mixture, with a graph of neighbours if all times are kept."""
+    every_time = isinstance(power, (str, MultiscaleFilter))
+    return sketch_columns(n_components) if every_time else wide_columns(n_samples, n_components)
+
+
 def estimate(
     X_or_shape: Any,
     *,
@@ -322,7 +336,7 @@ def estimate(
         shape, dtype, entries = X.shape, X.dtype, getattr(X, "nnz", None)
     columns, optimised = n_components, 0
     if method == "heatsketch":
-        columns, optimised = sketch_columns(n_components), n_components
+        columns, optimised = searched_columns(shape[0], power, n_components), n_components
     return predict(shape, dtype, options, n_components=columns, power=power, entries=entries, optimised=optimised)
 
 

@@ -12,17 +12,15 @@ from .._utils.registry import computing
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel
 from ..linalg.diffusion import diffuse
-from ..linalg.eigen import DENSE_LIMIT, eigenpairs, prefers_dense
+from ..linalg.eigen import eigenpairs, prefers_dense
 from ..linalg.filters import Power, filtered
 from ..linalg.metrics import magnitude
 from ..linalg.range_finder import leading_directions
 from ..linalg.rounding import rounding_level
 from ..linalg.sketch import GaussianSketch
 
-__all__ = ["WideSketch", "default_width", "deflated_sketch", "wide_sketch"]
+__all__ = ["WideSketch", "deflated_sketch", "wide_sketch"]
 
-# Columns by default: for data whose kernel is diagonalised, and for larger ones.
-_WIDTHS = 512, 256
 # Directions with a smaller power of the kernel, relative to the largest, are dropped.
 _NEGLIGIBLE = 1e-10
 # Columns that are multiplied at a time, and the range of numbers whose sums of squares neither underflow nor overflow.
@@ -72,11 +70,6 @@ class WideSketch:
     def at(self, samples: IntArray) -> WideSketch:
         """The same with the features of some samples only, as a NumPy array."""
         return replace(self, features=to_numpy(self.features[samples]))
-
-
-def default_width(n_samples: int) -> int:
-    """Default number of columns of the wide sketch."""
-    return _WIDTHS[0] if n_samples <= DENSE_LIMIT else _WIDTHS[1]
 
 
 def wide_sketch(kernel: HeatKernel, power: Power, width: int, seed: int) -> WideSketch:

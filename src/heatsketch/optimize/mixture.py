@@ -43,7 +43,8 @@ from .spaces import SearchSpace
 __all__ = ["Forces", "forces", "log_distances", "minimise"]
 
 _STEPS = 250
-# Length of the first step, in units in which similarities fall to a half at distance 1; it decreases to 0.
+# Length of the first step, a root mean square of entries of Z, in units in which similarities fall to a half at
+# distance 1; it decreases to 0.
 _LENGTH = 1.0
 _MOMENTUM, _AVERAGED = 0.9, 0.99
 # Factors of the attraction, and the share of steps with the first. The second grows from 1, at some number of points.
@@ -54,10 +55,10 @@ _REPELLING, _LANDMARKS = (1024, 128), (32, 128, 2)
 # Pairs that determine the scale of the embedding.
 _SCALED = 10_000
 # Fraction of the mean square of coordinates that is added to squared distances whose logarithms are compared, and what
-# is added to it for neighbours, which the first term keeps: unbounded forces between close points would make the layout
-# depend on the seed. The largest entry of a gradient is in units of their root mean square.
+# is added to it, times w, for neighbours, which the first term keeps: unbounded forces between close points would make
+# the layout depend on the seed. Entries of a gradient are clipped at so many times their root mean square.
 _SOFTENED, _LONGEST = (1e-4, 0.14), 5.0
-# Squared distances below this fraction of the mean squared feature are those of coinciding points.
+# Squared distances below this fraction of the mean squared norm of features are those of coinciding points.
 _COINCIDENT = 1e-6
 
 
@@ -135,7 +136,7 @@ def forces(features: Any, graph: Any, scales: FloatArray, landmarks: IntArray) -
 
 
 def _draws(n: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """The points that repel all others in each step: each point once before any is drawn again."""
+    """The points that repel all others in each step, without repetition until fewer are left than a step draws."""
     order, start = rng.permutation(n), 0
     for step in range(_STEPS):
         size = min(n, _REPELLING[step >= _EARLY * _STEPS])
@@ -166,7 +167,7 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
     factors = _ATTRACTION[0], min(_ATTRACTION[1], max(1.0, (n / _FEW_POINTS) ** (1 / 3)))
     velocity, size, mean = xp.zeros_like(Z), 0.0, None
     for step, points in enumerate(track(_draws(n, rng), "optimising the sketch", _STEPS)):
-        Y = space.embedding(Z)
+        Y = astype(space.embedding(Z), np.float32)
         slope = xp.zeros_like(Y)
         if weight > 0:
             repulsion, total = between.repulsion(Y, points)
@@ -180,10 +181,10 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
         gradient = space.gradient(Z, slope)
         square = float(xp.mean(gradient * gradient))
         size = _AVERAGED * size + (1.0 - _AVERAGED) * square
-        longest = _LONGEST * np.sqrt(square)  # a few points must not fly off
+        longest = _LONGEST * square**0.5  # a few points must not fly off
         velocity = _MOMENTUM * velocity + (1.0 - _MOMENTUM) * xp.clip(gradient, -longest, longest)
-        corrected = (1.0 - _MOMENTUM ** (step + 1)) * np.sqrt(size / (1.0 - _AVERAGED ** (step + 1)))
-        if not corrected > 0:
+        corrected = (1.0 - _MOMENTUM ** (step + 1)) * (size / (1.0 - _AVERAGED ** (step + 1))) ** 0.5
+        if corrected == 0:
             break
         Z = Z - (_LENGTH * (1.0 - step / _STEPS) / corrected) * velocity
     return space.matrix(Z @ asarray_like(_orientation(space, to_numpy(space.embedding(Z))), Z, np.float32))

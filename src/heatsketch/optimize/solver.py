@@ -33,11 +33,10 @@ __all__ = ["Dilations", "Found", "Round", "Start", "dilations", "optimize", "smo
 _SHARPNESS = 8.0, 512.0
 _NEGLIGIBLE = 25.0
 # Pairs added in each round from either end, random pairs, and the share of opening rounds.
-_WORST, _DRAWN = 2000, 4000
+_WORST, _DRAWN, _OPENING = 2000, 4000, 2 / 7
 # Weight, in units of the distortion reached, of the logarithm of ``|M|`` over the mean dilation. If M is much larger
 # than the embedding, large terms cancel on the training points, and not on new ones.
 _PENALTY = 0.1
-_OPENING = 2 / 7
 # Steps of L-BFGS in each round, its memory, and the distortion below which nothing is left to improve.
 _STEPS, _MEMORY = 15, 10
 _CONVERGED = 1e-9
@@ -79,7 +78,7 @@ class Start(NamedTuple):
 class Found(NamedTuple):
     """The best projection, the name of its start, and all rounds, start by start.
 
-    W is rotated to the principal axes of the embedding and scaled so that the median pair keeps its distance.
+    W is rotated to balanced axes of the embedding and scaled so that the median pair keeps its distance.
     """
 
     W: FloatArray

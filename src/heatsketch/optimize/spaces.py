@@ -18,13 +18,14 @@ from .._utils.registry import device_of
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.bandwidth import SELF_TUNING_NEIGHBOR
 from ..kernel.operator import HeatKernel, KernelGraph
-from ..kernel.plan import sketch_columns
+from ..kernel.plan import sketch_columns, wide_columns
 from ..linalg.diffusion import diffuse
 from ..linalg.filters import MultiscaleFilter, Power
+from ..linalg.metrics import magnitude
 from ..linalg.operators import SparseOperator
 from ..linalg.sketch import GaussianSketch, sample
 from ..neighbors.search import nearest_neighbors
-from .features import WideSketch, default_width, wide_sketch
+from .features import WideSketch, wide_sketch
 
 __all__ = [
     "FeatureSpace",
@@ -38,7 +39,8 @@ __all__ = [
 
 # Weight of ``|Z - A Z|^2``: what differs between neighbours cannot be predicted for new points.
 _ROUGHNESS = 0.00025
-# Directions whose features are smaller, relative to the largest, are dropped: entries of M would be huge and cancel.
+# Directions whose features are smaller, relative to the largest, are dropped: entries of M would be huge, and cancel at
+# the fitted points only.
 _LEAST = 1e-3
 # Neighbours of each point by diffusion distance.
 _NEIGHBORS = 15
@@ -54,7 +56,7 @@ _SEED = 0x3A9  # fixed: distances and start are functions of the kernel, and pic
 
 
 class SearchSpace(Protocol):
-    """Embeddings ``Y = L(Z)`` of n points that are linear in parameters Z.
+    """Embeddings ``Y = L(Z)`` of n points that are linear in parameters Z, and about as long as Z.
 
     Attributes
     ----------
@@ -87,7 +89,7 @@ class KernelSpace:
     """``Y = diag(l) B Z`` for a sparse kernel between distinct points, c of them equal.
 
     ``B = diag(sqrt(c)) S diag(sqrt(c))`` is symmetric, with the nonzero eigenvalues of the kernel of all points, and
-    ``l = w / sqrt(c)`` with w the row weight of the kernel.
+    ``l = w / sqrt(c)`` with w the row weight of the kernel, relative to its mean.
 
     Parameters
     ----------
@@ -106,24 +108,28 @@ class KernelSpace:
         self, kernel: HeatKernel, graph: KernelGraph, power: Power, k: int, *, width: int, init: FloatArray | None
     ) -> None:
         self._kernel, self._places, self.graph = kernel, graph.places, neighbor_graph(graph.S)
-        first = np.empty(graph.S.shape[0], dtype=np.int64)  # a point of each row
-        first[graph.places] = np.arange(len(graph.places))
-        self.scales = relative_scales(kernel, first)
+        point = np.empty(graph.S.shape[0], dtype=np.int64)  # one of each row
+        point[graph.places] = np.arange(len(graph.places))
+        self.scales = relative_scales(kernel, point)
         root = np.sqrt(np.bincount(graph.places))
         B = SparseOperator(graph.S, reorder=False)
-        if len(first) < len(graph.places):
+        if len(point) < len(graph.places):
             B = B.scaled(root, root)
         self._B = B if kernel.device is None else kernel.device.sparse_operator(B.held)
-        trivial = None if kernel.trivial is None else root * to_numpy(kernel.trivial)[first]
+        trivial = None if kernel.trivial is None else root * to_numpy(kernel.trivial)[point]
         distinct = HeatKernel(self._B, trivial=trivial, definite=kernel.definite, scaling=kernel.scaling)
         G = distinct.sketched(GaussianSketch(_SEED), width, dtype=np.float32) / float(np.sqrt(width))
         F = diffuse(distinct, G, [power], trivial=not kernel.trivial_is_constant, rtol=_FILTER_ERROR)[0]
-        left = 1.0 / root if kernel.row_weight is None else to_numpy(kernel.row_weight)[first] / root
+        weight = 1.0 if kernel.row_weight is None else to_numpy(kernel.row_weight)[point]
+        left = weight / np.mean(weight) / root
         self._left = None if (left == 1).all() else asarray_like(left[:, None], F, np.float32)
         self._root = asarray_like(root[:, None], F, np.float32)
         self.features = F if self._left is None else self._left * F
-        start = _principal(self.features, k) if init is None else asarray_like(init[first], F, np.float32)
-        self.start = self._root * start
+        if init is None:
+            start = _principal(self.features, k)
+        else:
+            start = asarray_like(init[point] - init[point].mean(axis=0), F, np.float32)
+        self.start = start if self._left is None else start / self._left
 
     def embedding(self, Z: Any) -> Any:
         """Y, (n, k)."""
@@ -169,7 +175,9 @@ class FeatureSpace:
         init: FloatArray | None = None,
     ) -> None:
         self._wide, self.scales, self._dtype = wide, scales, dtype
-        self.features = F = astype((wide if samples is None else wide.at(samples)).features, np.float32)
+        given = (wide if samples is None else wide.at(samples)).features
+        # In a unit in which squares do not underflow in float32; it is that of Y, too.
+        self.features = F = astype(given / magnitude(given), np.float32)
         xp, n = array_namespace(F), F.shape[0]
         centred = F - xp.mean(F, axis=0)
         squared, V = np.linalg.eigh(to_numpy(centred.T @ centred).astype(np.float64) / n)
@@ -208,7 +216,6 @@ def search_space(
     k: int,
     *,
     weight: float,
-    seed: int,
     init: FloatArray | None,
     check: Callable[[Any], None] = lambda _: None,
 ) -> SearchSpace:
@@ -225,7 +232,7 @@ def search_space(
         return space
     n = kernel.shape[0]
     samples = searched(kernel)
-    wide = wide_sketch(kernel, power, max(default_width(n), k), seed)
+    wide = wide_sketch(kernel, power, wide_columns(n, k), _SEED)
     check(wide.features)
     scales = relative_scales(kernel, np.arange(n) if samples is None else samples)
     return FeatureSpace(wide, samples, k, scales=scales, dtype=kernel.dtype, init=init)
@@ -233,10 +240,12 @@ def search_space(
 
 def relative_scales(kernel: HeatKernel, points: IntArray) -> FloatArray:
     """Scales of some points in the affinity, relative to their median; 1 if all points have the same bandwidth."""
-    if not isinstance(kernel.bandwidth, np.ndarray):
+    squared: Any = getattr(kernel.affinity, "epsilon", 1.0)
+    if np.ndim(squared) == 0:
         return np.ones(len(points), dtype=np.float32)
-    scales = np.sqrt(kernel.bandwidth[points].astype(np.float64))
-    return np.clip(scales / np.median(scales), 1.0 / _EXTREME, _EXTREME).astype(np.float32)
+    scales: FloatArray = np.sqrt(squared[points].astype(np.float64))
+    relative: FloatArray = np.clip(scales / np.median(scales), 1.0 / _EXTREME, _EXTREME)
+    return relative.astype(np.float32)
 
 
 def neighbor_graph(S: Any) -> Any:
@@ -245,13 +254,16 @@ def neighbor_graph(S: Any) -> Any:
     Rows are normalised to the same sum before the matrix is made symmetric.
     """
     P = sparse.csr_array(S, dtype=np.float32, copy=True)
-    P.data **= 2
     P.data[P.indices == np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))] = 0
     P.eliminate_zeros()
-    sums = np.asarray(P.sum(axis=1)).ravel()
-    P.data /= np.repeat(np.where(sums > 0, sums, 1), np.diff(P.indptr))
+    if not P.nnz:
+        return P
+    counts = np.diff(P.indptr)
+    P.data /= np.repeat(P.max(axis=1).toarray().ravel(), counts)  # squares of an outlier's entries would underflow
+    P.data **= 2
+    P.data /= np.repeat(np.asarray(P.sum(axis=1)).ravel(), counts)
     P = sparse.csr_array(P + P.T)
-    P.data *= P.shape[0] / max(float(P.data.sum(dtype=np.float64)), float(np.finfo(np.float32).tiny))
+    P.data *= P.shape[0] / float(P.data.sum(dtype=np.float64))
     return P
 
 
@@ -262,7 +274,7 @@ def _feature_graph(F: Any) -> Any:
     near = nearest_neighbors(F, k, device=device_of(F))
     squared = near.squared.astype(np.float64)
     scale = np.sqrt(squared[:, min(SELF_TUNING_NEIGHBOR, k) - 1])
-    scale = np.maximum(scale, _LEAST * scale.mean()) + np.finfo(np.float64).tiny
+    scale = np.maximum(scale, _LEAST * (scale.mean() or 1.0))
     values = np.exp(-squared / (scale[:, None] * scale[near.indices]))
     starts = np.arange(0, n * k + 1, k)
     return neighbor_graph(sparse.csr_array((values.ravel(), near.indices.ravel(), starts), shape=(n, n)))

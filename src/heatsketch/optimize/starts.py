@@ -17,7 +17,7 @@ from .solver import Start
 # Directions with smaller features, relative to the largest, are not fitted.
 _LEAST = 1e-3
 
-__all__ = ["DEFAULT_STARTS", "STARTS", "make_start", "nearest_projection"]
+__all__ = ["STARTS", "make_start", "nearest_projection"]
 
 
 def _spectral(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:  # noqa: ARG001
@@ -42,20 +42,18 @@ def _deflated(wide: WideSketch, k: int, normals: FloatArray) -> FloatArray:
     return W
 
 
-# Starts by name; one that is added here can be used as `init`.
+# Starts by name.
 STARTS: dict[str, Callable[[WideSketch, int, FloatArray], FloatArray]] = {
     "spectral": _spectral,
     "random": _random,
     "deflated": _deflated,
 }
-DEFAULT_STARTS = ("spectral", "random", "deflated")
 
 
-def make_start(name: str, wide: WideSketch, k: int, seed: int, repeat: int = 0) -> Start:
-    """A start by name; starts of one name differ by `repeat`."""
-    m = wide.features.shape[1]
-    normals = GaussianSketch(seed).matrix(m, k, first_column=repeat * k)
-    return Start(name if not repeat else f"{name} {repeat + 1}", STARTS[name](wide, k, normals))
+def make_start(name: str, wide: WideSketch, k: int, seed: int) -> Start:
+    """A start by name."""
+    normals = GaussianSketch(seed).matrix(wide.features.shape[1], k)
+    return Start(name, STARTS[name](wide, k, normals))
 
 
 def nearest_projection(wide: WideSketch, Y: FloatArray) -> FloatArray:

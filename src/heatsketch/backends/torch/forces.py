@@ -1,7 +1,4 @@
-"""Forces between the points of an embedding, for :mod:`heatsketch.optimize.mixture`, on a device.
-
-Nothing is scattered, so sums have one order and results repeat.
-"""
+"""Forces between the points of an embedding, for :mod:`heatsketch.optimize.mixture`, on a device."""
 
 from __future__ import annotations
 
@@ -59,7 +56,9 @@ class DeviceForces:
         beside = torch.cat([others, torch.ones_like(others[:, :1])], dim=1)
         for rows in chunks(len(Y), len(drawn), _BLOCK):
             own = self._scales[rows, None] * self._scales[points]
-            falling = 1.0 / (own + torch.cdist(Y[rows], others).square_())
+            # By differences: in products of matrices close points far from the origin would be lost.
+            apart = torch.cdist(Y[rows], others, compute_mode="donot_use_mm_for_euclid_dist")
+            falling = 1.0 / (own + apart.square_())
             q = own.mul_(falling)
             total = total + q.sum(dtype=torch.float64)
             sums = q.mul_(falling) @ beside
