@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 import heatsketch as hs  # noqa: E402
 from heatsketch.analysis.processes import kernel_rows  # noqa: E402
+from heatsketch.optimize.spaces import relative_scales  # noqa: E402
 from parameters import folded  # noqa: E402
 
 N = 900
@@ -35,7 +36,7 @@ def _two_chunks():
         patch.setattr("heatsketch.backends.dask.layout.CHUNK_ROWS", 450)
         for limit in (
             "linalg.eigen.DENSE_LIMIT",
-            "optimize.features.DENSE_LIMIT",
+            "kernel.plan.DIAGONALISED",
             "linalg.diffusion._EIGEN_LIMIT",
             "analysis.distortion.ALL_PAIRS",
             "estimators.heat_sketch.ALL_PAIRS",
@@ -293,6 +294,12 @@ class TestHeatSketch:
         exact = hs.diffusion_distances(here.kernel_, here.power_, PAIRS)
         spreads = [np.log(model.diffusion_distances(PAIRS) / exact).std() for model in (there, here)]
         assert abs(spreads[0] - spreads[1]) < 0.1
+
+    def test_scales_are_those_in_memory(self):
+        some = np.random.default_rng(0).permutation(N)[:200]
+        found = [relative_scales(hs.heat_kernel(points), some) for points in (on_dask(), X)]
+        assert np.ptp(found[1]) > 0
+        np.testing.assert_allclose(*found, rtol=1e-5)
 
     def test_more_components(self, optimised):
         there = optimised[0]

@@ -313,7 +313,7 @@ def estimate(
     >>> small = hs.estimate((5000, 10), n_components=2)
     >>> print(small.held)
     15 neighbours
-    >>> large = hs.estimate((1_000_000, 50), n_components=10, power=16, dtype="float32", device="cpu")
+    >>> large = hs.estimate((1_000_000, 50), n_components=10, dtype="float32", device="cpu")
     >>> large.n_neighbors
     15
     >>> large.memory < 3e9
