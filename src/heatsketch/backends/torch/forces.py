@@ -56,9 +56,11 @@ class DeviceForces:
         beside = torch.cat([others, torch.ones_like(others[:, :1])], dim=1)
         for rows in chunks(len(Y), len(drawn), _BLOCK):
             own = self._scales[rows, None] * self._scales[points]
-            # By differences: in products of matrices close points far from the origin would be lost.
-            apart = torch.cdist(Y[rows], others, compute_mode="donot_use_mm_for_euclid_dist")
-            falling = 1.0 / (own + apart.square_())
+            squared = own.clone()
+            # By differences: a product of matrices, as in cdist, loses close points that are far from the origin.
+            for here, there in zip(Y[rows].T, others.T, strict=True):
+                squared.add_((here[:, None] - there).square_())
+            falling = squared.reciprocal_()
             q = own.mul_(falling)
             total = total + q.sum(dtype=torch.float64)
             sums = q.mul_(falling) @ beside
