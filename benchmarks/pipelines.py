@@ -176,7 +176,8 @@ rank correlations are Spearman's, of the distances of all pairs with those of th
 
 **Methods** have the same numbers of components k: 2, 5, 10 and 20 (PCA up to the number of features; t-SNE 2; PHATE,
 which takes longest, 2 and 10 in most trials). "UMAP, for clusters" is what its documentation recommends,
-`n_neighbors=30, min_dist=0`; "HeatSketch, neighbours alone" is `neighbor_weight=1`.
+`n_neighbors=30, min_dist=0`; "HeatSketch, neighbours alone" is `neighbor_weight=1`. Both rows of `HeatSketch` were
+measured again when densities were kept; those of other methods, on the same draws, were not.
 """
 _DIFFERENCES = """
 `HeatSketch` minus each other method: the mean over data sets of the difference, itself a mean over k and trials, and
