@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 
 from heatsketch_paper.harness.experiment import Experiment
 
@@ -15,10 +16,13 @@ class Counting(Experiment):
 
     marks: str = ""
     fails_at: int = -1
+    fails_after: str = ""  # a file
     dies_at: int = -1
 
     def trial(self, index):
         if index == self.fails_at:
+            while not Path(self.fails_after).exists():
+                sleep(0.01)
             raise ArithmeticError("this trial fails")
         if index == self.dies_at:
             os._exit(9)

@@ -86,9 +86,12 @@ def test_interrupting_keeps_finished_trials_and_running_again_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_failing_trial_is_named_and_finished_ones_are_kept(counting, store, jobs):
+def test_failing_trial_is_named_and_finished_ones_are_kept(counting, store, tmp_path, jobs):
+    """A failure ends the run at once, so the last trial fails when the first has been reported."""
+    reported = tmp_path / "reported"
+    failing = replace(counting, fails_at=5, fails_after=str(reported))
     with pytest.raises(ArithmeticError) as failure:
-        run([replace(counting, fails_at=5)], store, jobs=jobs)
+        run([failing], store, jobs=jobs, report=lambda step: reported.touch() if step.done else None)
     assert any("trial 5 of counting" in note for note in failure.value.__notes__)
     kept = set(store.read("counting")["trial"])
     assert 0 in kept
