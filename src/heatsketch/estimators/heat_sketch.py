@@ -194,11 +194,9 @@ class HeatSketch(HeatEmbedding):
 
     def _n_columns(self, n_samples: int) -> int:
         k = int(self.n_components)
-        return (
-            wide_columns(n_samples, k)
-            if self.objective == "bilipschitz"
-            else searched_columns(n_samples, self.power, k)
-        )
+        if self.objective == "bilipschitz":
+            return wide_columns(n_samples, k)
+        return searched_columns(n_samples, self.power, k)
 
     def _n_optimised(self) -> int | None:
         return None if self.objective == "bilipschitz" else int(self.n_components)

@@ -78,7 +78,8 @@ _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
 # Methods whose fits are predicted. HeatSketch compares distances with a sketch of this many columns, at least, and for
-# each component; its optimisation takes so many seconds per point, and for each component, on both cores or on a GPU.
+# each component, or searches in a wide one, for data whose kernel is diagonalised and for larger ones; its optimisation
+# takes so many seconds per point, and for each component, on both cores or on a GPU.
 METHODS = ("heatsketch", "gaussian-process")
 _COMPARED_COLUMNS, _WIDE_COLUMNS = (32, 2), (512, 256)
 _OPTIMISED_POINT, _GPU_OPTIMISED_POINT = (1.15e-5, 3e-6), (2.5e-6, 7.5e-7)

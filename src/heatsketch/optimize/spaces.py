@@ -149,7 +149,7 @@ class KernelSpace:
 
 
 class FeatureSpace:
-    """``Y = F W`` for a wide sketch F, in units in which all its directions count alike, and Y is as long as Z in mean.
+    """``Y = F W`` for a wide sketch F; Z is W in units in which all directions of F count alike, and Y is as long as Z.
 
     Parameters
     ----------
