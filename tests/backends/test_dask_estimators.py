@@ -232,6 +232,27 @@ def test_local_scales_repeat_a_fit(n_neighbors):
         assert_equal(again @ V, (there @ V).compute())
 
 
+@pytest.mark.parametrize("options", [{}, {"n_neighbors": 16, "bandwidth": "auto"}, {"bandwidth": "self-tuning"}])
+@pytest.mark.parametrize("normalization", ["symmetric", "bistochastic", "stochastic"])
+def test_sample_weights(options, normalization):
+    """Weighted samples on Dask are those in memory; the kernel is that of repeated samples."""
+    weights = np.random.default_rng(0).integers(1, 4, N)
+    given = {**COMMON, "n_neighbors": None, "normalization": normalization, **options}
+    models = [hs.GaussianProcessEmbedding(3, random_state=0, **given) for _ in range(3)]
+    here = models[0].fit(X, sample_weight=weights)
+    for there, mass in zip(models[1:], (weights, da.from_array(weights, chunks=200)), strict=True):
+        there.fit(on_dask(), sample_weight=mass)
+        assert_equal(there.embedding_, here.embedding_, 1e-6)
+    new = X[::90] + 0.01
+    assert_equal(models[1].transform(da.from_array(new, chunks=(7, 2))), here.transform(new), 1e-6)
+    repeated = np.repeat(np.arange(N), weights)
+    del given["power"]
+    A = hs.heat_kernel(da.from_array(X[repeated], chunks=(400, 2)), **given)
+    f = np.sin(np.arange(N))
+    found = (A @ da.from_array(f[repeated], chunks=400)).compute()[np.searchsorted(repeated, np.arange(N))]
+    assert_equal(found, here.kernel_ @ f, 1e-7)
+
+
 class TestNeighbors:
     """Rows of a kernel of neighbours lie in another order than the data."""
 

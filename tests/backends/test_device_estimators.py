@@ -139,6 +139,18 @@ def test_gaussian_processes(name, dtype, device, where):
     assert np.abs(training - there.embedding_).max() <= 3e-4 * np.abs(there.embedding_).max()
 
 
+@pytest.mark.parametrize("options", [{}, {"bandwidth": 0.5, "n_neighbors": None}, {"normalization": "symmetric"}])
+def test_sample_weights(options, dtype, device, where):
+    weights, data = RNG.integers(1, 4, N), X.astype(dtype)
+    settings = {"n_components": 4, "power": 6, "random_state": 0, **options}
+    here, there = (GP(**settings, device=place).fit(data, sample_weight=weights) for place in ("cpu", where))
+    _close(there.embedding_, here.embedding_, dtype, device)
+    _close(there.transform(NEW.astype(dtype)), here.transform(NEW.astype(dtype)), dtype, device, 3)
+    optimised = HS(3, random_state=0, device=where, **options).fit(data, sample_weight=weights)
+    placed = optimised.transform(data)
+    assert np.abs(placed - optimised.embedding_).max() <= 3e-4 * np.abs(optimised.embedding_).max()
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"bandwidth": 0.5}, {"n_neighbors": 12}, {"solver": "randomized"}, {"normalization": "stochastic"}],

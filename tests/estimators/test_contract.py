@@ -47,10 +47,14 @@ CHECKED = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", CHECKED, ids=str)
 def test_check_estimator(estimator):
-    """Every check of scikit-learn passes; none is expected to fail."""
-    results = check_estimator(estimator, on_skip=None)
+    """Every check of scikit-learn passes, but those in which samples without weight are fitted."""
+    # tests/estimators/test_sample_weight.py compares weighted samples with repeated ones.
+    weightless = {
+        f"check_sample_weight_equivalence_on_{kind}_data": "weights of zero are refused" for kind in ("dense", "sparse")
+    }
+    results = check_estimator(estimator, on_skip=None, expected_failed_checks=weightless)
     assert len(results) > 40
-    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert {r["check_name"] for r in results if r["status"] not in ("passed", "skipped")} <= weightless.keys()
     # The only check that may be skipped needs SCIPY_ARRAY_API=1 in the environment.
     assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
 

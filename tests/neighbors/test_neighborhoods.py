@@ -16,10 +16,11 @@ RNG = np.random.default_rng(0)
 
 
 def by_definition(X, k, epsilon, *, metric="euclidean", zero=False):
-    """Keep a pair within the larger of its k-th neighbour distances, not counting duplicates."""
+    """Keep a pair within the larger of its k-th neighbour distances; equal points count once."""
     D = cdist(X, X, metric)
     D[D < 1e-12] = 0.0  # one minus a cosine
-    apart = np.where(D > 0, D, np.inf)
+    first = np.unique(X, axis=0, return_index=True)[1]
+    apart = np.where(D > 0, D, np.inf)[:, first]
     radius = np.sort(apart, axis=1)[:, k - 1]
     kept = np.maximum(radius[:, None], radius[None, :]) * (1 + 1e-9) >= D
     return np.where(kept & ~(zero & (D == 0)), np.exp(-(D**2) / epsilon), 0.0)

@@ -199,12 +199,12 @@ class TestKernelSpace:
         assert np.vdot(space.gradient(Z, 0 * Z), along) == pytest.approx(numeric, rel=1e-3, abs=1e-2)
 
     def test_matrix_gives_the_embedding(self, space, kernel):
-        """Up to a shift, the sketch A M of all points is what was optimised, times the mean of the row weights."""
+        """Up to a shift, the sketch A M of all points is what was optimised, times the mean of the left factors."""
         Z = np.random.default_rng(0).normal(size=(300, K)).astype(np.float32)
         found, expected = kernel.place(space.matrix(Z)), space.embedding(Z)[kernel.graph().places]
-        if kernel.row_weight is not None:
-            _, distinct = np.unique(kernel.graph().places, return_index=True)
-            expected = kernel.row_weight[distinct].mean() * expected
+        _, distinct = np.unique(kernel.graph().places, return_index=True)
+        weight = 1.0 if kernel.row_weight is None else kernel.row_weight[distinct]
+        expected = np.mean(weight / np.sqrt(kernel.graph().masses)) * expected
         np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-4 * np.abs(expected).max())
 
     def test_given_start(self, kernel, space):

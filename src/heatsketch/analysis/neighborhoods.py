@@ -166,11 +166,13 @@ def _from_subset(model: Any, rng: np.random.Generator, share: float) -> FloatArr
     rule = model.kernel_.bandwidth_rule if np.ndim(affinity.epsilon) else float(affinity.epsilon)
     seeded = {"random_state": model.seed_} if hasattr(model, "seed_") else {}
     other = _unfitted(model, bandwidth=rule, **seeded)
+    masses = model.kernel_.scaling.masses
+    masses = None if masses is None else masses[part]
     if affinity.metric.precomputed:
         part, X = X[part][:, part], X[:, part]
     else:
         part = X[part]
-    placed: FloatArray = other.fit(part).transform(X)
+    placed: FloatArray = other.fit(part, sample_weight=masses).transform(X)
     return placed
 
 

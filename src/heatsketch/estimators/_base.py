@@ -44,6 +44,7 @@ from ..kernel.operator import HeatKernel
 from ..kernel.options import (
     KernelOptions,
     check_count,
+    check_masses,
     check_out,
     from_user,
     kernel_options,
@@ -133,7 +134,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
     # Fitting
 
     @transactional
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Embed the rows of `X`. A failed or interrupted fit leaves the estimator unchanged.
 
         Parameters
@@ -144,6 +145,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
             for a Dask array or frame it is a Dask array, computed on the current cluster.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), optional
+            Positive masses of the samples. An integer gives what that many equal samples give, so rows can be counted
+            or binned before a fit (`docs/theory/weights.md`).
 
         Returns
         -------
@@ -152,9 +156,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
         options = self._check_options(X)
         backend = distributed_backend(X)
         if backend is not None:
-            backend.fit(self, X, options)
+            backend.fit(self, X, options, sample_weight)
             return self
         points = self._check_data(X, reset=True)
+        masses = check_masses(sample_weight, points.shape[0])
         optimised = self._n_optimised()
         timed = self.verbose and optimised is not None and points.shape[0] > _MANY and options.cutoff is None
         expected = predict(
@@ -170,15 +175,15 @@ class HeatEmbedding(  # type: ignore[call-arg]
         with shown(self.verbose), computing(), quiet_blas():
             if timed:
                 say(f"[{type(self).__name__}] this takes about {expected.duration} here.")
-            self._fit_points(points, options)
+            self._fit_points(points, options, masses)
         self.embedding_ = as_given(self.embedding_, X)
         self._sample_names = sample_names(X)
         return self
 
-    def _fit_points(self, X: Any, options: KernelOptions) -> None:
+    def _fit_points(self, X: Any, options: KernelOptions, masses: Any = None) -> None:
         """From checked points to the embedding, as in :mod:`heatsketch.reference`: K, A, h, M, Y."""
         K, rule = build_affinity(X, options, self._computed_in(X.dtype))
-        A = normalized(K, options, rule)  # Algorithm 1 or 2: diag(s) K diag(s)
+        A = normalized(K, options, rule, masses)  # Algorithm 1 or 2: diag(s) K diag(s)
         h = power_of(A, self.power)  # x^t, or all times
         facts = self._kernel_facts(A, h)
         say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
@@ -231,7 +236,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self.n_iter_, self.scaling_residual_ = scaling.n_iter, scaling.residual
 
     @transactional
-    def fit_transform(self, X: Any, y: Any = None, *, out: FloatArray | None = None) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, *, out: FloatArray | None = None
+    ) -> Any:
         """Embed the rows of `X` and return the embedding.
 
         Parameters
@@ -240,6 +247,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
             As for `fit`.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), optional
+            As for `fit`.
         out : ndarray of shape (n_samples, n_components), optional
             Array of float32 or float64 to write the embedding to, such as a memory-mapped file
             (:func:`numpy.lib.format.open_memmap`). It becomes `embedding_`.
@@ -255,7 +264,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 backend.refuse_out(out)
             self._check_options(X)
             check_out(out, n_rows(X), self._n_embedded())
-        self.fit(X, y)
+        self.fit(X, y, sample_weight)
         if out is not None:
             out[:] = to_numpy(self.embedding_)
             self.embedding_ = out
@@ -625,7 +634,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
         else:
             affinity = kernel.affinity
             assert affinity is not None
-            sums = to_numpy(affinity.operator @ np.ones((kernel.shape[0], 1)))[:, 0].astype(np.float64)
+            masses = None if kernel.scaling is None else kernel.scaling.masses
+            sums = to_numpy(affinity.operator @ (np.ones(kernel.shape[0]) if masses is None else masses))
+            sums = sums.astype(np.float64)
             logs = np.log(np.maximum(sums, np.finfo(np.float64).tiny))
         density: FloatArray = np.exp(logs - np.median(logs))
         return density

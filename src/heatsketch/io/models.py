@@ -173,9 +173,10 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
     values = X.data if issparse(X) else X
     if X.ndim != 2 or 0 in X.shape or not np.isfinite(values).all() or dtype.kind != "f":
         raise ValueError(f"the kernel has dtype {dtype} and points of shape {X.shape}, or they are not finite")
-    for name in ("scale", "trivial", "left", "reference", "row_weight"):  # compiled code does not check lengths again
+    # Compiled code does not check lengths again.
+    for name in ("scale", "trivial", "left", "reference", "row_weight", "masses"):
         vector = getattr(scaling, name)
-        if np.shape(vector) != (X.shape[0],) and not (name == "row_weight" and vector is None):
+        if np.shape(vector) != (X.shape[0],) and not (name in ("row_weight", "masses") and vector is None):
             raise ValueError(f"{name} has shape {np.shape(vector)} for {X.shape[0]} points")
     found: dict[str, Any] = {"n_neighbors": entries["n_neighbors"]}
     if options.affinity != "precomputed":

@@ -22,7 +22,7 @@ from ..linalg.operators import (
     SparseOperator,
     TiledGaussianOperator,
 )
-from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, looked_at
+from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, kth_apart, looked_at
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
 __all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows"]
@@ -56,6 +56,8 @@ class Affinity(ABC):
     device: Device | None = None
     # Whether `row_products` multiplies rows of new points without forming them.
     multiplies_rows: bool = False
+    # One of each set of equal training points, as an index.
+    distinct_points: Any = slice(None)
 
     @property
     @abstractmethod
@@ -139,8 +141,9 @@ class GaussianAffinity(Affinity):
 
     @property
     def typical_epsilon(self) -> float:
-        """The bandwidth, or the median of the squared local scales."""
-        return float(np.median(np.asarray(self.epsilon)))
+        """The bandwidth, or the median of the squared local scales of distinct points."""
+        epsilon: Any = self.epsilon
+        return float(np.median(epsilon[self.distinct_points]) if np.ndim(epsilon) else epsilon)
 
     def bandwidth_by_rule(self, rule: str) -> float:
         """The bandwidth that a rule gives for the points."""
@@ -217,9 +220,15 @@ class GaussianAffinity(Affinity):
         local = None
         if np.ndim(epsilon):
             nearest = D2.argmin(axis=1)
-            local = self_tuned(partial(kth_neighbor, D2), self.scale_neighbor)
+            local = self_tuned(partial(kth_neighbor, D2[:, self.distinct_points]), self.scale_neighbor)
             local = np.where(D2[np.arange(len(D2)), nearest] == 0, epsilon[nearest], local)
         return self._kernel(D2, local, shift=True)
+
+    @cached_property
+    def distinct_points(self) -> Any:
+        """One of each set of equal training points, as an index; only these count as neighbours."""
+        same = None if self.metric.precomputed else distinct(self.X)
+        return slice(None) if same is None else same[0]
 
     @property
     def multiplies_rows(self) -> bool:  # type: ignore[override]
@@ -230,7 +239,8 @@ class GaussianAffinity(Affinity):
         """``rows(X)[0] @ V`` and the same `log_scale`, on the device."""
         epsilon: Any = self.epsilon
         if np.ndim(epsilon):
-            epsilon = local_scales(X, self.X, metric=self.metric, n_neighbors=self.scale_neighbor, device=self.device)
+            others, k = self.X[self.distinct_points], self.scale_neighbor
+            epsilon = local_scales(X, others, metric=self.metric, n_neighbors=k, device=self.device)
         return self.operator.rows(X, epsilon, V)  # type: ignore[attr-defined, no-any-return]
 
 
@@ -281,6 +291,7 @@ class NeighborAffinity(GaussianAffinity):
     def __init__(self, X: Any, epsilon: float | FloatArray, neighborhoods: Neighborhoods, **options: Any) -> None:
         super().__init__(X, epsilon, **options)
         self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
+        self.distinct_points = neighborhoods.distinct
         self.row_entries = 8 * looked_at(neighborhoods.n_vertices, self.n_neighbors, self.scale_neighbor)
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
         if self.device is not None:
@@ -328,7 +339,7 @@ class NeighborAffinity(GaussianAffinity):
         found = hoods.rows(self._zero_rounding(X), self.scale_neighbor)
         local = None
         if np.ndim(self.epsilon):
-            local = self_tuned(partial(hoods.kth, *found.lists), self.scale_neighbor)
+            local = self_tuned(partial(kth_apart, found.lists[1]), self.scale_neighbor)
         K, lowest = gaussian_rows(found, local, self._scale, zero_diagonal=self.zero_diagonal)
         twins = np.flatnonzero(found.twin >= 0)
         if len(twins):  # a training point has the row that it has in the graph

@@ -37,6 +37,7 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import sample
+from ..neighbors.neighborhoods import distinct
 from ..neighbors.search import index_kind, make_index
 
 __all__ = [
@@ -49,7 +50,7 @@ __all__ = [
     "estimate_bandwidth",
     "kth_neighbor",
     "local_scales",
-    "median_scale",
+    "rule_of_distinct",
     "scale_reach",
     "self_tuned",
     "slope_profile",
@@ -144,7 +145,22 @@ def estimate_bandwidth(
 def bandwidth_by_rule(
     X: Any, rule: str, metric: Metric, n_neighbors: int | None = None, *, device: Device | None = None
 ) -> Any:
-    """Epsilon by a rule other than "auto", for input that has been checked; an array (N,) for "self-tuning"."""
+    """Epsilon by a rule other than "auto", for input that has been checked; an array (N,) for "self-tuning".
+
+    Of equal points one counts, so that a rule does not depend on how often a point occurs.
+    """
+    same = None if metric.precomputed else distinct(X)
+    if same is None or len(same[0]) < 2:
+        return rule_of_distinct(X, rule, metric, n_neighbors, device=device)
+    if rule == "self-tuning":
+        return rule_of_distinct(X[same[0]], rule, metric, n_neighbors, device=device)[same[1]]
+    return rule_of_distinct(X[np.sort(same[0])], rule, metric, n_neighbors, device=device)
+
+
+def rule_of_distinct(
+    X: Any, rule: str, metric: Metric, n_neighbors: int | None = None, *, device: Device | None = None
+) -> Any:
+    """`bandwidth_by_rule` for points without duplicates."""
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         scales = local_scales(X, X, metric=metric, n_neighbors=k, device=device)
@@ -157,16 +173,11 @@ def bandwidth_by_rule(
         scales = local_scales(some, X, metric=metric, n_neighbors=k, floor=False, device=device)
         if not scales.any():
             raise no_distance(X.shape[0])
-        return median_scale(scales)
+        return float(np.median(scales))
     if rule == "slope":
         return slope_profile(X, metric).epsilon
     D2 = _sampled_distances(X, metric)
     return float(np.median(D2[D2 > 0]))
-
-
-def median_scale(scales: FloatArray) -> float:
-    """The rule "neighbor": the median, over (a sample of) the points, of the squared distance to a neighbour."""
-    return float(np.median(scales[sample(len(scales), SAMPLE)]))
 
 
 def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:

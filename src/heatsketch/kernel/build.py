@@ -7,6 +7,7 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._utils.array import array_namespace, astype
 from .._utils.registry import device_for, distributed_backend
@@ -18,14 +19,13 @@ from .bandwidth import (
     NEIGHBOR,
     SELF_TUNING_NEIGHBOR,
     bandwidth_by_rule,
-    median_scale,
     scale_reach,
     self_tuned,
     without_zeros,
 )
 from .normalize import Scaling, normalize
 from .operator import HeatKernel
-from .options import KernelOptions, check_distances, check_points
+from .options import KernelOptions, check_distances, check_masses, check_points
 from .plan import choose
 from .precomputed import PrecomputedAffinity
 
@@ -55,6 +55,7 @@ def heat_kernel(
     max_iter: int = 1000,
     device: str = "auto",
     precision: str = "auto",
+    sample_weight: ArrayLike | None = None,
 ) -> HeatKernel:
     """Heat kernel of a data set, as an operator.
 
@@ -97,6 +98,8 @@ def heat_kernel(
     precision : {"auto", "halves", "mixed", "split", "float32"}
         How a GPU forms the exponents of a float32 kernel (`docs/theory/halves.md`); "auto" is the cheapest way that is
         accurate enough for the data.
+    sample_weight : array-like of shape (n_samples,), optional
+        Positive masses of the points. An integer gives what that many equal points give (`docs/theory/weights.md`).
 
     Returns
     -------
@@ -130,23 +133,29 @@ def heat_kernel(
     )
     backend = distributed_backend(X)
     points = check_points(X, options) if backend is None else backend.check_points(X, options)
-    return build_heat_kernel(points, options)
+    return build_heat_kernel(points, options, masses=check_masses(sample_weight, points.shape[0]))
 
 
-def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None) -> HeatKernel:
+def build_heat_kernel(X: Any, options: KernelOptions, dtype: Any = None, masses: Any = None) -> HeatKernel:
     """`heat_kernel` for input that has been checked; computed in `dtype`, by default that of X."""
     affinity, rule = build_affinity(X, options, dtype)
-    return normalized(affinity, options, rule)
+    return normalized(affinity, options, rule, masses)
 
 
-def normalized(affinity: Affinity, options: KernelOptions, bandwidth_rule: str | None = None) -> HeatKernel:
+def normalized(
+    affinity: Affinity, options: KernelOptions, bandwidth_rule: str | None = None, masses: Any = None
+) -> HeatKernel:
     """The heat kernel ``diag(s) K diag(s)`` of an affinity K, with s by ``options.normalization``."""
-    degrees = astype(affinity.operator @ affinity.operator.ones(), np.float64)
+    K = affinity.operator
+    if masses is not None:
+        masses = K.laid_out(masses)
+    degrees = astype(K @ (K.ones() if masses is None else masses), np.float64)
     if isinstance(affinity, GaussianAffinity):
-        _check_bandwidth(affinity, degrees)
+        _check_bandwidth(affinity, degrees, masses)
     scaling = normalize(
-        affinity.operator,
+        K,
         options.normalization,
+        masses=masses,
         alpha=options.alpha,
         tol=options.tol,
         max_iter=options.max_iter,
@@ -195,7 +204,7 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     if epsilon is None and rule == "self-tuning":
         epsilon = neighborhoods.at_points(without_zeros(self_tuned(neighborhoods.scales, k)))
     elif rule == "neighbor":
-        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k)))
+        epsilon = float(np.median(neighborhoods.scales(k)))
         if epsilon == 0:
             raise ValueError(
                 f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives "
@@ -206,15 +215,17 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
 
 
-def _check_bandwidth(affinity: GaussianAffinity, degrees: Any) -> None:
+def _check_bandwidth(affinity: GaussianAffinity, degrees: Any, masses: Any) -> None:
     """Raise ValueError if the kernel, by its smallest and largest degree, is the identity or constant."""
     n, xp = affinity.n_samples, array_namespace(degrees)
-    low, high = float(xp.min(degrees)), float(xp.max(degrees))
-    own = 0.0 if affinity.zero_diagonal else 1.0
+    own: Any = 1.0 if masses is None else masses
+    total = float(n) if masses is None else float(xp.sum(masses))
+    kept = 0.0 if affinity.zero_diagonal else 1.0
+    others = degrees - kept * own
     ulps = _CONSTANT_ULPS * float(np.finfo(affinity.dtype).eps) / n
-    if high - own < _ALONE:
+    if float(xp.max(others)) * n / total < _ALONE:
         trouble, verb = "so small that every point stands alone", "larger"
-    elif affinity.n_neighbors is None and low > (n - 1 + own) * (1.0 - max(ulps, 1e-12)):
+    elif affinity.n_neighbors is None and float(xp.min(others + own)) > total * (1.0 - max(ulps, 1e-12)):
         trouble, verb = "so large that all affinities are equal", "smaller"
     else:
         return

@@ -11,6 +11,9 @@ Each is ``S = diag(s) K diag(s)``, symmetric, with a known trivial eigenvector `
                               S = diag(s sqrt(w)) K diag(s sqrt(w)), rows divided by u
 ============================  ==========================================================================
 
+Points may have masses m: then ``K diag(m)`` takes the place of K in these formulas, ``S = diag(s sqrt(m)) K diag(s
+sqrt(m))``, and rows are divided by sqrt(m). Integer masses give what repeated points give (`docs/theory/weights.md`).
+
 Only products ``K @ v`` are needed, so every operator can be normalised. Bistochastic scaling is robust to
 heteroskedastic noise [2]_; it is found by the damped symmetric iteration of [3]_ with Anderson acceleration [4]_.
 
@@ -37,7 +40,7 @@ from .._utils.array import array_namespace, astype, from_order
 from .._utils.progress import task
 from .._utils.typing import FloatArray
 from ..linalg.anderson import Anderson
-from ..linalg.operators import Operator
+from ..linalg.operators import Operator, ScaledOperator
 
 __all__ = ["NORMALIZATIONS", "LeftFactor", "Scaling", "ScalingOptions", "normalize", "sinkhorn"]
 
@@ -81,7 +84,8 @@ class Scaling:
     trivial : array of shape (N,)
         Unit vector u with S u = u.
     row_weight : array of shape (N,), or None
-        Rows of embeddings are multiplied by it: 1/u if the kernel is a Markov matrix, None (that is, 1) otherwise.
+        Rows of embeddings are multiplied by it: 1/u if the kernel is a Markov matrix, otherwise one over the root of
+        the masses; None for 1.
     n_iter : int
         Number of products ``K @ v``.
     residual : float
@@ -92,6 +96,8 @@ class Scaling:
     reference : array of shape (N,)
     reference_exponent, degree_exponent, constant : float
         These make the `LeftFactor` of new points.
+    masses : array of shape (N,), or None
+        The mass of each point; None for 1.
     """
 
     scale: FloatArray
@@ -105,6 +111,7 @@ class Scaling:
     row_weight: FloatArray | None = None
     residual: float = 0.0
     converged: bool = True
+    masses: FloatArray | None = None
 
     @property
     def left_factor(self) -> LeftFactor:
@@ -119,6 +126,11 @@ class ScalingOptions:
     alpha: float = 1.0  # density exponent: 0 keeps the sampling density, 1 removes it
     tol: float = 1e-8  # largest deviation of a row sum from 1 that counts as converged
     max_iter: int = 1000  # products
+    masses: Any = None  # of the points, (N,); None for 1
+
+    def total(self, values: Any) -> float:
+        """The sum of values over all points, each as often as its mass says."""
+        return float(array_namespace(values).sum(values if self.masses is None else self.masses * values))
 
 
 def symmetric(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:
@@ -130,7 +142,7 @@ def symmetric(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scal
     s = q / xp.sqrt(v)
     return Scaling(
         scale=s,
-        trivial=xp.sqrt(v / float(xp.sum(v))),
+        trivial=xp.sqrt(v / options.total(v)),
         left=s,
         reference=q,
         reference_exponent=0.5,
@@ -159,7 +171,7 @@ def bistochastic(K: Operator, degrees: FloatArray, options: ScalingOptions) -> S
     """Algorithm 2 of the paper."""
     ones = K.ones()
     found = _balanced(K, degrees, ones, options)
-    return replace(found, trivial=len(degrees) ** -0.5 * ones)
+    return replace(found, trivial=options.total(ones) ** -0.5 * ones)
 
 
 def bistochastic_weighted(K: Operator, degrees: FloatArray, options: ScalingOptions) -> Scaling:
@@ -167,7 +179,7 @@ def bistochastic_weighted(K: Operator, degrees: FloatArray, options: ScalingOpti
     w = degrees**-options.alpha
     found = _balanced(K, degrees, w, options)
     xp = array_namespace(w)
-    constant = float(np.sqrt(float(xp.sum(w))))
+    constant = float(np.sqrt(options.total(w)))
     u = xp.sqrt(w) / constant
     return replace(found, trivial=u, row_weight=1.0 / u, left=constant * found.left, constant=constant)
 
@@ -284,7 +296,12 @@ NORMALIZATIONS: dict[str, Callable[[Operator, FloatArray, ScalingOptions], Scali
 
 
 def normalize(
-    K: Operator, normalization: str = "bistochastic", *, degrees: FloatArray | None = None, **options: Any
+    K: Operator,
+    normalization: str = "bistochastic",
+    *,
+    masses: Any = None,
+    degrees: FloatArray | None = None,
+    **options: Any,
 ) -> Scaling:
     """Scale an affinity to a heat kernel.
 
@@ -293,8 +310,10 @@ def normalize(
     K : Operator of shape (N, N)
         Symmetric and non-negative, without empty rows.
     normalization : {"symmetric", "bistochastic", "stochastic", "bistochastic-weighted"}
+    masses : array of shape (N,), optional
+        Positive masses of the points, of the kind that ``K.ones()`` is; by default 1.
     degrees : ndarray of shape (N,), optional
-        ``K @ 1`` if it is known already.
+        ``K @ masses`` if it is known already.
     **options
         Of `ScalingOptions`.
 
@@ -307,6 +326,8 @@ def normalize(
     ConvergenceWarning
         If row sums are not within `tol` of 1 after `max_iter` products.
     """
+    if masses is not None:
+        K = ScaledOperator(K, K.ones(), masses)
     if degrees is None:
         degrees = astype(K @ K.ones(), np.float64)
     xp = array_namespace(degrees)
@@ -317,13 +338,28 @@ def normalize(
             "remove those samples, use float64 or a larger bandwidth, or leave diagonal='auto' so that they keep "
             "themselves."
         )
-    scale = NORMALIZATIONS[normalization]
+    scale, chosen = NORMALIZATIONS[normalization], ScalingOptions(**options, masses=masses)
     if K.order is None:
-        found = scale(K, degrees, ScalingOptions(**options))
+        found = scale(K, degrees, chosen)
     else:
-        found = _restored(scale(K.reordered(), degrees[K.order], ScalingOptions(**options)), K.order)
+        ordered = chosen if masses is None else replace(chosen, masses=masses[K.order])
+        found = _restored(scale(K.reordered(), degrees[K.order], ordered), K.order)
+    found = found if masses is None else _with_masses(found, masses)
     _require_range(K.dtype, found.scale, found.left)
     return found
+
+
+def _with_masses(scaling: Scaling, masses: Any) -> Scaling:
+    """The scaling of points with masses, from one of ``K diag(masses)``, whose arrays have an entry for each point."""
+    root = array_namespace(masses).sqrt(masses)
+    return replace(
+        scaling,
+        scale=scaling.scale * root,
+        trivial=scaling.trivial * root,
+        row_weight=(1.0 if scaling.row_weight is None else scaling.row_weight) / root,
+        reference=scaling.reference * masses,
+        masses=masses,
+    )
 
 
 def _restored(scaling: Scaling, order: Any) -> Scaling:

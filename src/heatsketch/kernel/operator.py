@@ -26,7 +26,7 @@ __all__ = ["HeatKernel", "KernelGraph", "as_heat_kernel", "refuse_alone"]
 
 
 class KernelGraph(NamedTuple):
-    """The matrix S of a sparse heat kernel between distinct points.
+    """The matrix S of a sparse heat kernel between distinct points, for points of mass 1.
 
     Attributes
     ----------
@@ -34,10 +34,13 @@ class KernelGraph(NamedTuple):
         In float32, with rows in an order in which neighbours are close.
     places : ndarray of int, shape (N,)
         The row of each point.
+    masses : ndarray of shape (U,)
+        The sum of the masses of equal points.
     """
 
     S: Any
     places: IntArray
+    masses: FloatArray
 
 
 class HeatKernel(HeatOperator):
@@ -144,11 +147,12 @@ class HeatKernel(HeatOperator):
         if places is None:
             n = self.shape[0]
             places = np.arange(n) if operator.order is None else np.argsort(operator.order)
-        K = operator.held
+        K, masses = operator.held, self.scaling.masses
         scale = np.empty(operator.shape[0], dtype=K.dtype)
-        scale[places] = to_numpy(self.scaling.scale)
+        scale[places] = to_numpy(self.scaling.scale) / (1.0 if masses is None else np.sqrt(masses))
         S = operator.reordered().scaled(scale, scale).held
-        return KernelGraph(S.astype(np.float32, copy=False), places)
+        total = np.bincount(places, masses, minlength=len(scale)).astype(np.float64)
+        return KernelGraph(S.astype(np.float32, copy=False), places, total)
 
     def _of_graph(self, count: Callable[[SparseOperator], IntArray]) -> IntArray | None:
         operator, places = self._graph_operator()
@@ -196,7 +200,8 @@ class HeatKernel(HeatOperator):
         fused = affinity.multiplies_rows
         if fused:  # the columns of all batches are moved to the device once
             with computing():
-                weighted = self.asblock(np.column_stack([np.ones(len(Z)), scaling.reference, weighted]))
+                masses = np.ones(len(Z)) if scaling.masses is None else scaling.masses
+                weighted = self.asblock(np.column_stack([masses, scaling.reference, weighted]))
         batches = list(chunks(m, X.shape[1] + Z.shape[1] if fused else affinity.row_entries))
         for batch in track(batches, "placing new points", len(batches)):
             if fused:
@@ -224,7 +229,8 @@ class HeatKernel(HeatOperator):
         """The left factors of the kernel rows of new points, (m,), and their affinities to training points, (m, N)."""
         affinity, scaling = self._source()
         rows, log_scale = affinity.rows(X)
-        degrees = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
+        total = rows.sum(axis=1) if scaling.masses is None else rows @ scaling.masses
+        degrees = np.asarray(total, dtype=np.float64).ravel()
         sums = np.asarray(rows @ scaling.reference, dtype=np.float64).ravel()
         return self._left(degrees, sums, log_scale, first), rows
 

@@ -30,6 +30,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_distances",
+    "check_masses",
     "check_out",
     "check_params",
     "check_points",
@@ -250,6 +251,26 @@ def check_distances(D: FloatArray) -> FloatArray:
         )
     rounding = min(most, max(APART * worst, _LAST_PLACES * np.finfo(D.dtype).eps * D.max()))
     return np.where(rounding >= D, D.dtype.type(0), D)
+
+
+def check_masses(sample_weight: Any, n_samples: int) -> Any:
+    """Masses of the samples, (n_samples,), in float64, or None; a lazy array of a cluster stays one."""
+    if sample_weight is None:
+        return None
+    masses = sample_weight if distributed_backend(sample_weight) is not None else to_numpy(sample_weight)
+    if masses.shape != (n_samples,) or masses.dtype.kind not in "biuf":
+        raise ValueError(
+            f"sample_weight was given as an array of {masses.dtype} and shape {masses.shape}; it must hold one number "
+            f"for each of the {n_samples} samples."
+        )
+    masses = masses.astype(np.float64)
+    wrong = int((~((masses > 0) & (masses < np.inf))).sum())
+    if wrong:
+        raise ValueError(
+            f"{wrong} of {n_samples} sample weights are zero, negative or not finite; leave such samples out of fit, "
+            "and place them with transform."
+        )
+    return masses
 
 
 def sample_names(X: Any) -> Any:

@@ -2,12 +2,11 @@
 
 A pair is an edge if its distance is at most the larger of the two k-th neighbour distances: the union of both
 neighbourhoods. This depends on the two points and the data only, so it extends to new points. Duplicate points are one
-vertex with a multiplicity; they count as that many neighbours of others, and are no neighbours of each other.
+vertex: neighbours are distinct points, however often each occurs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,7 +24,7 @@ from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import philox
 from .search import NeighborIndex, make_index
 
-__all__ = ["Neighborhoods", "NewRows", "distinct", "new_rows"]
+__all__ = ["Neighborhoods", "NewRows", "distinct", "kth_apart", "new_rows", "row_keys"]
 
 # Tolerance of the radius, so that rounding does not decide whether an edge is found from both ends.
 EDGE = 1.0 + 1e-8
@@ -53,7 +52,7 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
     places : ndarray of int, shape (N,)
         The index into `first` of each row.
     """
-    keys = np.concatenate([_row_keys(X[rows]) for rows in chunks(X.shape[0], X.shape[1])])
+    keys = np.concatenate([row_keys(X[rows]) for rows in chunks(X.shape[0], X.shape[1])])
     _, first, places = np.unique(keys, return_index=True, return_inverse=True)
     if len(first) == len(keys):
         return None
@@ -65,7 +64,7 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
     return first, places
 
 
-def _row_keys(X: Any) -> Any:
+def row_keys(X: Any) -> Any:
     """A hash of each row, by integer arithmetic, shape (m,)."""
     a, b, _, _ = philox((np.arange(X.shape[1]), 0, 0, _KEYS), seed=0)
     factors = (a << np.uint64(32) | b) | np.uint64(1)
@@ -139,8 +138,6 @@ class Neighborhoods:
         self._first = None if same is None else same[0]
         self.places = None if same is None else same[1]
         self.index: NeighborIndex = make_index(self._X, metric, device)
-        counts = np.ones(self._X.shape[0]) if same is None else np.bincount(same[1])
-        self._multiplicity = counts[self.index.order].astype(np.float32)
         self._search()
 
     @cached_property
@@ -152,6 +149,11 @@ class Neighborhoods:
     def _positions(self) -> IntArray:
         """Position of each vertex in the order of the index."""
         return np.argsort(self.index.order)
+
+    @property
+    def distinct(self) -> Any:
+        """The first of each set of equal points, as an index."""
+        return slice(None) if self._first is None else self._first
 
     @property
     def n_vertices(self) -> int:
@@ -166,7 +168,7 @@ class Neighborhoods:
         while True:
             with task("finding neighbours") as advance:
                 ids, squared = self.index.neighbors(wanted, advance)
-            self.radii = self.kth(ids, squared, k)
+            self.radii = kth_apart(squared, k)
             self._kept = within(squared, self.radii)
             if wanted == most or not tied_often(n_tied(self._kept, self.radii, wanted), n):
                 break
@@ -176,16 +178,9 @@ class Neighborhoods:
         if not len(apart) or apart.min() < np.finfo(np.float64).tiny:
             raise no_distance(n)
 
-    def kth(self, ids: IntArray, squared: FloatArray, k: int) -> FloatArray:
-        """Squared distance to the k-th neighbour at a positive distance, from lists of neighbours, shape (m,).
-
-        If there are fewer than k, the distance of the farthest.
-        """
-        return kth_apart(squared, k, None if self.places is None else lambda rows: self._multiplicity[ids[rows]])
-
     def scales(self, k: int) -> FloatArray:
         """Squared distance of each vertex to its k-th neighbour, for k up to the number kept, shape (U,)."""
-        return self.kth(self.ids, self.squared, k)
+        return kth_apart(self.squared, k)
 
     def graph(self) -> tuple[IntArray, IntArray, FloatArray]:
         """All edges, in compressed rows: indptr, columns, squared distances; the diagonal comes first in each row.
@@ -227,7 +222,7 @@ class Neighborhoods:
             points = self.index.order[self._widest]
             new, others = (Q[:, points], None) if self._metric.precomputed else (Q, self._X[points])
             wide = self._widest, squared_distances(new, others, self._metric)
-        return new_rows((ids, squared), self.kth(ids, squared, k), self.radii, wide)
+        return new_rows((ids, squared), kth_apart(squared, k), self.radii, wide)
 
     def at_points(self, values: FloatArray) -> FloatArray:
         """Values of the vertices, in the order of the index, as values of all points, (U,) -> (N,)."""
@@ -237,7 +232,8 @@ class Neighborhoods:
 
     def at_vertices(self, values: FloatArray) -> FloatArray:
         """Values of all points as values of the vertices, in the order of the index, (N,) -> (U,)."""
-        return (values if self._first is None else values[self._first])[self.index.order]
+        vertices: FloatArray = values[self.distinct]
+        return vertices[self.index.order]
 
     def unfolded(self, rows: Any) -> Any:
         """Rows against the vertices, in the order of the index, as rows against all points, (m, U) -> (m, N)."""
@@ -304,21 +300,15 @@ def tied_often(tied: int, n: int) -> bool:
     return tied / n > (0.0 if n <= 10 * SMALL else _TIED)
 
 
-def kth_apart(squared: FloatArray, k: int, multiplicity: Callable[[slice], FloatArray] | None) -> FloatArray:
+def kth_apart(squared: FloatArray, k: int) -> FloatArray:
     """Squared distance to the k-th neighbour at a positive distance, from sorted lists (m, length), shape (m,).
 
-    `multiplicity` returns the multiplicities of the vertices in some rows of the lists; None without duplicates.
+    If there are fewer than k, the distance of the farthest. Distinct points may have the distance 0, by a cosine.
     """
-    if multiplicity is None and 1 <= k <= squared.shape[1] and squared[:, 0].min(initial=1.0) > 0:
-        return squared[:, k - 1].astype(np.float64)  # no duplicates
-    out = np.empty(len(squared))
-    for rows in chunks(len(squared), 4 * squared.shape[1]):
-        apart = squared[rows] > 0
-        counts = np.float32(1) if multiplicity is None else multiplicity(rows)
-        seen = np.cumsum(np.where(apart, counts, np.float32(0)), axis=1)
-        first = np.where(seen[:, -1] >= k, (seen >= k).argmax(axis=1), squared.shape[1] - 1)
-        out[rows] = squared[rows][np.arange(len(first)), first]
-    return out
+    coincident = np.count_nonzero(squared <= 0, axis=1)
+    last = np.minimum(coincident + k, squared.shape[1]) - 1
+    kth: FloatArray = squared[np.arange(len(squared)), last].astype(np.float64)
+    return kth
 
 
 def within(squared: FloatArray, radii: FloatArray) -> IntArray:

@@ -86,10 +86,10 @@ class SearchSpace(Protocol):
 
 
 class KernelSpace:
-    """``Y = diag(l) B Z`` for a sparse kernel between distinct points, c of them equal.
+    """``Y = diag(l) B Z`` for a sparse kernel between distinct points with masses c: the sum over equal points.
 
     ``B = diag(sqrt(c)) S diag(sqrt(c))`` is symmetric, with the nonzero eigenvalues of the kernel of all points, and
-    ``l = w / sqrt(c)`` with w the row weight of the kernel, relative to its mean.
+    ``l = w / sqrt(c)`` with w the row weight of the kernel for points of mass 1; l is relative to its mean.
 
     Parameters
     ----------
@@ -111,19 +111,24 @@ class KernelSpace:
         point = np.empty(graph.S.shape[0], dtype=np.int64)  # one of each row
         point[graph.places] = np.arange(len(graph.places))
         self.scales = relative_scales(kernel, point)
-        root = np.sqrt(np.bincount(graph.places))
+        root = np.sqrt(graph.masses)
         B = SparseOperator(graph.S, reorder=False)
-        if len(point) < len(graph.places):
+        if (root != 1).any():
             B = B.scaled(root, root)
         self._B = B if kernel.device is None else kernel.device.sparse_operator(B.held)
-        trivial = None if kernel.trivial is None else root * to_numpy(kernel.trivial)[point]
+        # Of all masses at a point, this one has a part.
+        masses = None if kernel.scaling is None else kernel.scaling.masses
+        own = 1.0 if masses is None else np.sqrt(to_numpy(masses)[point])
+        trivial = None if kernel.trivial is None else root / own * to_numpy(kernel.trivial)[point]
         distinct = HeatKernel(self._B, trivial=trivial, definite=kernel.definite, scaling=kernel.scaling)
         G = distinct.sketched(GaussianSketch(_SEED), width, dtype=np.float32) / float(np.sqrt(width))
         F = diffuse(distinct, G, [power], trivial=not kernel.trivial_is_constant, rtol=_FILTER_ERROR)[0]
-        weight = 1.0 if kernel.row_weight is None else to_numpy(kernel.row_weight)[point]
-        left = weight / np.mean(weight) / root
+        weight = 1.0 if kernel.row_weight is None else own * to_numpy(kernel.row_weight)[point]
+        left = weight / root
+        left = left / np.mean(left)
         self._left = None if (left == 1).all() else asarray_like(left[:, None], F, np.float32)
-        self._root = asarray_like(root[:, None], F, np.float32)
+        share = np.ones(len(graph.places)) if masses is None else np.sqrt(to_numpy(masses))
+        self._share = asarray_like((share / root[graph.places])[:, None], F, np.float32)
         self.features = F if self._left is None else self._left * F
         if init is None:
             start = _principal(self.features, k)
@@ -144,7 +149,7 @@ class KernelSpace:
     def matrix(self, Z: Any) -> Any:
         """M of all points, (N, k), without a constant trivial mode, which changes no distance."""
         kernel = self._kernel
-        M = kernel.asblock((Z / self._root)[asarray_like(self._places, Z)])
+        M = kernel.asblock(self._share * Z[asarray_like(self._places, Z)])
         return kernel.project(M, kernel.asblock(kernel.trivial)) if kernel.trivial_is_constant else M
 
 
@@ -232,6 +237,9 @@ def search_space(
         return space
     n = kernel.shape[0]
     samples = searched(kernel)
+    if samples is None and not isinstance(some := getattr(kernel.affinity, "distinct_points", slice(None)), slice):
+        samples = np.sort(some)  # equal points would be the nearest neighbours of each other
+        init = None if init is None else init[samples]
     wide = wide_sketch(kernel, power, wide_columns(n, k), _SEED)
     check(wide.features)
     scales = relative_scales(kernel, np.arange(n) if samples is None else samples)

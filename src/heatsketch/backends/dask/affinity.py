@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from operator import getitem
 from typing import Any
 
-import dask.array as da
 import numpy as np
 
 from ..._utils.typing import FloatArray
@@ -16,14 +15,14 @@ from ...kernel.bandwidth import (
     NEIGHBOR,
     SAMPLE,
     SELF_TUNING_NEIGHBOR,
-    bandwidth_by_rule,
     kth_neighbor,
-    median_scale,
+    rule_of_distinct,
     scale_reach,
     self_tuned,
 )
 from ...linalg.metrics import Metric, no_distance
 from ...linalg.sketch import sample
+from ...neighbors.neighborhoods import row_keys
 from .array import DistributedArray
 from .layout import Layout
 from .pairs import AllPairsOperator, ChunkPoints, PairKernel, joined_sums, nearest, row_sums
@@ -82,11 +81,15 @@ class AllPairsAffinity(ChunkedAffinity):
         epsilon: Any = self.epsilon.values if np.ndim(self.epsilon) else self.epsilon
         return AllPairsOperator(self._points, self.X.values, epsilon, self.layout, self._pair_kernel)
 
+    @cached_property
+    def _distinct_rows(self) -> Any:
+        return distinct_rows(self.X.values)
+
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
         """Kernel rows of new points times columns, lazy."""
         local = None
         if np.ndim(self.epsilon):
-            local = chunked_scales(X, self.X.values, metric=self.metric, n_neighbors=self.scale_neighbor)
+            local = chunked_scales(X, self._distinct_rows, metric=self.metric, n_neighbors=self.scale_neighbor)
         new = _chunk_points(X, local)
         plan = Plan(V, new, self._points)
         for q, queries in enumerate(plan.keys(new)):
@@ -108,6 +111,15 @@ def _chunk_points(X: Any, scales: Any) -> Parts:
     for b, points in enumerate(plan.keys(X)):
         plan.add("points", b, ChunkPoints, points, keys[b])
     return plan.parts("points", range(len(X.chunks[0])))
+
+
+def distinct_rows(X: Any) -> Any:
+    """One of each set of equal rows of a Dask array, as a Dask array; X itself if there are no equal rows."""
+    plan, chunks = Plan(X), range(len(X.chunks[0]))
+    for b, points in enumerate(plan.keys(X)):
+        plan.add("row-keys", b, row_keys, points)
+    first = np.sort(np.unique(np.concatenate(gathered(plan.parts("row-keys", chunks))), return_index=True)[1])
+    return X if len(first) == X.shape[0] else X[first]
 
 
 def chunked_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, floor: bool = True) -> Any:
@@ -139,17 +151,18 @@ def _scales(lists: FloatArray, k: int, floor: bool) -> FloatArray:
 
 def bandwidth_of(X: DistributedArray, rule: str, metric: Metric, n_neighbors: int | None = None) -> Any:
     """Epsilon by a rule, as :func:`heatsketch.kernel.bandwidth.bandwidth_by_rule`; local scales are distributed."""
+    distinct = distinct_rows(X.values)
     if rule in ("median", "slope"):
-        return bandwidth_by_rule(X, rule, metric)
+        return rule_of_distinct(DistributedArray.from_dask(distinct), rule, metric)
     if rule == "self-tuning":
         k = n_neighbors or SELF_TUNING_NEIGHBOR
-        local = persisted(chunked_scales(X.values, X.values, metric=metric, n_neighbors=k), name="measuring scales")
+        local = persisted(chunked_scales(X.values, distinct, metric=metric, n_neighbors=k), name="measuring scales")
         if not bool(gathered((local > 0).all())):
             raise no_distance(X.shape[0])
         return DistributedArray(local, X.layout)
-    some = da.from_array(X[sample(X.shape[0], SAMPLE)], chunks=(-1, -1))
+    some = distinct[sample(distinct.shape[0], SAMPLE)].rechunk((-1, -1))
     k = n_neighbors or NEIGHBOR
-    scales = gathered(chunked_scales(some, X.values, metric=metric, n_neighbors=k, floor=False))
+    scales = gathered(chunked_scales(some, distinct, metric=metric, n_neighbors=k, floor=False))
     if not scales.any():
         raise no_distance(X.shape[0])
-    return median_scale(scales)
+    return float(np.median(scales))

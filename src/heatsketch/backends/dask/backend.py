@@ -17,7 +17,7 @@ from ..._utils.tables import explained
 from ..._utils.threads import quiet_blas
 from ..._utils.typing import FloatArray
 from ...kernel.operator import HeatKernel
-from ...kernel.options import KernelOptions, check_points
+from ...kernel.options import KernelOptions, check_masses, check_points
 from . import kernel, layout  # noqa: F401 - registers what distributed arrays do
 from .array import DistributedArray
 from .tasks import Plan, current_client, gathered, persisted
@@ -62,17 +62,18 @@ class DaskBackend:
         return gathered(X)
 
     @quiet_blas()
-    def fit(self, model: Any, X: Any, options: KernelOptions) -> None:
+    def fit(self, model: Any, X: Any, options: KernelOptions, sample_weight: Any = None) -> None:
         """Fit an estimator, whose parameters are checked, to a Dask array or frame."""
         _check_options(options)
         points, sizes = _check(model, X, reset=True)
         if points.shape[0] <= layout.CHUNK_ROWS:  # one chunk, and so one task: not worth a cluster
-            model.fit(gathered(X))
+            model.fit(gathered(X), sample_weight=None if sample_weight is None else gathered(sample_weight))
             model.embedding_ = self.as_given(np.asarray(model.embedding_), points)
         else:
+            masses = check_masses(sample_weight, points.shape[0])
             with shown(model.verbose):
                 points = persisted(_finite(points), name="reading points")
-                model._fit_points(DistributedArray.from_dask(points), options)
+                model._fit_points(DistributedArray.from_dask(points), options, masses)
             model._sample_names = None
         model.embedding_ = model.embedding_.rechunk({0: sizes})
         model._frame_index = getattr(X, "index", None)

@@ -14,9 +14,7 @@ from ..._utils.registry import has_gpu
 from ..._utils.typing import FloatArray
 from ...kernel.bandwidth import (
     NEIGHBOR,
-    SAMPLE,
     SELF_TUNING_NEIGHBOR,
-    median_scale,
     scale_reach,
     self_tuned,
     without_zeros,
@@ -26,7 +24,6 @@ from ...kernel.normalize import LeftFactor, Scaling
 from ...kernel.operator import HeatKernel, refuse_alone
 from ...kernel.options import KernelOptions
 from ...kernel.plan import DENSE_LIMIT, auto_neighbors, worth_every_pair
-from ...linalg.sketch import sample
 from .affinity import AllPairsAffinity, ChunkedAffinity, bandwidth_of
 from .array import DistributedArray
 from .layout import Layout, chunk_sizes
@@ -99,8 +96,10 @@ class ChunkedHeatKernel(HeatKernel):
                 return found
             out[:] = found
             return out
-        ones, scaled = self.ones()[:, None], self.scaling.scale[:, None] * Z.astype(np.float64)
-        columns = ones.__array_namespace__().concat([ones, self.scaling.reference[:, None], scaled], axis=1)
+        scaling = self.scaling
+        masses: Any = (self.ones() if scaling.masses is None else scaling.masses)[:, None]
+        scaled = scaling.scale[:, None] * Z.astype(np.float64)
+        columns = masses.__array_namespace__().concat([masses, scaling.reference[:, None], scaled], axis=1)
         products, log_scale = self.affinity.row_products(X, columns.laid_out(self.layout).values)
         plan, left = Plan(products, log_scale), self.scaling.left_factor
         first = np.concatenate([[0], np.cumsum(X.chunks[0])]).tolist()
@@ -180,8 +179,7 @@ def _neighbor_affinity(
     elif rule == "self-tuning":
         epsilon = without_zeros(self_tuned(neighborhoods.scales, k))
     elif rule == "neighbor":
-        some = neighborhoods.layout.positions(sample(len(X), SAMPLE))
-        epsilon = median_scale(neighborhoods.at_points(neighborhoods.scales(k))[some])
+        epsilon = float(np.median(neighborhoods.scales(k)))
     elif epsilon is None:
         epsilon = bandwidth_of(X, rule, options.measure)
     return ChunkedNeighborAffinity(epsilon, neighborhoods, **common)

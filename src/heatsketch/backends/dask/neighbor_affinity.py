@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any
 
@@ -64,7 +64,6 @@ class ChunkedNeighborAffinity(ChunkedAffinity):
         return _Vertices(
             hoods.radii,
             self._scale,
-            hoods.multiplicity,
             wide,
             self.metric,
             hoods.n_neighbors,
@@ -118,7 +117,6 @@ class _Vertices:
 
     radii: FloatArray  # (U,)
     scale: FloatArray  # (U,)
-    multiplicity: FloatArray | None  # (U,), or None without duplicates
     wide: tuple[IntArray, FloatArray] | None  # numbers and points of the vertices with the largest radii
     metric: Metric
     n_neighbors: int
@@ -142,10 +140,10 @@ class _NewRows:
         if vertices.wide is not None:
             ids, others = vertices.wide
             wide = ids, squared_distances(points, others, vertices.metric)
-        found = new_rows(lists, kth_of(lists, vertices.n_neighbors, vertices.multiplicity), vertices.radii, wide)
+        found = new_rows(lists, kth_of(lists, vertices.n_neighbors), vertices.radii, wide)
         local = None
         if vertices.scale_neighbor is not None:
-            local = self_tuned(lambda k: kth_of(lists, k, vertices.multiplicity), vertices.scale_neighbor)
+            local = self_tuned(partial(kth_of, lists), vertices.scale_neighbor)
         K, lowest = gaussian_rows(found, local, vertices.scale, zero_diagonal=vertices.zero_diagonal)
         twin, has_twin = found.twin, found.twin >= 0
         lowest[has_twin] = 0.0

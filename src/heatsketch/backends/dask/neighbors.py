@@ -142,26 +142,25 @@ class ChunkedNeighborhoods:
         return int(self.starts[-1])
 
     @property
-    def multiplicity(self) -> FloatArray | None:
+    def multiplicity(self) -> IntArray | None:
         """Rows of each vertex, (U,); None without duplicates."""
         if all(counts is None for counts in self.counts):
             return None
         sizes = np.diff(self.starts)
-        counts = [np.ones(n) if c is None else c for n, c in zip(sizes, self.counts, strict=True)]
-        return np.concatenate(counts).astype(np.float32)
+        counts = [np.ones(n, np.int64) if c is None else c for n, c in zip(sizes, self.counts, strict=True)]
+        return np.concatenate(counts)
 
     def at_points(self, values: Any) -> Any:
         """Values of the vertices as values of the rows on the workers, (U,) -> (N,)."""
         counts = self.multiplicity
-        return values if counts is None else np.repeat(values, counts.astype(np.int64))
+        return values if counts is None else np.repeat(values, counts)
 
     def at_vertices(self, values: Any) -> Any:
         """Values of the samples, in the order of the data, as values of the vertices, (N,) -> (U,)."""
         values, counts = values[self.layout.samples(np.arange(len(values)))], self.multiplicity
         if counts is None:
             return values
-        rows = counts.astype(np.int64)
-        return values[np.cumsum(rows) - rows]  # of the first row of each vertex
+        return values[np.cumsum(counts) - counts]  # of the first row of each vertex
 
     def _search(self, at_least: int) -> None:
         n, k = self.n_vertices, self.n_neighbors
@@ -214,11 +213,10 @@ class ChunkedNeighborhoods:
         return list(persisted(plan.parts("lists", every), name="finding neighbours"))
 
     def _of_lists(self, label: str, function: Any, k: int) -> list[Any]:
-        """``function(lists, k, multiplicity)`` for each chunk, gathered."""
+        """``function(lists, k)`` for each chunk, gathered."""
         plan = Plan(self.lists)
-        multiplicity = plan.share(self.multiplicity)
         for b, lists in enumerate(plan.keys(self.lists)):
-            plan.add(label, b, function, lists, k, multiplicity)
+            plan.add(label, b, function, lists, k)
         return list(gathered(plan.parts(label, self._chunks)))
 
     def scales(self, k: int) -> FloatArray:
@@ -275,15 +273,14 @@ def _padded(found: Lists, start: int, length: int) -> Lists:
     return ids, np.pad(squared.astype(np.float64), missing, constant_values=np.inf)
 
 
-def kth_of(lists: Lists, k: int, multiplicity: FloatArray | None) -> FloatArray:
+def kth_of(lists: Lists, k: int) -> FloatArray:
     """Squared distance to the k-th neighbour at a positive distance, from lists, (m,)."""
-    ids, squared = lists
-    return kth_apart(squared, k, None if multiplicity is None else lambda rows: multiplicity[ids[rows]])
+    return kth_apart(lists[1], k)
 
 
-def _radii(lists: Lists, k: int, multiplicity: FloatArray | None) -> tuple[FloatArray, int]:
+def _radii(lists: Lists, k: int) -> tuple[FloatArray, int]:
     """Distances to the k-th neighbour, and how many vertices may have more neighbours as far away."""
-    radii = kth_of(lists, k, multiplicity)
+    radii = kth_of(lists, k)
     return radii, n_tied(within(lists[1], radii), radii, lists[1].shape[1])
 
 

@@ -35,6 +35,12 @@ class ChunkedOperator(Operator):
         """A vector of ones, (N,)."""
         return DistributedArray(da.ones(self.shape[0], chunks=(self.layout.sizes,)), self.layout)
 
+    def laid_out(self, values: Any) -> DistributedArray:
+        """A vector with an entry for each point, (N,), in the order of the data, in the operator's layout."""
+        if not isinstance(values, da.Array):
+            values = da.from_array(np.asarray(values), chunks=(self.layout.given,))
+        return self.asblock(values, np.float64)
+
     def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> DistributedArray:
         """Columns of a sketch at the rows of this operator; each worker makes its own rows."""
         layout, last = self.layout, first_column + shape[1]

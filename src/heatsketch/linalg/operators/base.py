@@ -68,6 +68,10 @@ class Operator(ABC):
         """A vector of ones, (N,)."""
         return np.ones(self.shape[0])
 
+    def laid_out(self, values: Any) -> Any:
+        """A user's vector with an entry for each point, (N,), as an array in float64 of the kind of `ones`."""
+        return to_numpy(values).astype(np.float64, copy=False)
+
     def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
         """Columns of a sketch, (N, n_columns), as an array that this operator multiplies."""
         return self.draw(sketch, (self.shape[0], n_columns), first_column, dtype)

@@ -35,6 +35,10 @@ class ComposedOperator(Operator):
         """A vector of ones, (N,)."""
         return np.ones(self.shape[0]) if self.shape != self.operator.shape else self.operator.ones()
 
+    def laid_out(self, values: Any) -> Any:
+        """A vector with an entry for each point, (N,), as an array of the kind of `ones`."""
+        return self.operator.laid_out(values)
+
     def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> Any:
         """Columns of the first rows of a sketch, made on the device of the inner operator."""
         return self.operator.draw(sketch, shape, first_column, dtype)

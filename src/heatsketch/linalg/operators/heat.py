@@ -49,10 +49,9 @@ class HeatOperator(ComposedOperator):
         """Whether the trivial mode is constant, so that distances do not depend on it."""
         if self.trivial is None:
             return False
-        if self.row_weight is not None:
-            return True
         xp = array_namespace(self.trivial)
-        low, high = float(xp.min(self.trivial)), float(xp.max(self.trivial))
+        mode = self.trivial if self.row_weight is None else self.row_weight * self.trivial
+        low, high = float(xp.min(mode)), float(xp.max(mode))
         return high - low <= _CONSTANT * max(abs(low), abs(high))
 
     @property
