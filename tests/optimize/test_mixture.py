@@ -15,7 +15,7 @@ import heatsketch as hs
 from conftest import NORMALIZATIONS
 from heatsketch._utils.array import to_numpy
 from heatsketch.optimize import mixture
-from heatsketch.optimize.mixture import forces, log_distances, minimise
+from heatsketch.optimize.mixture import Steps, forces, log_distances, minimise
 from heatsketch.optimize.spaces import FeatureSpace, KernelSpace, neighbor_graph, relative_scales, search_space
 
 HS = hs.HeatSketch
@@ -139,13 +139,13 @@ class Recorded:
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_slope_is_the_gradient_of_the_mixture(scene, weight, monkeypatch):
     """With all points drawn, and no factor of the attraction; distances to the point itself count as kept."""
-    settings = {"_STEPS": 1, "_ATTRACTION": (1.0, 1.0), "_REPELLING": (N, N), "_LANDMARKS": (N, N, 0)}
+    settings = {"_ATTRACTION": (1.0, 1.0), "_REPELLING": (N, N), "_LANDMARKS": (N, N, 0)}
     settings["_SOFTENED"] = SOFTENED, 0.0
     for name, value in settings.items():
         monkeypatch.setattr(mixture, name, value)
     F, graph, scales, _ = scene
     space = Recorded(*scene)
-    minimise(space, weight, 0)
+    minimise(space, weight, 0, Steps(1, 1.0, 0.0))
     Y, slope = space.slopes[0]
     P, d, (i, j) = graph.toarray() / N, cdist(F, F), np.nonzero(~np.eye(N, dtype=bool))
     apart, least = d > 0, SOFTENED * np.square(Y).mean()

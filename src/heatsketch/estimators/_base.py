@@ -55,6 +55,7 @@ from ..kernel.options import (
 from ..kernel.plan import predict
 from ..linalg.diffusion import coefficients, diffuse
 from ..linalg.filters import MultiscaleFilter, Power, check_power_option, check_powers, in_words
+from ._extend import Near, all_masses, all_names, all_points
 
 __all__ = ["HeatEmbedding", "check_spread"]
 
@@ -180,19 +181,19 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self._sample_names = sample_names(X)
         return self
 
-    def _fit_points(self, X: Any, options: KernelOptions, masses: Any = None) -> None:
+    def _fit_points(self, X: Any, options: KernelOptions, masses: Any = None, near: Near | None = None) -> None:
         """From checked points to the embedding, as in :mod:`heatsketch.reference`: K, A, h, M, Y."""
         K, rule = build_affinity(X, options, self._computed_in(X.dtype))
         A = normalized(K, options, rule, masses)  # Algorithm 1 or 2: diag(s) K diag(s)
-        h = power_of(A, self.power)  # x^t, or all times
+        h = power_of(A, self.power) if near is None else self.power_  # x^t, or all times
         facts = self._kernel_facts(A, h)
         say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
-        self._embed(A, h, X.dtype)
+        self._embed(A, h, X.dtype, near)
 
     @computing()
-    def _embed(self, kernel: HeatKernel, power: Power, dtype: Any) -> None:
+    def _embed(self, kernel: HeatKernel, power: Power, dtype: Any, near: Near | None = None) -> None:
         """From a kernel and its filter to the embedding, in the dtype of the data."""
-        M = self._matrix(kernel, power)  # Algorithms 3, 4, 5, or optimised
+        M = self._matrix(kernel, power, near)  # Algorithms 3, 4, 5, or optimised
         self.__dict__.pop("_reference", None)
         self._set_kernel(kernel)
         self.power_ = power
@@ -207,8 +208,11 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self.embedding_ = kernel.hand_out(Y).astype(dtype, copy=False)
 
     @abstractmethod
-    def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
-        """M, (N, k), which the kernel is multiplied by. Sets the attributes that describe it."""
+    def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
+        """M, (N, k), which the kernel is multiplied by. Sets the attributes that describe it.
+
+        Where there is a choice, the embedding is to come out near another one.
+        """
 
     @abstractmethod
     def _matrix_again(self) -> Any:
@@ -377,6 +381,51 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         blocks = diffuse(self.kernel_, self._matrix_again(), powers, trivial=not self.kernel_.trivial_is_constant)
         return [self.kernel_.weigh_rows(block) for block in blocks]
+
+    @transactional
+    @fitted
+    def extend(self, X: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Add samples to a fitted embedding; earlier ones move as little as the data ask.
+
+        The kernel is made again, of all samples, with the power of the fit. A random sketch keeps its rows, so that the
+        result equals a fit to all samples with this power and seed. Diffusion maps keep their signs. HeatSketch
+        starts from the present sketch, takes fewer steps than a fit, and is rotated towards the present embedding.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+            New samples. They follow the earlier ones in `embedding_`.
+        sample_weight : array-like of shape (m,), optional
+            Weights of the new samples; 1 by default.
+
+        Returns
+        -------
+        self
+            With `moved_`, of shape (n_samples,): how far each earlier sample moved, relative to the root mean square
+            distance of samples from their mean. The unit does not count: diffusion distances shrink with the number of
+            samples.
+
+        See Also
+        --------
+        transform : Place new samples without moving any other.
+        """
+        options, before, kernel = self._check_options(X), self.embedding_, self.kernel_
+        points = self._check_data(X, reset=False)
+        every = all_points(kernel, points, options.bandwidth)
+        masses = all_masses(kernel, sample_weight, points.shape[0])
+        predict(every.shape, kernel.dtype, options, n_components=self._n_columns(every.shape[0])).require_memory()
+        placed = kernel.at_new_points(points, self._coefficients)
+        near = Near(np.vstack([self._Y, placed]), np.vstack([self._start(), placed]), kernel.shape[0])
+        self._fit_points(every, options, masses, near)
+        self.moved_ = near.distances(self._Y)
+        self.embedding_ = as_given(self.embedding_, before)
+        self._sample_names = all_names(self._sample_names, sample_names(X))
+        say(f"[{type(self).__name__}] {len(placed):,} samples added; earlier ones moved by {self.moved_.mean():.2g}")
+        return self
+
+    def _start(self) -> FloatArray:
+        """From where a search for M begins when samples are added, (N, k)."""
+        return self._Y
 
     @transactional
     @fitted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .._utils.typing import FloatArray
@@ -13,6 +14,7 @@ from ..linalg.eigen import SOLVERS, Eigenpairs, eigenpairs
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.rounding import rounding_level
 from ._base import HeatEmbedding
+from ._extend import Near
 
 
 class DiffusionMaps(HeatEmbedding):
@@ -146,9 +148,13 @@ class DiffusionMaps(HeatEmbedding):
         self._require_component_count()
         check_choice(self.solver, "solver", SOLVERS)
 
-    def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
+    def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
         require_range(kernel, [power])
-        return self._keep(kernel, self._eigenpairs(kernel, int(self.n_components)))
+        if near is None:
+            return self._keep(kernel, self._eigenpairs(kernel, int(self.n_components)))
+        pairs = self._eigenpairs(kernel, near.embedding.shape[1])
+        signs = near.signs(kernel.weigh_rows(pairs.vectors))
+        return self._keep(kernel, replace(pairs, vectors=pairs.vectors * signs))
 
     def _matrix_again(self) -> Any:
         return self._pairs.vectors

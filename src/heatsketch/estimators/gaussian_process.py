@@ -19,6 +19,7 @@ from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import SKETCHES, Sketch, make_sketch, resolve_seed
 from ..optimize.deflation import best_split
 from ._base import HeatEmbedding
+from ._extend import Near
 
 # Pairs on which the share of the sketched remainder is measured.
 _SHARE_PAIRS = 2000
@@ -220,8 +221,16 @@ class GaussianProcessEmbedding(HeatEmbedding):
     def _n_optimised(self) -> int | None:
         return None if self.n_exact or self.n_components == "auto" else 0
 
-    def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
-        k, self.seed_ = self._n_embedded(), resolve_seed(self.random_state)
+    def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
+        if near is None:
+            k, self.seed_ = self._n_embedded(), resolve_seed(self.random_state)
+        else:
+            k = near.embedding.shape[1]
+            if not isinstance(self.sketch, str):
+                raise ValueError(
+                    f"samples were added to a sketch that was given as an array of shape {np.shape(self.sketch)}; fit "
+                    "to all samples with an array of as many rows, or use a named sketch."
+                )
         self._exact = self._exact_directions(kernel, k, power)
         self.n_exact_ = 0 if self._exact is None else self._exact.shape[1]
         sketch = self.sketch if isinstance(self.sketch, str) else kernel.collect(self.sketch)

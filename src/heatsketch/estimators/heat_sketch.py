@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from .._utils.array import asarray_like, to_numpy
 from .._utils.display import in_short
 from .._utils.typing import FloatArray, RandomState
 from ..analysis.distances import diffusion_distances
@@ -21,12 +22,13 @@ from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.sketch import resolve_seed
 from ..optimize.features import WideSketch, wide_sketch
-from ..optimize.mixture import minimise
+from ..optimize.mixture import CONTINUED, FRESH, Steps, minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Start, optimize
 from ..optimize.spaces import KernelSpace, search_space, searched
 from ..optimize.starts import STARTS, make_start, nearest_projection
 from ._base import HeatEmbedding, check_spread
+from ._extend import Near
 
 # Rounds for "bilipschitz" if all pairs are used, and if the worst pairs must be searched.
 _ROUNDS = 14, 28
@@ -201,14 +203,26 @@ class HeatSketch(HeatEmbedding):
     def _n_optimised(self) -> int | None:
         return None if self.objective == "bilipschitz" else int(self.n_components)
 
-    def _matrix(self, kernel: HeatKernel, power: Power) -> Any:
-        self.seed_ = resolve_seed(self.random_state)
-        return self._optimised(kernel, power, int(self.n_components), self._given(kernel))
+    def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
+        if near is None:
+            self.seed_ = resolve_seed(self.random_state)
+            return self._optimised(kernel, power, int(self.n_components), self._given(kernel))
+        M = self._optimised(kernel, power, near.start.shape[1], near.start, steps=CONTINUED)
+        rotation = near.rotation(self._placed(kernel, self._diffused(kernel, M, power), power))
+        M = M @ asarray_like(rotation, M, kernel.dtype)
+        self._M = kernel.collect(M)
+        return M
+
+    def _start(self) -> FloatArray:
+        # Among all sketches of a sparse kernel, the parameters are M itself; Y is smoother.
+        return to_numpy(self.kernel_.weigh_rows(self._M)) if self._at_once else self._Y
 
     def _matrix_again(self) -> FloatArray:
         return self._M
 
-    def _optimised(self, kernel: HeatKernel, power: Power, k: int, init: FloatArray | None) -> Any:
+    def _optimised(
+        self, kernel: HeatKernel, power: Power, k: int, init: FloatArray | None, steps: Steps = FRESH
+    ) -> Any:
         """The best M found for k components, (N, k)."""
         require_range(kernel, [power])
         if self.objective == "bilipschitz":
@@ -217,7 +231,7 @@ class HeatSketch(HeatEmbedding):
             weight = {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
             check = partial(check_spread, power=power)
             space = search_space(kernel, power, k, weight=weight, init=init, check=check)
-            M, self._at_once = minimise(space, weight, self.seed_), isinstance(space, KernelSpace)
+            M, self._at_once = minimise(space, weight, self.seed_, steps), isinstance(space, KernelSpace)
         self._M = kernel.collect(M)
         return M
 

@@ -25,6 +25,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, Protocol
 
@@ -40,15 +41,11 @@ from ..linalg.sketch import sample
 from .axes import balanced_axes
 from .spaces import SearchSpace
 
-__all__ = ["Forces", "forces", "log_distances", "minimise"]
+__all__ = ["CONTINUED", "FRESH", "Forces", "Steps", "forces", "log_distances", "minimise"]
 
-_STEPS = 250
-# Length of the first step, a root mean square of entries of Z, in units in which similarities fall to a half at
-# distance 1; it decreases to 0.
-_LENGTH = 1.0
 _MOMENTUM, _AVERAGED = 0.9, 0.99
-# Factors of the attraction, and the share of steps with the first. The second grows from 1, at some number of points.
-_ATTRACTION, _FEW_POINTS, _EARLY = (8.0, 2.0), 250, 0.2
+# Factors of the attraction in early steps and in others. The second grows from 1, at some number of points.
+_ATTRACTION, _FEW_POINTS = (8.0, 2.0), 250
 # Points drawn in each step, which repel all others, and points whose distances to all others are compared in all steps:
 # at least, if distances alone are kept, and for each component.
 _REPELLING, _LANDMARKS = (1024, 128), (32, 128, 2)
@@ -60,6 +57,22 @@ _SCALED = 10_000
 _SOFTENED, _LONGEST = (1e-4, 0.14), 5.0
 # Squared distances below this fraction of the mean squared norm of features are those of coinciding points.
 _COINCIDENT = 1e-6
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How to descend.
+
+    The length of a step is a root mean square of entries of Z, in units in which similarities fall to a half at
+    distance 1; it decreases to 0.
+    """
+
+    count: int
+    length: float  # of the first
+    early: float  # share of steps in which groups form
+
+
+FRESH, CONTINUED = Steps(250, 1.0, 0.2), Steps(100, 0.7, 0.0)
 
 
 class Forces(Protocol):
@@ -135,11 +148,11 @@ def forces(features: Any, graph: Any, scales: FloatArray, landmarks: IntArray) -
     return _CompiledForces(features, graph, scales, landmarks)
 
 
-def _draws(n: int, rng: np.random.Generator) -> Iterator[IntArray]:
+def _draws(n: int, steps: Steps, rng: np.random.Generator) -> Iterator[IntArray]:
     """The points that repel all others in each step, without repetition until fewer are left than a step draws."""
     order, start = rng.permutation(n), 0
-    for step in range(_STEPS):
-        size = min(n, _REPELLING[step >= _EARLY * _STEPS])
+    for step in range(steps.count):
+        size = min(n, _REPELLING[step >= steps.early * steps.count])
         if start + size > n:
             order, start = rng.permutation(n), 0
         yield order[start : start + size]
@@ -147,7 +160,7 @@ def _draws(n: int, rng: np.random.Generator) -> Iterator[IntArray]:
 
 
 @quiet_blas()
-def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
+def minimise(space: SearchSpace, weight: float, seed: int, steps: Steps = FRESH) -> Any:
     """M, (N, k), of the best embedding found.
 
     Parameters
@@ -157,6 +170,8 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
         w, the weight of neighbours.
     seed : int
         Of the points that are drawn; the result does not depend on the number of threads.
+    steps : Steps
+        `FRESH`, or `CONTINUED` from a start that is nearly right.
     """
     Z, rng = astype(space.start, np.float32), np.random.default_rng(seed)
     xp, Y = array_namespace(Z), space.embedding(Z)
@@ -166,12 +181,12 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
     Z = Z / (float(xp.max(xp.std(Y, axis=0))) or 1.0)
     factors = _ATTRACTION[0], min(_ATTRACTION[1], max(1.0, (n / _FEW_POINTS) ** (1 / 3)))
     velocity, size, mean = xp.zeros_like(Z), 0.0, None
-    for step, points in enumerate(track(_draws(n, rng), "optimising the sketch", _STEPS)):
+    for step, points in enumerate(track(_draws(n, steps, rng), "optimising the sketch", steps.count)):
         Y = astype(space.embedding(Z), np.float32)
         slope = xp.zeros_like(Y)
         if weight > 0:
             repulsion, total = between.repulsion(Y, points)
-            slope += (weight * factors[step >= _EARLY * _STEPS]) * between.attraction(Y)
+            slope += (weight * factors[step >= steps.early * steps.count]) * between.attraction(Y)
             slope -= (weight * n / total) * repulsion
         if weight < 1:
             least = (_SOFTENED[0] + _SOFTENED[1] * weight) * float(xp.mean(Y * Y))
@@ -186,7 +201,7 @@ def minimise(space: SearchSpace, weight: float, seed: int) -> Any:
         corrected = (1.0 - _MOMENTUM ** (step + 1)) * (size / (1.0 - _AVERAGED ** (step + 1))) ** 0.5
         if corrected == 0:
             break
-        Z = Z - (_LENGTH * (1.0 - step / _STEPS) / corrected) * velocity
+        Z = Z - (steps.length * (1.0 - step / steps.count) / corrected) * velocity
     return space.matrix(Z @ asarray_like(_orientation(space, to_numpy(space.embedding(Z))), Z, np.float32))
 
 
