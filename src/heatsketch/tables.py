@@ -22,7 +22,7 @@ from ._utils.text import listed
 from ._utils.typing import FloatArray
 from ._utils.units import units_of
 
-__all__ = ["Column", "Contents", "TableEncoder", "read_columns"]
+__all__ = ["Column", "Contents", "TableEncoder", "TableError", "read_columns"]
 
 # A text column of which more than this share are numbers is numeric, with something wrong in it.
 _MOSTLY_NUMBERS = 0.5
@@ -31,6 +31,14 @@ _MOST_LEVELS = 20
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$"
 _DAY = np.timedelta64(1, "D")
 _KINDS = ("number", "date", "category")
+
+
+class TableError(ValueError):
+    """A table that cannot be encoded, with the next step in Python and on the command line."""
+
+    def __init__(self, problem: str, remedy: str, *, option: str) -> None:
+        super().__init__(f"{problem} {remedy}")
+        self.for_command = f"{problem} {option}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,8 @@ class Contents:
         """Rows that lack a value of a column that is embedded, shape (n,)."""
         lacking = [np.isnan(values) for values in (self.numbers | self.dates).values()]
         lacking += [np.array([one is None for one in values]) for values in self.categories.values()]
-        return np.logical_or.reduce(lacking)
+        rows: NDArray[np.bool_] = np.logical_or.reduce(lacking)
+        return rows
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -145,7 +154,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     >>> print(*encoder.get_feature_names_out())
     height income pet=c pet=d
     >>> print(*encoder.notes_, sep="; ")
-    embedding 3 columns: height, income, pet; standardised, as there are categories; 1 categorical column as 2
+    embedding 3 columns: height, income, pet (standardised, as there are categories); 1 categorical column as 2
     indicator columns: pet (2)
     """
 
@@ -183,9 +192,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         contents = read_columns(frame, self.categorical, dates=self.dates == "number")
         numeric = contents.numbers | contents.dates
         if not numeric and not contents.categories:
-            raise ValueError(
-                f"no column can be embedded; left out: {_reasons(contents.left_out)}. Name columns in categorical=, or "
-                "use dates='number'."
+            raise TableError(
+                f"no column is numeric, so there is nothing to embed; the columns are {_reasons(contents.left_out)}.",
+                "Name columns in categorical=, or use dates='number'.",
+                option="Embed text with --categorical NAME. For columns separated by semicolons use --separator "
+                "semicolon, for decimals such as 0,5 --decimal ,",
             )
         if self.impute is None:
             _check_present(numeric, frame.index)
@@ -234,7 +245,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         names = [column.name for column in self.columns_]
         notes = [f"embedding {_count(len(names), 'column')}: {listed(names)}"]
         if contents.numbers or contents.dates:
-            notes.append(f"{'standardised' if self.standardized_ else 'not standardised'}, {why}")
+            notes[0] += f" ({'standardised' if self.standardized_ else 'not standardised'}, {why})"
         if categories := [column for column in self.columns_ if column.kind == "category"]:
             outputs = sum(len(column.levels) for column in categories)
             levels = listed([f"{column.name} ({len(column.levels)})" for column in categories])
@@ -410,34 +421,44 @@ def _few_levels(column: Any) -> bool:
 
 def _numbers(column: Any, index: Any) -> tuple[FloatArray, str] | None:
     """A column as float64, and an example if its text was changed; None for a text column."""
+    values, strays, example = _parsed(column)
+    if len(strays) and np.isnan(values).mean() >= 1.0 - _MOSTLY_NUMBERS:
+        return None
+    if len(strays):
+        raise _not_a_number(column, int(strays[0]), index)
+    return values, example
+
+
+def _parsed(column: Any) -> tuple[FloatArray, NDArray[np.intp], str]:
+    """A column as float64, the rows that are not numbers, and an example of text that was changed.
+
+    Spaces, percent signs and commas between thousands are removed.
+    """
     import pandas as pd  # noqa: PLC0415
 
     if column.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: column {column.name!r}; give real and imaginary parts.")
     if column.dtype.kind in "biuf":
-        return column.to_numpy(dtype=np.float64, na_value=np.nan), ""
-    found = pd.to_numeric(column.astype(object), errors="coerce")
-    strays = np.flatnonzero(found.isna() & column.notna())
-    example = ""
+        return column.to_numpy(dtype=np.float64, na_value=np.nan), np.array([], dtype=np.intp), ""
+    # As text, since pandas would turn dates into numbers.
+    found = pd.to_numeric(column.astype(str if column.dtype.kind in "mM" else object), errors="coerce")
+    strays, example = np.flatnonzero(found.isna() & column.notna()), ""
     if len(strays):
         words = column.astype(str).str.strip()
         plain = words.str.removesuffix("%").str.strip()
         plain = plain.where(~plain.str.match(_THOUSANDS), plain.str.replace(",", ""))
         found = pd.to_numeric(plain, errors="coerce").where(column.notna())
-        at = int(strays[0])
-        example = f"{column.iloc[at]!r} as {found.iloc[at]:g}"
+        example = f"{column.iloc[strays[0]]!r} as {found.iloc[strays[0]]:g}"
         strays = np.flatnonzero(found.isna() & column.notna() & (words != ""))
-    if not len(strays):
-        return found.to_numpy(dtype=np.float64, na_value=np.nan), example
-    if float(found.notna().mean()) <= _MOSTLY_NUMBERS:
-        return None
-    raise _not_a_number(column, int(strays[0]), index)
+    return found.to_numpy(dtype=np.float64, na_value=np.nan), strays, example
 
 
-def _not_a_number(column: Any, at: int, index: Any) -> ValueError:
-    return ValueError(
-        f"{_row(at, index)}, column {column.name!r} holds {str(column.iloc[at])!r}, which is not a number; correct it, "
-        "or leave the column out."
+def _not_a_number(column: Any, at: int, index: Any) -> TableError:
+    return TableError(
+        f"{_row(at, index)}, column {column.name!r} holds {str(column.iloc[at])!r}, which is not a number;",
+        "correct it, or leave the column out.",
+        option=f"correct it, keep the column aside with --label {column.name!r}, or leave it out with --drop "
+        f"{column.name!r}.",
     )
 
 
@@ -474,10 +495,10 @@ def _wanted(column: Any, encoding: Column, index: Any) -> FloatArray:
         if found is None:
             raise ValueError(f"column {column.name!r} does not hold dates, as it did in the training data.")
         return found
-    numbers = None if _dates(column) is not None else _numbers(column.rename(encoding.name), index)
-    if numbers is None:
-        raise _not_a_number(column, int(np.flatnonzero(column.notna())[0]), index)
-    return numbers[0]
+    values, strays, _ = _parsed(column)
+    if len(strays):
+        raise _not_a_number(column, int(strays[0]), index)
+    return values
 
 
 def _labels(column: Any) -> NDArray[Any]:
@@ -540,9 +561,12 @@ def _check_present(columns: dict[str, FloatArray], index: Any) -> None:
         name, total = next(iter(missing)), sum(missing.values())
         at = int(np.flatnonzero(np.isnan(columns[name]))[0])
         more = f" ({total} in all: {listed([f'{one} {count}' for one, count in missing.items()])})" if total > 1 else ""
-        raise ValueError(
-            f"{_row(at, index)}, column {name!r} holds a missing value (NaN){more}. Fill missing values in with "
-            "heatsketch.TableEncoder(impute='median'), or leave the rows out, for example with frame.dropna()."
+        raise TableError(
+            f"{_row(at, index)}, column {name!r} holds a missing value (NaN){more}.",
+            "Fill missing values in with heatsketch.TableEncoder(impute='median'), or leave the rows out, for example "
+            "with frame.dropna().",
+            option="Fill missing values in with --impute median, leave the rows out with --drop-missing, or the column "
+            "with --drop.",
         )
     for name, values in columns.items():
         if np.isinf(values).any():
