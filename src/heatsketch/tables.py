@@ -192,11 +192,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         contents = read_columns(frame, self.categorical, dates=self.dates == "number")
         numeric = contents.numbers | contents.dates
         if not numeric and not contents.categories:
-            raise TableError(
-                f"no column is numeric, so there is nothing to embed; the columns are {_reasons(contents.left_out)}.",
-                "Name columns in categorical=, or use dates='number'.",
-                option="Embed text with --categorical NAME. For columns separated by semicolons use --separator "
-                "semicolon, for decimals such as 0,5 --decimal ,",
+            raise ValueError(
+                f"no column is numeric, so there is nothing to embed; the columns are {_reasons(contents.left_out)}. "
+                "Name columns in categorical=, or use dates='number'."
             )
         if self.impute is None:
             _check_present(numeric, frame.index)
@@ -308,8 +306,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         wanted = [column.name for column in self.columns_]
         if absent := [name for name in wanted if name not in frame.columns]:
             raise ValueError(
-                f"the table lacks {_count(len(absent), 'column')} of the training data: {listed(absent)}; its columns "
-                f"are {listed(frame.columns)}. The encoder needs {listed(wanted)}, in any order."
+                f"the table lacks {_count(len(absent), 'column')} of the training data: {listed(map(repr, absent))}; "
+                f"its columns are {listed(frame.columns)}. The encoder needs {listed(wanted)}, in any order."
             )
         return frame[wanted]
 
@@ -563,10 +561,10 @@ def _check_present(columns: dict[str, FloatArray], index: Any) -> None:
         more = f" ({total} in all: {listed([f'{one} {count}' for one, count in missing.items()])})" if total > 1 else ""
         raise TableError(
             f"{_row(at, index)}, column {name!r} holds a missing value (NaN){more}.",
-            "Fill missing values in with heatsketch.TableEncoder(impute='median'), or leave the rows out, for example "
-            "with frame.dropna().",
-            option="Fill missing values in with --impute median, leave the rows out with --drop-missing, or the column "
-            "with --drop.",
+            "Fit with heatsketch.TableEncoder(impute='median'), which fills missing values in, or leave the rows out, "
+            "for example with frame.dropna().",
+            option="Embed with --impute median, which fills missing values in, or leave the rows out with "
+            "--drop-missing.",
         )
     for name, values in columns.items():
         if np.isinf(values).any():

@@ -74,7 +74,7 @@ def test_options_reach_the_estimator(heatsketch):
         "embed", "points.csv", "--save", "m.heatsketch", "--json", "--method", "gaussian-process", *given
     )
     assert code == 0
-    model, said = hs.load_model("m.heatsketch"), json.loads(out)
+    model, said = hs.load_model("m.heatsketch")[-1], json.loads(out)
     wanted = {"normalization": "symmetric", "n_neighbors": None, "metric_params": {"p": 3}, "power": 2, "n_exact": 2}
     wanted |= {"sketch": "rademacher", "random_state": 7, "device": "cpu", "kernel_params": {"diagonal": "zero"}}
     assert {name: model.get_params()[name] for name in wanted} == wanted

@@ -51,7 +51,7 @@ def units_of(X: FloatArray) -> Units:
         return Units(ratio, mixed=False, reason="as they are counts")
     if _are_components(X[:, varying]):
         return Units(ratio, mixed=False, reason="as they look like principal components")
-    return Units(ratio, mixed=True, reason=f"as their scales differ by a factor of {ratio:.2g}")
+    return Units(ratio, mixed=True, reason=f"as their scales differ by a factor of {ratio:,.0f}")
 
 
 def _are_counts(X: FloatArray, low: FloatArray) -> bool:
