@@ -302,7 +302,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if names is None or not all(isinstance(name, str) for name in frame.columns):
             validate_data(self, frame, reset=False, skip_check_array=True)
             return frame.set_axis(names if names is not None else _numbered(frame), axis=1)
-        _check_unique(frame)
+        if not frame.columns.is_unique:
+            repeated = frame.columns[frame.columns.duplicated()].unique()
+            raise ValueError(f"column names occur more than once: {listed(repeated)}; rename or leave out columns.")
         wanted = [column.name for column in self.columns_]
         if absent := [name for name in wanted if name not in frame.columns]:
             raise ValueError(
@@ -391,21 +393,13 @@ def _as_frame(X: Any, asker: Any) -> Any:
 
 
 def _named(frame: Any) -> Any:
-    """A frame whose columns have different strings as names."""
-    if not all(isinstance(name, str) for name in frame.columns):
-        return frame.set_axis(_numbered(frame), axis=1)
-    _check_unique(frame)
-    return frame
+    """A frame whose columns have strings as names."""
+    named = all(isinstance(name, str) for name in frame.columns)
+    return frame if named else frame.set_axis(_numbered(frame), axis=1)
 
 
 def _numbered(frame: Any) -> list[str]:
     return [f"x{j}" for j in range(frame.shape[1])]
-
-
-def _check_unique(frame: Any) -> None:
-    if not frame.columns.is_unique:
-        repeated = frame.columns[frame.columns.duplicated()].unique()
-        raise ValueError(f"column names occur more than once: {listed(repeated)}; rename or leave out columns.")
 
 
 def _is_category(column: Any) -> bool:
