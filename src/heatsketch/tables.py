@@ -347,9 +347,8 @@ def read_columns(frame: Any, categorical: str | Sequence[str] = "auto", *, dates
     if unknown := [name for name in chosen if name not in frame.columns]:
         raise ValueError(f"categorical has {listed(unknown)}; the columns are {listed(frame.columns)}.")
     contents = Contents()
-    for name in frame.columns:
-        column = frame[name]
-        if column.isna().all():
+    for name, column in frame.items():
+        if _is_empty(column):
             contents.left_out[name] = "empty"
         elif name in chosen:
             _add_category(contents, name, column)
@@ -362,11 +361,13 @@ def read_columns(frame: Any, categorical: str | Sequence[str] = "auto", *, dates
             contents.numbers[name], example = numbers
             if example:
                 contents.converted[name] = example
-        elif categorical == "auto" and (_is_category(column) or _few_levels(column)):
-            _add_category(contents, name, column)
         else:
-            levels = column.nunique()
-            contents.left_out[name] = f"text with {levels} different values" if levels > _MOST_LEVELS else "text"
+            levels = column[column.notna()].astype(str).nunique()
+            few = levels <= min(_MOST_LEVELS, max(2, len(column) // 2))
+            if categorical == "auto" and (few or _is_category(column)):
+                _add_category(contents, name, column)
+            else:
+                contents.left_out[name] = "text" if few else f"text with {levels} different values"
     return contents
 
 
@@ -406,9 +407,14 @@ def _is_category(column: Any) -> bool:
     return hasattr(column, "cat")
 
 
-def _few_levels(column: Any) -> bool:
-    """Whether a text column repeats few values."""
-    return bool(column.nunique() <= min(_MOST_LEVELS, max(2, len(column) // 2)))
+def _is_empty(column: Any) -> bool:
+    return bool(column.isna().all()) if column.dtype.kind != "f" else bool(np.isnan(_floats(column)).all())
+
+
+def _floats(column: Any) -> FloatArray:
+    """A numeric column as float64, NaN for missing values."""
+    values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values
 
 
 def _numbers(column: Any, index: Any) -> tuple[FloatArray, str] | None:
@@ -431,7 +437,7 @@ def _parsed(column: Any) -> tuple[FloatArray, NDArray[np.intp], str]:
     if column.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: column {column.name!r}; give real and imaginary parts.")
     if column.dtype.kind in "biuf":
-        return column.to_numpy(dtype=np.float64, na_value=np.nan), np.array([], dtype=np.intp), ""
+        return _floats(column), np.array([], dtype=np.intp), ""
     # As text, since pandas would turn dates into numbers.
     found = pd.to_numeric(column.astype(str if column.dtype.kind in "mM" else object), errors="coerce")
     strays, example = np.flatnonzero(found.isna() & column.notna()), ""
@@ -480,7 +486,7 @@ def _dates(column: Any) -> FloatArray | None:
 
 def _wanted(column: Any, encoding: Column, index: Any) -> FloatArray:
     """A column of a new table as the numbers or dates that it held in the training data."""
-    if column.isna().all():
+    if _is_empty(column):
         return np.full(len(column), np.nan)
     if encoding.kind == "date":
         found = _dates(column)

@@ -411,3 +411,12 @@ def test_model_of_a_frame_is_not_standardised(heatsketch):
     hs.save_model(model, "m.heatsketch")
     assert heatsketch("transform", "m.heatsketch", "wide.csv", "-o", "z.npy")[0] == 0
     np.testing.assert_allclose(np.load("z.npy"), model.embedding_, atol=1e-9)
+
+
+def test_units_of_an_array_are_noted(heatsketch):
+    np.save("x.npy", X * [1000.0, 1.0] + 5000.0)
+    code, _, err = heatsketch("embed", "x.npy", "-o", "y.npy", *FAST[:4])
+    assert code == 0
+    assert "not standardised" in err
+    np.save("x.npy", X)
+    assert "not standardised" not in heatsketch("embed", "x.npy", "-o", "y.npy", *FAST[:4])[2]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["embed", "read_input", "report", "split_model", "transform"]
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
+# Rows of an array by which the units of its columns are judged.
+_ROWS = 10_000
 _OUTPUT = typer.Option(
     "--output",
     "-o",
@@ -82,6 +84,8 @@ def embed(
             "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
             "if it holds affinities or distances."
         )
+    elif not data.is_graph and data.encoder is None and not {"affinity", "metric"} & options.given.keys():
+        _note_units(data.X)
     if output is not None:
         check_output(output, cells=data.source is not None)
     model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
@@ -128,6 +132,7 @@ def transform(
     _check_targets(source, output, None, None, console)
     loaded = load_model(stored)
     encoder, model = split_model(loaded)
+    _refuse(reads, "standardize", "categorical", "dates", "impute")
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     is_table = "only" in FORMATS[format_of(source, reads.format)].options
     if features and encoder is None and is_table:
@@ -235,13 +240,29 @@ def read_input(source: str, reads: InputOptions, encoder: TableEncoder | None = 
     """Read INPUT, with notes on how it was interpreted; tables by the encoder of a model, if it has one."""
     from ..io import read  # noqa: PLC0415
 
-    decided = [name for name in ("standardize", "categorical", "dates", "impute", "only") if name in reads.given]
-    if encoder is not None and decided:
-        raise ValueError(f"--{decided[0]} was decided when the model was fitted; leave it out.")
+    if encoder is not None:
+        _refuse(reads, "standardize", "categorical", "dates", "impute", "only")
     data = read(source, replace(reads.reading, encoder=encoder))
     for remark in data.notes:
         note(remark)
     return data
+
+
+def _refuse(reads: InputOptions, *names: str) -> None:
+    """Raise ValueError for options that do not apply to new rows."""
+    for name in names:
+        if name in reads.given:
+            raise ValueError(f"--{name} was decided when the model was fitted; leave it out.")
+
+
+def _note_units(X: Any) -> None:
+    """Print a note if the columns of an array, which are not standardised, seem to have different units."""
+    from scipy.sparse import issparse  # noqa: PLC0415
+
+    from .._utils.units import units_of  # noqa: PLC0415
+
+    if not issparse(X) and (units := units_of(X[:: -(-X.shape[0] // _ROWS)])).mixed:
+        note(f"columns are not standardised, although their scales differ by a factor of {units.ratio:,.0f}.")
 
 
 def _with_encoder(model: Any, data: Data) -> Any:
