@@ -187,6 +187,7 @@ def test_new_levels_have_no_indicator():
         (hs.TableEncoder(impute="mean"), FRAME, "impute"),
         (hs.TableEncoder(), FRAME[["name", "day"]], "nothing to embed"),
         (hs.TableEncoder(), FRAME.assign(income=np.inf), "inf"),
+        (hs.TableEncoder(impute="median"), FRAME.assign(income=[np.inf, *FRAME["income"][1:]]), "inf"),
         (hs.TableEncoder(), FRAME.assign(income=["?", *FRAME["income"][1:]]), "row 1, column 'income' holds"),
         (hs.TableEncoder(), pd.concat([FRAME, FRAME], axis=1), "unique"),
     ],

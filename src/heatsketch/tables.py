@@ -196,9 +196,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"no column is numeric, so there is nothing to embed; the columns are {_reasons(contents.left_out)}. "
                 "Name columns in categorical=, or use dates='number'."
             )
-        if self.impute is None:
-            _check_present(numeric, frame.index)
-        filled = {name: _filled(values) for name, values in numeric.items()}
+        filled = numeric if self.impute is None else {name: _filled(values) for name, values in numeric.items()}
+        _check_present(filled, frame.index)
         table = np.column_stack([*filled.values()]) if filled else np.empty((len(frame), 0))  # [n, numeric columns]
         self.standardized_, why = self._choose_scaling(table, contents)
         scaler = StandardScaler().fit(table) if self.standardized_ and filled else None
@@ -253,9 +252,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if contents.converted:
             shown = listed([f"{name} ({example})" for name, example in contents.converted.items()])
             notes.append(f"text read as numbers: {shown}")
-        lacking = {name: int(np.isnan(values).sum()) for name, values in (contents.numbers | contents.dates).items()}
-        if filled := [f"{name} ({count})" for name, count in lacking.items() if count]:
-            notes.append(f"missing values replaced by the median: {listed(filled)}")
+        if self.impute is not None:
+            lacking = {
+                name: int(np.isnan(values).sum()) for name, values in (contents.numbers | contents.dates).items()
+            }
+            lacking |= {name: values.tolist().count(None) for name, values in contents.categories.items()}
+            if filled := [f"{name} ({count})" for name, count in lacking.items() if count]:
+                notes.append(f"missing values filled in: {listed(filled)}")
         if self.left_out_:
             notes.append(f"left out: {_reasons(self.left_out_)}")
         return notes
@@ -293,7 +296,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             start = stop
         if unknown:
             held = "; ".join(f"column {name!r} holds {listed(map(repr, found))}" for name, found in unknown.items())
-            warnings.warn(f"{held}: not in the training data, so these rows have no indicator there.", stacklevel=2)
+            warnings.warn(f"{held}: not in the training data, so these rows have no indicator there.", stacklevel=3)
         return encoded
 
     def _matched(self, frame: Any) -> Any:
