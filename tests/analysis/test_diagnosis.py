@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_digits, make_swiss_roll
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
@@ -110,10 +111,12 @@ class TestFindings:
         frame = pd.DataFrame(X, columns=[f"pixel {j}" for j in range(64)])
         assert "'pixel 20'" in found(model, frame, "units").message
 
-    @pytest.mark.parametrize("kind", ["digits", "components", "roll", "counts", "cosine"])
+    @pytest.mark.parametrize("kind", ["digits", "sparse", "components", "roll", "counts", "cosine"])
     def test_one_unit(self, kind):
         X, metric = load_digits().data[:400], "euclidean"
-        if kind == "components":
+        if kind == "sparse":
+            X = sparse.csr_array(X)
+        elif kind == "components":
             X = PCA(50).fit_transform(X)
         elif kind == "roll":
             X = make_swiss_roll(400, random_state=0)[0]

@@ -47,7 +47,7 @@ _ONE_MODE = 1.5
 _RECALL = 0.99
 # Columns of other units dominate if up to this share of them has this share of the squared distances; measured on so
 # many rows.
-_FEW_COLUMNS, _DOMINATED, _ROWS = 0.25, 0.95, 10_000
+_FEW_COLUMNS, _DOMINATED, _ROWS = 0.25, 0.95, 2000
 _COLUMNS, _STEPS = 64, 48
 _MOST_DIRECTIONS = 16
 
@@ -142,10 +142,11 @@ class Subject:
     def dominant(self) -> tuple[list[int], float]:
         """Few columns with nearly all of the squared distances, and their share; none if columns have one unit."""
         affinity = self.gaussian
-        if affinity is None or issparse(affinity.X) or not affinity.metric.euclidean:
+        if affinity is None or not affinity.metric.euclidean:
             return [], 0.0
-        X = to_numpy(affinity.X[:: -(-affinity.X.shape[0] // _ROWS)])
-        if not units_of(X).mixed:
+        n = affinity.X.shape[0]
+        rows = affinity.X[np.arange(0, n, -(-n // _ROWS))]
+        if issparse(rows) or not units_of(X := to_numpy(rows)).mixed:  # sparse columns are counts, as a rule
             return [], 0.0
         variances = X.var(axis=0, dtype=np.float64)
         order = np.argsort(-variances)
