@@ -65,10 +65,14 @@ class Column:
     fill: float | str | None = None
     levels: tuple[str | None, ...] = ()
 
-    def __post_init__(self) -> None:
-        plain = isinstance(self.levels, tuple) and all(one is None or isinstance(one, str) for one in self.levels)
-        if self.kind not in _KINDS or not np.isfinite(self.center) or not 0 < self.scale < np.inf or not plain:
-            raise ValueError(f"column {self.name!r} has kind {self.kind!r}, center {self.center}, scale {self.scale}")
+    def __post_init__(self) -> None:  # a record may come from a file
+        levels = isinstance(self.levels, tuple) and all(one is None or isinstance(one, str) for one in self.levels)
+        known = levels and len({*self.levels}) == len(self.levels) and bool(self.levels) == (self.kind == "category")
+        if self.kind not in _KINDS or not known or not np.isfinite(self.center) or not 0 < self.scale < np.inf:
+            raise ValueError(
+                f"column {self.name!r} has kind {self.kind!r}, center {self.center}, scale {self.scale} and "
+                f"{len(self.levels)} levels"
+            )
 
     @property
     def outputs(self) -> list[str]:

@@ -136,6 +136,7 @@ def test_pipeline_of_a_table(tmp_path, output):
         (lambda t: t["fitted"]["columns_"]["$tuple"].pop(), "encoded columns"),
         (lambda t: t["fitted"]["columns_"]["$tuple"][0]["fields"].update(scale=0.0), "scale"),
         (lambda t: t["fitted"]["columns_"]["$tuple"][0]["fields"].update(kind="code"), "code"),
+        (lambda t: t["fitted"]["columns_"]["$tuple"][-1]["fields"]["levels"].update({"$tuple": ["u", "u"]}), "levels"),
         (lambda t: t["parameters"].update(surprise=1), "surprise"),
         (lambda t: t.update(steps=["one"]), "cannot be loaded"),
         (lambda t: t.pop("fitted"), "fitted"),
