@@ -30,6 +30,7 @@ LAYERS = [
     "backends",
     "plotting",
     "compare",
+    "tables",
     "io",
     "report",
     "scanpy",

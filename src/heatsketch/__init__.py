@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .linalg.filters import MultiscaleFilter
     from .plotting import plot_distortion, plot_embedding, plot_intervals, plot_spectrum
     from .report import write_report
+    from .tables import TableEncoder
 
 # Public names by module. Modules are imported when a name of theirs is first used, because scikit-learn alone takes
 # over a second to import.
@@ -48,6 +49,7 @@ _MODULES = {
     ".reference": ("reference",),
     ".report": ("write_report",),
     ".scanpy": ("scanpy",),
+    ".tables": ("TableEncoder",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -59,6 +61,7 @@ __all__ = [
     "HeatKernel",
     "HeatSketch",
     "MultiscaleFilter",
+    "TableEncoder",
     "__version__",
     "bilipschitz_constant",
     "canonical_metric",

@@ -6,8 +6,11 @@ import warnings
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_digits, make_swiss_roll
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
 import heatsketch as hs
@@ -97,6 +100,31 @@ class TestFindings:
         finding = found(GP(2, affinity="precomputed", power=2), graph, "hub")
         assert f"Row {list(graph).index(0)} is a hub" in finding.message
         assert finding.figure > 20
+
+    def test_units(self):
+        X = load_digits().data[:600] * np.where(np.arange(64) == 20, 1000.0, 1.0)
+        model = GP(2, random_state=0)
+        finding = found(model, X, "units")
+        assert "column 20" in finding.message
+        assert finding.figure > 0.99
+        assert "outlier" not in model.diagnose().names
+        frame = pd.DataFrame(X, columns=[f"pixel {j}" for j in range(64)])
+        assert "'pixel 20'" in found(model, frame, "units").message
+
+    @pytest.mark.parametrize("kind", ["digits", "sparse", "components", "roll", "counts", "cosine"])
+    def test_one_unit(self, kind):
+        X, metric = load_digits().data[:400], "euclidean"
+        if kind == "sparse":
+            X = sparse.csr_array(X)
+        elif kind == "components":
+            X = PCA(50).fit_transform(X)
+        elif kind == "roll":
+            X = make_swiss_roll(400, random_state=0)[0]
+        elif kind == "counts":
+            X = np.random.default_rng(0).poisson(np.geomspace(0.01, 5.0, 40), size=(400, 40)).astype(float)
+        elif kind == "cosine":
+            X, metric = X * np.where(np.arange(64) == 20, 1000.0, 1.0), "cosine"
+        assert "units" not in DM(2, metric=metric).fit(X).diagnose().names
 
     def test_outlier(self):
         X = np.vstack([CIRCLE, [[2.0, 2.0]]])

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.data import roll_with_geodesics, tree_with_geodesics
 from benchmarks.measures import agreement, preserved
 
-from benchmarks import cluster, defaults, gpu, pipelines, scale, study, trust
+from benchmarks import cluster, defaults, gpu, pipelines, scale, study, trust, units
 from heatsketch_paper.harness.store import Store
 from heatsketch_paper.harness.study import write_page
 
@@ -172,3 +172,11 @@ def test_outcomes_of_mutants_are_read(tmp_path):
     (folder / "sketch.py.meta").write_text(json.dumps({"exit_code_by_key": codes}))
     expected = {"module": "sketch", "mutants": 4, "killed": 1, "timed_out": 1, "survived": 1, "not_tested": 1}
     assert trust.outcomes(tmp_path) == [expected]
+
+
+def test_units_are_judged_on_other_tables():
+    assert not units.CHOOSING.keys() & units.JUDGING.keys()
+    label = np.repeat([0, 1], 30)
+    X = np.random.default_rng(0).normal(size=(60, 2)) + 50.0 * label[:, None]
+    assert units.accuracy(X, label) == 1.0
+    assert units.accuracy(X * [0.0, 1e-9], 1 - label) == 1.0

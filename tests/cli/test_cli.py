@@ -74,7 +74,7 @@ def test_options_reach_the_estimator(heatsketch):
         "embed", "points.csv", "--save", "m.heatsketch", "--json", "--method", "gaussian-process", *given
     )
     assert code == 0
-    model, said = hs.load_model("m.heatsketch"), json.loads(out)
+    model, said = hs.load_model("m.heatsketch")[-1], json.loads(out)
     wanted = {"normalization": "symmetric", "n_neighbors": None, "metric_params": {"p": 3}, "power": 2, "n_exact": 2}
     wanted |= {"sketch": "rademacher", "random_state": 7, "device": "cpu", "kernel_params": {"diagonal": "zero"}}
     assert {name: model.get_params()[name] for name in wanted} == wanted
@@ -346,3 +346,77 @@ def test_square_matrix_is_taken_as_points(heatsketch, folder):
     assert "its rows are taken as points" in heatsketch("embed", "square.npy", "-o", "y.npy", *FAST)[2]
     given = ("--affinity", "precomputed", "--method", "diffusion-maps", "-p", 2)
     assert "taken as points" not in heatsketch("embed", "square.npy", "-o", "y.npy", *given)[2]
+
+
+def test_table_of_every_kind_of_column(heatsketch):
+    rng, n = np.random.default_rng(0), 90
+    group = rng.integers(0, 3, n)
+    frame = pd.DataFrame(
+        {
+            "id": [f"{i:03}" for i in range(n)],
+            "income": 4e4 + 2e4 * group + rng.normal(size=n),
+            "visits": rng.integers(0, 9, n),
+            "member": rng.random(n) < 0.5,
+            "pet": np.array(["cat", "dog", "eel"])[group],
+            "since": pd.date_range("2026-01-01", periods=n),
+            "price": [f"{1000 + i:,}" for i in range(n)],
+            "comment": [f"no. {i}" for i in range(n)],
+            "class": group,
+        }
+    )
+    frame.loc[5, "income"] = np.nan
+    frame.to_csv("mixed.csv", index=False)
+    code, _, err = heatsketch("embed", "mixed.csv", "-o", "y.csv", *FAST)
+    assert code == 1
+    assert "'income'" in err
+    assert "--impute median" in err
+    given = [
+        "--id",
+        "id",
+        "--label",
+        "class",
+        "--categorical",
+        "pet",
+        "--dates",
+        "number",
+        "--method",
+        "diffusion-maps",
+    ]
+    code, _, err = heatsketch("embed", "mixed.csv", "-o", "y.csv", "--save", "m.heatsketch", "--drop-missing", *given)
+    assert code == 0
+    assert "embedding 6 columns: income, visits, member, pet, since, price (standardised" in err
+    assert "kept aside: comment, class" in err
+    table = pd.read_csv("y.csv", dtype=str)
+    kept = frame.drop(index=5)
+    assert table["id"].tolist() == kept["id"].tolist()
+    assert table["class"].tolist() == kept["class"].astype(str).tolist()
+    model = hs.load_model("m.heatsketch")
+    np.testing.assert_allclose(model.transform(kept), table.iloc[:, -2:].astype(float), atol=1e-9)
+    kept[kept.columns[::-1]].assign(pet="newt").to_csv("new.csv", index=False)
+    code, _, err = heatsketch("transform", "m.heatsketch", "new.csv", "-o", "z.csv", "--id", "id")
+    assert code == 0
+    assert "'newt'" in err
+    assert pd.read_csv("z.csv", dtype=str)["id"].tolist() == kept["id"].tolist()
+    code, _, err = heatsketch("transform", "m.heatsketch", "new.csv", "-o", "z.csv", "--standardize")
+    assert (code, "--standardize" in err) == (1, True)
+    for command in (["diagnose", "m.heatsketch"], ["estimate", "mixed.csv", "--impute", "median"]):
+        assert heatsketch(*command)[0] == 0
+    assert heatsketch("report", "m.heatsketch", "--data", "mixed.csv", "--drop-missing", "-o", "p.html")[0] == 0
+
+
+def test_model_of_a_frame_is_not_standardised(heatsketch):
+    wide = FRAME.assign(east=1000 * FRAME["east"])
+    wide.to_csv("wide.csv", index=False)
+    model = hs.DiffusionMaps(2).fit(wide[["east", "north"]])
+    hs.save_model(model, "m.heatsketch")
+    assert heatsketch("transform", "m.heatsketch", "wide.csv", "-o", "z.npy")[0] == 0
+    np.testing.assert_allclose(np.load("z.npy"), model.embedding_, atol=1e-9)
+
+
+def test_units_of_an_array_are_noted(heatsketch):
+    np.save("x.npy", X * [1000.0, 1.0] + 5000.0)
+    code, _, err = heatsketch("embed", "x.npy", "-o", "y.npy", *FAST[:4])
+    assert code == 0
+    assert "not standardised" in err
+    np.save("x.npy", X)
+    assert "not standardised" not in heatsketch("embed", "x.npy", "-o", "y.npy", *FAST[:4])[2]

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import warnings
 import zipfile
 
 import networkx as nx
@@ -15,6 +16,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import heatsketch as hs
 
@@ -98,6 +101,53 @@ def test_parameters_of_numpy_types(tmp_path):
     np.testing.assert_array_equal(hs.load_model(tmp_path / "m").embedding_, model.embedding_)
 
 
+TABLE = pd.DataFrame(SEEN, columns=list("abcd")).assign(
+    a=lambda f: 1000 * f["a"].where(f.index % 7 > 0),
+    kind=["uvw"[i % 3] for i in range(150)],
+    day=pd.date_range("2026-01-01", periods=150),
+)
+
+
+@pytest.mark.parametrize("output", ["default", "pandas"])
+def test_pipeline_of_a_table(tmp_path, output):
+    encoder = hs.TableEncoder(impute="median", dates="number").set_output(transform=output)
+    model = Pipeline([("columns", encoder), ("map", DM(2))]).fit(TABLE)
+    hs.save_model(model, tmp_path / "m")
+    loaded = hs.load_model(tmp_path / "m")
+    assert list(loaded.named_steps) == ["columns", "map"]
+    assert loaded[0].get_params() == model[0].get_params()
+    assert loaded[0].notes_ == model[0].notes_
+    new = TABLE[:9][["kind", "d", "c", "b", "a", "day"]].assign(kind=["u", "x", None] * 3)  # "x" is unseen
+    for one in (TABLE, new):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            np.testing.assert_array_equal(loaded.transform(one), model.transform(one))
+    hs.save_model(loaded, tmp_path / "again")
+    np.testing.assert_array_equal(hs.load_model(tmp_path / "again").transform(TABLE), model.transform(TABLE))
+    with pytest.raises(ValueError, match="'kind'"):
+        loaded.transform(TABLE.drop(columns="kind"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t["fitted"].update(columns_=[]), "columns"),
+        (lambda t: t["fitted"].update(columns_=["a"]), "columns"),
+        (lambda t: t["fitted"]["columns_"]["$tuple"].pop(), "encoded columns"),
+        (lambda t: t["fitted"]["columns_"]["$tuple"][0]["fields"].update(scale=0.0), "scale"),
+        (lambda t: t["fitted"]["columns_"]["$tuple"][0]["fields"].update(kind="code"), "code"),
+        (lambda t: t["fitted"]["columns_"]["$tuple"][-1]["fields"]["levels"].update({"$tuple": ["u", "u"]}), "levels"),
+        (lambda t: t["parameters"].update(surprise=1), "surprise"),
+        (lambda t: t.update(steps=["one"]), "cannot be loaded"),
+        (lambda t: t.pop("fitted"), "fitted"),
+    ],
+)
+def test_damaged_tables_raise(tmp_path, change, message):
+    hs.save_model(make_pipeline(hs.TableEncoder(impute="median"), DM(2)).fit(TABLE), tmp_path / "m")
+    with pytest.raises(ValueError, match=message):
+        hs.load_model(_rewritten(tmp_path / "m", lambda document: change(document["table"])))
+
+
 def test_what_cannot_be_saved(tmp_path):
     def largest(x, y):
         return float(np.abs(x - y).max())
@@ -107,6 +157,7 @@ def test_what_cannot_be_saved(tmp_path):
         (GP(2, metric=largest, bandwidth=1.0, random_state=0).fit(SEEN[:30]), "function"),
         (DM(2, affinity="precomputed").fit(nodes), "frozenset"),
         ({}, "dict"),
+        (make_pipeline(StandardScaler(), DM(2)).fit(SEEN), "Pipeline"),
     ):
         with pytest.raises(ValueError, match=message):
             hs.save_model(model, tmp_path / "m")

@@ -181,6 +181,98 @@ def test_types_of_columns(tmp_path):
     np.testing.assert_array_equal(read(_table(tmp_path / "t.parquet", nullable)).X, [[1, 0.5], [2, 1.5]])
 
 
+MIXED = pd.DataFrame(
+    {
+        "code": [f"c{i}" for i in range(30)],
+        "height": np.linspace(1.5, 2.0, 30),
+        "income": np.linspace(2e4, 9e4, 30)[::-1],
+        "pet": ["cat", "dog", "eel"] * 10,
+        "born": pd.date_range("1990-01-01", periods=30).astype(str),
+    }
+)
+
+
+def test_units_are_noticed(tmp_path):
+    data = read(_table(tmp_path / "t.csv", MIXED), Reading(id="code"))
+    np.testing.assert_allclose(data.X.std(axis=0), 1.0)
+    assert any("standardised" in note and "kept aside: pet, born" in note for note in data.notes)
+    plain = read(tmp_path / "t.csv", Reading(id="code", standardize=False))
+    np.testing.assert_array_equal(plain.X, MIXED[["height", "income"]])
+
+
+def test_categories_and_dates_on_request(tmp_path):
+    _table(tmp_path / "t.csv", MIXED)
+    _table(tmp_path / "t.parquet", MIXED.assign(born=pd.to_datetime(MIXED["born"])))
+    for name in ("t.csv", "t.parquet"):
+        for chosen in (["pet"], ["all"]):
+            data = read(tmp_path / name, Reading(categorical=chosen, dates="number"))
+            assert data.features == ["height", "income", "pet=cat", "pet=dog", "pet=eel", "born"]
+            assert list(data.columns) == ["code"]
+    chosen = read(tmp_path / "t.csv", Reading(only=["height"], categorical=["pet"]))
+    assert chosen.features == ["height", "pet=cat", "pet=dog", "pet=eel"]
+    with pytest.raises(ValueError, match="'pett'"):
+        read(tmp_path / "t.csv", Reading(categorical=["pett"]))
+    with pytest.raises(ValueError, match="--categorical"):
+        Reading(categorical=["pet"], label=["pet"])
+
+
+def test_missing_values_are_dropped_or_imputed(tmp_path):
+    frame = MIXED.assign(income=MIXED["income"].where(MIXED.index % 10 != 3))
+    path = _table(tmp_path / "t.csv", frame)
+    with pytest.raises(ValueError, match=r"row 4 \(c3\), column 'income'.*--impute median.*--drop-missing"):
+        read(path, Reading(id="code"))
+    data = read(path, Reading(id="code", drop_missing=True))
+    kept = frame[frame["income"].notna()]
+    assert data.names.tolist() == kept["code"].tolist()
+    assert list(data.columns["pet"]) == kept["pet"].tolist()
+    assert data.X.shape == (27, 2)
+    assert any("3 of 30 rows" in note for note in data.notes)
+    data = read(path, Reading(id="code", impute="median", standardize=False))
+    np.testing.assert_array_equal(data.X[3::10, 1], frame["income"].median())
+    with pytest.raises(ValueError, match="choose one"):
+        Reading(impute="median", drop_missing=True)
+    with pytest.raises(ValueError, match="all 30 rows"):
+        read(_table(path, MIXED.assign(b=[1.0] + 29 * [None], height=[None] + 29 * [1.0])), Reading(drop_missing=True))
+
+
+def test_encoder_of_a_model_is_repeated(tmp_path):
+    fitted = read(_table(tmp_path / "t.csv", MIXED), Reading(id="code", categorical=["pet"], impute="median"))
+    new = MIXED[["pet", "income", "code", "height"]][:6].assign(income=np.nan, more=1.0)
+    data = read(_table(tmp_path / "new.csv", new), Reading(id="code", encoder=fitted.encoder))
+    assert data.features == fitted.features
+    np.testing.assert_allclose(data.X[:, [0, 2, 3, 4]], fitted.X[:6, [0, 2, 3, 4]])
+    assert np.ptp(data.X[:, 1]) == 0
+    assert list(data.columns) == ["more"]
+    some = _table(tmp_path / "new.csv", new.assign(income=[1.0, None, 2.0, None, 3.0, None]))
+    assert len(read(some, Reading(id="code", encoder=fitted.encoder, drop_missing=True)).names) == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "reading", "word"),
+    [
+        ({"customer": np.random.default_rng(0).permutation(500)[:30]}, Reading(), "--id customer"),
+        ({"customer": np.arange(30)}, Reading(drop=["customer"]), None),
+        ({"Class": [0, 1, 2] * 10}, Reading(), "--label Class"),
+        ({"Class": [0, 1, 2] * 10}, Reading(label=["Class"]), None),
+        ({"y": np.linspace(0, 1, 30)}, Reading(), None),
+    ],
+)
+def test_hints(tmp_path, columns, reading, word):
+    frame = pd.DataFrame(columns).assign(x=np.linspace(3.0, 4.0, 30))
+    notes = " ".join(read(_table(tmp_path / "t.csv", frame), reading).notes)
+    assert word in notes if word else "--" not in notes
+
+
+@pytest.mark.parametrize("ends", [("source", "target"), ("From", "To"), ("u", "v")])
+def test_edge_lists_in_tables(tmp_path, ends):
+    frame = pd.DataFrame({ends[0]: list("abc"), ends[1]: list("bca"), "weight": [1.0, 2.0, 3.0]})
+    path = _table(tmp_path / "t.csv", frame)
+    assert any("--format edges" in note for note in read(path).notes)
+    assert read(path, Reading(format="edges")).is_graph
+    with pytest.raises(ValueError, match="--format edges"):
+        read(_table(path, frame.drop(columns="weight")))
+
+
 def test_roles_must_differ():
     with pytest.raises(ValueError, match="twice"):
         Reading(id="a", drop=["a"])
@@ -306,7 +398,13 @@ def test_standard_input_and_unknown_suffixes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "reading"), [("x.npy", Reading(key="z")), ("g.edges", Reading(only=["a"])), ("x.npy", Reading(label="a"))]
+    ("name", "reading"),
+    [
+        ("x.npy", Reading(key="z")),
+        ("x.npy", Reading(drop_missing=True)),
+        ("g.edges", Reading(only=["a"])),
+        ("x.npy", Reading(label="a")),
+    ],
 )
 def test_options_of_other_formats_raise(tmp_path, name, reading):
     with pytest.raises(ValueError, match="does not apply"):

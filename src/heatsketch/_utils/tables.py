@@ -24,12 +24,15 @@ def table(X: Any) -> Any:
         return backend.table(X)
     if np.ma.is_masked(X):
         raise ValueError(
-            f"{np.count_nonzero(X.mask)} entries of X are masked; fill them, for example with "
-            "sklearn.impute.SimpleImputer, or leave their rows out."
+            f"{np.count_nonzero(X.mask)} entries of X are masked; fill them, for example with X.filled(np.nan) and "
+            "heatsketch.TableEncoder(impute='median'), or leave their rows out."
         )
     dtypes = [X.dtype] if hasattr(X, "dtype") else getattr(X, "dtypes", [])  # of an array, of the columns of a frame
     if any(_is_temporal(dtype) for dtype in dtypes):
-        raise ValueError("X contains dates or times; turn dates into numbers in a unit of your choice first.")
+        raise ValueError(
+            "X contains dates or times; leave them out, or turn them into numbers with "
+            "heatsketch.TableEncoder(dates='number') in a pipeline before the embedding."
+        )
     return X
 
 
@@ -40,17 +43,22 @@ def _is_temporal(dtype: Any) -> bool:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Add the next step to errors about entries that are not numbers; no warnings about sums that overflow."""
+    """Add the next step to errors about text and missing values; no warnings about sums that overflow."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             yield
     except ValueError as error:
-        if "could not convert string" not in str(error):
-            raise
-        raise ValueError(
-            f"{error}. X must contain numbers: encode categories (for example with "
-            "sklearn.preprocessing.OneHotEncoder) or leave such columns out."
-        ) from error
+        if "contains NaN" in str(error):
+            raise ValueError(
+                f"{str(error).splitlines()[0]} Fill missing values in with heatsketch.TableEncoder(impute='median') in "
+                "a pipeline before the embedding, or leave such rows out, for example with frame.dropna()."
+            ) from error
+        if "could not convert string" in str(error):
+            raise ValueError(
+                f"{error}. X must contain numbers: encode categories with heatsketch.TableEncoder() in a pipeline "
+                "before the embedding, or leave such columns out."
+            ) from error
+        raise
 
 
 def checked(X: Any, asker: str) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["visible"]
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["listed", "visible"]
 
 
 def visible(text: str) -> str:
@@ -15,3 +18,17 @@ def visible(text: str) -> str:
     red: \x1b[31m
     """
     return "".join(c if c.isprintable() or c in "\n\t\xa0" else ascii(c)[1:-1] for c in text)
+
+
+def listed(names: Iterable[Any], most: int = 8) -> str:
+    """Names for a message, at most so many.
+
+    Examples
+    --------
+    >>> from heatsketch._utils.text import listed
+    >>> listed("abcdef", most=3)
+    'a, b, c and 3 more'
+    """
+    known = [str(name) for name in names]
+    more = len(known) - most
+    return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")

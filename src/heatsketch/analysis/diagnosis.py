@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .._utils.array import array_namespace, astype, to_numpy
 from .._utils.display import html_table
+from .._utils.text import listed
 from .._utils.typing import FloatArray
+from .._utils.units import units_of
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import SlopeProfile, slope_profile
 from ..kernel.operator import HeatKernel
@@ -42,6 +45,9 @@ _CONCENTRATED = 0.7
 # Effective dimension of a single mode.
 _ONE_MODE = 1.5
 _RECALL = 0.99
+# Columns of other units dominate if up to this share of them has this share of the squared distances; measured on so
+# many rows.
+_FEW_COLUMNS, _DOMINATED, _ROWS = 0.25, 0.95, 2000
 _COLUMNS, _STEPS = 64, 48
 _MOST_DIRECTIONS = 16
 
@@ -53,8 +59,8 @@ class Finding:
     Attributes
     ----------
     name : str
-        Short, for programs: "identity", "constant", "narrow", "wide", "leak", "components", "hub", "outlier", "noise",
-        "late", "dimension", "scaling" or "recall".
+        Short, for programs: "identity", "constant", "narrow", "wide", "leak", "components", "hub", "outlier", "units",
+        "noise", "late", "dimension", "scaling" or "recall".
     figure : float
         The measured value.
     message, remedy : str
@@ -102,6 +108,7 @@ class Subject:
     kernel: HeatKernel
     power: Power
     n_components: int
+    features: Sequence[str] | None = None  # names of the columns of the points
 
     @cached_property
     def density(self) -> SpectralDensity:
@@ -131,6 +138,24 @@ class Subject:
         """Shortest paths between the points; None for a precomputed affinity, or less than three points."""
         return None if self.gaussian is None else shortest_paths(self.gaussian.X, self.gaussian.metric)
 
+    @cached_property
+    def dominant(self) -> tuple[list[int], float]:
+        """Few columns with nearly all of the squared distances, and their share; none if columns have one unit."""
+        affinity = self.gaussian
+        if affinity is None or not affinity.metric.euclidean:
+            return [], 0.0
+        n = affinity.X.shape[0]
+        rows = affinity.X[np.arange(0, n, -(-n // _ROWS))]
+        if issparse(rows) or not units_of(X := to_numpy(rows)).mixed:  # sparse columns are counts, as a rule
+            return [], 0.0
+        variances = X.var(axis=0, dtype=np.float64)
+        order = np.argsort(-variances)
+        shares = np.cumsum(variances[order]) / variances.sum()
+        few = int(np.searchsorted(shares, _DOMINATED)) + 1
+        if few > max(1, int(_FEW_COLUMNS * np.count_nonzero(variances))):
+            return [], 0.0
+        return order[:few].tolist(), float(shares[few - 1])
+
     @property
     def gaussian(self) -> GaussianAffinity | None:
         """The affinity if it is Gaussian."""
@@ -153,9 +178,9 @@ class Subject:
         return f"Use a {larger} bandwidth{by_rule}, or {more} neighbours"
 
 
-def diagnose(kernel: HeatKernel, power: Power, n_components: int) -> Diagnosis:
-    """Look for common problems of an embedding."""
-    subject = Subject(kernel, power, n_components)
+def diagnose(kernel: HeatKernel, power: Power, n_components: int, features: Sequence[str] | None = None) -> Diagnosis:
+    """Look for common problems of an embedding; `features` are the names of the columns of its points, if any."""
+    subject = Subject(kernel, power, n_components, features)
     checks = (_kernel_findings, _width_findings, _point_findings, _data_findings, _choice_findings)
     found = [finding for check in checks for finding in check(subject)]
     return Diagnosis(sorted(found, key=lambda one: not one.harmful))
@@ -231,7 +256,8 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
     xp = array_namespace(directions)
     leverage = xp.sum(directions * directions, axis=1)
     owners = to_numpy(xp.nonzero(leverage > _OWNED)[0])
-    if 0 < len(owners) < subject.kernel.shape[0] // 4:
+    # Single points lie apart in a column of another unit, which is reported instead.
+    if 0 < len(owners) < subject.kernel.shape[0] // 4 and not subject.dominant[0]:
         named = ", ".join(map(str, owners[:5])) + (", ..." if len(owners) > 5 else "")
         yield Finding(
             "outlier",
@@ -262,7 +288,19 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
 
 
 def _data_findings(subject: Subject) -> Iterator[Finding]:
-    """Heat that crosses between folds of the data, and noise that makes all distances alike."""
+    """Columns of other units, heat that crosses between folds of the data, noise that makes all distances alike."""
+    columns, share = subject.dominant
+    if columns:
+        names = [str(j) if subject.features is None else repr(str(subject.features[j])) for j in columns]
+        named = f"column{'s' if len(names) > 1 else ''} {listed(names)}"
+        yield Finding(
+            "units",
+            share,
+            f"The columns have very different scales: {named} "
+            f"{'make' if len(names) > 1 else 'makes'} up {share:.1%} of the squared distances.",
+            "If their units differ, standardise the columns: heatsketch.TableEncoder() or "
+            "sklearn.preprocessing.StandardScaler() in a pipeline, --standardize on the command line.",
+        )
     kernel, paths = subject.kernel, subject.paths
     if paths is None:
         return

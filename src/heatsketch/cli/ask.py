@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .console import FINDINGS, note, print_json, say
-from .embed import Input, read_input
+from .embed import Input, read_input, split_model
 from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
 __all__ = ["compare", "diagnose", "estimate"]
@@ -75,7 +75,7 @@ def diagnose(
 
         if given := [*reads.given, *options.given]:
             raise ValueError(f"{given[0]} does not apply to a saved model; leave it out.")
-        model = load_model(source).set_params(verbose=not console.quiet)
+        model = split_model(load_model(source))[1].set_params(verbose=not console.quiet)
     else:
         data = read_input(source, reads)
         model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet).fit(data.points)

@@ -16,10 +16,13 @@ from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, mak
 
 if TYPE_CHECKING:
     from ..io import Data
+    from ..tables import TableEncoder
 
-__all__ = ["embed", "read_input", "report", "transform"]
+__all__ = ["embed", "read_input", "report", "split_model", "transform"]
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
+# Rows of an array by which the units of its columns are judged.
+_ROWS = 10_000
 _OUTPUT = typer.Option(
     "--output",
     "-o",
@@ -56,8 +59,9 @@ def embed(
 ) -> None:
     """Embed the rows of a table, or the vertices of a graph.
 
-    Numeric columns are embedded, except those given by --label, --id or --drop. Text columns are kept aside and written
-    beside the embedding. No bandwidth and no diffusion time need to be chosen.
+    Numeric columns are embedded, except those given by --label, --id or --drop; they are standardised if their units
+    differ. Text columns are kept aside and written beside the embedding, or embedded with --categorical. No bandwidth
+    and no diffusion time need to be chosen.
 
     [bold]From a table to a page:[/] heatsketch embed digits.csv --label digit --report page.html
 
@@ -66,6 +70,8 @@ def embed(
     [bold]The paper's method:[/] heatsketch embed digits.csv --label digit --method gaussian-process -k 32 -p 4 -o y.npz
 
     [bold]A model for new points:[/] heatsketch embed digits.csv --label digit -o seen.csv --save digits.heatsketch
+
+    [bold]Categories and missing values:[/] heatsketch embed table.csv --categorical all --impute median -o y.csv
 
     [bold]In a pipe:[/] heatsketch embed - --format csv --label digit -o - < digits.csv > embedding.csv
     """
@@ -78,6 +84,8 @@ def embed(
             "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
             "if it holds affinities or distances."
         )
+    elif not data.is_graph and data.encoder is None and not {"affinity", "metric"} & options.given.keys():
+        _note_units(data.X)
     if output is not None:
         check_output(output, cells=data.source is not None)
     model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
@@ -88,7 +96,7 @@ def embed(
     if save is not None:  # first: everything else can be made from the model
         from ..io.models import save_model  # noqa: PLC0415
 
-        save_model(model, save)
+        save_model(_with_encoder(model, data), save)
     if output is not None:
         names = list(model.get_feature_names_out())
         write(output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
@@ -113,7 +121,7 @@ def transform(
 ) -> None:
     """Embed new points with a saved model, without a new fit.
 
-    Columns are matched by name with those of the fit; all others are kept aside.
+    Columns are matched by name with those of the fit and encoded as they were; all others are kept aside.
 
     [bold]Embed new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
@@ -122,15 +130,22 @@ def transform(
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, None, None, console)
-    model = load_model(stored)
+    loaded = load_model(stored)
+    encoder, model = split_model(loaded)
+    _refuse(reads, "standardize", "categorical", "dates", "impute")
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if features and "only" in FORMATS[format_of(source, reads.format)].options:
-        reads = replace(reads, only=reads.only or features)
-    data = read_input(source, reads)
+    is_table = "only" in FORMATS[format_of(source, reads.format)].options
+    if features and encoder is None and is_table:
+        reads = replace(reads, only=reads.only or features, standardize=False)
+    data = read_input(source, reads, encoder)
     check_output(output, cells=data.source is not None)
     model.set_params(verbose=not console.quiet).set_output(transform="default")
-    points = data.points if features else data.X
-    Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
+    if data.is_graph:
+        Y = _embed_vertices(model, data, source)
+    elif encoder is not None and not is_table:  # an array with the columns of the table, in their order
+        Y = loaded.transform(data.X)
+    else:
+        Y = model.transform(data.points if features else data.X)
     names = list(model.get_feature_names_out())
     write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
     if console.as_json:
@@ -161,8 +176,8 @@ def report(
     _check_targets(source, None, page, None, console)
     if source is None and reads.given:
         raise ValueError(f"--{next(iter(reads.given))} needs --data, the file that was embedded.")
-    model = load_model(stored)
-    data = None if source is None else read_input(source, reads)
+    encoder, model = split_model(load_model(stored))
+    data = None if source is None else read_input(source, reads, encoder)
     if data is not None and data.X.shape[0] != model.embedding_.shape[0]:
         raise ValueError(
             f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; use the "
@@ -221,14 +236,47 @@ def _embed_vertices(model: Any, data: Data, source: str) -> Any:
     return Y
 
 
-def read_input(source: str, reads: InputOptions) -> Data:
-    """Read INPUT, with notes on how it was interpreted."""
+def read_input(source: str, reads: InputOptions, encoder: TableEncoder | None = None) -> Data:
+    """Read INPUT, with notes on how it was interpreted; tables by the encoder of a model, if it has one."""
     from ..io import read  # noqa: PLC0415
 
-    data = read(source, reads.reading)
+    if encoder is not None:
+        _refuse(reads, "standardize", "categorical", "dates", "impute", "only")
+    data = read(source, replace(reads.reading, encoder=encoder))
     for remark in data.notes:
         note(remark)
     return data
+
+
+def _refuse(reads: InputOptions, *names: str) -> None:
+    """Raise ValueError for options that do not apply to new rows."""
+    for name in names:
+        if name in reads.given:
+            raise ValueError(f"--{name} was decided when the model was fitted; leave it out.")
+
+
+def _note_units(X: Any) -> None:
+    """Print a note if the columns of an array, which are not standardised, seem to have different units."""
+    from scipy.sparse import issparse  # noqa: PLC0415
+
+    from .._utils.units import units_of  # noqa: PLC0415
+
+    if not issparse(X) and (units := units_of(X[:: -(-X.shape[0] // _ROWS)])).mixed:
+        note(f"columns are not standardised, although their scales differ by a factor of {units.ratio:,.0f}.")
+
+
+def _with_encoder(model: Any, data: Data) -> Any:
+    """A model of a table together with its encoder, for new rows."""
+    from sklearn.pipeline import Pipeline  # noqa: PLC0415
+
+    return model if data.encoder is None else Pipeline([("table", data.encoder), ("embedding", model)])
+
+
+def split_model(model: Any) -> tuple[TableEncoder | None, Any]:
+    """The encoder of a saved model, None if it has none, and its embedding."""
+    from sklearn.pipeline import Pipeline  # noqa: PLC0415
+
+    return (model[0], model[-1]) if isinstance(model, Pipeline) else (None, model)
 
 
 def _write_page(model: Any, page: Path, data: Data | None, title: str) -> None:

@@ -90,6 +90,24 @@ class InputOptions:
         ),
     ] = None
     key: Annotated[str | None, _input("Array of an npz file, or entry of obsm in an h5ad file.", metavar="NAME")] = None
+    standardize: Annotated[
+        bool | None,
+        _input(
+            "Whether columns of a table get mean 0 and variance 1; by default they do if their units differ.",
+            "--standardize/--no-standardize",
+        ),
+    ] = None
+    categorical: Annotated[
+        list[str] | None,
+        _input(
+            "Column to embed as a category, or all for every text column with few values; repeatable.", metavar="NAME"
+        ),
+    ] = None
+    dates: Annotated[
+        Literal["number"] | None, _input("Embed dates as numbers of days; by default they are kept aside.")
+    ] = None
+    impute: Annotated[Literal["median"] | None, _input("Replace missing values by the median of their column.")] = None
+    drop_missing: Annotated[bool | None, _input("Drop rows with missing values.", "--drop-missing")] = None
 
     @property
     def given(self) -> dict[str, Any]:

@@ -627,7 +627,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         diagnosis : Diagnosis
             A tuple of findings, empty if nothing looks wrong; ``print`` shows it.
         """
-        return diagnose(self.kernel_, self.power_, self.n_components_)
+        features = getattr(self, "feature_names_in_", None)
+        return diagnose(self.kernel_, self.power_, self.n_components_, features)
 
     @fitted
     def distortion(self, X: Any = None, *, exhaustive: bool | None = None, random_state: int | None = 0) -> Distortion:

@@ -36,7 +36,7 @@ class Format:
 # Longest text of an error.
 _MAX_REASON = 1000
 _ROLES = frozenset({"id", "label", "drop"})
-_TABLE = _ROLES | {"only"}
+_TABLE = _ROLES | {"only", "standardize", "categorical", "dates", "impute", "drop_missing"}
 _TEXT = frozenset({"separator", "encoding"})
 FORMATS = {
     "csv": Format((".csv",), partial(read_text, separator=","), _TABLE | _TEXT | {"decimal", "header"}),
@@ -82,8 +82,9 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     name = format_of(path, reading.format)
     kind = FORMATS[name]
     for field in fields(Reading):
-        if field.name not in kind.options | {"format"} and getattr(reading, field.name) not in (None, (), []):
-            raise ValueError(f"--{field.name} does not apply to {name} files; leave it out.")
+        given = getattr(reading, field.name) not in (None, (), [])
+        if given and field.name not in kind.options | {"format", "encoder"}:
+            raise ValueError(f"--{field.name.replace('_', '-')} does not apply to {name} files; leave it out.")
     shown = "standard input" if str(path) == "-" else str(path)
     try:
         with _opened(path, kind) as file:

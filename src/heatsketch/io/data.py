@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..tables import TableEncoder
 
 __all__ = ["SEPARATORS", "Data", "Reading"]
 
@@ -25,10 +28,20 @@ class Reading:
     encoding: str | None = None  # UTF-8 by default
     header: bool | None = None  # by default the first line has column names unless it is all numbers
     key: str | None = None  # array of an .npz file, or entry of obsm in an .h5ad file ("X" for the matrix)
+    standardize: bool | None = None  # by default if columns have different units
+    categorical: Sequence[str] = ()  # columns to embed as categories; "all" for every text column
+    dates: str | None = None  # "number" to embed dates
+    impute: str | None = None  # "median" to replace missing values
+    drop_missing: bool | None = None  # whether to drop rows with missing values
+    encoder: TableEncoder | None = None  # that of a model, which is repeated
 
     def __post_init__(self) -> None:
         if len(set(self.named)) < len(self.named):
             raise ValueError(f"a column was given twice among --id, --label, --drop and --only: {self.named}.")
+        if twice := ({*self.named} - {*self.only}) & {*self.categorical}:
+            raise ValueError(f"--categorical {min(twice)} embeds a column that was given by --id, --label or --drop.")
+        if self.impute and self.drop_missing:
+            raise ValueError("--impute and --drop-missing were given; choose one.")
         if self.separator is not None and self.separator not in SEPARATORS and len(self.separator) != 1:
             raise ValueError(
                 f"--separator {self.separator!r} is not known; use one of {', '.join(SEPARATORS)}, or one character."
@@ -51,6 +64,7 @@ class Data:
     is_graph: bool = False
     notes: list[str] = field(default_factory=list)  # how the file was interpreted, for the user
     source: Any = None  # the AnnData object, for an .h5ad file
+    encoder: TableEncoder | None = None  # which made X from a table
 
     @property
     def points(self) -> Any:

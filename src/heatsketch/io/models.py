@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils.array import to_numpy
@@ -26,6 +27,7 @@ from ..kernel.options import KernelOptions, kernel_options
 from ..kernel.precomputed import PrecomputedAffinity
 from ..linalg.filters import MultiscaleFilter, check_power
 from ..linalg.sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
+from ..tables import Column, TableEncoder
 from .storage import read_document, write_document
 
 __all__ = ["load_model", "save_model"]
@@ -36,6 +38,7 @@ _RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         ArraySketch,
+        Column,
         ColumnSketch,
         GaussianSketch,
         HashedRademacherSketch,
@@ -53,7 +56,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
+    model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch, or Pipeline of a TableEncoder and one of these
         A random generator is replaced by the seed that it drew. The metric must not be a
         function, and the nodes of a graph must be strings, numbers or tuples of these.
     path : path-like
@@ -77,9 +80,16 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool(np.array_equal(loaded.transform(X[:5]), model.transform(X[:5])))
     True
     """
+    table = None
+    if isinstance(model, Pipeline) and [type(step) for _, step in model.steps[:-1]] == [TableEncoder]:
+        table = _table_entries(model)
+        model = model[-1]
     name = next((name for name, kind in ESTIMATORS.items() if type(model) is kind), None)
     if name is None:
-        raise ValueError(f"cannot save a {type(model).__name__}; give a fitted {', '.join(ESTIMATORS)}.")
+        raise ValueError(
+            f"cannot save a {type(model).__name__}; give a fitted {', '.join(ESTIMATORS)}, or a Pipeline of a "
+            "TableEncoder and one of these."
+        )
     check_is_fitted(model)
     if not model.kernel_.in_memory:
         raise ValueError(
@@ -105,7 +115,32 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         document["fitted"]["_sample_names"] = [
             name if isinstance(name, (str, int, float, tuple)) else str(name) for name in names
         ]
+    if table is not None:
+        document["table"] = table
     write_document(Path(path), document, _RECORDS)
+
+
+def _table_entries(pipeline: Pipeline) -> dict[str, Any]:
+    """The encoder of a pipeline, and the names of its steps."""
+    encoder = pipeline[0]
+    check_is_fitted(encoder)
+    parameters = encoder.get_params(deep=False)
+    fitted = {key: value for key, value in vars(encoder).items() if key not in parameters}
+    return {"steps": [name for name, _ in pipeline.steps], "parameters": parameters, "fitted": fitted}
+
+
+def _restored_table(entries: dict[str, Any], model: Any) -> Pipeline:
+    """The pipeline of an encoder and a model."""
+    encoder, fitted = TableEncoder(**entries["parameters"]), entries["fitted"]
+    if not fitted["columns_"] or not all(isinstance(column, Column) for column in fitted["columns_"]):
+        raise ValueError("the table has no columns, or other values in their place")
+    for name, value in fitted.items():
+        setattr(encoder, name, value)
+    width = len(encoder.get_feature_names_out())
+    if width != model.n_features_in_:
+        raise ValueError(f"the table has {width} encoded columns, and the embedding {model.n_features_in_}")
+    first, last = entries["steps"]
+    return Pipeline([(first, encoder), (last, model)])
 
 
 def _in_memory(value: Any) -> Any:
@@ -124,8 +159,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    model : GaussianProcessEmbedding, DiffusionMaps or HeatSketch
-        It embeds new points exactly as the saved model does, in the same version of heatsketch.
+    model : GaussianProcessEmbedding, DiffusionMaps or HeatSketch, or Pipeline of a TableEncoder and one of these
+        What was saved; ``model[-1]`` is the embedding of a pipeline. It embeds new points exactly as the saved model
+        does, in the same version of heatsketch.
 
     Raises
     ------
@@ -147,6 +183,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         model._set_kernel(kernel)
         for name, value in fitted.items():
             setattr(model, name, value)
+        if "table" in document:
+            model = _restored_table(document["table"], model)
     except (ImportError, OSError, MemoryError):
         raise
     except Exception as error:

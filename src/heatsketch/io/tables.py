@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from .._utils.extras import optional
+from .._utils.text import listed
+from ..tables import Contents, TableEncoder, TableError, read_columns
 from .data import SEPARATORS, Data, Reading
-from .errors import check_finite, check_known, check_memory, parsing, row_name
+from .errors import check_known, check_memory, parsing
+from .hints import hints
 
 __all__ = ["read_parquet", "read_text"]
-
-# A text column of which more than this share are numbers is numeric, with something wrong in it.
-_MOSTLY_NUMBERS = 0.5
 
 
 def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
@@ -111,16 +111,16 @@ def read_parquet(file: Any, reading: Reading) -> Data:
 
 
 def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
-    """Split the columns of a frame into ids, features, and columns to keep aside.
+    """Split the columns of a frame into ids, columns to embed, and columns to keep aside; encode those to embed.
 
-    Ids are the index if there is one, the column --id, or a first column without a name or called "id". Text columns
-    without a role are kept aside.
+    Ids are the index if there is one, the column --id, or a first column without a name or called "id".
     """
     import pandas as pd  # noqa: PLC0415
 
     frame = frame.rename(columns=str)
     known = list(frame.columns)
-    check_known([name for name in reading.named if name != frame.index.name], known)
+    chosen = [name for name in reading.categorical if name != "all"]
+    check_known([name for name in (*reading.named, *chosen) if name != frame.index.name], known)
     if not len(frame):
         raise ValueError("it has no rows; there is nothing to embed.")
     column = reading.id if reading.id in known else None
@@ -131,23 +131,79 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
     else:
         column = column or _id_column(known, reading, notes)
         names = None if column is None else [str(one) for one in frame[column]]
-    names = None if names is None else np.array(names, dtype=object)
+    frame = frame.set_axis(pd.RangeIndex(len(frame)) if names is None else pd.Index(names, dtype=object), axis=0)
     given = {*reading.label, *reading.drop, column}
-    candidates = list(reading.only) or [name for name in known if name not in given]
-    numbers = {name: _numbers(frame[name], name, names, wanted=name in reading.only) for name in candidates}
-    features = [name for name in candidates if numbers[name] is not None]
-    if not features:
+    candidates = [*dict.fromkeys([*reading.only, *chosen])] if reading.only else [n for n in known if n not in given]
+    try:
+        advice: list[str] = []
+        if reading.encoder is None:
+            frame, encoder, advice = _fit_encoder(frame, candidates, reading, notes)
+        else:
+            encoder = reading.encoder
+            kinds = {one.name: one.kind for one in encoder.columns_ if one.name in known}
+            categories = [name for name, kind in kinds.items() if kind == "category"]
+            if reading.drop_missing:
+                contents = read_columns(frame[list(kinds)], categories, dates=True)
+                frame = _drop_missing(frame, list(kinds), contents, notes)
+        X = encoder.transform(frame)
+    except TableError as error:
+        raise ValueError(error.for_command) from error
+    embedded = {one.name for one in encoder.columns_}
+    aside = [name for name in known if name not in {*embedded, *reading.drop, column}]
+    notes.append(encoder.notes_[0] + (f"; kept aside: {listed(aside)}" if aside else ""))
+    notes += [*encoder.notes_[1:], *advice] if reading.encoder is None else []
+    return Data(
+        np.asarray(X),
+        None if names is None else frame.index.to_numpy(dtype=object),
+        list(encoder.get_feature_names_out()),
+        {name: frame[name] for name in aside},
+        notes=notes,
+        encoder=encoder,
+    )
+
+
+def _fit_encoder(
+    frame: Any, candidates: list[str], reading: Reading, notes: list[str]
+) -> tuple[Any, TableEncoder, list[str]]:
+    """The rows to embed, an encoder that was fitted to the candidate columns that can be embedded, and advice."""
+    encoder = TableEncoder(
+        standardize="auto" if reading.standardize is None else reading.standardize,
+        categorical="auto" if "all" in reading.categorical else list(reading.categorical),
+        dates=reading.dates or "drop",
+        impute=reading.impute,
+    )
+    contents = read_columns(frame[candidates], encoder.categorical, dates=encoder.dates == "number")
+    left_out, found = contents.left_out, hints(frame[candidates], reading.categorical)
+    if unused := [name for name in reading.only if name in left_out]:
+        first = str(frame[unused[0]].iloc[0])
         raise ValueError(
-            f"no column is numeric, so there is nothing to embed; the columns are {', '.join(map(repr, known[:8]))}. "
-            "For columns separated by semicolons use --separator semicolon, for decimals such as 0,5 --decimal ,"
+            f"column {unused[0]!r} holds {left_out[unused[0]]}, such as {first!r}, which is not a number; embed text "
+            "with --categorical NAME, and dates with --dates number."
         )
-    if words := [name for name in candidates if numbers[name] is None]:
-        listed = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
-        notes.append(f"text columns are kept aside: {listed}")
-    aside = [name for name in known if name not in {*features, *reading.drop, column}]
-    X = np.column_stack([numbers[name] for name in features])
-    check_finite(X, features, names)
-    return Data(X, names, features, {name: frame[name] for name in aside}, notes=notes)
+    if len(left_out) == len(candidates):
+        held = listed([f"{name!r} ({why})" for name, why in left_out.items()])
+        raise ValueError(
+            f"no column is numeric, so there is nothing to embed; the columns are {held}. Embed text with "
+            "--categorical NAME, and dates with --dates number. For columns separated by semicolons use --separator "
+            "semicolon, for decimals such as 0,5 --decimal , " + ". ".join(found)
+        )
+    if any(why.startswith("text") for why in left_out.values()):
+        found.append("text columns are embedded with --categorical NAME, or --categorical all")
+    if "dates" in left_out.values():
+        found.append("dates are embedded with --dates number")
+    used = [name for name in candidates if name not in left_out]
+    frame = _drop_missing(frame, used, contents, notes) if reading.drop_missing else frame
+    return frame, encoder.fit(frame[used]).set_output(transform="pandas"), found
+
+
+def _drop_missing(frame: Any, used: list[str], contents: Contents, notes: list[str]) -> Any:
+    """The frame without rows that lack a value of the columns that are used."""
+    # A column may be empty in a new table, and a cell of spaces is missing where numbers are read.
+    missing = frame[used].isna().any(axis=1).to_numpy() | contents.missing
+    if missing.all():
+        raise ValueError(f"all {len(frame)} rows lack a value; leave out the emptiest columns with --drop.")
+    notes.append(f"{missing.sum()} of {len(frame)} rows have missing values and are dropped")
+    return frame[~missing]
 
 
 def _id_column(known: Sequence[str], reading: Reading, notes: list[str]) -> str | None:
@@ -158,29 +214,3 @@ def _id_column(known: Sequence[str], reading: Reading, notes: list[str]) -> str 
     shown = "the unnamed first column" if first.startswith("Unnamed") else f"column {first!r}"
     notes.append(f"{shown} is taken as ids")
     return first
-
-
-def _numbers(column: Any, name: str, names: Any, *, wanted: bool) -> Any:
-    """A column as float64, NaN for missing values; None for a text column.
-
-    Raises
-    ------
-    ValueError
-        If a column that is mostly numeric, or was asked for, holds text: one cell must not change a column's role.
-    """
-    import pandas as pd  # noqa: PLC0415
-
-    if column.dtype.kind in "biuf":
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    readable = column.astype(str if column.dtype.kind in "mM" else object)  # pandas would turn dates into numbers
-    found = pd.to_numeric(readable, errors="coerce")
-    strays = np.flatnonzero(found.isna() & column.notna())
-    if not len(strays):
-        return found.to_numpy(dtype=np.float64, na_value=np.nan)
-    if not wanted and float(found.notna().mean()) <= _MOSTLY_NUMBERS:
-        return None
-    at = int(strays[0])
-    raise ValueError(
-        f"{row_name(at, names)}, column {name!r} holds {str(column.iloc[at])!r}, which is not a number; correct it, "
-        f"keep the column aside with --label {name!r}, or leave it out with --drop {name!r}."
-    )
