@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .analysis.power import multiscale
     from .analysis.processes import canonical_metric, gaussian_process, secant_products
     from .compare import EmbeddingComparison, compare_embeddings
-    from .estimators import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
+    from .estimators import DiffusionMaps, GaussianProcessEmbedding, HeatSketch, fit_aligned
     from .io.models import load_model, save_model
     from .kernel.bandwidth import estimate_bandwidth
     from .kernel.build import heat_kernel
@@ -38,7 +38,7 @@ _MODULES = {
     ".analysis.processes": ("canonical_metric", "gaussian_process", "secant_products"),
     ".compare": ("EmbeddingComparison", "compare_embeddings"),
     ".datasets": ("datasets",),
-    ".estimators": ("DiffusionMaps", "GaussianProcessEmbedding", "HeatSketch"),
+    ".estimators": ("DiffusionMaps", "GaussianProcessEmbedding", "HeatSketch", "fit_aligned"),
     ".io.models": ("load_model", "save_model"),
     ".kernel.bandwidth": ("estimate_bandwidth",),
     ".kernel.build": ("heat_kernel",),
@@ -73,6 +73,7 @@ __all__ = [
     "distance_interval",
     "estimate",
     "estimate_bandwidth",
+    "fit_aligned",
     "gaussian_process",
     "geodesic_distances",
     "global_diffusion_distance",

@@ -25,7 +25,7 @@ from ..optimize.features import WideSketch, wide_sketch
 from ..optimize.mixture import CONTINUED, FRESH, Steps, minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Start, optimize
-from ..optimize.spaces import KernelSpace, search_space, searched
+from ..optimize.spaces import ALIGNED_STEPS, KernelSpace, search_space, searched
 from ..optimize.starts import STARTS, make_start, nearest_projection
 from ._base import HeatEmbedding, check_spread
 from ._extend import Near
@@ -212,6 +212,16 @@ class HeatSketch(HeatEmbedding):
         M = M @ asarray_like(rotation, M, kernel.dtype)
         self._M = kernel.collect(M)
         return M
+
+    def _embed_through(self, M: FloatArray, kernel: HeatKernel, power: Power) -> None:
+        """The embedding ``Y = A^s M`` for an M that several kernels share, (N, k)."""
+        block = kernel.asblock(M)
+        for _ in range(ALIGNED_STEPS - 1):
+            block = kernel.symmetric.matmat(block)
+        self.seed_, self._M, self._at_once = int(self.random_state), kernel.collect(block), True  # type: ignore[arg-type]
+        self._set_kernel(kernel)
+        self.power_ = power
+        self._multiply(block, kernel.dtype)
 
     def _start(self) -> FloatArray:
         # Among all sketches of a sparse kernel, the parameters are M itself; Y is smoother.

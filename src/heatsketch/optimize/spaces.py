@@ -28,6 +28,8 @@ from ..neighbors.search import nearest_neighbors
 from .features import WideSketch, wide_sketch
 
 __all__ = [
+    "ALIGNED_STEPS",
+    "AlignedSpace",
     "FeatureSpace",
     "KernelSpace",
     "SearchSpace",
@@ -52,6 +54,9 @@ _FILTER_ERROR = 0.01
 _EXTREME = 4.0
 # Samples of a data set on a cluster that are optimised, in this process.
 _SEEN = 20_000
+# Steps s of each kernel if several share one M. With one, an item is placed by its own row of M more than by its
+# neighbours, and hardly follows them; with more, neighbours are kept less well.
+ALIGNED_STEPS = 2
 _SEED = 0x3A9  # fixed: distances and start are functions of the kernel, and pictures of other seeds nearly the same
 
 
@@ -102,12 +107,23 @@ class KernelSpace:
         Columns of the sketch that distances are compared with.
     init : ndarray of shape (N, k), optional
         Embedding to start from.
+    aligned : bool
+        For several kernels through one M: rows of the sketch belong to items, and B is applied `ALIGNED_STEPS` times.
     """
 
     def __init__(
-        self, kernel: HeatKernel, graph: KernelGraph, power: Power, k: int, *, width: int, init: FloatArray | None
+        self,
+        kernel: HeatKernel,
+        graph: KernelGraph,
+        power: Power,
+        k: int,
+        *,
+        width: int,
+        init: FloatArray | None = None,
+        aligned: bool = False,
     ) -> None:
         self._kernel, self._places, self.graph = kernel, graph.places, neighbor_graph(graph.S)
+        self._steps = ALIGNED_STEPS if aligned else 1
         point = np.empty(graph.S.shape[0], dtype=np.int64)  # one of each row
         point[graph.places] = np.arange(len(graph.places))
         self.scales = relative_scales(kernel, point)
@@ -121,14 +137,18 @@ class KernelSpace:
         own = 1.0 if masses is None else np.sqrt(to_numpy(masses)[point])
         trivial = None if kernel.trivial is None else root / own * to_numpy(kernel.trivial)[point]
         distinct = HeatKernel(self._B, trivial=trivial, definite=kernel.definite, scaling=kernel.scaling)
-        G = distinct.sketched(GaussianSketch(_SEED), width, dtype=np.float32) / float(np.sqrt(width))
+        share = np.ones(len(graph.places)) if masses is None else np.sqrt(to_numpy(masses))
+        self._share = share / root[graph.places]
+        if aligned:
+            drawn = GaussianSketch(_SEED).matrix(len(graph.places), width)
+            G = self.parameters(drawn) / float(np.sqrt(width))
+        else:
+            G = distinct.sketched(GaussianSketch(_SEED), width, dtype=np.float32) / float(np.sqrt(width))
         F = diffuse(distinct, G, [power], trivial=not kernel.trivial_is_constant, rtol=_FILTER_ERROR)[0]
         weight = 1.0 if kernel.row_weight is None else own * to_numpy(kernel.row_weight)[point]
         left = weight / root
         left = left / np.mean(left)
         self._left = None if (left == 1).all() else asarray_like(left[:, None], F, np.float32)
-        share = np.ones(len(graph.places)) if masses is None else np.sqrt(to_numpy(masses))
-        self._share = asarray_like((share / root[graph.places])[:, None], F, np.float32)
         self.features = F if self._left is None else self._left * F
         if init is None:
             start = _principal(self.features, k)
@@ -138,19 +158,73 @@ class KernelSpace:
 
     def embedding(self, Z: Any) -> Any:
         """Y, (n, k)."""
-        self._smooth = self._B.matmat(Z)
+        self._smooth = self._smoothed(Z)
         return self._smooth if self._left is None else self._left * self._smooth
+
+    def _smoothed(self, Z: Any) -> Any:
+        for _ in range(self._steps):
+            Z = self._B.matmat(Z)
+        return Z
 
     def gradient(self, Z: Any, slope: Any) -> Any:
         """Gradient with respect to Z, with that of half the roughness ``|Z - B Z|^2``, after `embedding` of this Z."""
         rough = _ROUGHNESS * (Z - self._smooth)
-        return rough + self._B.matmat((slope if self._left is None else self._left * slope) - rough)
+        return rough + self._smoothed((slope if self._left is None else self._left * slope) - rough)
+
+    def at_items(self, Z: Any) -> Any:
+        """Parameters of all points, (N, k), from those of distinct ones: equal points have parts of one parameter."""
+        return asarray_like(self._share[:, None], Z, np.float32) * Z[asarray_like(self._places, Z)]
+
+    def parameters(self, M: FloatArray) -> Any:
+        """Parameters of distinct points, (n, k), from those of all points: the transpose of `at_items`."""
+        n = self.graph.shape[0]
+        gather = sparse.csr_array((self._share, (self._places, np.arange(len(self._places)))), shape=(n, len(M)))
+        return self._B.asblock(gather @ M)
 
     def matrix(self, Z: Any) -> Any:
         """M of all points, (N, k), without a constant trivial mode, which changes no distance."""
         kernel = self._kernel
-        M = kernel.asblock(self._share * Z[asarray_like(self._places, Z)])
+        M = kernel.asblock(self.at_items(Z))
         return kernel.project(M, kernel.asblock(kernel.trivial)) if kernel.trivial_is_constant else M
+
+
+class AlignedSpace:
+    """``Y = [A_1^s M; A_2^s M; ...]``: several kernels on the same items through one M, the parameters, (N, k).
+
+    Parameters
+    ----------
+    spaces : list of KernelSpace
+        Each of one kernel, with aligned sketches.
+    k : int
+    """
+
+    def __init__(self, spaces: list[KernelSpace], k: int) -> None:
+        self._spaces = spaces
+        self._ends = np.cumsum([space.graph.shape[0] for space in spaces])[:-1]
+        self.features = np.concatenate([to_numpy(space.features) for space in spaces])
+        self.graph = sparse.csr_array(sparse.block_diag([space.graph for space in spaces], format="csr"))
+        self.scales = np.concatenate([space.scales for space in spaces])
+        self.start = self._at_items(_principal(self.features, k)) / np.float32(len(spaces))
+
+    def _at_items(self, Y: FloatArray) -> FloatArray:
+        """The sum, over all kernels, of values at their points, (n, k) -> (N, k)."""
+        parts = zip(self._spaces, np.split(Y, self._ends), strict=True)
+        total: FloatArray = sum(to_numpy(space.at_items(part)) for space, part in parts)
+        return total
+
+    def embedding(self, Z: FloatArray) -> FloatArray:
+        """Y of all kernels, one after another, (n, k)."""
+        return np.concatenate([to_numpy(space.embedding(space.parameters(Z))) for space in self._spaces])
+
+    def gradient(self, Z: FloatArray, slope: FloatArray) -> FloatArray:
+        """Gradient with respect to Z: the sum over all kernels."""
+        parts = zip(self._spaces, np.split(slope, self._ends), strict=True)
+        each = [space.gradient(space.parameters(Z), space._B.asblock(part)) for space, part in parts]
+        return self._at_items(np.concatenate([to_numpy(one) for one in each]))
+
+    def matrix(self, Z: FloatArray) -> FloatArray:
+        """M, (N, k)."""
+        return Z
 
 
 class FeatureSpace:

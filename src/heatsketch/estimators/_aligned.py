@@ -1,0 +1,128 @@
+"""Several data sets on the same items, embedded through one matrix M."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .._utils.progress import shown
+from .._utils.registry import computing, distributed_backend
+from .._utils.threads import quiet_blas
+from ..analysis.power import power_of
+from ..kernel.build import build_heat_kernel
+from ..kernel.operator import HeatKernel
+from ..kernel.options import sample_names
+from ..kernel.plan import sketch_columns
+from ..linalg.filters import MultiscaleFilter, Power
+from ..linalg.sketch import resolve_seed
+from ..optimize.mixture import minimise
+from ..optimize.spaces import AlignedSpace, KernelSpace
+from ._base import HeatEmbedding
+from .gaussian_process import GaussianProcessEmbedding
+from .heat_sketch import HeatSketch
+
+__all__ = ["fit_aligned"]
+
+
+@quiet_blas()
+def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
+    r"""Fit one estimator to several data sets on the same items, so that the embeddings can be compared item by item.
+
+    Item i is row i of every data set: the same cells at several times, the same vertices of several graphs, the same
+    texts by several models. Features may differ. All kernels are multiplied by one M, ``Y_b = h(A_b) M``, with one
+    filter h: an item whose surroundings are the same in two data sets has the same place in both. The mean squared
+    distance between its two places is that between the two rows of the kernels, for a random M; summed over all items
+    it is the global diffusion distance of the paper's robustness proposition [1]_. `HeatSketch` finds the M for which
+    ``Y_b = A_b^2 M`` keeps neighbours and distances of all data sets at once.
+
+    Parameters
+    ----------
+    estimator : GaussianProcessEmbedding or HeatSketch
+        Its parameters are used for all data sets; it is not fitted itself. HeatSketch needs kernels of neighbours or
+        graphs, ``power="auto"``, and the objective "mixed" or "neighbors".
+    datasets : sequence of array-likes, sparse matrices or graphs
+        Each with the same number of samples, as for `fit`.
+
+    Returns
+    -------
+    models : list of estimators
+        One for each data set, fitted, with ``embedding_`` and ``transform``.
+
+    See Also
+    --------
+    compare_kernels : Two kernels through one random matrix, with intervals for how far each item moved.
+
+    References
+    ----------
+    .. [1] Gilbert, O'Neill. "Sketching the Heat Kernel: Using Gaussian Processes to Embed Data". arXiv:2403.07929.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> before = hs.datasets.circle(200, random_state=0)
+    >>> after = before.copy()
+    >>> after[:5] *= 2
+    >>> models = hs.fit_aligned(hs.HeatSketch(random_state=0), [before, after])
+    >>> moved = np.linalg.norm(models[0].embedding_ - models[1].embedding_, axis=1)
+    >>> bool(moved[:5].min() > np.median(moved))
+    True
+    """
+    if not isinstance(estimator, (GaussianProcessEmbedding, HeatSketch)) or not len(datasets):
+        raise ValueError(
+            f"fit_aligned was given {type(estimator).__name__} and {len(datasets)} data sets; give a "
+            "GaussianProcessEmbedding or a HeatSketch, whose M can serve several kernels, and at least one data set."
+        )
+    models = [clone(estimator) for _ in datasets]
+    seed = resolve_seed(estimator.random_state)
+    with shown(estimator.verbose), computing():
+        kernels = [_kernel(model, X) for model, X in zip(models, datasets, strict=True)]
+        if len({kernel.shape for kernel in kernels}) > 1:
+            raise ValueError(
+                f"data sets of {', '.join(str(kernel.shape[0]) for kernel in kernels)} samples were given; row i must "
+                "be the same item in each. For other items, fit to one data set and use transform."
+            )
+        power = power_of(kernels[0], estimator.power)
+        common = _common(estimator, kernels, power, seed) if isinstance(estimator, HeatSketch) else None
+        for model, kernel, X in zip(models, kernels, datasets, strict=True):
+            model.random_state = seed
+            if common is None:
+                model._embed(kernel, power, kernel.dtype)
+            else:
+                model._embed_through(common, kernel, power)
+            model._sample_names = sample_names(X)
+    return models
+
+
+def _kernel(model: HeatEmbedding, X: Any) -> HeatKernel:
+    """The kernel of one data set, checked as `fit` checks it."""
+    if distributed_backend(X) is not None:
+        raise TypeError("fit_aligned was given a Dask array; give data in memory.")
+    options = model._check_options(X)
+    points = model._check_data(X, reset=True)
+    return build_heat_kernel(points, options, model._computed_in(points.dtype))
+
+
+def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed: int) -> Any:
+    """The M that keeps neighbours and distances of all kernels best, (N, k)."""
+    graphs = [kernel.graph() for kernel in kernels]
+    if not isinstance(power, MultiscaleFilter) or estimator.objective not in ("mixed", "neighbors"):
+        raise ValueError(
+            f"fit_aligned was given a HeatSketch with power={estimator.power!r} and objective={estimator.objective!r}; "
+            "one M for several kernels is found with power='auto' and the objective 'mixed' or 'neighbors'. "
+            "GaussianProcessEmbedding has no such limit."
+        )
+    spaces = []
+    k = int(estimator.n_components)
+    for kernel, graph in zip(kernels, graphs, strict=True):
+        if graph is None:
+            raise ValueError(
+                "fit_aligned was given a HeatSketch with a kernel of every pair; one M for several kernels is found "
+                "for kernels of neighbours (n_neighbors=15) and graphs. GaussianProcessEmbedding has no such limit."
+            )
+        spaces.append(KernelSpace(kernel, graph, power, k, width=sketch_columns(k), aligned=True))
+    weight = 1.0 if estimator.objective == "neighbors" else float(estimator.neighbor_weight)
+    return np.asarray(minimise(AlignedSpace(spaces, k), weight, seed))

@@ -1,0 +1,100 @@
+"""Several data sets on the same items through one M."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.manifold import trustworthiness
+
+import heatsketch as hs
+from heatsketch.linalg.filters import filtered
+from heatsketch.optimize.spaces import AlignedSpace, KernelSpace
+
+RNG = np.random.default_rng(0)
+N = 200
+X = hs.datasets.stretched_torus(N, random_state=0)
+NOISY = X + 0.03 * RNG.normal(size=X.shape)
+OTHER = X[:, ::-1] * 2.0
+COPIES = np.vstack([X[:150], X[:50]])
+GP, HS = hs.GaussianProcessEmbedding, hs.HeatSketch
+
+
+class TestGaussianProcess:
+    @pytest.mark.parametrize("options", [{"bandwidth": 0.5, "power": 4}, {}])
+    def test_each_is_a_fit_with_one_seed_and_filter(self, options):
+        models = hs.fit_aligned(GP(4, random_state=7, **options), [X, NOISY])
+        for model, data in zip(models, (X, NOISY), strict=True):
+            alone = GP(4, random_state=7, **{**options, "power": models[0].power_}).fit(data)
+            np.testing.assert_array_equal(model.embedding_, alone.embedding_)
+
+    def test_distance_of_two_embeddings_is_the_global_diffusion_distance(self):
+        first, second = hs.fit_aligned(GP(2000, random_state=0), [X, NOISY])
+        A, B = (model.kernel_.toarray().astype(np.float64) for model in (first, second))
+        h = [v @ np.diag(filtered(first.power_, w, 0.0)) @ v.T for w, v in map(np.linalg.eigh, (A, B))]
+        exact = np.linalg.norm(h[0] - h[1])
+        assert np.linalg.norm(first.embedding_ - second.embedding_) == pytest.approx(exact, rel=0.05)
+
+
+class TestHeatSketch:
+    def test_same_data_have_the_same_place(self):
+        first, second = hs.fit_aligned(HS(random_state=0), [X, X])
+        np.testing.assert_array_equal(first.embedding_, second.embedding_)
+
+    def test_items_that_stay_have_one_place(self):
+        changed = X.copy()
+        changed[:10] += 3.0
+        first, second = hs.fit_aligned(HS(random_state=0), [X, changed])
+        moved = np.linalg.norm(first.embedding_ - second.embedding_, axis=1)
+        radius = np.sqrt(np.square(first.embedding_ - first.embedding_.mean(axis=0)).sum(axis=1).mean())
+        assert np.median(moved[10:]) < 0.2 * radius
+        assert np.median(moved[:10]) > 3 * np.median(moved[10:])
+
+    def test_embeddings_are_as_good_as_separate_ones(self):
+        models = hs.fit_aligned(HS(random_state=0), [X, NOISY, OTHER])
+        for model, data in zip(models, (X, NOISY, OTHER), strict=True):
+            alone = HS(random_state=0).fit(data)
+            here, there = (trustworthiness(data, one.embedding_, n_neighbors=15) for one in (model, alone))
+            assert here > there - 0.03
+            np.testing.assert_allclose(model.transform(data), model.embedding_, atol=1e-5)
+
+    def test_graphs_on_the_same_vertices(self):
+        graphs = [sparse.csr_array(hs.heat_kernel(d, n_neighbors=8).affinity.operator.toarray()) for d in (X, NOISY)]
+        first, second = hs.fit_aligned(HS(3, affinity="precomputed", random_state=0), graphs)
+        assert first.embedding_.shape == second.embedding_.shape == (N, 3)
+        assert np.corrcoef(first.embedding_[:, 0], second.embedding_[:, 0])[0, 1] > 0.9
+
+    def test_saved_models(self, tmp_path):
+        model = hs.fit_aligned(HS(random_state=0), [X, NOISY])[1]
+        hs.save_model(model, tmp_path / "m.heatsketch")
+        np.testing.assert_array_equal(hs.load_model(tmp_path / "m.heatsketch").transform(X), model.transform(X))
+
+
+@pytest.mark.parametrize("datasets", [(X, NOISY), (X, COPIES)])
+def test_gradient_is_the_transpose_of_the_embedding(datasets):
+    kernels = [hs.heat_kernel(data) for data in datasets]
+    h = hs.multiscale(kernels[0])
+    spaces = [KernelSpace(kernel, kernel.graph(), h, 2, width=8, aligned=True) for kernel in kernels]
+    space = AlignedSpace(spaces, 2)
+    Z = RNG.normal(size=(N, 2)).astype(np.float32)
+    slope = RNG.normal(size=space.features[:, :2].shape).astype(np.float32)
+    expected = np.vdot(slope, space.embedding(Z))
+    space.embedding(0 * Z)  # which has no roughness
+    pulled = np.vdot(space.gradient(0 * Z, slope), Z)
+    assert pulled == pytest.approx(expected, abs=1e-5 * float(np.linalg.norm(slope) * np.linalg.norm(Z)))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "datasets", "word"),
+    [
+        (hs.DiffusionMaps(), [X, NOISY], "DiffusionMaps"),
+        (GP(), [], "0 data sets"),
+        (GP(), [X, X[:50]], "same item"),
+        (HS(power=4), [X, NOISY], "power=4"),
+        (HS(objective="bilipschitz"), [X, NOISY], "bilipschitz"),
+        (HS(n_neighbors=None), [X, NOISY], "every pair"),
+    ],
+)
+def test_wrong_input(estimator, datasets, word):
+    with pytest.raises(ValueError, match=word):
+        hs.fit_aligned(estimator, datasets)
