@@ -58,6 +58,17 @@ def test_embed_a_table(heatsketch):
     assert table["colour"].tolist() == FRAME["colour"].tolist()
 
 
+def test_weights(heatsketch):
+    counts = 1 + np.arange(60) % 3
+    FRAME.assign(count=counts).to_csv("counted.csv", index=False)
+    assert heatsketch("embed", "counted.csv", "--weight", "count", "-o", "y.npy", "-q", *FAST) == (0, "", "")
+    model = hs.GaussianProcessEmbedding(2, power=4, bandwidth=0.25, random_state=0).fit(X, sample_weight=counts)
+    np.testing.assert_array_equal(np.load("y.npy"), model.embedding_)
+    code, _, err = heatsketch("embed", "counted.csv", "--weight", "colour", "-o", "y.npy")
+    assert code == 1
+    assert "sample_weight" in err
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_with_defaults(heatsketch, method):
     assert heatsketch("embed", "points.csv", "-o", "y.npy", "--method", method, "-q") == (0, "", "")

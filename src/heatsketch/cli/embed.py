@@ -52,6 +52,16 @@ def embed(
     title: Annotated[
         str | None, typer.Option(help="Title of the page.", rich_help_panel="Output", show_default=False)
     ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            "--weight",
+            metavar="NAME",
+            help="Column of sample weights, such as counts of equal rows; it is kept aside.",
+            rich_help_panel="Input",
+            show_default=False,
+        ),
+    ] = None,
     method: Method = "heatsketch",
     reads: InputOptions,
     options: EstimatorOptions,
@@ -78,6 +88,8 @@ def embed(
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, page, save, console)
+    if weight is not None:
+        reads = replace(reads, label=[*(reads.label or ()), weight])
     data = read_input(source, reads)
     if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & options.given.keys():
         note(
@@ -90,7 +102,7 @@ def embed(
         check_output(output, cells=data.source is not None)
     model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
     start = time.perf_counter()
-    model.fit(data.points)
+    model.fit(data.points, sample_weight=None if weight is None else data.columns[weight])
     seconds = time.perf_counter() - start
     model._sample_names = None if data.names is None else [str(name) for name in data.names]
     if save is not None:  # first: everything else can be made from the model

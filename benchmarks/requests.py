@@ -1,0 +1,122 @@
+"""What weights, added samples and aligned data sets give and cost, beside plain fits.
+
+    python -m benchmarks.requests weights     # counted rows beside all rows
+    python -m benchmarks.requests extend      # added samples beside a new fit
+    python -m benchmarks.requests aligned     # several data sets beside separate fits
+
+Each prints a table; the committed ones are in `docs/requests`. Times are ratios within one run.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import orthogonal_procrustes
+from sklearn.manifold import trustworthiness
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+
+import heatsketch as hs
+
+from .data import LABELLED, Floats
+
+__all__ = ["aligned", "extend", "main", "weights"]
+
+Ints = NDArray[np.int64]
+_MOST, _SHARE, _NEIGHBORS = 2500, 0.7, 15
+
+
+def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    found = function()
+    return found, time.perf_counter() - start
+
+
+def _rows(name: str) -> tuple[Floats, Ints]:
+    """At most so many rows of a data set, in a random order."""
+    X, label = LABELLED[name]()
+    some = np.random.default_rng(1).permutation(len(X))[:_MOST]
+    return np.asarray(X)[some], np.asarray(label)[some]
+
+
+def _quality(X: Floats, Y: Floats, label: Ints) -> str:
+    labels = cross_val_score(KNeighborsClassifier(10), Y, label, cv=5).mean()
+    return f"trustworthiness {trustworthiness(X, Y, n_neighbors=_NEIGHBORS):.3f}, 10 neighbours {labels:.3f}"
+
+
+def _moved(before: Floats, after: Floats, *, rotate: bool) -> float:
+    """Median distance between the places of items, in the unit of the first embedding's radius."""
+    here, there = before - before.mean(axis=0), after - after.mean(axis=0)
+    if rotate:
+        there = there @ orthogonal_procrustes(there, here)[0]
+    there = there * (np.vdot(here, there) / np.vdot(there, there))
+    return float(np.median(np.linalg.norm(here - there, axis=1)) / np.sqrt(np.square(here).sum(axis=1).mean()))
+
+
+def weights() -> Iterator[str]:
+    """Rows rounded to a grid: all of them, and counted ones with weights."""
+    rng = np.random.default_rng(0)
+    groups = rng.normal((-2.0, 0.0), 0.6, (75_000, 2)), rng.normal((2.0, 0.0), 0.6, (25_000, 2))
+    rows = np.round(np.vstack(groups), 1)
+    X, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    yield f"{len(rows)} rows, {len(X)} of them different"
+    for estimator in (hs.DiffusionMaps(2, power=8), hs.GaussianProcessEmbedding(32, power=8), hs.HeatSketch()):
+        estimator.fit(X[:500])  # loads compiled code
+        plain, alone = _timed(lambda model=estimator: model.fit(X).embedding_)
+        weighted, counted = _timed(lambda model=estimator: model.fit(X, sample_weight=counts).embedding_)
+        every, whole = _timed(lambda model=estimator: model.fit(rows).embedding_)
+        line = f"{type(estimator).__name__:26} all rows / counted {whole / counted:5.1f}, counted / unweighted "
+        line += f"{counted / alone:.2f} times as long"
+        if isinstance(estimator, hs.DiffusionMaps):
+            error = np.abs(np.abs(weighted) - np.abs(every[first])).max() / np.abs(weighted).max()
+            line += f"; largest difference of all and counted {error:.0e}, relative"
+        yield line
+        del plain
+
+
+def extend() -> Iterator[str]:
+    """30% of the samples are added to a fit of the others."""
+    for name in ("digits", "wine", "image segments", "MNIST", "letters"):
+        X, label = _rows(name)
+        n = int(_SHARE * len(X))
+        model = hs.HeatSketch(random_state=0).fit(X[:n])
+        before = model.embedding_.copy()
+        placed = np.vstack([before, model.transform(X[n:])])
+        fitted, fresh = _timed(lambda X=X: hs.HeatSketch(random_state=0).fit(X).embedding_)
+        extended, added = _timed(lambda model=model, X=X, n=n: model.extend(X[n:]).embedding_)
+        yield f"{name}, {n} samples and {len(X) - n} more: extend takes {added / fresh:.2f} of the time of a fit"
+        for title, Y in (("placed by transform", placed), ("extended", extended), ("fitted again", fitted)):
+            moved = _moved(before, Y[:n], rotate=True)
+            yield f"    {title:20} {_quality(X, Y, label)}, moved {moved:.3f}"
+
+
+def aligned() -> Iterator[str]:
+    """A data set, and twice the same with noise added."""
+    for name in ("digits", "image segments", "letters"):
+        X, label = _rows(name)
+        rng, spread = np.random.default_rng(0), X.std()
+        for noise in (0.08, 0.3):
+            sets = [X] + [X + noise * spread * rng.normal(size=X.shape) for _ in range(2)]
+            separate, apart = _timed(lambda sets=sets: [hs.HeatSketch(random_state=0).fit(one) for one in sets])
+            together, once = _timed(lambda sets=sets: hs.fit_aligned(hs.HeatSketch(random_state=0), sets))
+            yield f"{name}, noise {noise} of the standard deviation: aligned takes {once / apart:.2f} of the time"
+            for title, models in (("separate", separate), ("aligned", together)):
+                Y = [model.embedding_ for model in models]
+                moved = np.mean([_moved(Y[0], other, rotate=title == "separate") for other in Y[1:]])
+                yield f"    {title:10} {_quality(X, Y[0], label)}, moved {moved:.3f}"
+
+
+def main(sections: list[str]) -> None:
+    """Print the tables of some sections."""
+    for section in sections or ["weights", "extend", "aligned"]:
+        for line in {"weights": weights, "extend": extend, "aligned": aligned}[section]():
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
