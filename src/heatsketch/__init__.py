@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .analysis.geodesics import geodesic_distances
     from .analysis.power import multiscale
     from .analysis.processes import canonical_metric, gaussian_process, secant_products
+    from .analysis.pseudotime import Pseudotime, pseudotime
     from .compare import EmbeddingComparison, compare_embeddings
     from .estimators import DiffusionMaps, GaussianProcessEmbedding, HeatSketch
     from .io.models import load_model, save_model
@@ -35,6 +36,7 @@ _MODULES = {
     ".analysis.geodesics": ("geodesic_distances",),
     ".analysis.power": ("multiscale",),
     ".analysis.processes": ("canonical_metric", "gaussian_process", "secant_products"),
+    ".analysis.pseudotime": ("Pseudotime", "pseudotime"),
     ".compare": ("EmbeddingComparison", "compare_embeddings"),
     ".datasets": ("datasets",),
     ".estimators": ("DiffusionMaps", "GaussianProcessEmbedding", "HeatSketch"),
@@ -59,6 +61,7 @@ __all__ = [
     "HeatKernel",
     "HeatSketch",
     "MultiscaleFilter",
+    "Pseudotime",
     "__version__",
     "bilipschitz_constant",
     "canonical_metric",
@@ -81,6 +84,7 @@ __all__ = [
     "plot_embedding",
     "plot_intervals",
     "plot_spectrum",
+    "pseudotime",
     "reference",
     "save_model",
     "scanpy",
