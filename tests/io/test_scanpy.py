@@ -296,13 +296,13 @@ class TestPseudotime:
         rng = np.random.default_rng(0)
         true = np.sort(rng.uniform(size=300))
         X = np.column_stack([np.cos(3 * true), np.sin(3 * true)]) @ rng.standard_normal((2, 20))
-        line = anndata.AnnData((X + 0.02 * rng.standard_normal(X.shape)).astype(np.float32))
+        line = anndata.AnnData((X + 0.2 * rng.standard_normal(X.shape)).astype(np.float32))
         line.uns["iroot"] = 0
         sc.pp.neighbors(line, use_rep="X")
         sc.tl.diffmap(line)
         sc.tl.dpt(line)
         pseudotime(line)
-        assert np.corrcoef(line.obs["heatsketch_pseudotime"], line.obs["dpt_pseudotime"])[0, 1] > 0.95
+        assert np.corrcoef(line.obs["heatsketch_pseudotime"], line.obs["dpt_pseudotime"])[0, 1] > 0.9
         assert np.corrcoef(line.obs["heatsketch_pseudotime"], true)[0, 1] > 0.95
 
     def test_finite_where_dpt_is_not(self):
