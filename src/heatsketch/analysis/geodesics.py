@@ -240,7 +240,8 @@ def geodesics_from(
         blocks = diffuse(_not_split(kernel), units, doubled, method="steps")
     else:
         blocks = diffuse(kernel, units, doubled)
-    products = [np.maximum(to_numpy(block).astype(np.float64).T, 0.0) for block in blocks]  # each [s, N]
+    every = np.arange(kernel.shape[0])  # rows of a block on a cluster, in the order of the data
+    products = [np.maximum(to_numpy(block[every]).astype(np.float64).T, 0.0) for block in blocks]  # each [s, N]
     tangents = _squared_tangents(kernel, times, sources, products, n_columns=n_columns, seed=seed)
 
     def lengths(factor: float, least: float) -> FloatArray:
@@ -261,13 +262,13 @@ def _squared_tangents(
     kernel: HeatKernel, times: list[float], sources: IntArray, products: list[FloatArray], *, n_columns: int, seed: int
 ) -> list[FloatArray]:
     """Estimates of ``|a_i - beta a_r|^2 / (beta |a_r|)^2`` at each time, (s, N), from a few columns at a time."""
-    at = np.arange(len(sources)), sources
+    at, every = (np.arange(len(sources)), sources), np.arange(kernel.shape[0])
     beta = [some / some[at][:, None] for some in products]
     squares = [np.zeros_like(some) for some in products]
     for first in range(0, n_columns, _SLICE):
         G = kernel.sketched(GaussianSketch(seed), min(_SLICE, n_columns - first), first_column=first)
         for b, square, V in zip(beta, squares, diffuse(kernel, G, times), strict=True):
-            rows = to_numpy(V).astype(np.float64)
+            rows = to_numpy(V[every]).astype(np.float64)
             for n, source in enumerate(sources):
                 for some in chunks(len(rows), rows.shape[1]):
                     apart = rows[some] - b[n, some, None] * rows[source]

@@ -292,8 +292,8 @@ def check_roots(roots: ArrayLike, n_samples: int) -> IntArray:
 
 def _crossings(kernel: HeatKernel, part: IntArray, rooted: IntArray) -> list[_Crossing]:
     """How components without a root are entered, nearest first (Prim's algorithm); none without coordinates."""
-    source = _coordinates(kernel)
     rest = np.flatnonzero(~np.isin(part, rooted))
+    source = _coordinates(kernel) if len(rest) else None
     if source is None:
         return []
     X, metric = source

@@ -479,7 +479,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """Distance of every training point from a root along the data, between 0 and 1, from a random sketch.
 
         It takes about as long as 128 columns of a Gaussian process embedding; :func:`heatsketch.pseudotime` is exact.
-        Points in components of the neighbour graph without a root are reached across the shortest gap, with a warning.
+        Points in components of the neighbour graph without a root are reached across the shortest gap, with a warning;
+        on a cluster components are not known, and such points come out as far as the sketch can tell.
 
         Parameters
         ----------
