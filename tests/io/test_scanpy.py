@@ -144,6 +144,19 @@ class TestWhatIsRead:
         place_cells(cells, cells)
         cells.write_h5ad(tmp_path / "cells.h5ad")
 
+    def test_zarr_store_read_lazily(self, cells, tmp_path):
+        pytest.importorskip("dask.array")
+        zarr = pytest.importorskip("zarr")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zarr's own, of formats to come
+            cells.write_zarr(tmp_path / "cells.zarr")
+            stored = zarr.open(tmp_path / "cells.zarr", mode="r")
+            lazy = anndata.experimental.read_elem_lazy(stored["obsm/X_pca"])
+        expected = heat_sketch(cells, method="gaussian-process", power=4, diagnose=False, copy=True)
+        cells.obsm["X_pca"] = lazy
+        heat_sketch(cells, method="gaussian-process", power=4, diagnose=False)
+        np.testing.assert_allclose(cells.obsm["X_heatsketch"], expected.obsm["X_heatsketch"], atol=1e-6)
+
     def test_dask_array_of_genes(self, myeloid):
         da = pytest.importorskip("dask.array")
         lazy = myeloid.copy()
