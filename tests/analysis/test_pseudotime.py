@@ -160,7 +160,8 @@ class TestTrees:
         again = pickle.loads(pickle.dumps(found))
         np.testing.assert_array_equal(again.branches(), found.branches())
         assert "600 points" in str(found)
-        assert "time" in repr(found)
+        assert "time=" in repr(found)
+        assert "_measure" not in repr(found)
 
 
 class TestGaps:
