@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .analysis.geodesics import geodesic_distances
     from .analysis.power import multiscale
     from .analysis.processes import canonical_metric, gaussian_process, secant_products
+    from .analysis.pseudotime import Pseudotime, pseudotime
     from .compare import EmbeddingComparison, compare_embeddings
     from .estimators import DiffusionMaps, GaussianProcessEmbedding, HeatSketch, fit_aligned
     from .io.models import load_model, save_model
@@ -36,6 +37,7 @@ _MODULES = {
     ".analysis.geodesics": ("geodesic_distances",),
     ".analysis.power": ("multiscale",),
     ".analysis.processes": ("canonical_metric", "gaussian_process", "secant_products"),
+    ".analysis.pseudotime": ("Pseudotime", "pseudotime"),
     ".compare": ("EmbeddingComparison", "compare_embeddings"),
     ".datasets": ("datasets",),
     ".estimators": ("DiffusionMaps", "GaussianProcessEmbedding", "HeatSketch", "fit_aligned"),
@@ -61,6 +63,7 @@ __all__ = [
     "HeatKernel",
     "HeatSketch",
     "MultiscaleFilter",
+    "Pseudotime",
     "TableEncoder",
     "__version__",
     "bilipschitz_constant",
@@ -85,6 +88,7 @@ __all__ = [
     "plot_embedding",
     "plot_intervals",
     "plot_spectrum",
+    "pseudotime",
     "reference",
     "save_model",
     "scanpy",

@@ -15,20 +15,26 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from ._utils.registry import distributed_backend
 from ._utils.tables import explained
 from ._utils.typing import FloatArray
 from ._version import __version__
 from .estimators import METHODS
-from .kernel.build import build_heat_kernel
+from .kernel.build import build_heat_kernel, heat_kernel
 from .kernel.options import KernelOptions, check_choice, check_count, check_points
 from .linalg.filters import MultiscaleFilter
+from .neighbors.search import nearest_neighbors
 
-__all__ = ["heat_sketch", "place_cells"]
+__all__ = ["heat_sketch", "neighbors", "place_cells", "pseudotime"]
 
 # Up to this many genes scanpy uses X itself, and principal components of more.
 _FEW_GENES = 50
 # Names that scanpy gives to the components of a PCA and to its loadings.
 _PCA, _LOADINGS = "X_pca", "PCs"
+# The neighbours that scanpy's tools use, the parameters that sc.pp.neighbors records, and its methods.
+_NEIGHBORS = "neighbors"
+_PARAMS = {"n_neighbors", "method", "random_state", "metric", "metric_kwds", "use_rep", "n_pcs"}
+_SCANPY = ("umap", "gauss", "rapids", "jaccard")
 # Cells of a reference that are embedded again, to check that it is unchanged, and the relative error allowed.
 _PROBES, _AGREEMENT = 256, 1e-3
 
@@ -55,14 +61,16 @@ def heat_sketch(
     Parameters
     ----------
     adata : AnnData of shape (n_cells, n_genes)
-        It may be backed by a file if the representation is in memory.
+        It may be backed by a file if the representation is in memory. A view becomes a copy, with a warning. Dask
+        arrays are embedded on the current cluster.
     n_components : int, default=2
     method : {"heatsketch", "gaussian-process", "diffusion-maps"}, default="heatsketch"
         :class:`HeatSketch` keeps neighbours and diffusion distances best, :class:`GaussianProcessEmbedding` estimates
         distances with error bars, with many components; :class:`DiffusionMaps` are eigenvectors.
     use_rep : str or None, default=None
-        "X", or a key of ``adata.obsm`` such as "X_pca" or "X_scVI". By default as in scanpy: X of up to 50 genes, else
-        "X_pca".
+        "X", or a key of ``adata.obsm`` such as "X_pca" or "X_scVI". By default what ``uns["neighbors"]`` was computed
+        from: the representation and metric that ``sc.pp.neighbors`` recorded, or the graph itself if another tool made
+        it. Without neighbours X of up to 50 genes, else "X_pca".
     n_pcs : int or None, default=None
         Use only the first columns of "X_pca" or `use_rep`; 0 uses X, as in scanpy.
     neighbors_key : str or None, default=None
@@ -119,7 +127,6 @@ def heat_sketch(
     >>> sorted(adata.uns["heatsketch"]["diagnosis"])
     []
     """
-    adata = adata.copy() if copy else adata
     check_choice(method, "method", tuple(METHODS))
     if random_state is not None:
         check_count(random_state, "random_state", "an integer, which files can hold, or None", least=0)
@@ -127,13 +134,8 @@ def heat_sketch(
         raise ValueError(f"{functions[0]} was given as a function, which files cannot hold; use the estimator itself.")
     source = _source(adata, use_rep, n_pcs, neighbors_key)
     given: dict[str, Any] = {"n_components": n_components, "power": power, "random_state": random_state}
-    if neighbors_key is None:
-        X = _representation(adata, source)
-        given |= {"n_neighbors": n_neighbors, "bandwidth": bandwidth}
-    else:
-        X = _neighbor_graph(adata, neighbors_key)
-        given |= {"affinity": "precomputed"}
-    given |= options
+    X, kernel = _input(adata, source, {"n_neighbors": n_neighbors, "bandwidth": bandwidth})
+    given |= kernel | options
     kind = METHODS[method]
     seeded = "random_state" in signature(kind).parameters
     model = kind(**{name: value for name, value in given.items() if seeded or name != "random_state"}).fit(X)
@@ -141,7 +143,8 @@ def heat_sketch(
     if diagnose:
         record |= _examine(model)
     basis, name = _keys(key_added)
-    adata.obsm[basis], adata.uns[name] = model.embedding_, record
+    adata = _writable(adata, copy=copy)
+    adata.obsm[basis], adata.uns[name] = _in_memory(model.embedding_), record
     return adata if copy else None
 
 
@@ -180,11 +183,217 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
         )
     if n_cells != adata_ref.n_obs:
         raise ValueError(f"adata_ref has {adata_ref.n_obs} cells, and had {n_cells} when it was embedded.")
-    reference = _representation(adata_ref, params)
+    reference = _in_memory(_representation(adata_ref, params))
     new = _new_representation(adata, adata_ref, params, reference)
-    adata = adata.copy() if copy else adata
-    adata.obsm[basis] = _place(new, reference, record, adata_ref.obsm[basis])
+    placed = _place(new, reference, record, adata_ref.obsm[basis])
+    adata = _writable(adata, copy=copy)
+    adata.obsm[basis] = placed
     return adata if copy else None
+
+
+def pseudotime(
+    adata: Any,
+    root: Any = None,
+    *,
+    kind: str = "geodesic",
+    interval: float | None = 0.95,
+    branches: bool = False,
+    use_rep: str | None = None,
+    n_pcs: int | None = None,
+    neighbors_key: str | None = None,
+    n_neighbors: int | str | None = "auto",
+    bandwidth: float | str = "auto",
+    power: float | str = "auto",
+    key_added: str = "heatsketch_pseudotime",
+    copy: bool = False,
+    **options: Any,
+) -> Any:
+    """Distance of every cell from root cells along the data, between 0 and 1, with intervals.
+
+    Unlike the times of ``sc.tl.dpt`` these are finite on every component of the neighbour graph, if a representation is
+    used (:meth:`heatsketch.GaussianProcessEmbedding.pseudotime`).
+
+    Parameters
+    ----------
+    adata : AnnData of shape (n_cells, n_genes)
+    root : str, int, sequence of these, boolean mask of shape (n_cells,), or None, default=None
+        Names or numbers of the root cells; by default ``adata.uns["iroot"]``, as for ``sc.tl.dpt``.
+    kind : {"geodesic", "diffusion"}, default="geodesic"
+        Lengths along the data, or diffusion distances.
+    interval : float in (0, 1) or None, default=0.95
+        Level of the intervals of the exact time; None leaves them out.
+    branches : bool, default=False
+        Whether to find branches, too (:meth:`heatsketch.Pseudotime.branches`). Each takes about as long as the time.
+    use_rep, n_pcs, neighbors_key, n_neighbors, bandwidth, power
+        As for `heat_sketch`.
+    key_added : str, default="heatsketch_pseudotime"
+    copy : bool, default=False
+        Return a copy instead of writing to `adata`.
+    **options
+        Further parameters of :class:`GaussianProcessEmbedding`, such as ``normalization="symmetric"``.
+
+    Returns
+    -------
+    adata : AnnData or None
+        The copy if `copy` is set. These fields are added:
+
+        ``obs["heatsketch_pseudotime"]`` : float
+            The time; NaN for cells that no root reaches on a graph without a representation.
+        ``obs["heatsketch_pseudotime_low"]``, ``obs["heatsketch_pseudotime_high"]`` : float
+            The interval.
+        ``obs["heatsketch_pseudotime_branch"]`` : categorical
+            If `branches` is set.
+        ``uns["heatsketch_pseudotime"]`` : dict
+            ``params`` as given, numbers of the ``roots``, the ``unit`` that was scaled to 1, and how many cells were
+            reached ``across_gaps``.
+
+    Examples
+    --------
+    >>> from anndata import AnnData
+    >>> import numpy as np
+    >>> from heatsketch.scanpy import pseudotime
+    >>> adata = AnnData(np.linspace(0, 3, 200)[:, None])
+    >>> pseudotime(adata, root=0)
+    >>> bool(adata.obs["heatsketch_pseudotime"].is_monotonic_increasing)
+    True
+    """
+    roots = _roots(adata, root)
+    source = _source(adata, use_rep, n_pcs, neighbors_key)
+    X, given = _input(adata, source, {"n_neighbors": n_neighbors, "bandwidth": bandwidth})
+    given |= {"n_components": 1, "random_state": 0, "power": power} | options
+    found = METHODS["gaussian-process"](**given).fit(X).pseudotime(roots, kind=kind, interval=interval)
+    branch = found.branches() if branches else None
+    params = {"kind": kind, "interval": interval} | source | given
+    adata = _writable(adata, copy=copy)
+    adata.obs[key_added] = found.time
+    if interval is not None:
+        adata.obs[f"{key_added}_low"], adata.obs[f"{key_added}_high"] = found.low, found.high
+    if branch is not None:
+        adata.obs[f"{key_added}_branch"] = [str(number) for number in branch]
+        adata.obs[f"{key_added}_branch"] = adata.obs[f"{key_added}_branch"].astype("category")
+    adata.uns[key_added] = _plain(
+        {
+            "params": {name: value for name, value in params.items() if value is not None},
+            "version": __version__,
+            "roots": np.unique(roots),
+            "unit": found.unit,
+            "across_gaps": int((found.gaps > 0).sum()),
+        }
+    )
+    return adata if copy else None
+
+
+def neighbors(
+    adata: Any,
+    n_neighbors: int = 15,
+    *,
+    use_rep: str | None = None,
+    n_pcs: int | None = None,
+    metric: str = "euclidean",
+    bandwidth: float | str = "auto",
+    key_added: str | None = None,
+    copy: bool = False,
+) -> Any:
+    """Neighbour graph by the search and the kernel of this package, where scanpy's tools expect it.
+
+    The search is exact, or by clusters with a measured recall for many cells. It needs no other package.
+
+    Parameters
+    ----------
+    adata : AnnData of shape (n_cells, n_genes)
+    n_neighbors : int, default=15
+        Neighbours of each cell, with the cell itself, as in ``sc.pp.neighbors``.
+    use_rep, n_pcs
+        As for ``sc.pp.neighbors``.
+    metric : str, default="euclidean"
+    bandwidth : float or str, default="auto"
+        "auto" gives each cell its own scale.
+    key_added : str or None, default=None
+        As for ``sc.pp.neighbors``.
+    copy : bool, default=False
+        Return a copy instead of writing to `adata`.
+
+    Returns
+    -------
+    adata : AnnData or None
+        The copy if `copy` is set. These fields are added:
+
+        ``obsp["distances"]`` : csr_matrix of shape (n_cells, n_cells)
+            Distances to the nearest cells.
+        ``obsp["connectivities"]`` : csr_matrix of shape (n_cells, n_cells)
+            The affinities of the heat kernel between neighbours, between 0 and 1 and symmetric.
+        ``uns["neighbors"]`` : dict
+            Keys and parameters.
+
+    Examples
+    --------
+    >>> from anndata import AnnData
+    >>> from heatsketch import datasets
+    >>> from heatsketch.scanpy import neighbors
+    >>> adata = AnnData(datasets.stretched_torus(200, random_state=0))
+    >>> neighbors(adata)
+    >>> sorted(adata.obsp)
+    ['connectivities', 'distances']
+    """
+    k = check_count(n_neighbors, "n_neighbors", "at least 2, with the cell itself", least=2) - 1
+    source = _source(adata, use_rep, n_pcs, None, follow=False)
+    X = _in_memory(_representation(adata, source))
+    kernel = heat_kernel(X, n_neighbors=k, bandwidth=bandwidth, metric=metric)
+    near = nearest_neighbors(check_points(X, KernelOptions(metric=metric)), k, metric)
+    n = X.shape[0]
+    ends = np.arange(0, n * k + 1, k)
+    found = {
+        "distances": sparse.csr_matrix((np.sqrt(near.squared).ravel(), near.indices.ravel(), ends), shape=(n, n)),
+        "connectivities": sparse.csr_matrix(_affinities(kernel)),
+    }
+    names = {name: name if key_added is None else f"{key_added}_{name}" for name in found}
+    params = {"n_neighbors": n_neighbors, "method": "gauss", "metric": metric, "random_state": 0} | source
+    adata = _writable(adata, copy=copy)
+    for name, graph in found.items():
+        adata.obsp[names[name]] = graph
+    adata.uns[key_added or "neighbors"] = {f"{name}_key": key for name, key in names.items()} | {"params": params}
+    return adata if copy else None
+
+
+def _affinities(kernel: Any) -> Any:
+    """Affinities of a kernel of neighbours, without those of points with themselves, csr of shape (N, N)."""
+    S, places, _ = kernel.graph()
+    scale = sparse.diags_array(1.0 / kernel.scaling.scale)
+    K = (scale @ S[places][:, places] @ scale).tocsr()
+    K.setdiag(0.0)
+    K.eliminate_zeros()
+    return K.astype(np.float32)
+
+
+def _in_memory(X: Any) -> Any:
+    """A Dask array as a NumPy array; other arrays unchanged."""
+    backend = distributed_backend(X)
+    return X if backend is None else backend.gathered(X)
+
+
+def _writable(adata: Any, *, copy: bool) -> Any:
+    """The object to write to: a copy on request; a view becomes a copy, with a warning."""
+    if copy:
+        return adata.copy()
+    if getattr(adata, "is_view", False):
+        warnings.warn("adata is a view of another object; results are written to a copy of its data.", stacklevel=3)
+        adata._init_as_actual(adata.copy())
+    return adata
+
+
+def _roots(adata: Any, root: Any) -> Any:
+    """Numbers of root cells from names, numbers, a mask, or ``uns["iroot"]``."""
+    if root is None:
+        if "iroot" not in adata.uns:
+            raise ValueError("root is missing; give the name or the number of a cell, or set adata.uns['iroot'].")
+        root = adata.uns["iroot"]
+    given = np.atleast_1d(np.asarray(root))
+    if given.dtype.kind in "OU":
+        numbers = adata.obs_names.get_indexer_for(given)
+        if (numbers < 0).any():
+            raise ValueError(f"root {given[numbers < 0][0]!r} is not in obs_names; give the name or number of a cell.")
+        return numbers
+    return np.flatnonzero(given) if given.dtype == bool and given.shape == (adata.n_obs,) else given
 
 
 def _keys(key: str | None) -> tuple[str, str]:
@@ -217,9 +426,9 @@ def _record(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
         "params": {name: value for name, value in params.items() if value is not None},
         "version": __version__,
         "power": asdict(model.power_) if isinstance(model.power_, MultiscaleFilter) else model.power_,
-        "coefficients": model._coefficients,
+        "coefficients": _in_memory(model._coefficients),
     }
-    chosen = {name: getattr(model, f"{name}_") for name in ("bandwidth", "n_neighbors")}
+    chosen = {name: _in_memory(getattr(model, f"{name}_")) for name in ("bandwidth", "n_neighbors")}
     found: dict[str, Any] = _plain(record | {name: value for name, value in chosen.items() if value is not None})
     return found
 
@@ -246,8 +455,43 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _source(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
-    """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...}."""
+def _input(adata: Any, source: dict[str, Any], kernel: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """What an estimator is fitted to, and its options of the kernel, which a graph has already."""
+    if "neighbors_key" in source:
+        return _neighbor_graph(adata, source["neighbors_key"]), {"affinity": "precomputed"}
+    metric = {"metric": source["metric"]} if "metric" in source else {}
+    return _representation(adata, source), kernel | metric
+
+
+def _followed(adata: Any) -> dict[str, Any]:
+    """What ``uns["neighbors"]`` was computed from, as options of `_source`; its graph if that is not known."""
+    recorded = adata.uns.get(_NEIGHBORS)
+    if recorded is None:
+        return {}
+    params = {name: _single(value) for name, value in recorded.get("params", {}).items()}
+    if set(params) <= _PARAMS and params.get("method") in _SCANPY:
+        return {name: params[name] for name in ("use_rep", "n_pcs", "metric") if params.get(name) is not None}
+    return {"neighbors_key": _NEIGHBORS}
+
+
+def _single(value: Any) -> Any:
+    """A parameter as scanpy gives it, though files may hold it as an array of one value."""
+    return value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
+
+
+def _source(
+    adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None, *, follow: bool = True
+) -> dict[str, Any]:
+    """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...} and {"metric": ...}.
+
+    If nothing is given, `follow` looks for what the neighbours in ``uns`` were computed from.
+    """
+    metric: dict[str, Any] = {}
+    if follow and use_rep is None and n_pcs is None and neighbors_key is None:
+        found = _followed(adata)
+        use_rep, n_pcs, neighbors_key = (found.get(name) for name in ("use_rep", "n_pcs", "neighbors_key"))
+        if found.get("metric", "euclidean") != "euclidean":
+            metric = {"metric": found["metric"]}
     if neighbors_key is not None:
         if use_rep is not None or n_pcs is not None:
             raise ValueError(
@@ -261,11 +505,11 @@ def _source(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: s
     if use_rep == "X":
         if n_pcs:
             raise ValueError(f"n_pcs={n_pcs} was given with use_rep='X', whose columns are genes; leave one out.")
-        return {"use_rep": "X"}
+        return {"use_rep": "X"} | metric
     columns = _representation(adata, {"use_rep": use_rep}).shape[1]
     if n_pcs is not None and not 0 < n_pcs <= columns:
         raise ValueError(f"n_pcs={n_pcs} was given, and {use_rep!r} has {columns} columns; give at most as many.")
-    return {"use_rep": use_rep} | ({} if n_pcs is None else {"n_pcs": n_pcs})
+    return {"use_rep": use_rep} | ({} if n_pcs is None else {"n_pcs": n_pcs}) | metric
 
 
 def _representation(adata: Any, source: Mapping[str, Any]) -> Any:
@@ -278,7 +522,7 @@ def _representation(adata: Any, source: Mapping[str, Any]) -> Any:
                 f"obsm has no {use_rep!r}; {hint}, or name another with use_rep: {', '.join([*adata.obsm, 'X'])}."
             )
         X = adata.obsm[use_rep]
-        return (X if sparse.issparse(X) else np.asarray(X))[:, : source.get("n_pcs")]
+        return (X if sparse.issparse(X) or distributed_backend(X) else np.asarray(X))[:, : source.get("n_pcs")]
     if adata.X is None or adata.isbacked:
         raise ValueError("X is missing or not in memory; use adata.to_memory(), or name a representation with use_rep.")
     return adata.X

@@ -269,6 +269,13 @@ class TestNeighbors:
         found, expected = (hs.diffusion_distances(model.kernel_, 2, PAIRS[:9]) for model in of_neighbors)
         assert_equal(found, expected)
 
+    @pytest.mark.parametrize("kind", ["geodesic", "diffusion"])
+    def test_pseudotime(self, of_neighbors, kind):
+        found, expected = (model.pseudotime([3, 500], kind=kind, interval=0.9) for model in of_neighbors)
+        for name in ("time", "low", "high"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-6)
+        np.testing.assert_array_equal(found.root, expected.root)
+
     def test_answers(self, of_neighbors):
         there, here = of_neighbors
         assert there.intrinsic_dimension_ == pytest.approx(here.intrinsic_dimension_, rel=1e-12)

@@ -14,7 +14,7 @@ from sklearn.neighbors import kneighbors_graph
 
 import heatsketch as hs
 from heatsketch.estimators import METHODS
-from heatsketch.scanpy import heat_sketch, place_cells
+from heatsketch.scanpy import heat_sketch, neighbors, place_cells, pseudotime
 
 # Defaults of heat_sketch.
 CELLS = {"n_neighbors": 15, "bandwidth": "self-tuning"}
@@ -99,6 +99,73 @@ class TestWhatIsRead:
             found[key] = cells.uns["heatsketch"]
             assert found[key]["params"]["neighbors_key"] == key
             assert "bandwidth" not in found[key]
+
+    def test_what_the_neighbours_were_computed_from(self, cells):
+        cells.obsm["X_scVI"] = cells.obsm["X_pca"][:, 3:9]
+        del cells.obsm["X_pca"]
+        options = {"method": "gaussian-process", "power": 4, "diagnose": False}
+        expected = {"euclidean": {}, "manhattan": {"metric": "manhattan"}}
+        for metric, given in expected.items():
+            sc.pp.neighbors(cells, use_rep="X_scVI", n_pcs=5, metric=metric)
+            heat_sketch(cells, **options)
+            model = hs.GaussianProcessEmbedding(2, power=4, random_state=0, **given).fit(cells.obsm["X_scVI"][:, :5])
+            np.testing.assert_array_equal(cells.obsm["X_heatsketch"], model.embedding_)
+            params = cells.uns["heatsketch"]["params"]
+            assert (params["use_rep"], params["n_pcs"], params.get("metric")) == ("X_scVI", 5, given.get("metric"))
+
+    def test_graphs_of_other_tools_are_used_themselves(self, cells):
+        cells.uns["neighbors"]["params"]["bbknn"] = {"batch_key": "batch"}
+        heat_sketch(cells, method="diffusion-maps", diagnose=False)
+        assert cells.uns["heatsketch"]["params"]["neighbors_key"] == "neighbors"
+        with_key = heat_sketch(cells, method="diffusion-maps", neighbors_key="neighbors", diagnose=False, copy=True)
+        np.testing.assert_array_equal(with_key.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
+        heat_sketch(cells, method="diffusion-maps", use_rep="X_pca", diagnose=False)
+        assert cells.uns["heatsketch"]["params"]["use_rep"] == "X_pca"
+
+    def test_views_become_copies(self, cells):
+        view = cells[:100]
+        with pytest.warns(UserWarning, match="view"):
+            heat_sketch(view, method="diffusion-maps", diagnose=False)
+        assert not view.is_view
+        assert view.obsm["X_heatsketch"].shape == (100, 2)
+        assert "X_heatsketch" not in cells.obsm
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert heat_sketch(cells[:100], method="diffusion-maps", diagnose=False, copy=True).n_obs == 100
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_dask_arrays(self, cells, method, tmp_path):
+        da = pytest.importorskip("dask.array")
+        expected = heat_sketch(cells, method=method, use_rep="X_pca", power=4, copy=True)
+        cells.obsm["X_pca"] = da.from_array(cells.obsm["X_pca"], chunks=(50, -1))
+        heat_sketch(cells, method=method, power=4)
+        assert isinstance(cells.obsm["X_heatsketch"], np.ndarray)
+        np.testing.assert_allclose(cells.obsm["X_heatsketch"], expected.obsm["X_heatsketch"], atol=1e-6)
+        place_cells(cells, cells)
+        cells.write_h5ad(tmp_path / "cells.h5ad")
+
+    def test_zarr_store_read_lazily(self, cells, tmp_path):
+        pytest.importorskip("dask.array")
+        zarr = pytest.importorskip("zarr")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zarr's own, of formats to come
+            cells.write_zarr(tmp_path / "cells.zarr")
+            stored = zarr.open(tmp_path / "cells.zarr", mode="r")
+            lazy = anndata.experimental.read_elem_lazy(stored["obsm/X_pca"])
+        expected = heat_sketch(cells, method="gaussian-process", power=4, diagnose=False, copy=True)
+        cells.obsm["X_pca"] = lazy
+        heat_sketch(cells, method="gaussian-process", power=4, diagnose=False)
+        np.testing.assert_allclose(cells.obsm["X_heatsketch"], expected.obsm["X_heatsketch"], atol=1e-6)
+
+    def test_dask_array_of_genes(self, myeloid):
+        da = pytest.importorskip("dask.array")
+        lazy = myeloid.copy()
+        lazy.X = da.from_array(lazy.X, chunks=(50, -1))
+        heat_sketch(lazy, method="diffusion-maps", power=4)
+        expected = hs.DiffusionMaps(2, power=4, **CELLS).fit_transform(myeloid.X)
+        np.testing.assert_allclose(lazy.obsm["X_heatsketch"], expected, atol=1e-6)
+        pseudotime(lazy, root=0)
+        assert np.isfinite(lazy.obs["heatsketch_pseudotime"]).all()
 
     @pytest.mark.parametrize(
         ("method", "kind"), [("heatsketch", "h5ad"), ("diffusion-maps", "h5ad"), ("gaussian-process", "zarr")]
@@ -207,6 +274,112 @@ class TestNewCells:
         new.obsm["X_other"] = new.obsm["X_pca"][:, :7]
         with pytest.raises(ValueError, match="7 columns"):
             place_cells(new, cells)
+
+
+class TestPseudotime:
+    def test_time_of_the_model(self, cells, tmp_path):
+        assert pseudotime(cells, root=3, branches=True) is None
+        model = hs.GaussianProcessEmbedding(1, random_state=0).fit(cells.obsm["X_pca"])
+        found = model.pseudotime(3, interval=0.95)
+        np.testing.assert_array_equal(cells.obs["heatsketch_pseudotime"], found.time)
+        np.testing.assert_array_equal(cells.obs["heatsketch_pseudotime_low"], found.low)
+        np.testing.assert_array_equal(cells.obs["heatsketch_pseudotime_high"], found.high)
+        np.testing.assert_array_equal(cells.obs["heatsketch_pseudotime_branch"].astype(int), found.branches())
+        record = cells.uns["heatsketch_pseudotime"]
+        assert (record["unit"], record["across_gaps"], record["roots"].tolist()) == (found.unit, 0, [3])
+        cells.write_h5ad(tmp_path / "cells.h5ad")
+
+    def test_roots(self, cells):
+        times = {}
+        cells.uns["iroot"] = 3
+        for name, root in {
+            "uns": None,
+            "number": 3,
+            "name": cells.obs_names[3],
+            "names": [cells.obs_names[3]],
+            "mask": np.arange(cells.n_obs) == 3,
+        }.items():
+            pseudotime(cells, root, interval=None, key_added="t")
+            times[name] = cells.obs["t"].to_numpy()
+            assert times[name][3] == 0
+            np.testing.assert_array_equal(times[name], times["uns"])
+        assert "t_low" not in cells.obs
+
+    def test_as_dpt_on_a_trajectory(self):
+        rng = np.random.default_rng(0)
+        true = np.sort(rng.uniform(size=300))
+        X = np.column_stack([np.cos(3 * true), np.sin(3 * true)]) @ rng.standard_normal((2, 20))
+        line = anndata.AnnData((X + 0.2 * rng.standard_normal(X.shape)).astype(np.float32))
+        line.uns["iroot"] = 0
+        sc.pp.neighbors(line, use_rep="X")
+        sc.tl.diffmap(line)
+        sc.tl.dpt(line)
+        pseudotime(line)
+        assert np.corrcoef(line.obs["heatsketch_pseudotime"], line.obs["dpt_pseudotime"])[0, 1] > 0.9
+        assert np.corrcoef(line.obs["heatsketch_pseudotime"], true)[0, 1] > 0.95
+
+    def test_finite_where_dpt_is_not(self):
+        X = np.random.default_rng(0).normal(size=(200, 4))
+        X[100:] += 40
+        apart = anndata.AnnData(X.astype(np.float32))
+        apart.uns["iroot"] = 0
+        with pytest.warns(UserWarning, match="without a root"):
+            pseudotime(apart)
+        assert np.isfinite(apart.obs["heatsketch_pseudotime"]).all()
+        assert apart.uns["heatsketch_pseudotime"]["across_gaps"] == 100
+        assert apart.obs["heatsketch_pseudotime"][100:].min() > apart.obs["heatsketch_pseudotime"][:100].max()
+
+    def test_errors(self, cells):
+        with pytest.raises(ValueError, match="iroot"):
+            pseudotime(cells)
+        with pytest.raises(ValueError, match="nobody"):
+            pseudotime(cells, "nobody")
+        with pytest.raises(ValueError, match="interval"):
+            pseudotime(cells, 0, interval=2)
+        assert "heatsketch_pseudotime" not in cells.obs
+
+
+class TestNeighbors:
+    def test_graphs(self, cells):
+        neighbors(cells, 10, use_rep="X_pca", key_added="ours")
+        D, C = cells.obsp["ours_distances"], cells.obsp["ours_connectivities"]
+        expected = kneighbors_graph(cells.obsm["X_pca"], 9, mode="distance")
+        np.testing.assert_allclose(D.toarray(), expected.toarray(), rtol=1e-3, atol=1e-3)
+        assert (np.diff(D.indptr) == 9).all()
+        assert abs(C - C.T).max() < 1e-6
+        assert C.diagonal().max() == 0
+        assert 0 < C.data.min()
+        assert C.data.max() <= 1 + 1e-5
+        linked = expected.toarray() > 0
+        np.testing.assert_array_equal(C.toarray() > 0, linked | linked.T)
+        K = hs.heat_kernel(cells.obsm["X_pca"], n_neighbors=9).affinity.operator @ np.eye(cells.n_obs)
+        np.fill_diagonal(K, 0)
+        np.testing.assert_allclose(C.toarray(), K, atol=1e-5)
+        assert cells.uns["ours"]["params"]["use_rep"] == "X_pca"
+
+    def test_scanpy_uses_it(self, cells):
+        neighbors(cells)
+        sc.tl.umap(cells)
+        sc.tl.diffmap(cells)
+        cells.uns["iroot"] = 0
+        sc.tl.dpt(cells)
+        cells.obs["half"] = pd.Categorical((cells.obsm["X_pca"][:, 0] > 0).astype(str))
+        sc.tl.paga(cells, groups="half")
+        assert np.isfinite(cells.obsm["X_umap"]).all()
+        heat_sketch(cells, method="diffusion-maps", diagnose=False)
+        assert cells.uns["heatsketch"]["params"]["use_rep"] == "X_pca"
+
+    def test_leiden(self, cells):
+        pytest.importorskip("igraph")
+        neighbors(cells, key_added="ours")
+        sc.tl.leiden(cells, flavor="igraph", n_iterations=2, directed=False, neighbors_key="ours")
+        assert cells.obs["leiden"].nunique() > 1
+
+    def test_errors(self, cells):
+        with pytest.raises(ValueError, match="n_neighbors"):
+            neighbors(cells, 1)
+        with pytest.raises(ValueError, match="X_scVI"):
+            neighbors(cells, use_rep="X_scVI")
 
 
 class TestErrors:

@@ -19,11 +19,12 @@ class Shown:
     """Base of result dataclasses, declared with ``repr=False``: a short repr, and a table in notebooks."""
 
     def _facts(self) -> Facts:
-        return [(field.name, in_short(getattr(self, field.name))) for field in fields(self)]  # type: ignore[arg-type]
+        shown = [field.name for field in fields(self) if field.repr]  # type: ignore[arg-type]
+        return [(name, in_short(getattr(self, name))) for name in shown]
 
     def __repr__(self) -> str:
-        values = (f"{field.name}={in_short(getattr(self, field.name))}" for field in fields(self))  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(values)})"
+        names = [field.name for field in fields(self) if field.repr]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={in_short(getattr(self, name))}' for name in names)})"
 
     def _repr_html_(self) -> str:
         return html_table(self._facts(), title=f"{type(self).__name__}: {self}")

@@ -1,0 +1,54 @@
+"""
+Pseudotime with intervals
+=========================
+
+How far along a process is each point? The distance from a root along the data says so. A sketch of the heat kernel
+estimates it for all points at once, and its law gives an interval for each.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import heatsketch as hs
+
+rng = np.random.default_rng(0)
+branch, along = rng.integers(3, size=600), rng.uniform(size=600)
+X = 0.03 * rng.standard_normal((600, 20))
+X[:, 0] += np.where(branch == 0, along, 1)  # a trunk that divides in two
+X[:, 1] += np.where(branch == 1, along, 0)
+X[:, 2] += np.where(branch == 2, along, 0)
+true = (along + (branch > 0)) / 2
+root = int(true.argmin())
+
+# %%
+# The time runs from 0 at the root to 1. Bars are intervals of the exact time of this kernel, at 95%.
+
+model = hs.HeatSketch(n_components=2, random_state=0).fit(X)
+found = model.pseudotime(root, interval=0.95)
+print(found)
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+points = left.scatter(*model.embedding_.T, c=found.time, s=8)
+left.plot(*model.embedding_[root], "r*", ms=14, label="root")
+left.legend(frameon=False)
+left.set(title="the embedding, by time", xticks=[], yticks=[])
+figure.colorbar(points, ax=left)
+some = np.argsort(true)[::6]
+right.vlines(true[some], found.low[some], found.high[some], color="tab:blue", alpha=0.4)
+right.plot(true[some], found.time[some], ".", color="tab:blue", label="pseudotime, 95% interval")
+right.set(xlabel="true time", ylabel="pseudotime")
+right.legend(frameon=False)
+
+# %%
+# Branches
+# --------
+#
+# Two points are on the same branch where their ways from the root agree with those to the same tips.
+
+branches = found.branches()
+figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+for number in np.unique(branches):
+    here = branches == number
+    ax.scatter(*model.embedding_[here].T, s=8, label=f"branch {number}: {here.sum()} points")
+ax.set(xticks=[], yticks=[])
+ax.legend(frameon=False)

@@ -1,0 +1,245 @@
+"""Pseudotime: closed forms on the line and the circle, the law of its intervals, gaps, and branches."""
+
+from __future__ import annotations
+
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.spatial.distance import squareform
+from scipy.stats import spearmanr
+from sklearn.metrics import adjusted_rand_score
+
+import heatsketch as hs
+from heatsketch.analysis.geodesics import geodesics_from
+
+LINE = np.linspace(0.0, 10.0, 300)[:, None]
+
+
+def fork(n=600, noise=0.02, seed=0):
+    """A trunk that divides in two, in R^10: points, time and branch."""
+    rng = np.random.default_rng(seed)
+    branch, along = rng.integers(3, size=n), rng.uniform(size=n)
+    X = noise * rng.standard_normal((n, 10))
+    X[:, 0] += np.where(branch == 0, along, 1.0)
+    X[:, 1] += np.where(branch == 1, along, 0.0)
+    X[:, 2] += np.where(branch == 2, along, 0.0)
+    return X, along + (branch > 0), branch
+
+
+@pytest.fixture(scope="module")
+def forked():
+    X, time, branch = fork()
+    return hs.GaussianProcessEmbedding(8, random_state=0).fit(X), time, branch, int(time.argmin())
+
+
+def two_lines(gap=2.0):
+    """Two stretches of a line with a gap between them."""
+    return np.concatenate([LINE[:, 0], LINE[:, 0] + LINE[-1, 0] + gap])[:, None]
+
+
+class TestClosedForms:
+    def test_line_is_its_length(self):
+        A = hs.heat_kernel(LINE, bandwidth=0.3)
+        found = hs.pseudotime(A, 150)
+        near = slice(160, 200)  # heat is reflected at the ends
+        np.testing.assert_allclose((found.time * found.unit)[near], LINE[near, 0] - LINE[150, 0], rtol=0.1)
+        assert (np.diff(found.time[150:]) > 0).all()
+        assert found.time[150] == 0
+        assert found.time.max() == 1
+
+    def test_half_a_step_is_the_distance_itself(self):
+        X = np.random.default_rng(0).normal(size=(40, 3))
+        found = hs.pseudotime(hs.heat_kernel(X, bandwidth=4.0, n_neighbors=None), 3, power=0.5)
+        np.testing.assert_allclose(found.time * found.unit, np.linalg.norm(X - X[3], axis=1), rtol=1e-6)
+
+    @pytest.mark.parametrize("kind", ["geodesic", "diffusion"])
+    def test_circle_is_symmetric(self, kind):
+        angle = 2 * np.pi * np.arange(120) / 120
+        A = hs.heat_kernel(np.column_stack([np.cos(angle), np.sin(angle)]), bandwidth=0.05)
+        time = hs.pseudotime(A, 0, kind=kind).time
+        np.testing.assert_allclose(time[1:], time[:0:-1], rtol=1e-6)
+        assert time.argmax() == 60
+        assert (np.diff(time[:61]) > 0).all()
+
+
+class TestLaws:
+    @pytest.mark.parametrize("kind", ["geodesic", "diffusion"])
+    def test_rows_of_distances(self, forked, kind):
+        model, *_ = forked
+        distances = {"geodesic": hs.geodesic_distances, "diffusion": hs.diffusion_distances}[kind]
+        expected = squareform(distances(model.kernel_, model.power_))[5]
+        found = hs.pseudotime(model.kernel_, 5, model.power_, kind=kind)
+        np.testing.assert_allclose(found.time * found.unit, expected)
+
+    def test_many_points_need_no_matrix(self, forked, monkeypatch):
+        model, _, _, root = forked
+        expected = hs.pseudotime(model.kernel_, root, 4)
+        monkeypatch.setattr("heatsketch.analysis.pseudotime._DENSE", 10)
+        np.testing.assert_allclose(hs.pseudotime(model.kernel_, root, 4).time, expected.time, rtol=1e-5)
+
+    @pytest.mark.parametrize("kind", ["geodesic", "diffusion"])
+    def test_several_roots_are_the_nearest(self, forked, kind):
+        model, *_ = forked
+        each = [model.pseudotime(root, kind=kind) for root in (3, 40)]
+        both = model.pseudotime([40, 3], kind=kind)
+        times = np.array([one.time * one.unit for one in each])
+        np.testing.assert_allclose(both.time * both.unit, times.min(axis=0))
+        np.testing.assert_array_equal(both.root, np.array([3, 40])[times.argmin(axis=0)])
+
+    def test_mask_of_roots(self, forked):
+        model, *_ = forked
+        mask = np.isin(np.arange(600), [3, 40])
+        np.testing.assert_array_equal(model.pseudotime(mask).time, model.pseudotime([3, 40]).time)
+
+    def test_order_of_the_points_does_not_matter(self):
+        X, _, _ = fork(200)
+        order = np.random.default_rng(1).permutation(200)
+        time = hs.pseudotime(hs.heat_kernel(X), int(order[0])).time
+        np.testing.assert_allclose(hs.pseudotime(hs.heat_kernel(X[order]), 0).time, time[order], rtol=1e-3, atol=1e-4)
+
+    def test_single_time_of_a_sketch(self, forked):
+        """Exact products for a single whole time, which keep all digits."""
+        kernel = forked[0].kernel_
+        exact = squareform(hs.geodesic_distances(kernel, 64))[7]
+        d, low, high = geodesics_from(kernel, 64.0, np.array([7]), 0.999)
+        assert low is not None
+        assert high is not None
+        assert ((low[0] <= exact) & (exact <= high[0])).mean() > 0.99
+        near = np.isfinite(exact) & (exact > 0)
+        assert np.abs(np.log(d[0, near] / exact[near])).max() < 0.3
+
+    def test_level_at_one_time(self):
+        """The chi-square law is exact at one time: each point is covered in that share of the draws."""
+        X, _, _ = fork(120)
+        kernel = hs.heat_kernel(X, bandwidth=0.3, n_neighbors=None)
+        exact = squareform(hs.geodesic_distances(kernel, 8))[0, 1:]
+        covered = []
+        for seed in range(100):
+            _, low, high = geodesics_from(kernel, 8.0, np.array([0]), 0.8, n_columns=16, seed=seed)
+            covered.append(((low[0, 1:] <= exact) & (exact <= high[0, 1:])).mean())
+        assert 0.74 < np.mean(covered) < 0.86
+
+    @pytest.mark.parametrize("kind", ["geodesic", "diffusion"])
+    def test_intervals_cover(self, forked, kind):
+        model, _, _, root = forked
+        exact = hs.pseudotime(model.kernel_, root, model.power_, kind=kind)
+        found = model.pseudotime(root, kind=kind, interval=0.9)
+        assert found.low is not None
+        assert found.high is not None
+        length = exact.time * exact.unit
+        inside = (found.low * found.unit <= length) & (length <= found.high * found.unit)
+        assert inside.mean() > 0.9
+        assert (found.low <= found.time).all()
+        assert (found.time <= found.high).all()
+        assert np.isfinite(found.high).all()
+
+
+class TestTrees:
+    def test_known_time(self, forked):
+        model, time, _, root = forked
+        assert spearmanr(model.pseudotime(root).time, time)[0] > 0.97
+        assert spearmanr(model.pseudotime(root, kind="diffusion").time, time)[0] > 0.97
+
+    def test_known_branches(self, forked):
+        model, _, branch, root = forked
+        found = model.pseudotime(root).branches()
+        assert adjusted_rand_score(branch, found) > 0.8
+        assert found[root] == 0
+
+    def test_line_has_one_branch(self):
+        assert set(hs.pseudotime(hs.heat_kernel(LINE), 0).branches()) == {0}
+
+    def test_branches_need_lengths(self, forked):
+        with pytest.raises(ValueError, match="kind='geodesic'"):
+            forked[0].pseudotime(0, kind="diffusion").branches()
+
+    def test_result_can_be_pickled_and_shown(self, forked):
+        found = forked[0].pseudotime(0, interval=0.9)
+        again = pickle.loads(pickle.dumps(found))
+        np.testing.assert_array_equal(again.branches(), found.branches())
+        assert "600 points" in str(found)
+        assert "time=" in repr(found)
+        assert "_measure" not in repr(found)
+
+
+class TestGaps:
+    @pytest.mark.parametrize("kind", ["geodesic", "diffusion"])
+    def test_time_goes_on_behind_a_gap(self, kind):
+        X = two_lines()
+        model = hs.GaussianProcessEmbedding(8, n_neighbors=10, random_state=0).fit(X)
+        with pytest.warns(UserWarning, match="300 of 600 points .* Give a root in each component"):
+            found = model.pseudotime(0, kind=kind, interval=0.9)
+        assert np.isfinite(found.time).all()
+        np.testing.assert_array_equal(found.gaps, np.repeat([0, 1], 300))
+        assert (found.root == 0).all()
+        assert found.time[300:].min() == found.time[300] > found.time[:300].max()
+        assert spearmanr(found.time, X[:, 0])[0] > 0.97
+        assert (found.low <= found.high).all()
+
+    def test_gap_takes_the_time_of_its_length(self):
+        X = two_lines(gap=2.0)
+        with pytest.warns(UserWarning, match="without a root"):
+            found = hs.pseudotime(hs.heat_kernel(X, n_neighbors=10), 0)
+        steps = np.diff(found.time)
+        ratio = steps[299] / steps[50:250].mean()  # heat is reflected at the ends, where steps take less time
+        assert 0.3 < ratio * (10.0 / 299) / 2.0 < 2.0
+
+    def test_chain_of_gaps(self):
+        X = np.concatenate([two_lines(2.0), LINE + 30.0])
+        with pytest.warns(UserWarning, match="without a root"):
+            found = hs.pseudotime(hs.heat_kernel(X, n_neighbors=10), 0)
+        np.testing.assert_array_equal(found.gaps, np.repeat([0, 1, 2], 300))
+        assert len(set(found.branches()[::300])) == 3
+
+    def test_distances_and_other_metrics(self):
+        X = np.column_stack([two_lines()[::4], np.zeros(150)])
+        D = np.abs(X[:, :1] - X[:, 0])
+        with pytest.warns(UserWarning, match="without a root"):
+            times = [
+                hs.pseudotime(hs.heat_kernel(D, n_neighbors=8, metric="precomputed"), 0).time,
+                hs.pseudotime(hs.heat_kernel(X, n_neighbors=8, metric="manhattan"), 0).time,
+                hs.pseudotime(hs.heat_kernel(X, n_neighbors=8), 0).time,
+            ]
+        np.testing.assert_allclose(times[0], times[2], atol=1e-6)
+        np.testing.assert_allclose(times[1], times[2], atol=1e-6)
+
+    def test_root_in_each_component(self):
+        found = hs.pseudotime(hs.heat_kernel(two_lines(), n_neighbors=10), [0, 599])
+        np.testing.assert_array_equal(found.root, np.repeat([0, 599], 300))
+        np.testing.assert_array_equal(found.gaps, 0)
+
+    def test_graph_without_coordinates(self):
+        G = nx.disjoint_union(nx.path_graph(20), nx.path_graph(5))
+        A = hs.heat_kernel(G, affinity="precomputed")
+        with pytest.warns(UserWarning, match="5 of 25 points .* NaN"):
+            found = hs.pseudotime(A, 0)
+        assert np.isnan(found.time[20:]).all()
+        assert (found.root[20:] == -1).all()
+        assert (np.diff(found.time[:20]) > 0).all()
+        assert found.branches().max() == 1
+
+
+@pytest.mark.parametrize(
+    ("roots", "said"),
+    [
+        (-1, "between 0 and 299"),
+        (300, "between 0 and 299"),
+        ([], "boolean mask"),
+        (0.5, "float64"),
+        (np.zeros(300, dtype=bool), "at least one root"),
+        (np.ones(4, dtype=bool), "boolean mask of shape"),
+        ([[0]], "shape"),
+    ],
+)
+def test_roots_are_checked(roots, said):
+    with pytest.raises(ValueError, match=said):
+        hs.pseudotime(hs.heat_kernel(LINE), roots)
+
+
+def test_kind_is_checked(forked):
+    with pytest.raises(ValueError, match="geodesic"):
+        hs.pseudotime(hs.heat_kernel(LINE), 0, kind="euclidean")
+    with pytest.raises(ValueError, match="geodesic"):
+        forked[0].pseudotime(0, kind="euclidean")
