@@ -21,7 +21,7 @@ from ._utils.typing import FloatArray
 from ._version import __version__
 from .estimators import METHODS
 from .kernel.build import build_heat_kernel, heat_kernel
-from .kernel.options import KernelOptions, check_choice, check_count, check_points
+from .kernel.options import KernelOptions, check_choice, check_count, check_masses, check_points
 from .linalg.filters import MultiscaleFilter
 from .neighbors.search import nearest_neighbors
 
@@ -50,6 +50,7 @@ def heat_sketch(
     n_neighbors: int | str | None = "auto",
     bandwidth: float | str = "auto",
     power: float | str = "auto",
+    weights_key: str | None = None,
     key_added: str | None = None,
     random_state: int | None = 0,
     diagnose: bool = True,
@@ -82,6 +83,8 @@ def heat_sketch(
         "auto" gives each cell its own scale, since the density of cells varies. Ignored with `neighbors_key`.
     power : float or {"auto", "multiscale"}, default="auto"
         Diffusion time, or all times at once.
+    weights_key : str or None, default=None
+        Column of ``adata.obs`` with sample weights, such as the number of cells in a metacell.
     key_added : str or None, default=None
         Write to ``adata.obsm[key_added]`` and ``adata.uns[key_added]``; by default "X_heatsketch" and "heatsketch".
     random_state : int or None, default=0
@@ -138,8 +141,9 @@ def heat_sketch(
     given |= kernel | options
     kind = METHODS[method]
     seeded = "random_state" in signature(kind).parameters
-    model = kind(**{name: value for name, value in given.items() if seeded or name != "random_state"}).fit(X)
-    record = _record(model, {"method": method} | source | given)
+    model = kind(**{name: value for name, value in given.items() if seeded or name != "random_state"})
+    model.fit(X, sample_weight=_weights(adata, weights_key))
+    record = _record(model, {"method": method, "weights_key": weights_key} | source | given)
     if diagnose:
         record |= _examine(model)
     basis, name = _keys(key_added)
@@ -185,7 +189,8 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
         raise ValueError(f"adata_ref has {adata_ref.n_obs} cells, and had {n_cells} when it was embedded.")
     reference = _in_memory(_representation(adata_ref, params))
     new = _new_representation(adata, adata_ref, params, reference)
-    placed = _place(new, reference, record, adata_ref.obsm[basis])
+    weights = _weights(adata_ref, params.get("weights_key"))
+    placed = _place(new, reference, record, adata_ref.obsm[basis], weights)
     adata = _writable(adata, copy=copy)
     adata.obsm[basis] = placed
     return adata if copy else None
@@ -401,7 +406,18 @@ def _keys(key: str | None) -> tuple[str, str]:
     return ("X_heatsketch", "heatsketch") if key is None else (key, key)
 
 
-def _place(new: Any, reference: Any, record: Mapping[str, Any], embedding: Any) -> FloatArray:
+def _weights(adata: Any, key: str | None) -> Any:
+    """Sample weights in a column of obs, or None."""
+    if key is None:
+        return None
+    if key not in adata.obs:
+        raise ValueError(f"weights_key={key!r} is not a column of obs; the columns are {', '.join(adata.obs)}.")
+    return adata.obs[key].to_numpy()
+
+
+def _place(
+    new: Any, reference: Any, record: Mapping[str, Any], embedding: Any, sample_weight: Any = None
+) -> FloatArray:
     """Embed new cells with the kernel of the reference, which is built again."""
     Z = np.asarray(record["coefficients"])
     params = {**record["params"], **record["params"].get("kernel_params", {})}
@@ -411,7 +427,7 @@ def _place(new: Any, reference: Any, record: Mapping[str, Any], embedding: Any) 
         chosen["bandwidth"] = float(record["bandwidth"])
     options = KernelOptions(**{name: _plain(params[name]) for name in asked} | chosen)
     X = check_points(reference, options)
-    kernel = build_heat_kernel(X, options, Z.dtype)
+    kernel = build_heat_kernel(X, options, Z.dtype, check_masses(sample_weight, X.shape[0]))
     probes = _probes(len(Z))
     if _differ(kernel.at_new_points(X[probes], Z), np.asarray(embedding)[probes], embedding):
         raise ValueError("the reference has changed since it was embedded; run heat_sketch on it again.")

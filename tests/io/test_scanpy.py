@@ -221,6 +221,18 @@ class TestNewCells:
             new.obsm["X_heatsketch"], expected, atol=1e-3 * np.abs(expected).max()
         )  # X_pca is float32
 
+    def test_weights(self, cells):
+        cells.obs["size"] = 1 + np.arange(cells.n_obs) % 4
+        heat_sketch(cells, use_rep="X", weights_key="size")
+        model = hs.HeatSketch(2, random_state=0).fit(cells.X, sample_weight=cells.obs["size"])
+        np.testing.assert_array_equal(cells.obsm["X_heatsketch"], model.embedding_)
+        new = cells[:20].copy()
+        place_cells(new, cells)
+        scale = np.abs(model.embedding_).max()
+        np.testing.assert_allclose(new.obsm["X_heatsketch"], model.embedding_[:20], atol=1e-3 * scale)
+        with pytest.raises(ValueError, match="weights_key"):
+            heat_sketch(cells, weights_key="sizes")
+
     def test_cells_of_the_reference_keep_their_places(self, cells, tmp_path):
         heat_sketch(cells, method="gaussian-process", key_added="map")
         cells.write_h5ad(tmp_path / "reference.h5ad")
