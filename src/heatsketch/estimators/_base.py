@@ -10,7 +10,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array
 from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -26,6 +28,7 @@ from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
 from ..analysis.geodesics import COLUMNS, sketched_geodesics
+from ..analysis.inverse import local_weights
 from ..analysis.neighborhoods import (
     NeighborSupport,
     StabilityMap,
@@ -344,6 +347,52 @@ class HeatEmbedding(  # type: ignore[call-arg]
         else:
             check_out(out, points.shape[0], self.n_components_)
         return self._output(as_given(self.kernel_.at_new_points(points, self._coefficients, out), X), X)
+
+    @fitted
+    def inverse_transform(self, X: Any) -> Any:
+        """Data at places of the embedding, by local linear regression over the 30 nearest embedded points.
+
+        A place in the embedding does not determine the data: what differs between points that are embedded next to
+        each other is averaged. A place far from all points gives what is at the edge of the embedding next to it. The
+        result is ``U X`` with the training data X and weights U that depend on the embedding only
+        (:mod:`heatsketch.analysis.inverse`). Their sum is 1, and some may be negative, so that values slightly outside
+        the range of the data are possible.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, n_components)
+            Places, such as those of `transform`.
+
+        Returns
+        -------
+        X_original : ndarray of shape (m, n_features)
+            Dense, also if the training data are sparse.
+
+        Examples
+        --------
+        >>> import heatsketch as hs
+        >>> images, _ = hs.datasets.digits()
+        >>> model = hs.HeatSketch(n_components=2, random_state=0).fit(images[:1000])
+        >>> found = model.inverse_transform(model.transform(images[1000:]))
+        >>> error = ((found - images[1000:]) ** 2).sum() / ((images[:1000].mean(axis=0) - images[1000:]) ** 2).sum()
+        >>> bool(error < 0.6)  # of the variance
+        True
+        """
+        affinity = self.kernel_.affinity
+        if not isinstance(affinity, GaussianAffinity) or affinity.metric.precomputed:
+            raise ValueError(
+                f"inverse_transform needs points, and this {type(self).__name__} was fitted to precomputed "
+                "affinities or distances; average your own data with the weights of "
+                "heatsketch.analysis.inverse.local_weights(model.embedding_, X)."
+            )
+        self._require_memory("inverse_transform()")
+        places = check_array(from_user(X, kernel_options(self)), dtype=[np.float64, np.float32], input_name="X")
+        if places.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X was given with {places.shape[1]} columns; a place in this embedding has {self.n_components_}."
+            )
+        data = local_weights(self._Y, places) @ affinity.X
+        return as_given((data.toarray() if sparse.issparse(data) else data).astype(affinity.X.dtype, copy=False), X)
 
     @fitted
     def at_powers(self, powers: ArrayLike) -> FloatArray:
