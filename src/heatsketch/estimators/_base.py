@@ -23,7 +23,7 @@ from .._utils.progress import say, shown
 from .._utils.registry import as_given, computing, device_for, distributed_backend, find_device
 from .._utils.tables import explained
 from .._utils.threads import quiet_blas
-from .._utils.typing import FloatArray
+from .._utils.typing import FloatArray, IntArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
@@ -130,13 +130,14 @@ class HeatEmbedding(  # type: ignore[call-arg]
     n_components_: int
     power_: Power
     _coefficients: FloatArray  # h(S) / S M, which embeds new points
+    _labels: IntArray | None = None  # that were used by the fit, -1 if unknown
     _sample_names: Any = None  # a list, a pandas index, or None for samples without names
     _frame_index: Any = None  # of the Dask frame that was fitted
 
     # Fitting
 
     @transactional
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Embed the rows of `X`. A failed or interrupted fit leaves the estimator unchanged.
 
         Parameters
@@ -145,14 +146,16 @@ class HeatEmbedding(  # type: ignore[call-arg]
             Points of shape (n_samples, n_features); a square matrix or a graph if affinity is "precomputed", square
             distances if metric is "precomputed". For a PyTorch tensor the embedding is a tensor on the same device;
             for a Dask array or frame it is a Dask array, computed on the current cluster.
-        y : None
-            Ignored.
+        y : array-like of int, shape (n_samples,), optional
+            Labels, of which some are unknown: -1. HeatSketch separates the known classes. Labels that are all known are
+            ignored, as by scikit-learn's other transformers, and every y by the other estimators.
 
         Returns
         -------
         self
         """
         options = self._check_options(X)
+        self._set_labels(y, X)
         backend = distributed_backend(X)
         if backend is not None:
             backend.fit(self, X, options)
@@ -241,8 +244,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
             As for `fit`.
-        y : None
-            Ignored.
+        y : array-like of int, shape (n_samples,), optional
+            As for `fit`.
         out : ndarray of shape (n_samples, n_components), optional
             Array of float32 or float64 to write the embedding to, such as a memory-mapped file
             (:func:`numpy.lib.format.open_memmap`). It becomes `embedding_`.
@@ -279,6 +282,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
     @abstractmethod
     def _check_parameters(self) -> None:
         """Check the parameters that only this estimator has."""
+
+    def _set_labels(self, y: Any, X: Any) -> None:
+        """Keep the labels of the samples, for embeddings that use them."""
 
     def _require_component_count(self) -> None:
         if isinstance(self.n_components, str):

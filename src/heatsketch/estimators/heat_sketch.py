@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,16 +12,19 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .._utils.display import in_short
+from .._utils.progress import say, shown
+from .._utils.registry import distributed_backend
 from .._utils.typing import FloatArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS
 from ..kernel.operator import HeatKernel
-from ..kernel.options import check_choice, is_number
+from ..kernel.options import check_choice, is_number, n_rows
 from ..kernel.plan import searched_columns, wide_columns
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.sketch import resolve_seed
 from ..optimize.features import WideSketch, wide_sketch
+from ..optimize.labels import few_labels
 from ..optimize.mixture import minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Start, optimize
@@ -192,6 +196,29 @@ class HeatSketch(HeatEmbedding):
                 f"{self.n_components})."
             )
 
+    def _set_labels(self, y: Any, X: Any) -> None:
+        self._labels = None
+        if y is None:
+            return
+        labels, reason = few_labels(y, n_rows(X))
+        if labels is None:  # as every transformer in a pipeline ignores the targets of the last step
+            with shown(self.verbose):
+                say(f"[HeatSketch] y is not used: {reason}.")
+            return
+        if distributed_backend(X) is not None:
+            reason = "X is on a cluster; fit to a part of the data in memory"
+        elif self.objective == "bilipschitz" or not self._weight:
+            reason = f"objective={self.objective!r} keeps distances only; use 'mixed' or 'neighbors'"
+        if reason:
+            warnings.warn(f"the labels in y are not used: {reason}.", UserWarning, stacklevel=4)
+            return
+        self._labels = labels
+
+    @property
+    def _weight(self) -> float:
+        """Weight of neighbours in the mixture."""
+        return {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
+
     def _n_columns(self, n_samples: int) -> int:
         k = int(self.n_components)
         if self.objective == "bilipschitz":
@@ -214,9 +241,8 @@ class HeatSketch(HeatEmbedding):
         if self.objective == "bilipschitz":
             M, self._at_once = self._least_distorting(kernel, power, k, init), False
         else:
-            weight = {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
-            check = partial(check_spread, power=power)
-            space = search_space(kernel, power, k, weight=weight, init=init, check=check)
+            weight, check = self._weight, partial(check_spread, power=power)
+            space = search_space(kernel, power, k, weight=weight, init=init, labels=self._labels, check=check)
             M, self._at_once = minimise(space, weight, self.seed_), isinstance(space, KernelSpace)
         self._M = kernel.collect(M)
         return M

@@ -26,6 +26,7 @@ from ..linalg.operators import SparseOperator
 from ..linalg.sketch import GaussianSketch, sample
 from ..neighbors.search import nearest_neighbors
 from .features import WideSketch, wide_sketch
+from .labels import agreeing, known_classes
 
 __all__ = [
     "FeatureSpace",
@@ -217,19 +218,32 @@ def search_space(
     *,
     weight: float,
     init: FloatArray | None,
+    labels: IntArray | None = None,
     check: Callable[[Any], None] = lambda _: None,
 ) -> SearchSpace:
     """The sketches to search among.
 
     With a `weight` of neighbours of 0, distances are compared with a wider sketch. `init` is an embedding of the
-    `searched` samples to start from, or None; `check` raises an error for features in which all points coincide.
+    `searched` samples to start from, or None. `labels` are those of all samples, -1 if unknown, or None. `check` raises
+    an error for features in which all points coincide.
     """
-    graph = kernel.graph() if isinstance(power, MultiscaleFilter) else None
+    space: SearchSpace
+    graph, n = kernel.graph() if isinstance(power, MultiscaleFilter) else None, kernel.shape[0]
     if graph is not None:
         width = sketch_columns(k) if weight > 0 else max(_ACCURATE, k)
         space = KernelSpace(kernel, graph, power, k, width=width, init=init)
         check(space.features)
-        return space
+    else:
+        space = _feature_space(kernel, power, k, init=init, check=check)
+    if labels is not None:
+        places = np.arange(n) if graph is None else graph.places
+        space.graph = agreeing(space.graph, known_classes(labels, places, space.graph.shape[0]))
+    return space
+
+
+def _feature_space(
+    kernel: HeatKernel, power: Power, k: int, *, init: FloatArray | None, check: Callable[[Any], None]
+) -> FeatureSpace:
     n = kernel.shape[0]
     samples = searched(kernel)
     wide = wide_sketch(kernel, power, wide_columns(n, k), _SEED)
