@@ -200,7 +200,7 @@ def _model(method: str, k: int, seed: int) -> Any:
 
 INVERSE = Inverse("inverse", 1500, 3, 501, 30.0)
 FEW_LABELS = tuple(
-    FewLabels(f"few_labels_{name}", 900, 5, seed, 20.0, data=tuple(group))
+    FewLabels(f"few_labels_{name}", 900, 3, seed, 20.0, data=tuple(group))
     for seed, (name, group) in enumerate(GROUPS.items(), 502)
 )
 
@@ -298,7 +298,7 @@ made. Sets of the developing group were.
 All points are in random order; 30% are not fitted. Errors of the way back are shares of the variance of the points that
 were not fitted. Few labels: five points of each class are known, the others are -1. Accuracies are balanced, and are
 means of the nearest known point and of logistic regression in the embedding; LabelSpreading (scikit-learn, 15
-neighbours) predicts without an embedding. Five draws of points and labels; standard errors are over data sets."""
+neighbours) predicts without an embedding. Three draws of points and labels; standard errors are over data sets."""
 
 STUDY = Study(
     "labels",

@@ -46,6 +46,9 @@ class HeatSketch(HeatEmbedding):
     are. With the multiscale filter every sketch of the kernel is a candidate, and ``Y = A M``; at a single time,
     projections of a wide sketch. New points are embedded by their own kernel rows.
 
+    ``fit(X, y)`` with labels of which some are unknown, -1, separates the known classes, too
+    (:mod:`heatsketch.optimize.labels`).
+
     On a cluster (X is a Dask array) at most 20,000 points are optimised, whose rows of a wide sketch are brought to the
     client; the M found is then applied to all points on the cluster.
 
