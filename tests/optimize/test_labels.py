@@ -84,7 +84,7 @@ class TestSimilarities:
     def test_sums_and_symmetry_are_kept(self, clouds, graph):
         found = agreeing(graph, known_classes(clouds[2], np.arange(N), N))
         assert found.sum() == pytest.approx(N, rel=1e-5)
-        assert found.dtype == graph.dtype == np.float32
+        assert (found.dtype, found.indices.dtype) == (graph.dtype, graph.indices.dtype)
         assert abs(found - found.T).max() < 1e-5
         assert found.diagonal().max() == 0
 
@@ -104,6 +104,18 @@ class TestSimilarities:
         third = found[40:, 40:] / P.toarray()[40:, 40:].max()
         np.testing.assert_allclose(third, third.max() * (P.toarray()[40:, 40:] > 0), rtol=1e-5)
         assert not found[40:, :40].any()
+
+    def test_points_that_labels_do_not_reach_keep_their_neighbors(self):
+        """On a long path labels of one end do not reach the other; two points without neighbours stay without."""
+        path = sparse.diags_array([1.0, 1.0], offsets=[1, -1], shape=(200, 200), format="csr")
+        P = neighbor_graph(path)
+        y = np.full(200, -1)
+        y[:2] = 0, 1
+        found = agreeing(P, known_classes(y, np.arange(200), 200))
+        far = found.diagonal(1)[100:-2]
+        np.testing.assert_allclose(far, far[0], rtol=1e-5)
+        alone = neighbor_graph(sparse.eye_array(4, format="csr"))
+        assert agreeing(alone, known_classes(np.array([0, 1, -1, -1]), np.arange(4), 4)).nnz == 0
 
     def test_names_of_classes_do_not_matter(self, clouds, graph):
         renamed = np.where(clouds[2] == -1, -1, np.array([7, 2, 40])[clouds[2]])

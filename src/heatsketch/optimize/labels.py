@@ -103,19 +103,23 @@ def agreeing(P: Any, C: FloatArray) -> Any:
     n, F = P.shape[0], spread_labels(P, C)
     most = F.max(axis=1)
     reached = most > 0
-    # A point that no label reaches has no neighbour that one reaches: they agree.
-    u = np.where(reached[:, None], F / np.where(reached, most, 1.0)[:, None], 1.0) ** _SHARP
-    u /= np.sqrt(np.square(u).sum(axis=1, keepdims=True))
+    u = (F / np.where(reached, most, 1.0)[:, None]) ** _SHARP
+    u /= np.where(reached, np.sqrt(np.square(u).sum(axis=1)), 1.0)[:, None]
     rows = np.repeat(np.arange(n), np.diff(P.indptr))
-    kept = sparse.csr_array((P.data * _agreement(u, rows, P.indices), P.indices, P.indptr), shape=(n, n))
+    # Nothing is known about a point that no label reaches, as in a cluster without labels: it keeps its neighbours.
+    agreed = np.where(reached[rows] & reached[P.indices], _agreement(u, rows, P.indices), np.float32(1.0))
+    kept = sparse.csr_array((P.data * agreed, P.indices, P.indptr), shape=(n, n))
     i = np.repeat(np.flatnonzero(reached), _PARTNERS)
     j = _partners(F.argmax(axis=1), i, reached)
     i, j = i[i != j], j[i != j]
     weight = _agreement(u, i, j)
     weight *= 0.5 * _JOINED * kept.sum(dtype=np.float64) / max(float(weight.sum(dtype=np.float64)), 1e-30)
-    joined = sparse.csr_array((weight, (i, j)), shape=(n, n))
+    ends = i.astype(P.indices.dtype), j.astype(P.indices.dtype)  # compiled loops are made for one type of indices
+    joined = sparse.csr_array((weight, ends), shape=(n, n))
     found = sparse.csr_array(kept + joined + joined.T)
     found.eliminate_zeros()
+    if not found.nnz:  # no neighbours, or none that agree
+        return P
     found.data *= n / float(found.data.sum(dtype=np.float64))
     return found
 
