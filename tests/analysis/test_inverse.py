@@ -34,6 +34,10 @@ class TestWeights:
         Y, places, B = RNG.normal(size=(500, 3)), 0.5 * RNG.normal(size=(40, 3)), RNG.normal(size=(3, 6))
         np.testing.assert_allclose(local_weights(Y, places) @ (Y @ B + 2.0), places @ B + 2.0, atol=1e-9)
 
+    def test_embedded_points_are_kept(self):
+        Y = RNG.normal(size=(200, 3))
+        np.testing.assert_allclose(local_weights(Y, Y[:50]).toarray(), np.eye(50, 200), atol=1e-7)
+
     def test_a_large_ridge_gives_a_mean(self, monkeypatch):
         monkeypatch.setattr(inverse, "_RIDGE", 1e12)
         assert local_weights(RNG.normal(size=(500, 3)), RNG.normal(size=(40, 3))).min() >= 0

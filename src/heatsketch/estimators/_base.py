@@ -358,11 +358,11 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def inverse_transform(self, X: Any) -> Any:
         """Data at places of the embedding, by local linear regression over the 30 nearest embedded points.
 
-        A place in the embedding does not determine the data: what differs between points that are embedded next to
-        each other is averaged. A place far from all points gives what is at the edge of the embedding next to it. The
-        result is ``U X`` with the training data X and weights U that depend on the embedding only
-        (:mod:`heatsketch.analysis.inverse`). Their sum is 1, and some may be negative, so that values slightly outside
-        the range of the data are possible.
+        The place of a training point gives that point. Other places do not determine the data: what differs between
+        points that are embedded next to each other is averaged. A place far from all points gives what is at the edge
+        of the embedding next to it. The result is ``U X`` with the training data X and weights U that depend on the
+        embedding only (:mod:`heatsketch.analysis.inverse`). Their sum is 1, and some may be negative, so that values
+        slightly outside the range of the data are possible.
 
         Parameters
         ----------
