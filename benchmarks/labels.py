@@ -300,7 +300,8 @@ variance of the points that were not fitted, in three draws; UMAP's is measured 
 it takes long. Few labels: five points of each class are known, the others are -1. Accuracies are balanced, and are
 means of the nearest known point and of logistic regression in the embedding; LabelSpreading (scikit-learn, 15
 neighbours) predicts without an embedding. There are five draws of points and labels. A claim about labels
-holds if the mean difference is above two standard errors, which are over data sets. Seconds are those of a fit on a busy machine."""
+holds if the mean difference is above two standard errors, which are over data sets. Seconds are those of a fit on a
+busy machine."""
 
 STUDY = Study(
     "labels",
