@@ -304,9 +304,9 @@ holds if the mean difference is above two standard errors, which are over data s
 busy machine.
 
 The method was chosen among some 25 variants on the developing sets, so that their figures are optimistic. The claims
-about new and last sets together, and the fourth and fifth draw, were added when the first three draws had been seen. For
-the way back, the weights of neighbours were changed after a first judgement on other sets, on which a weighted mean had
-a smaller error with two components; the sets shown here were not looked at before."""
+about new and last sets together, and the fourth and fifth draw, were added when the first three draws had been seen.
+For the way back, the weights of neighbours were changed after a first judgement on other sets, on which a weighted mean
+had a smaller error with two components; the sets shown here were not looked at before."""
 
 STUDY = Study(
     "labels",
