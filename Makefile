@@ -10,6 +10,7 @@
 #   make study          HeatSketch beside the paper's methods, PHATE and UMAP; hours on two cores
 #   make defaults       the defaults beside earlier ones and other methods; about two hours on two cores
 #   make pipelines      classifiers and clusterings on embeddings, beside UMAP; about 35 minutes
+#   make labels         few labels in the fit and the way back to data, beside UMAP and others; about 15 minutes
 #   make bench          speed and accuracy beside other packages (gigabytes to install), under out/; about ten minutes
 #   make bench-full     the same up to a million points and all packages, under docs/benchmarks; hours
 #   make bench-gpu      on a GPU; minutes
@@ -24,7 +25,7 @@ BIN := .venv/bin
 # later processes, even if the environment forbids that.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs reproduce study defaults pipelines lint types format bench bench-full bench-gpu bench-cluster
+.PHONY: demo docs reproduce study defaults pipelines labels lint types format bench bench-full bench-gpu bench-cluster
 .PHONY: test test-slow test-oldest hunt coverage mutants audit clean
 
 # The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
@@ -47,8 +48,8 @@ docs: .venv/stamp-docs
 # Studies: `make study ARGS="circle --trials 5"`; the extra of pyproject.toml has the name of the study.
 defaults: .venv/stamp-defaults
 study: .venv/stamp-study
-pipelines: .venv/stamp-pipelines
-study defaults pipelines:
+pipelines labels: .venv/stamp-pipelines
+study defaults pipelines labels:
 	$(BIN)/python -m benchmarks.$@ $(ARGS)
 
 # Two processes share the cores; threads of BLAS and OpenMP that wait for work while spinning would take them away.

@@ -14,12 +14,12 @@ import pytest
 from benchmarks.data import roll_with_geodesics, tree_with_geodesics
 from benchmarks.measures import agreement, preserved
 
-from benchmarks import cluster, defaults, gpu, pipelines, scale, study, trust, units
+from benchmarks import cluster, defaults, gpu, labels, pipelines, scale, study, trust, units
 from heatsketch_paper.harness.store import Store
 from heatsketch_paper.harness.study import write_page
 
 DOCS = Path(__file__).parents[2] / "docs"
-STUDIES = {m.STUDY.name: m.STUDY for m in (cluster, defaults, gpu, pipelines, scale, study, trust)}
+STUDIES = {m.STUDY.name: m.STUDY for m in (cluster, defaults, gpu, labels, pipelines, scale, study, trust)}
 AXES = [("nearest", ""), ("logistic", ""), ("logistic", "_rotated")]
 # What the measures of 120 points are if an embedding has nothing to do with the data.
 CHANCE = {"distance correlation": 0.0, "trustworthiness": 0.5, "common neighbours": 30 / 119}
@@ -57,6 +57,8 @@ def test_claims_and_sections_read_the_committed_tables(name):
         replace(defaults.INTERVALS, n_samples=60, data=("Klein bottle",)),
         replace(study.CHARTS["circle"], n_samples=40, n_components=(2,)),
         replace(pipelines.EMBEDDINGS[0], data=("iris",), n_components=(2,), methods=("PCA", "HeatSketch")),
+        replace(labels.FEW_LABELS[0], data=("iris",), n_components=(2,), methods=labels.EMBEDDINGS[:2]),
+        replace(labels.INVERSE, n_samples=150, data=("swiss roll",), n_components=(2,), peers=False),
     ],
     ids=lambda experiment: experiment.name,
 )

@@ -92,6 +92,16 @@ def test_weights_and_names():
         model.extend(new.rename(columns={"w": "v"}))
 
 
+def test_labels():
+    """Labels of a fit are kept, and new ones are added."""
+    y = np.where(OLD[:, 0] > 0, 1, 0)
+    y[30:] = -1
+    model = hs.HeatSketch(random_state=0).fit(OLD, y).extend(NEW)
+    np.testing.assert_array_equal(model._labels, np.r_[y, np.full(80, -1)])
+    model = hs.HeatSketch(random_state=0).fit(OLD).extend(NEW, np.r_[0, 1, np.full(78, -1)])
+    np.testing.assert_array_equal(model._labels[220:222], [0, 1])
+
+
 def test_components_that_were_added_are_kept():
     model = hs.GaussianProcessEmbedding(4, power=4, random_state=0).fit(OLD).add_components(3)
     again = hs.GaussianProcessEmbedding(7, power=4, random_state=0).fit(X)

@@ -145,6 +145,7 @@ def _with_other_seed(model: Any, rng: np.random.Generator) -> FloatArray:
     if not hasattr(model, "random_state") or not isinstance(getattr(model, "sketch", "named"), str):
         raise ValueError(f"this {type(model).__name__} has no random numbers to draw again; use under='data'.")
     other = _unfitted(model, random_state=int(rng.integers(2**31)))
+    other._labels = model._labels
     other._embed(model.kernel_, model.power_, model.kernel_.dtype)
     embedding: FloatArray = to_numpy(other.embedding_)
     return embedding
@@ -163,6 +164,7 @@ def _from_subset(model: Any, rng: np.random.Generator, share: float) -> FloatArr
             raise ValueError(f"{name} was given as an array for all samples, which does not fit a subset of them.")
     X, n = affinity.X, affinity.n_samples
     part: Any = np.sort(rng.choice(n, max(2, round(share * n)), replace=False))
+    labels = None if model._labels is None else model._labels[part]
     rule = model.kernel_.bandwidth_rule if np.ndim(affinity.epsilon) else float(affinity.epsilon)
     seeded = {"random_state": model.seed_} if hasattr(model, "seed_") else {}
     other = _unfitted(model, bandwidth=rule, **seeded)
@@ -172,7 +174,7 @@ def _from_subset(model: Any, rng: np.random.Generator, share: float) -> FloatArr
         part, X = X[part][:, part], X[:, part]
     else:
         part = X[part]
-    placed: FloatArray = other.fit(part, sample_weight=masses).transform(X)
+    placed: FloatArray = other.fit(part, labels, masses).transform(X)
     return placed
 
 

@@ -10,7 +10,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array
 from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,11 +23,12 @@ from .._utils.progress import say, shown
 from .._utils.registry import as_given, computing, device_for, distributed_backend, find_device
 from .._utils.tables import explained
 from .._utils.threads import quiet_blas
-from .._utils.typing import FloatArray
+from .._utils.typing import FloatArray, IntArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
 from ..analysis.geodesics import COLUMNS, geodesics_from, sketched_geodesics
+from ..analysis.inverse import local_weights
 from ..analysis.neighborhoods import (
     NeighborSupport,
     StabilityMap,
@@ -57,7 +60,7 @@ from ..kernel.options import (
 from ..kernel.plan import predict
 from ..linalg.diffusion import coefficients, diffuse
 from ..linalg.filters import MultiscaleFilter, Power, check_power_option, check_powers, in_words
-from ._extend import Near, all_masses, all_names, all_points
+from ._extend import Near, all_labels, all_masses, all_names, all_points
 
 __all__ = ["HeatEmbedding", "check_spread"]
 
@@ -131,13 +134,14 @@ class HeatEmbedding(  # type: ignore[call-arg]
     n_components_: int
     power_: Power
     _coefficients: FloatArray  # h(S) / S M, which embeds new points
+    _labels: IntArray | None = None  # that were used by the fit, -1 if unknown
     _sample_names: Any = None  # a list, a pandas index, or None for samples without names
     _frame_index: Any = None  # of the Dask frame that was fitted
 
     # Fitting
 
     @transactional
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Embed the rows of `X`. A failed or interrupted fit leaves the estimator unchanged.
 
         Parameters
@@ -146,8 +150,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
             Points of shape (n_samples, n_features); a square matrix or a graph if affinity is "precomputed", square
             distances if metric is "precomputed". For a PyTorch tensor the embedding is a tensor on the same device;
             for a Dask array or frame it is a Dask array, computed on the current cluster.
-        y : None
-            Ignored.
+        y : array-like of int, shape (n_samples,), optional
+            Labels, of which some are unknown: -1. HeatSketch separates the known classes. Labels that are all known are
+            ignored, as by scikit-learn's other transformers, and every y by the other estimators.
         sample_weight : array-like of shape (n_samples,), optional
             Positive masses of the samples. An integer gives what that many equal samples give, so rows can be counted
             or binned before a fit (`docs/theory/weights.md`).
@@ -157,6 +162,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self
         """
         options = self._check_options(X)
+        self._set_labels(y, X)
         backend = distributed_backend(X)
         if backend is not None:
             backend.fit(self, X, options, sample_weight)
@@ -251,8 +257,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
             As for `fit`.
-        y : None
-            Ignored.
+        y : array-like of int, shape (n_samples,), optional
+            As for `fit`.
         sample_weight : array-like of shape (n_samples,), optional
             As for `fit`.
         out : ndarray of shape (n_samples, n_components), optional
@@ -291,6 +297,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
     @abstractmethod
     def _check_parameters(self) -> None:
         """Check the parameters that only this estimator has."""
+
+    def _set_labels(self, y: Any, X: Any) -> None:
+        """Keep the labels of the samples, for embeddings that use them."""
 
     def _require_component_count(self) -> None:
         if isinstance(self.n_components, str):
@@ -361,6 +370,52 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return self._output(as_given(self.kernel_.at_new_points(points, self._coefficients, out), X), X)
 
     @fitted
+    def inverse_transform(self, X: Any) -> Any:
+        """Data at places of the embedding, by local linear regression over the 30 nearest embedded points.
+
+        The place of a training point gives that point. Other places do not determine the data: what differs between
+        points that are embedded next to each other is averaged. A place far from all points gives what is at the edge
+        of the embedding next to it. The result is ``U X`` with the training data X and weights U that depend on the
+        embedding only (:mod:`heatsketch.analysis.inverse`). Their sum is 1, and some may be negative, so that values
+        slightly outside the range of the data are possible.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, n_components)
+            Places, such as those of `transform`.
+
+        Returns
+        -------
+        X_original : ndarray of shape (m, n_features)
+            Dense, also if the training data are sparse.
+
+        Examples
+        --------
+        >>> import heatsketch as hs
+        >>> images, _ = hs.datasets.digits()
+        >>> model = hs.HeatSketch(n_components=2, random_state=0).fit(images[:1000])
+        >>> found = model.inverse_transform(model.transform(images[1000:]))
+        >>> error = ((found - images[1000:]) ** 2).sum() / ((images[:1000].mean(axis=0) - images[1000:]) ** 2).sum()
+        >>> bool(error < 0.6)  # of the variance
+        True
+        """
+        affinity = self.kernel_.affinity
+        if not isinstance(affinity, GaussianAffinity) or affinity.metric.precomputed:
+            raise ValueError(
+                f"inverse_transform needs points, and this {type(self).__name__} was fitted to precomputed "
+                "affinities or distances; average your own data with the weights of "
+                "heatsketch.analysis.inverse.local_weights(model.embedding_, X)."
+            )
+        self._require_memory("inverse_transform()")
+        places = check_array(from_user(X, kernel_options(self)), dtype=[np.float64, np.float32], input_name="X")
+        if places.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X was given with {places.shape[1]} columns; a place in this embedding has {self.n_components_}."
+            )
+        data = local_weights(self._Y, places) @ affinity.X
+        return as_given((data.toarray() if sparse.issparse(data) else data).astype(affinity.X.dtype, copy=False), X)
+
+    @fitted
     def at_powers(self, powers: ArrayLike) -> FloatArray:
         """Embeddings of the training points at several diffusion times, all from one pass over the kernel.
 
@@ -386,7 +441,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @transactional
     @fitted
-    def extend(self, X: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def extend(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Add samples to a fitted embedding; earlier ones move as little as the data ask.
 
         The kernel is made again, of all samples, with the power of the fit. A random sketch keeps its rows, so that the
@@ -397,6 +452,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         X : array-like or sparse matrix of shape (m, n_features)
             New samples. They follow the earlier ones in `embedding_`.
+        y : array-like of int, shape (m,), optional
+            Labels of the new samples, as for `fit`; unknown by default.
         sample_weight : array-like of shape (m,), optional
             Weights of the new samples; 1 by default.
 
@@ -414,6 +471,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         options, before, kernel = self._check_options(X), self.embedding_, self.kernel_
         points = self._check_data(X, reset=False)
         every = all_points(kernel, points, options.bandwidth)
+        self._set_labels(all_labels(self._labels, y, kernel.shape[0], points.shape[0]), every)
         masses = all_masses(kernel, sample_weight, points.shape[0])
         predict(every.shape, kernel.dtype, options, n_components=self._n_columns(every.shape[0])).require_memory()
         placed = kernel.at_new_points(points, self._coefficients)

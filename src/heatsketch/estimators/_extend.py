@@ -15,7 +15,7 @@ from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_masses
 
-__all__ = ["Near", "all_masses", "all_names", "all_points"]
+__all__ = ["Near", "all_labels", "all_masses", "all_names", "all_points"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,14 @@ def all_points(kernel: HeatKernel, points: Any, bandwidth: Any) -> Any:
         )
     stack = sparse.vstack if sparse.issparse(points) else np.vstack
     return stack([affinity.X, points])
+
+
+def all_labels(before: Any, y: Any, n: int, m: int) -> Any:
+    """Labels of n samples and of m new ones, -1 if unknown; None if there are none."""
+    if before is None and y is None:
+        return None
+    unknown = np.full(n, -1), np.full(m, -1)
+    return np.concatenate([unknown[0] if before is None else before, unknown[1] if y is None else to_numpy(y)])
 
 
 def all_masses(kernel: HeatKernel, sample_weight: Any, m: int) -> FloatArray | None:

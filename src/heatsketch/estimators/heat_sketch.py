@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,16 +13,19 @@ from sklearn.utils import check_array
 
 from .._utils.array import asarray_like, to_numpy
 from .._utils.display import in_short
+from .._utils.progress import say, shown
+from .._utils.registry import distributed_backend
 from .._utils.typing import FloatArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS
 from ..kernel.operator import HeatKernel
-from ..kernel.options import check_choice, is_number
+from ..kernel.options import check_choice, is_number, n_rows
 from ..kernel.plan import searched_columns, wide_columns
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.sketch import resolve_seed
 from ..optimize.features import WideSketch, wide_sketch
+from ..optimize.labels import few_labels
 from ..optimize.mixture import CONTINUED, FRESH, Steps, minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Start, optimize
@@ -43,6 +47,9 @@ class HeatSketch(HeatEmbedding):
     (:mod:`heatsketch.optimize.mixture`). If each point has a scale of its own, as by default, Y is dense where the data
     are. With the multiscale filter every sketch of the kernel is a candidate, and ``Y = A M``; at a single time,
     projections of a wide sketch. New points are embedded by their own kernel rows.
+
+    ``fit(X, y)`` with labels of which some are unknown, -1, separates the known classes, too
+    (:mod:`heatsketch.optimize.labels`).
 
     On a cluster (X is a Dask array) at most 20,000 points are optimised, whose rows of a wide sketch are brought to the
     client; the M found is then applied to all points on the cluster.
@@ -194,6 +201,29 @@ class HeatSketch(HeatEmbedding):
                 f"{self.n_components})."
             )
 
+    def _set_labels(self, y: Any, X: Any) -> None:
+        self._labels = None
+        if y is None:
+            return
+        labels, reason = few_labels(y, n_rows(X))
+        if labels is None:  # as every transformer in a pipeline ignores the targets of the last step
+            with shown(self.verbose):
+                say(f"[HeatSketch] y is not used: {reason}.")
+            return
+        if distributed_backend(X) is not None:
+            reason = "X is on a cluster; fit to a part of the data in memory"
+        elif self.objective == "bilipschitz" or not self._weight:
+            reason = f"objective={self.objective!r} keeps distances only; use 'mixed' or 'neighbors'"
+        if reason:
+            warnings.warn(f"the labels in y are not used: {reason}.", UserWarning, stacklevel=4)
+            return
+        self._labels = labels
+
+    @property
+    def _weight(self) -> float:
+        """Weight of neighbours in the mixture."""
+        return {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
+
     def _n_columns(self, n_samples: int) -> int:
         k = int(self.n_components)
         if self.objective == "bilipschitz":
@@ -238,9 +268,8 @@ class HeatSketch(HeatEmbedding):
         if self.objective == "bilipschitz":
             M, self._at_once = self._least_distorting(kernel, power, k, init), False
         else:
-            weight = {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
-            check = partial(check_spread, power=power)
-            space = search_space(kernel, power, k, weight=weight, init=init, check=check)
+            weight, check = self._weight, partial(check_spread, power=power)
+            space = search_space(kernel, power, k, weight=weight, init=init, labels=self._labels, check=check)
             M, self._at_once = minimise(space, weight, self.seed_, steps), isinstance(space, KernelSpace)
         self._M = kernel.collect(M)
         return M

@@ -26,6 +26,7 @@ from ..linalg.operators import SparseOperator
 from ..linalg.sketch import GaussianSketch, sample
 from ..neighbors.search import nearest_neighbors
 from .features import WideSketch, wide_sketch
+from .labels import agreeing, known_classes
 
 __all__ = [
     "ALIGNED_STEPS",
@@ -296,24 +297,45 @@ def search_space(
     *,
     weight: float,
     init: FloatArray | None,
+    labels: IntArray | None = None,
     check: Callable[[Any], None] = lambda _: None,
 ) -> SearchSpace:
     """The sketches to search among.
 
     With a `weight` of neighbours of 0, distances are compared with a wider sketch. `init` is an embedding of the
-    `searched` samples to start from, or None; `check` raises an error for features in which all points coincide.
+    `searched` samples to start from, or None. `labels` are those of all samples, -1 if unknown, or None. `check` raises
+    an error for features in which all points coincide.
     """
+    space: SearchSpace
     graph = kernel.graph() if isinstance(power, MultiscaleFilter) else None
     if graph is not None:
         width = sketch_columns(k) if weight > 0 else max(_ACCURATE, k)
         space = KernelSpace(kernel, graph, power, k, width=width, init=init)
         check(space.features)
-        return space
+        places = graph.places
+    else:
+        samples = searched(kernel)
+        if samples is None and not isinstance(some := getattr(kernel.affinity, "distinct_points", slice(None)), slice):
+            samples = np.sort(some)  # equal points would be the nearest neighbours of each other
+            init = None if init is None else init[samples]
+            labels = None if labels is None else labels[samples]
+        space = _feature_space(kernel, power, k, samples=samples, init=init, check=check)
+        places = np.arange(space.graph.shape[0])
+    if labels is not None:
+        space.graph = agreeing(space.graph, known_classes(labels, places, space.graph.shape[0]))
+    return space
+
+
+def _feature_space(
+    kernel: HeatKernel,
+    power: Power,
+    k: int,
+    *,
+    samples: IntArray | None,
+    init: FloatArray | None,
+    check: Callable[[Any], None],
+) -> FeatureSpace:
     n = kernel.shape[0]
-    samples = searched(kernel)
-    if samples is None and not isinstance(some := getattr(kernel.affinity, "distinct_points", slice(None)), slice):
-        samples = np.sort(some)  # equal points would be the nearest neighbours of each other
-        init = None if init is None else init[samples]
     wide = wide_sketch(kernel, power, wide_columns(n, k), _SEED)
     check(wide.features)
     scales = relative_scales(kernel, np.arange(n) if samples is None else samples)

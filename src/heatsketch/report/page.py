@@ -205,4 +205,5 @@ def _call(model: Any, target: Path) -> str:
     if hasattr(model, "seed_"):
         again.set_params(random_state=model.seed_)
     shown = again.__repr__(N_CHAR_MAX=1_000_000)
-    return f"import heatsketch as hs\n\nmodel = hs.{shown}.fit(X)\nhs.write_report(model, {target.name!r})"
+    given = "X" if model._labels is None else "X, y"
+    return f"import heatsketch as hs\n\nmodel = hs.{shown}.fit({given})\nhs.write_report(model, {target.name!r})"
