@@ -207,3 +207,15 @@ def test_notes_say_what_was_done():
 def test_estimators_name_the_encoder(X):
     with pytest.raises(ValueError, match="TableEncoder"):
         hs.HeatSketch().fit(X)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "ns"])
+def test_far_dates_keep_their_order(unit):
+    """Nanoseconds end in 2262: other units are not converted to them."""
+    last = "2200-01-01" if unit == "ns" else "9999-12-31"
+    dates = np.array(["2020-01-01", "2020-01-02", last], dtype=f"M8[{unit}]")
+    encoded = hs.TableEncoder(dates="number", standardize=False).fit_transform(
+        pd.DataFrame({"d": dates, "x": range(3)})
+    )
+    days = (dates - dates[0]) / np.timedelta64(1, "D")
+    np.testing.assert_allclose(np.asarray(encoded)[:, 0], days)

@@ -274,8 +274,9 @@ def pseudotime(
     if interval is not None:
         adata.obs[f"{key_added}_low"], adata.obs[f"{key_added}_high"] = found.low, found.high
     if branch is not None:
-        adata.obs[f"{key_added}_branch"] = [str(number) for number in branch]
-        adata.obs[f"{key_added}_branch"] = adata.obs[f"{key_added}_branch"].astype("category")
+        name = f"{key_added}_branch"
+        adata.obs[name] = branch
+        adata.obs[name] = adata.obs[name].astype("category").cat.rename_categories(str)  # in the order of numbers
     adata.uns[key_added] = _plain(
         {
             "params": {name: value for name, value in params.items() if value is not None},
@@ -343,6 +344,8 @@ def neighbors(
     k = check_count(n_neighbors, "n_neighbors", "at least 2, with the cell itself", least=2) - 1
     source = _source(adata, use_rep, n_pcs, None, follow=False)
     X = _in_memory(_representation(adata, source))
+    if k + 2 > X.shape[0]:
+        raise ValueError(f"n_neighbors={n_neighbors} was given for {X.shape[0]} cells; give less than their number.")
     kernel = heat_kernel(X, n_neighbors=k, bandwidth=bandwidth, metric=metric)
     near = nearest_neighbors(check_points(X, KernelOptions(metric=metric)), k, metric)
     n = X.shape[0]

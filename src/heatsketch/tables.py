@@ -486,8 +486,8 @@ def _dates(column: Any) -> FloatArray | None:
         column = dates
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    moments = column.to_numpy(dtype="M8[ns]" if column.dtype.kind == "M" else "m8[ns]")
-    origin = np.datetime64(0, "ns") if moments.dtype.kind == "M" else np.timedelta64(0, "ns")
+    moments = column.to_numpy()  # in the unit of the column: nanoseconds end in 2262
+    origin: Any = moments.dtype.type(0, np.datetime_data(moments.dtype))
     return np.asarray((moments - origin) / _DAY, dtype=np.float64)
 
 

@@ -411,6 +411,7 @@ def test_few_points_are_fitted_in_memory(tmp_path):
 
 def test_no_large_array_is_gathered(monkeypatch):
     for sample in (
+        "analysis.diagnosis._ROWS",
         "analysis.distortion._MINED_FROM",
         "optimize.spaces._SEEN",
         "kernel.bandwidth._COLUMNS",

@@ -58,15 +58,33 @@ def test_embed_a_table(heatsketch):
     assert table["colour"].tolist() == FRAME["colour"].tolist()
 
 
+def test_categories_are_read_as_written(heatsketch):
+    """NA is a country, 1.10 is not 1.1, and codes do not depend on the other rows of the file."""
+    frame = FRAME.assign(country=np.tile(["NA", "DE", "FR", ""], 15), code=np.tile(["01", "A", "1.10", "1.1"], 15))
+    frame.to_csv("coded.csv", index=False)
+    named = ("--categorical", "country", "--categorical", "code")
+    assert heatsketch("embed", "coded.csv", *named, "--save", "m.heatsketch", "-q", *FAST) == (0, "", "")
+    levels = {column.name: column.levels for column in hs.load_model("m.heatsketch")[0].columns_}
+    assert levels["country"] == ("DE", "FR", "NA", None)
+    assert levels["code"] == ("01", "1.1", "1.10", "A")
+    frame[frame["code"] == "01"].to_csv("new.csv", index=False)
+    assert heatsketch("transform", "m.heatsketch", "new.csv", "-o", "y.csv", "-q") == (0, "", "")
+    table = pd.read_csv("y.csv").iloc[:, -2:].to_numpy()
+    np.testing.assert_allclose(table, hs.load_model("m.heatsketch")[-1].embedding_[::4], atol=1e-6)
+
+
 def test_weights(heatsketch):
     counts = 1 + np.arange(60) % 3
     FRAME.assign(count=counts).to_csv("counted.csv", index=False)
     assert heatsketch("embed", "counted.csv", "--weight", "count", "-o", "y.npy", "-q", *FAST) == (0, "", "")
     model = hs.GaussianProcessEmbedding(2, power=4, bandwidth=0.25, random_state=0).fit(X, sample_weight=counts)
     np.testing.assert_array_equal(np.load("y.npy"), model.embedding_)
-    code, _, err = heatsketch("embed", "counted.csv", "--weight", "colour", "-o", "y.npy")
-    assert code == 1
-    assert "sample_weight" in err
+    np.save("x.npy", X)
+    for wrong in (("counted.csv", "--weight", "colour"), ("counted.csv", "--weight", "count", "--drop", "count"),
+                  ("x.npy", "--weight", "count")):  # fmt: skip
+        code, _, err = heatsketch("embed", *wrong, "-o", "y.npy")
+        assert code == 1
+        assert "--weight" in err
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.manifold import trustworthiness
@@ -34,6 +36,12 @@ class TestGaussianProcess:
         h = [v @ np.diag(filtered(first.power_, w, 0.0)) @ v.T for w, v in map(np.linalg.eigh, (A, B))]
         exact = np.linalg.norm(h[0] - h[1])
         assert np.linalg.norm(first.embedding_ - second.embedding_) == pytest.approx(exact, rel=0.05)
+
+    def test_order_of_data_sets_does_not_matter(self):
+        line = np.linspace(0.0, 1.0, N)[:, None]
+        cloud = RNG.normal(size=(N, 3))
+        models = [hs.fit_aligned(GP(2, random_state=0), sets) for sets in ((line, cloud), (cloud, line))]
+        np.testing.assert_array_equal(models[0][0].embedding_, models[1][1].embedding_)
 
 
 class TestHeatSketch:
@@ -87,6 +95,9 @@ def test_gradient_is_the_transpose_of_the_embedding(datasets):
 @pytest.mark.parametrize(
     ("estimator", "datasets", "word"),
     [
+        (GP(), [pd.DataFrame(X, index=list(range(1, N + 1))), pd.DataFrame(X, index=list(range(N, 0, -1)))], "names"),
+        (GP(affinity="precomputed"), [nx.path_graph(20), nx.relabel_nodes(nx.path_graph(20), {3: 4, 4: 3})], "names"),
+        (HS(init=X[:, :2]), [X, NOISY], "init"),
         (hs.DiffusionMaps(), [X, NOISY], "DiffusionMaps"),
         (GP(), [], "0 data sets"),
         (GP(), [X, X[:50]], "same item"),

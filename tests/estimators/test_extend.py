@@ -19,7 +19,7 @@ OLD, NEW = X[:220], X[220:]
 @pytest.mark.parametrize("options", [{"bandwidth": 0.5, "power": 4}, {"bandwidth": "auto", "power": 4}, {}])
 def test_random_sketch_equals_a_fit_to_all_samples(options):
     model = hs.GaussianProcessEmbedding(8, random_state=0, **options).fit(OLD)
-    again = hs.GaussianProcessEmbedding(8, random_state=0, **{**options, "power": model.power_}).fit(X)
+    again = hs.GaussianProcessEmbedding(8, random_state=0, **options).fit(X)
     assert model.extend(NEW) is model
     np.testing.assert_array_equal(model.embedding_, again.embedding_)
     np.testing.assert_array_equal(model.transform(X[:5] + 0.1), again.transform(X[:5] + 0.1))
@@ -80,26 +80,45 @@ class TestHeatSketch:
 
 
 def test_weights_and_names():
-    frame = pd.DataFrame(OLD, index=[f"a{i}" for i in range(220)], columns=list("wxyz"))
-    new = pd.DataFrame(NEW, index=[f"b{i}" for i in range(80)], columns=list("wxyz"))
+    frame = pd.DataFrame(OLD, pd.Index([f"a{i}" for i in range(220)], name="cell"), columns=list("wxyz"))
+    new = pd.DataFrame(NEW, pd.Index([f"b{i}" for i in range(80)], name="cell"), columns=list("wxyz"))
     model = hs.GaussianProcessEmbedding(4, power=4, random_state=0).fit(frame, sample_weight=np.full(220, 2.0))
     model.extend(new, sample_weight=np.full(80, 3.0))
     weights = np.r_[np.full(220, 2.0), np.full(80, 3.0)]
     again = hs.GaussianProcessEmbedding(4, power=4, random_state=0).fit(X, sample_weight=weights)
     np.testing.assert_array_equal(model.embedding_, again.embedding_)
     assert model.to_frame().loc["b7"].shape == (4,)
+    assert model.to_frame().index.name == "cell"
     with pytest.raises(ValueError, match="feature names"):
         model.extend(new.rename(columns={"w": "v"}))
 
 
 def test_labels():
-    """Labels of a fit are kept, and new ones are added."""
+    """Labels of a fit are kept; those of new samples are unknown."""
     y = np.where(OLD[:, 0] > 0, 1, 0)
     y[30:] = -1
     model = hs.HeatSketch(random_state=0).fit(OLD, y).extend(NEW)
     np.testing.assert_array_equal(model._labels, np.r_[y, np.full(80, -1)])
-    model = hs.HeatSketch(random_state=0).fit(OLD).extend(NEW, np.r_[0, 1, np.full(78, -1)])
-    np.testing.assert_array_equal(model._labels[220:222], [0, 1])
+
+
+@pytest.mark.parametrize(("first", "second"), [(sparse.csr_array, np.asarray), (np.asarray, sparse.csr_array)])
+def test_sparse_and_dense_samples(first, second):
+    model = hs.GaussianProcessEmbedding(4, power=4, random_state=0).fit(first(OLD))
+    again = hs.GaussianProcessEmbedding(4, power=4, random_state=0).fit(X)
+    np.testing.assert_allclose(model.transform(second(NEW)), model.transform(first(NEW)), atol=1e-12)
+    np.testing.assert_allclose(model.extend(second(NEW)).embedding_, again.embedding_, atol=1e-8)
+
+
+def test_new_samples_that_outnumber_the_others():
+    """A start from few samples is worth little."""
+    model = hs.HeatSketch(random_state=0).fit(X[:3]).extend(X[3:])
+    assert model.power_ == hs.HeatSketch(random_state=0).fit(X).power_
+    assert model.embedding_.std(axis=0).min() > 0.1 * model.embedding_.std(axis=0).max()
+
+
+def test_new_fit_forgets():
+    model = hs.HeatSketch(random_state=0).fit(OLD).extend(NEW).fit(OLD)
+    assert not hasattr(model, "moved_")
 
 
 def test_components_that_were_added_are_kept():

@@ -352,6 +352,10 @@ class TestPseudotime:
 
 
 class TestNeighbors:
+    def test_few_cells(self):
+        with pytest.raises(ValueError, match="cells"):
+            neighbors(anndata.AnnData(np.random.default_rng(0).normal(size=(6, 5))))
+
     def test_graphs(self, cells):
         neighbors(cells, 10, use_rep="X_pca", key_added="ours")
         D, C = cells.obsp["ours_distances"], cells.obsp["ours_connectivities"]

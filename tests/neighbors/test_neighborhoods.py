@@ -97,7 +97,7 @@ def test_duplicate_rows_of_large_data(d, dtype):
 
 def test_hash_collisions_of_rows(monkeypatch):
     X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [3.0, 4.0]])
-    monkeypatch.setattr("heatsketch.neighbors.neighborhoods._row_keys", lambda X: np.zeros(X.shape[0], dtype=np.uint64))
+    monkeypatch.setattr("heatsketch.neighbors.neighborhoods.row_keys", lambda X: np.zeros(X.shape[0], dtype=np.uint64))
     for rows in (X, sparse.csr_array(X)):
         first, places = distinct(rows)
         np.testing.assert_array_equal(X[first][places], X)

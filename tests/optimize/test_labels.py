@@ -62,8 +62,20 @@ class TestWhichLabels:
         assert reason
 
     def test_labels_may_be_of_any_integer_type(self):
-        for y in (np.array([0, -1, 1], dtype=np.int8), [0.0, -1.0, 1.0], pd.Series([0, -1, 1], index=[5, 6, 7])):
-            np.testing.assert_array_equal(few_labels(y, 3)[0], [0, -1, 1])
+        given = [0, -1, 1, -1]
+        for y in (
+            np.array(given, dtype=np.int8),
+            np.array(given, dtype=object),
+            np.array(given)[:, None],
+            [0.0, -1.0, 1.0, -1.0],
+            pd.Series(given, index=[5, 6, 7, 8]),
+        ):
+            np.testing.assert_array_equal(few_labels(y, 4)[0], given)
+
+    def test_a_class_called_minus_one_is_no_unknown_label(self):
+        with pytest.warns(UserWarning, match="class"):
+            assert few_labels(np.repeat([-1, 0, 1], 50), 150)[0] is None
+        assert few_labels([-2, -1, 0, 1, -1, -1], 6)[0] is None
 
     @pytest.mark.parametrize(
         ("y", "message"), [([0, 1, -1], "3 labels"), ([0.0, np.nan, 1.0, 1.0], "-1"), (["a", None, "b", "b"], "-1")]

@@ -88,8 +88,7 @@ def embed(
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, page, save, console)
-    if weight is not None:
-        reads = replace(reads, label=[*(reads.label or ()), weight])
+    reads = reads if weight is None else _with_weight(source, reads, weight)
     data = read_input(source, reads)
     if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & options.given.keys():
         note(
@@ -102,7 +101,7 @@ def embed(
         check_output(output, cells=data.source is not None)
     model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
     start = time.perf_counter()
-    model.fit(data.points, sample_weight=None if weight is None else data.columns[weight])
+    model.fit(data.points, sample_weight=None if weight is None else _weights(data, weight))
     seconds = time.perf_counter() - start
     model._sample_names = None if data.names is None else [str(name) for name in data.names]
     if save is not None:  # first: everything else can be made from the model
@@ -265,6 +264,32 @@ def _refuse(reads: InputOptions, *names: str) -> None:
     for name in names:
         if name in reads.given:
             raise ValueError(f"--{name} was decided when the model was fitted; leave it out.")
+
+
+def _with_weight(source: str, reads: InputOptions, weight: str) -> InputOptions:
+    """The options with the column of weights kept aside."""
+    from ..io import FORMATS, format_of  # noqa: PLC0415
+
+    name = format_of(source, reads.format)
+    if "label" not in FORMATS[name].options:
+        raise ValueError(f"--weight does not apply to {name} files, which have no columns; leave it out.")
+    if weight in {reads.id, *(reads.label or ()), *(reads.drop or ()), *(reads.only or ())}:
+        raise ValueError(f"--weight {weight} was also given by --id, --label, --drop or --only; choose one.")
+    return replace(reads, label=[*(reads.label or ()), weight])
+
+
+def _weights(data: Data, weight: str) -> Any:
+    """The column of weights as positive numbers."""
+    import pandas as pd  # noqa: PLC0415
+
+    numbers = pd.to_numeric(pd.Series(data.columns[weight]), errors="coerce").to_numpy(dtype=float, na_value=0.0)
+    if len(wrong := (~(numbers > 0)).nonzero()[0]):
+        given = list(data.columns[weight])[wrong[0]]
+        raise ValueError(
+            f"{len(wrong)} of {len(numbers)} values of --weight {weight} are not positive numbers, the first {given!r} "
+            f"in row {wrong[0] + 1}; correct or remove these rows."
+        )
+    return numbers
 
 
 def _note_units(X: Any) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.base import clone
 
 from .._utils.progress import shown
-from .._utils.registry import computing, distributed_backend
+from .._utils.registry import as_given, computing, distributed_backend
 from .._utils.threads import quiet_blas
 from ..analysis.power import power_of
 from ..kernel.build import build_heat_kernel
 from ..kernel.operator import HeatKernel
 from ..kernel.options import sample_names
 from ..kernel.plan import sketch_columns
-from ..linalg.filters import MultiscaleFilter, Power
+from ..linalg.filters import MultiscaleFilter, Power, longest
 from ..linalg.sketch import resolve_seed
 from ..optimize.mixture import minimise
 from ..optimize.spaces import AlignedSpace, KernelSpace
@@ -33,10 +33,11 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
 
     Item i is row i of every data set: the same cells at several times, the same vertices of several graphs, the same
     texts by several models. Features may differ. All kernels are multiplied by one M, ``Y_b = h(A_b) M``, with one
-    filter h: an item whose surroundings are the same in two data sets has the same place in both. The mean squared
-    distance between its two places is that between the two rows of the kernels, for a random M; summed over all items
-    it is the global diffusion distance of the paper's robustness proposition [1]_. `HeatSketch` finds the M for which
-    ``Y_b = A_b^2 M`` keeps neighbours and distances of all data sets at once.
+    filter h, that of the data set with the longest times. An item whose surroundings are the same in two data sets has
+    the same place in both. The mean squared distance between its two places is that between the two rows of the
+    kernels, for a random M; summed over all items it is the global diffusion distance of the paper's robustness
+    proposition [1]_. `HeatSketch` finds the M for which ``Y_b = A_b^2 M`` keeps neighbours and distances of all data
+    sets at once.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
     Returns
     -------
     models : list of estimators
-        One for each data set, fitted, with ``embedding_`` and ``transform``.
+        One for each data set, fitted, with ``embedding_`` and ``transform``. What changes a model of HeatSketch later,
+        such as `add_components`, changes it alone.
 
     See Also
     --------
@@ -71,11 +73,13 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
     >>> bool(moved[:5].min() > np.median(moved))
     True
     """
-    if not isinstance(estimator, (GaussianProcessEmbedding, HeatSketch)) or not len(datasets):
+    datasets = list(datasets)
+    if not isinstance(estimator, (GaussianProcessEmbedding, HeatSketch)) or not datasets:
         raise ValueError(
             f"fit_aligned was given {type(estimator).__name__} and {len(datasets)} data sets; give a "
             "GaussianProcessEmbedding or a HeatSketch, whose M can serve several kernels, and at least one data set."
         )
+    names = _common_names(datasets)
     models = [clone(estimator) for _ in datasets]
     seed = resolve_seed(estimator.random_state)
     with shown(estimator.verbose), computing():
@@ -85,7 +89,7 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
                 f"data sets of {', '.join(str(kernel.shape[0]) for kernel in kernels)} samples were given; row i must "
                 "be the same item in each. For other items, fit to one data set and use transform."
             )
-        power = power_of(kernels[0], estimator.power)
+        power = max((power_of(kernel, estimator.power) for kernel in kernels), key=longest)
         common = _common(estimator, kernels, power, seed) if isinstance(estimator, HeatSketch) else None
         for model, kernel, X in zip(models, kernels, datasets, strict=True):
             model.random_state = seed
@@ -93,8 +97,22 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
                 model._embed(kernel, power, kernel.dtype)
             else:
                 model._embed_through(common, kernel, power)
-            model._sample_names = sample_names(X)
+            model.embedding_ = as_given(model.embedding_, X)
+            model._sample_names = names
     return models
+
+
+def _common_names(datasets: list[Any]) -> Any:
+    """The names of the items, or None; raises ValueError if they differ between data sets."""
+    first, *others = (sample_names(X) for X in datasets)
+    for number, names in enumerate(others, 1):
+        if first is not None and names is not None and list(names) != list(first):
+            raise ValueError(
+                f"the rows of data set {number} have other names than those of data set 0, or another order; row i "
+                "must be the same item in each. Reorder frames with frame.loc[index], and graphs by making an "
+                "adjacency matrix of each with one list of nodes, such as networkx.to_scipy_sparse_array(graph, nodes)."
+            )
+    return first
 
 
 def _kernel(model: HeatEmbedding, X: Any) -> HeatKernel:
@@ -115,13 +133,16 @@ def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed
             "one M for several kernels is found with power='auto' and the objective 'mixed' or 'neighbors'. "
             "GaussianProcessEmbedding has no such limit."
         )
+    if estimator.init is not None:
+        raise ValueError("fit_aligned was given a HeatSketch with init; one M for several kernels has its own start.")
     spaces = []
     k = int(estimator.n_components)
     for kernel, graph in zip(kernels, graphs, strict=True):
         if graph is None:
             raise ValueError(
                 "fit_aligned was given a HeatSketch with a kernel of every pair; one M for several kernels is found "
-                "for kernels of neighbours (n_neighbors=15) and graphs. GaussianProcessEmbedding has no such limit."
+                "for kernels of neighbours (n_neighbors=15, less than the number of samples) and graphs. "
+                "GaussianProcessEmbedding has no such limit."
             )
         spaces.append(KernelSpace(kernel, graph, power, k, width=sketch_columns(k), aligned=True))
     weight = 1.0 if estimator.objective == "neighbors" else float(estimator.neighbor_weight)

@@ -60,7 +60,7 @@ from ..kernel.options import (
 from ..kernel.plan import predict
 from ..linalg.diffusion import coefficients, diffuse
 from ..linalg.filters import MultiscaleFilter, Power, check_power_option, check_powers, in_words
-from ._extend import Near, all_labels, all_masses, all_names, all_points
+from ._extend import Near, all_masses, all_names, all_points
 
 __all__ = ["HeatEmbedding", "check_spread"]
 
@@ -151,8 +151,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
             distances if metric is "precomputed". For a PyTorch tensor the embedding is a tensor on the same device;
             for a Dask array or frame it is a Dask array, computed on the current cluster.
         y : array-like of int, shape (n_samples,), optional
-            Labels, of which some are unknown: -1. HeatSketch separates the known classes. Labels that are all known are
-            ignored, as by scikit-learn's other transformers, and every y by the other estimators.
+            Labels, of which at least half are unknown: -1. HeatSketch separates the known classes. Labels that are all
+            known are ignored, as by scikit-learn's other transformers, and every y by the other estimators.
         sample_weight : array-like of shape (n_samples,), optional
             Positive masses of the samples. An integer gives what that many equal samples give, so rows can be counted
             or binned before a fit (`docs/theory/weights.md`).
@@ -193,7 +193,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """From checked points to the embedding, as in :mod:`heatsketch.reference`: K, A, h, M, Y."""
         K, rule = build_affinity(X, options, self._computed_in(X.dtype))
         A = normalized(K, options, rule, masses)  # Algorithm 1 or 2: diag(s) K diag(s)
-        h = power_of(A, self.power) if near is None else self.power_  # x^t, or all times
+        h = power_of(A, self.power)  # x^t, or all times
         facts = self._kernel_facts(A, h)
         say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
         self._embed(A, h, X.dtype, near)
@@ -202,7 +202,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _embed(self, kernel: HeatKernel, power: Power, dtype: Any, near: Near | None = None) -> None:
         """From a kernel and its filter to the embedding, in the dtype of the data."""
         M = self._matrix(kernel, power, near)  # Algorithms 3, 4, 5, or optimised
-        self.__dict__.pop("_reference", None)
+        for name in ("_reference", "moved_"):
+            self.__dict__.pop(name, None)
         self._set_kernel(kernel)
         self.power_ = power
         self._multiply(M, dtype)
@@ -320,6 +321,11 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 dtype=[np.float64, np.float32],
                 ensure_min_samples=2 if reset else 1,
             )
+        if not reset and isinstance(self.kernel_.affinity, GaussianAffinity) and self.kernel_.in_memory:
+            if sparse.issparse(self.kernel_.affinity.X):
+                X = sparse.csr_array(X)
+            elif sparse.issparse(X):
+                X = X.toarray()
         return tidy(X, options)
 
     def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
@@ -441,19 +447,18 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @transactional
     @fitted
-    def extend(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def extend(self, X: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add samples to a fitted embedding; earlier ones move as little as the data ask.
 
-        The kernel is made again, of all samples, with the power of the fit. A random sketch keeps its rows, so that the
-        result equals a fit to all samples with this power and seed. Diffusion maps keep their signs. HeatSketch
-        starts from the present sketch, takes fewer steps than a fit, and is rotated towards the present embedding.
+        The kernel is made again, of all samples. A random sketch keeps its rows, so that the result equals a fit to all
+        samples with the same seed. Diffusion maps keep their signs. HeatSketch starts from the present sketch, takes
+        fewer steps than a fit, and is rotated towards the present embedding; if more samples are added than there were,
+        it starts afresh. The labels of new samples are unknown.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, n_features)
             New samples. They follow the earlier ones in `embedding_`.
-        y : array-like of int, shape (m,), optional
-            Labels of the new samples, as for `fit`; unknown by default.
         sample_weight : array-like of shape (m,), optional
             Weights of the new samples; 1 by default.
 
@@ -471,7 +476,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         options, before, kernel = self._check_options(X), self.embedding_, self.kernel_
         points = self._check_data(X, reset=False)
         every = all_points(kernel, points, options.bandwidth)
-        self._set_labels(all_labels(self._labels, y, kernel.shape[0], points.shape[0]), every)
+        if self._labels is not None:
+            self._labels = np.concatenate([self._labels, np.full(points.shape[0], -1)])
         masses = all_masses(kernel, sample_weight, points.shape[0])
         predict(every.shape, kernel.dtype, options, n_components=self._n_columns(every.shape[0])).require_memory()
         placed = kernel.at_new_points(points, self._coefficients)

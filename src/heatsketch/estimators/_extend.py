@@ -15,7 +15,7 @@ from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_masses
 
-__all__ = ["Near", "all_labels", "all_masses", "all_names", "all_points"]
+__all__ = ["Near", "all_masses", "all_names", "all_points"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ class Near:
     embedding: FloatArray
     start: FloatArray
     n_before: int
+
+    @property
+    def is_start(self) -> bool:
+        """Whether a search should begin there: not if most samples are new."""
+        return 2 * self.n_before >= len(self.start)
 
     def signs(self, Y: Any) -> FloatArray:
         """Signs of the columns of Y, (N, k), with which it is nearest, (k,)."""
@@ -83,14 +88,6 @@ def all_points(kernel: HeatKernel, points: Any, bandwidth: Any) -> Any:
     return stack([affinity.X, points])
 
 
-def all_labels(before: Any, y: Any, n: int, m: int) -> Any:
-    """Labels of n samples and of m new ones, -1 if unknown; None if there are none."""
-    if before is None and y is None:
-        return None
-    unknown = np.full(n, -1), np.full(m, -1)
-    return np.concatenate([unknown[0] if before is None else before, unknown[1] if y is None else to_numpy(y)])
-
-
 def all_masses(kernel: HeatKernel, sample_weight: Any, m: int) -> FloatArray | None:
     """Masses of the points of a kernel and of m new ones, (N + m,); None if all are 1."""
     new, scaling = check_masses(sample_weight, m), kernel.scaling
@@ -101,6 +98,8 @@ def all_masses(kernel: HeatKernel, sample_weight: Any, m: int) -> FloatArray | N
     return np.concatenate([ones[0] if known is None else to_numpy(known), ones[1] if new is None else new])
 
 
-def all_names(before: Any, new: Any) -> list[Any] | None:
-    """Names of earlier samples and of new ones; None unless both have names."""
-    return None if before is None or new is None else [*before, *new]
+def all_names(before: Any, new: Any) -> Any:
+    """Names of earlier samples and of new ones, an index or a list; None unless both have names."""
+    if before is None or new is None:
+        return None
+    return before.append(new) if hasattr(before, "nlevels") and hasattr(new, "nlevels") else [*before, *new]

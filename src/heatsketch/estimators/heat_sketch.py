@@ -237,7 +237,8 @@ class HeatSketch(HeatEmbedding):
         if near is None:
             self.seed_ = resolve_seed(self.random_state)
             return self._optimised(kernel, power, int(self.n_components), self._given(kernel))
-        M = self._optimised(kernel, power, near.start.shape[1], near.start, steps=CONTINUED)
+        start, steps = (near.start, CONTINUED) if near.is_start else (None, FRESH)
+        M = self._optimised(kernel, power, near.start.shape[1], start, steps)
         rotation = near.rotation(self._placed(kernel, self._diffused(kernel, M, power), power))
         M = M @ asarray_like(rotation, M, kernel.dtype)
         self._M = kernel.collect(M)

@@ -16,6 +16,9 @@ from .hints import hints
 
 __all__ = ["read_parquet", "read_text"]
 
+# What pandas reads as a missing value, in part.
+_MISSING = ("NA", "N/A", "NaN", "nan", "NULL", "null", "None", "n/a", "<NA>")
+
 
 def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
     """Read a table in text, with or without a line of column names.
@@ -33,7 +36,8 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
         cells = [str(cell) for cell in first.iloc[0]]
         headless = not reading.header if reading.header is not None else _is_data(cells)
-        words = [] if headless else [name for name in (reading.id, *reading.label) if name in cells]
+        levels = _known_levels(reading)
+        words = [] if headless else [name for name in (reading.id, *reading.label, *levels) if name in cells]
         file.seek(0)
         frame = pd.read_csv(
             file,
@@ -51,8 +55,10 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         raise ValueError(f"--encoding {reading.encoding} is not known: {error}.") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OverflowError) as error:
         raise ValueError(f"cannot be read as a table: {str(error).strip()}.") from error
-    for name in reading.label:
-        if name in words:
+    for name in words:
+        if name in levels:
+            frame[name] = _as_category(frame[name], levels[name])
+        elif name != reading.id:
             frame[name] = _as_written(frame[name])
     notes: list[str] = []
     if headless:
@@ -92,6 +98,23 @@ def _as_written(column: Any) -> Any:
         return words
     numbers = pd.to_numeric(words, errors="coerce")
     return numbers if (numbers.notna() == words.notna()).all() else words
+
+
+def _known_levels(reading: Reading) -> dict[str, Sequence[str | None]]:
+    """Columns that are known to be categories before the file is read, with the levels of a model."""
+    if reading.encoder is None:
+        return {name: () for name in reading.categorical if name != "all"}
+    return {column.name: column.levels for column in reading.encoder.columns_ if column.kind == "category"}
+
+
+def _as_category(column: Any, levels: Sequence[str | None]) -> Any:
+    """A text column with its levels as written; empty cells are missing, as is "NA" where a model knows no such level.
+
+    (In a column that was found to be a category when a model was fitted, "NA" was read as missing.)
+    """
+    words = column.str.strip()
+    missing = (words == "") | (words.isin(_MISSING) & ~words.isin(list(levels)) & bool(levels))
+    return words.where(~missing)
 
 
 def read_parquet(file: Any, reading: Reading) -> Data:

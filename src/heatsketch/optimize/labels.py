@@ -16,6 +16,8 @@ References
 
 from __future__ import annotations
 
+import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,8 @@ from .._utils.typing import FloatArray, IntArray
 
 __all__ = ["agreeing", "few_labels", "known_classes", "spread_labels"]
 
+# Share of labels that are unknown, at least.
+LEAST_UNKNOWN = 0.5
 # a, and the number of steps: what is left of the error is a^steps.
 _SPREAD, _STEPS = 0.9, 50
 # Exponent of F.
@@ -40,7 +44,8 @@ def few_labels(y: Any, n_samples: int) -> tuple[IntArray | None, str]:
     """Labels of which some are known, or None and the reason why there are none to use.
 
     The convention is that of scikit-learn's semi-supervised estimators: integers, -1 if unknown. Other y are those of
-    the last step of a pipeline: targets, names of classes, classes that are all known, or 1 and -1.
+    the last step of a pipeline: targets, names of classes, classes that are all known, or 1 and -1. As -1 may be a
+    class there, few labels are known only if at least half are -1.
 
     Examples
     --------
@@ -50,23 +55,48 @@ def few_labels(y: Any, n_samples: int) -> tuple[IntArray | None, str]:
     >>> few_labels([0, 1, 1, 0], 4)
     (None, 'all labels are known')
     """
+    labels = _integers(y)
+    if labels is None:
+        return None, "its values are not integers, one for each sample"
+    unknown = float(np.mean(labels == -1)) if len(labels) else 0.0
+    reasons = {
+        "all labels are known": not unknown,
+        "it has negative values other than -1": labels.min(initial=0) < -1,
+        "fewer than two classes are known": len(np.unique(labels[labels != -1])) < 2,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            return None, reason
+    if len(labels) != n_samples:
+        raise ValueError(f"y was given with {len(labels)} labels for {n_samples} samples; give one for each.")
+    if unknown < LEAST_UNKNOWN:
+        warnings.warn(
+            f"y is not used: -1 is {unknown:.0%} of its values, and stands for unknown labels if it is at least half. "
+            "If -1 is a class, encode the classes as 0, 1, 2, ...; if labels are unknown, set more of them to -1.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return None, "-1 may be a class"
+    return labels, ""
+
+
+def _integers(y: Any) -> IntArray | None:
+    """A vector, or a column, of integers of any dtype; None for other y. Missing values raise ValueError."""
     values = to_numpy(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
     if values.ndim != 1:
-        return None, f"it has {values.ndim} dimensions"
+        return None
     if values.dtype.kind in "fO":
         missing = sum(value is None or value != value for value in values.tolist())  # noqa: PLR0124
         if missing:
             raise ValueError(f"y has {missing} missing values; give integers, and -1 for labels that are unknown.")
+        if all(isinstance(value, Real) for value in values.tolist()):
+            values = values.astype(np.float64)
     if values.dtype.kind not in "iuf" or not np.array_equal(values, np.round(values)):
-        return None, "its values are not integers"
-    labels = values.astype(np.int64)
-    if labels.min(initial=0) != -1:
-        return None, "all labels are known"
-    if len(np.unique(labels)) < 3:
-        return None, "fewer than two classes are known"
-    if len(labels) != n_samples:
-        raise ValueError(f"y was given with {len(labels)} labels for {n_samples} samples; give one for each.")
-    return labels, ""
+        return None
+    labels: IntArray = values.astype(np.int64)
+    return labels
 
 
 def known_classes(y: IntArray, places: IntArray, n: int) -> FloatArray:
