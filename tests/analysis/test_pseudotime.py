@@ -112,14 +112,27 @@ class TestLaws:
 
     def test_level_at_one_time(self):
         """The chi-square law is exact at one time: each point is covered in that share of the draws."""
+        options = {"n_exact": 2, "n_columns": 16}
         X, _, _ = fork(120)
-        kernel = hs.heat_kernel(X, bandwidth=0.3, n_neighbors=None)
-        exact = squareform(hs.geodesic_distances(kernel, 8))[0, 1:]
+        kernel = hs.heat_kernel(X, bandwidth=0.05, n_neighbors=None)
+        exact = squareform(hs.geodesic_distances(kernel, 2))[0, 1:]
         covered = []
         for seed in range(100):
-            _, low, high = geodesics_from(kernel, 8.0, np.array([0]), 0.8, n_columns=16, seed=seed)
+            _, low, high = geodesics_from(kernel, 2.0, np.array([0]), 0.8, seed=seed, **options)
             covered.append(((low[0, 1:] <= exact) & (exact <= high[0, 1:])).mean())
         assert 0.74 < np.mean(covered) < 0.86
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_all_directions_are_exact(self, dtype):
+        """Then nothing is random, and intervals are as narrow as rounding allows."""
+        X, _, _ = fork(120)
+        model = hs.GaussianProcessEmbedding(2, random_state=0).fit(X.astype(dtype))
+        exact = squareform(hs.geodesic_distances(model.kernel_, model.power_))[0]
+        d, low, high = geodesics_from(model.kernel_, model.power_, np.array([0]), 0.95, n_exact=119)
+        np.testing.assert_allclose(d[0], exact, atol=1e-3 * exact.max())
+        assert (low[0] <= exact).all()
+        assert (exact <= high[0]).all()
+        assert (high - low).max() < {"float32": 0.01, "float64": 1e-4}[dtype] * exact.max()
 
     @pytest.mark.parametrize("kind", ["geodesic", "diffusion"])
     def test_intervals_cover(self, forked, kind):
@@ -134,6 +147,7 @@ class TestLaws:
         assert (found.low <= found.time).all()
         assert (found.time <= found.high).all()
         assert np.isfinite(found.high).all()
+        assert np.median(found.high - found.low) < 0.01
 
 
 class TestTrees:

@@ -536,7 +536,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def pseudotime(self, roots: ArrayLike, *, kind: str = "geodesic", interval: float | None = None) -> Pseudotime:
         """Distance of every training point from a root along the data, between 0 and 1, from a random sketch.
 
-        It takes about as long as 128 columns of a Gaussian process embedding; :func:`heatsketch.pseudotime` is exact.
+        It takes about as long as a fit; :func:`heatsketch.pseudotime` is exact.
         Points in components of the neighbour graph without a root are reached across the shortest gap, with a warning;
         on a cluster components are not known, and such points come out as far as the sketch can tell.
 
@@ -558,8 +558,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         level = None if interval is None else check_level(interval, "interval")
         check_choice(kind, "kind", KINDS)
         if kind == "geodesic":
-            columns = max(COLUMNS, self.n_components_)
-            measure: Any = partial(geodesics_from, self.kernel_, self.power_, n_columns=columns)
+            measure: Any = partial(geodesics_from, self.kernel_, self.power_)
         else:
             measure = partial(sketched_diffusion, self._reference_sketch())
         return time_from_roots(self.kernel_, roots, measure, kind, level)
