@@ -218,7 +218,7 @@ def pseudotime(
     adata : AnnData of shape (n_cells, n_genes)
     root : str, int, sequence of these, boolean mask of shape (n_cells,), or None, default=None
         Names or numbers of the root cells; by default ``adata.uns["iroot"]``, as for ``sc.tl.dpt``.
-    kind : {"geodesic", "diffusion"}, default="geodesic"
+    kind : {"geodesic", "path", "diffusion"}, default="geodesic"
         Lengths along the data, or diffusion distances.
     interval : float in (0, 1) or None, default=0.95
         Level of the intervals of the exact time; None leaves them out.

@@ -31,11 +31,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.optimize import brentq
+from scipy.sparse.csgraph import dijkstra
 from scipy.special import ndtr
 from scipy.stats import chi, chi2
 
@@ -53,7 +55,7 @@ from ..linalg.sketch import GaussianSketch
 from .distances import MOST_COLUMNS, ROW_ENTRIES, check_level, check_pairs, groups_of_pairs
 from .power import power_of
 
-__all__ = ["cosine_interval", "geodesic_distances", "geodesics_from", "sketched_geodesics"]
+__all__ = ["cosine_interval", "geodesic_distances", "geodesics_from", "paths", "sketched_geodesics"]
 
 # Halvings of the first time and doublings of the last; shorter ones are left out (0.002 in the unit of the result), and
 # longer ones summed up as a geometric series.
@@ -278,8 +280,7 @@ def _squared_tangents(
 ) -> FloatArray:
     """``|a_i - beta a_r|^2 / (beta |a_r|)^2`` along Q, and an estimate of the rest, by time: (2, n_times, s, N)."""
     at, every, r = (np.arange(len(sources)), sources), np.arange(kernel.shape[0]), Q.shape[1]
-    G = kernel.sketched(GaussianSketch(seed), n_columns, dtype=kernel.dtype)
-    M = array_namespace(Q).concat([Q, (G - Q @ (Q.T @ G)) / float(np.sqrt(n_columns))], axis=1)
+    M = _with_random(kernel, Q, n_columns, seed)
     found = np.empty((2, len(products), *products[0].shape))
     for number, V in enumerate(diffuse(kernel, M, times)):
         rows, inner = to_numpy(V[every]).astype(np.float64), products[number]
@@ -299,6 +300,58 @@ def _leading(kernel: HeatKernel, power: Power, n_exact: int) -> Any:
     if kernel.trivial is None:
         return Q
     return array_namespace(Q).concat([kernel.asblock(kernel.trivial[:, None]), Q], axis=1)
+
+
+def _with_random(kernel: HeatKernel, Q: Any, n_columns: int, seed: int) -> Any:
+    """``[Q, (I - Q Q^T) G / sqrt(k)]`` with k Gaussian columns G."""
+    G = kernel.sketched(GaussianSketch(seed), n_columns, dtype=kernel.dtype)
+    return array_namespace(Q).concat([Q, (G - Q @ (Q.T @ G)) / float(np.sqrt(n_columns))], axis=1)
+
+
+class Paths(NamedTuple):
+    """A graph whose edges have lengths, (n, n), and the vertex of each point, (N,)."""
+
+    lengths: Any
+    places: IntArray
+
+    def __call__(self, sources: IntArray, level: None = None) -> tuple[FloatArray, None, None]:  # noqa: ARG002
+        """Lengths of shortest paths from a few points to all, (s, N); infinite between components."""
+        return dijkstra(self.lengths, directed=False, indices=self.places[sources])[:, self.places], None, None
+
+
+def paths(kernel: HeatKernel, power: Power, *, exact: bool = False) -> Paths:
+    """The neighbour graph of a kernel with geodesic distances as lengths of its edges.
+
+    Geodesic distances flatten where heat has met the ends of the data, and are most accurate between neighbours. Sums
+    along a path do not flatten. Lengths are exact, or come from `_EXACT` exact directions and `_REST` random columns.
+    """
+    graph = kernel.graph()
+    if graph is None:
+        raise ValueError("paths run along the edges of a neighbour graph in memory; give n_neighbors to the kernel.")
+    upper = sparse.triu(graph.S, 1).tocoo()
+    distinct = np.unique(graph.places, return_index=True)[1]
+    pairs = np.column_stack([distinct[upper.row], distinct[upper.col]])
+    d = geodesic_distances(kernel, power, pairs) if exact else _edge_lengths(kernel, power, pairs)
+    # SciPy takes a length of 0 for a missing edge.
+    d = np.maximum(d, np.finfo(np.float64).tiny)
+    return Paths(sparse.csr_array((d, (upper.row, upper.col)), shape=graph.S.shape), graph.places)
+
+
+def _edge_lengths(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatArray:
+    """Geodesic distances of neighbours from a sketch, (m,)."""
+    times = _times(power)
+    require_range(kernel, times)
+    require_definite(kernel, times)
+    M = _with_random(kernel, _leading(kernel, power, _EXACT), _REST, _SEED)
+    cosines = []
+    for V in diffuse(kernel, M, times):
+        rows = to_numpy(V).astype(np.float64)
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        cosine = np.empty(len(pairs))
+        for some in chunks(len(pairs), rows.shape[1]):
+            cosine[some] = 1.0 - np.square(rows[pairs[some, 0]] - rows[pairs[some, 1]]).sum(axis=1) / 2.0
+        cosines.append(cosine)
+    return _lengths(cosines, kernel, power, 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0]))
 
 
 def _sketched_rows(

@@ -33,13 +33,13 @@ from ..linalg.filters import Power
 from ..linalg.metrics import Metric, squared_distances
 from ..neighbors.search import make_index
 from .distances import check_level, diffusion_distances, embedded_distances
-from .geodesics import geodesic_distances
+from .geodesics import geodesic_distances, paths
 from .power import power_of
 from .reference_sketch import ReferenceSketch
 
 __all__ = ["KINDS", "Pseudotime", "pseudotime", "sketched_diffusion", "time_from_roots"]
 
-KINDS = ("geodesic", "diffusion")
+KINDS = ("geodesic", "path", "diffusion")
 # Distances of all points from a few, (s, N), and the ends of their intervals if a level was given.
 Measured: TypeAlias = "tuple[FloatArray, FloatArray | None, FloatArray | None]"
 Measure: TypeAlias = Callable[[IntArray, Any], Measured]
@@ -68,7 +68,7 @@ class Pseudotime(Shown):
         How many gaps between components were crossed on the way; 0 in components with a root.
     unit : float
         The distance that was scaled to 1.
-    kind : {"geodesic", "diffusion"}
+    kind : {"geodesic", "path", "diffusion"}
     level : float or None
         Of the intervals.
     part : ndarray of int, shape (N,)
@@ -110,8 +110,8 @@ class Pseudotime(Shown):
             Numbered by their earliest points; components of a graph have no branch in common.
         """
         check_level(min_length, "min_length")
-        if self.kind != "geodesic":
-            raise ValueError(f"kind={self.kind!r}: branches need times that add up; use kind='geodesic'.")
+        if self.kind == "diffusion":
+            raise ValueError("kind='diffusion': branches need times that add up; use kind='geodesic' or 'path'.")
         branch = np.empty(len(self.time), dtype=np.int64)
         first = 0
         for number in np.unique(self.part):
@@ -164,9 +164,10 @@ def pseudotime(A: Any, roots: ArrayLike, power: Power | str = "multiscale", *, k
     roots : int, array-like of int, or boolean mask of shape (N,)
         Where time begins. With several roots the time is that from the nearest.
     power : float, {"auto", "multiscale"} or MultiscaleFilter
-    kind : {"geodesic", "diffusion"}
-        Lengths along the data (:func:`geodesic_distances`), or diffusion distances (:func:`diffusion_distances`),
-        which grow like the root of lengths.
+    kind : {"geodesic", "path", "diffusion"}
+        Lengths along the data (:func:`geodesic_distances`); lengths of the shortest paths along the neighbour graph,
+        whose edges have the former lengths; or diffusion distances (:func:`diffusion_distances`), which grow like the
+        root of lengths.
 
     Returns
     -------
@@ -190,6 +191,8 @@ def pseudotime(A: Any, roots: ArrayLike, power: Power | str = "multiscale", *, k
     kernel = as_heat_kernel(A)
     check_choice(kind, "kind", KINDS)
     h = power_of(kernel, power)
+    if kind == "path":
+        return time_from_roots(kernel, roots, paths(kernel, h, exact=True), kind)
     exact = geodesic_distances if kind == "geodesic" else diffusion_distances
     if kernel.in_memory and kernel.shape[0] <= _DENSE:
         measure = partial(_rows_of, squareform(exact(kernel, h)))

@@ -25,7 +25,7 @@ from .._utils.typing import FloatArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
-from ..analysis.geodesics import COLUMNS, geodesics_from, sketched_geodesics
+from ..analysis.geodesics import COLUMNS, geodesics_from, paths, sketched_geodesics
 from ..analysis.neighborhoods import (
     NeighborSupport,
     StabilityMap,
@@ -544,10 +544,11 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         roots : int, array-like of int, or boolean mask of shape (n_samples,)
             Training points where time begins. With several roots the time is that from the nearest.
-        kind : {"geodesic", "diffusion"}
-            Lengths along the data, or diffusion distances, which grow like the root of lengths.
+        kind : {"geodesic", "path", "diffusion"}
+            Lengths along the data; lengths of the shortest paths along the neighbour graph, which order the points of
+            trees better; or diffusion distances, which grow like the root of lengths.
         interval : float in (0, 1), optional
-            Level of confidence intervals of the exact time, such as 0.95.
+            Level of confidence intervals of the exact time, such as 0.95. There are none for paths.
 
         Returns
         -------
@@ -557,8 +558,12 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """
         level = None if interval is None else check_level(interval, "interval")
         check_choice(kind, "kind", KINDS)
-        if kind == "geodesic":
-            measure: Any = partial(geodesics_from, self.kernel_, self.power_)
+        if kind == "path":
+            if level is not None:
+                raise ValueError("no law is known for kind='path'; intervals are for kind='geodesic' or 'diffusion'.")
+            measure: Any = paths(self.kernel_, self.power_)
+        elif kind == "geodesic":
+            measure = partial(geodesics_from, self.kernel_, self.power_)
         else:
             measure = partial(sketched_diffusion, self._reference_sketch())
         return time_from_roots(self.kernel_, roots, measure, kind, level)
