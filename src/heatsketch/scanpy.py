@@ -219,9 +219,9 @@ def pseudotime(
     root : str, int, sequence of these, boolean mask of shape (n_cells,), or None, default=None
         Names or numbers of the root cells; by default ``adata.uns["iroot"]``, as for ``sc.tl.dpt``.
     kind : {"geodesic", "path", "diffusion"}, default="geodesic"
-        Lengths along the data, or diffusion distances.
+        Lengths along the data, lengths of shortest paths along the neighbour graph, or diffusion distances.
     interval : float in (0, 1) or None, default=0.95
-        Level of the intervals of the exact time; None leaves them out.
+        Level of the intervals of the exact time; None leaves them out, as paths require.
     branches : bool, default=False
         Whether to find branches, too (:meth:`heatsketch.Pseudotime.branches`). Each takes about as long as the time.
     use_rep, n_pcs, neighbors_key, n_neighbors, bandwidth, power

@@ -150,6 +150,56 @@ class TestLaws:
         assert np.median(found.high - found.low) < 0.01
 
 
+class TestPaths:
+    def test_edges_have_geodesic_lengths(self):
+        """Networkx finds the same paths."""
+        X, _, _ = fork(150)
+        kernel = hs.heat_kernel(X, n_neighbors=8)
+        d = squareform(hs.geodesic_distances(kernel, "multiscale"))
+        edges = np.argwhere(np.triu(kernel.symmetric.toarray(), 1))
+        graph = nx.Graph()
+        graph.add_weighted_edges_from([(i, j, d[i, j]) for i, j in edges])
+        expected = nx.single_source_dijkstra_path_length(graph, 3)
+        found = hs.pseudotime(kernel, 3, kind="path")
+        np.testing.assert_allclose(
+            found.time * found.unit, [expected[n] for n in range(150)], rtol=1e-4, atol=1e-4 * found.unit
+        )
+
+    def test_triangle_inequality(self, forked):
+        """Times from two roots differ by at most the distance of the roots."""
+        a, b = (forked[0].pseudotime(root, kind="path") for root in (3, 40))
+        a, b = a.time * a.unit, b.time * b.unit
+        assert a[40] == pytest.approx(b[3])
+        assert np.abs(a - b).max() <= a[40] * (1 + 1e-9)
+
+    def test_sketch_is_close(self, forked):
+        model, time, branch, root = forked
+        exact = hs.pseudotime(model.kernel_, root, model.power_, kind="path")
+        found = model.pseudotime(root, kind="path")
+        assert spearmanr(found.time, exact.time)[0] > 0.995
+        assert spearmanr(found.time, time)[0] > 0.98
+        assert adjusted_rand_score(branch, found.branches()) > 0.8
+
+    def test_repeated_points_share_a_time(self):
+        X, _, _ = fork(150)
+        model = hs.GaussianProcessEmbedding(2, n_neighbors=8, random_state=0).fit(np.concatenate([X, X[:20]]))
+        time = model.pseudotime(3, kind="path").time
+        np.testing.assert_array_equal(time[150:], time[:20])
+
+    def test_gap(self):
+        with pytest.warns(UserWarning, match="without a root"):
+            found = hs.pseudotime(hs.heat_kernel(two_lines(), n_neighbors=10), 0, kind="path")
+        assert (np.diff(found.time) > 0).all()
+
+    def test_no_interval(self, forked):
+        with pytest.raises(ValueError, match="no law is known"):
+            forked[0].pseudotime(0, kind="path", interval=0.9)
+
+    def test_every_pair_has_no_paths(self):
+        with pytest.raises(ValueError, match="n_neighbors"):
+            hs.pseudotime(hs.heat_kernel(LINE, n_neighbors=None), 0, kind="path")
+
+
 class TestTrees:
     def test_known_time(self, forked):
         model, time, _, root = forked

@@ -305,6 +305,13 @@ class TestPseudotime:
             np.testing.assert_array_equal(times[name], times["uns"])
         assert "t_low" not in cells.obs
 
+    def test_paths(self, cells):
+        pseudotime(cells, root=3, kind="path", interval=None)
+        assert np.isfinite(cells.obs["heatsketch_pseudotime"]).all()
+        assert cells.uns["heatsketch_pseudotime"]["params"]["kind"] == "path"
+        with pytest.raises(ValueError, match="no law is known"):
+            pseudotime(cells, root=3, kind="path")
+
     def test_as_dpt_on_a_trajectory(self):
         rng = np.random.default_rng(0)
         true = np.sort(rng.uniform(size=300))
