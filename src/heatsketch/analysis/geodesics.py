@@ -64,6 +64,8 @@ _OCTAVES = 20
 COLUMNS, _SLICE, _SEED = 128, 32, 0x6E0DE51C
 # Exact directions, and random columns for the rest, if distances are those from a few points.
 _EXACT, _REST = 16, 32
+# Up to this many points the directions are eigenvectors; for more, diagonalising takes longer than all the rest.
+_DENSE = 1000
 # Share of pairs out of reach of a sketch that is worth a warning.
 _OUT_OF_REACH = 0.01
 # Nodes of the quadrature over a chi law, and artanh of the cosines at which the interval is tabulated.
@@ -296,7 +298,7 @@ def _squared_tangents(
 
 def _leading(kernel: HeatKernel, power: Power, n_exact: int) -> Any:
     """Orthonormal directions that carry most of late rows: the trivial mode, if known, and leading ones, (N, r)."""
-    Q = kernel.asblock(leading_directions(kernel, min(n_exact, kernel.shape[0] - 1), power))
+    Q = kernel.asblock(leading_directions(kernel, min(n_exact, kernel.shape[0] - 1), power, dense_limit=_DENSE))
     if kernel.trivial is None:
         return Q
     return array_namespace(Q).concat([kernel.asblock(kernel.trivial[:, None]), Q], axis=1)
