@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -310,13 +311,14 @@ def _with_random(kernel: HeatKernel, Q: Any, n_columns: int, seed: int) -> Any:
     return array_namespace(Q).concat([Q, (G - Q @ (Q.T @ G)) / float(np.sqrt(n_columns))], axis=1)
 
 
-class Paths(NamedTuple):
+@dataclass(frozen=True)
+class Paths:
     """A graph whose edges have lengths, (n, n), and the vertex of each point, (N,)."""
 
     lengths: Any
     places: IntArray
 
-    def __call__(self, sources: IntArray, level: None = None) -> tuple[FloatArray, None, None]:  # noqa: ARG002
+    def __call__(self, sources: IntArray, level: Any = None) -> tuple[FloatArray, None, None]:  # noqa: ARG002
         """Lengths of shortest paths from a few points to all, (s, N); infinite between components."""
         return dijkstra(self.lengths, directed=False, indices=self.places[sources])[:, self.places], None, None
 
