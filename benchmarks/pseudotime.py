@@ -127,12 +127,41 @@ def broken_tree(rng: np.random.Generator) -> Trajectory:
     return _noisy(Trajectory(X, true, branch, int(true.argmin())), rng, 0.02)
 
 
+def bushy_tree(rng: np.random.Generator) -> Trajectory:
+    """Tree of eleven branches, four from the first, in R^30, with 1,000 points and more noise."""
+    return _noisy(_tree(rng, 1000, [-1, 0, 0, 0, 0, 1, 1, 2, 2, 3, 3], dimension=30), rng, 0.05)
+
+
+def long_tree(rng: np.random.Generator) -> Trajectory:
+    """Trunk of three branches with a short side branch at each end, strongly bent, in R^20, 600 points."""
+    return _noisy(_tree(rng, 600, [-1, 0, 0, 1, 1, 3], bend=1.0, dimension=20), rng, 0.03)
+
+
+def dense_root(rng: np.random.Generator) -> Trajectory:
+    """Tree of four branches in R^60, half of whose points are thinned out beyond the median time."""
+    shape = _tree(rng, 1200, [-1, 0, 0, 0], bend=0.8, dimension=60)
+    kept = (shape.time < np.median(shape.time)) | (rng.uniform(size=1200) < 0.3)
+    X, true, branch = (some[kept] for some in shape[:3])
+    return _noisy(Trajectory(X, true, branch, int(true.argmin())), rng)
+
+
+def sparse_counts(rng: np.random.Generator) -> Trajectory:
+    """As `counts`, four branches and a total of 2,000."""
+    return counts(rng, [-1, 0, 0, 1], 2000.0)
+
+
 Maker = Callable[[np.random.Generator], Trajectory]
 GROUPS: dict[str, dict[str, Maker]] = {
     "developing": {"tree": tree, "line": line, "loop": loop, "counts": counts},
     "second": {"walks": walks, "wide tree": wide_tree, "deep counts": deep_counts, "broken tree": broken_tree},
+    "third": {
+        "bushy tree": bushy_tree,
+        "long tree": long_tree,
+        "dense root": dense_root,
+        "sparse counts": sparse_counts,
+    },
 }
-SEEDS = {"developing": 0, "second": 1000}
+SEEDS = {"developing": 0, "second": 1000, "third": 2000}
 
 PALANTIR = """
 import sys
@@ -208,6 +237,10 @@ def trial(shape: Trajectory, palantir: str | None) -> list[dict[str, Any]]:
         rows.append(row | judged(found.time, true, branch, groups))
         rows.append({"method": f"{kind}, exact"} | judged(exact.time, true))
     start = time.perf_counter()
+    found = model.pseudotime(root, kind="path")
+    row = {"method": "path, sketched", "seconds": time.perf_counter() - start}
+    rows.append(row | judged(found.time, true, branch, found.branches() if n_branches > 1 else None))
+    start = time.perf_counter()
     dpt, groups = by_dpt(X, root, (n_branches - 1) // 2)
     rows.append({"method": "dpt", "seconds": time.perf_counter() - start} | judged(dpt, true, branch, groups))
     if palantir is not None:
@@ -223,9 +256,9 @@ def times(n: int) -> list[dict[str, Any]]:
         start = time.perf_counter()
         model = kind(2, random_state=0).fit(X)
         rows.append({"method": f"{name}(2).fit", "points": n, "seconds": time.perf_counter() - start})
-    for kind in ("geodesic", "diffusion"):
+    for kind in ("geodesic", "path", "diffusion"):
         start = time.perf_counter()
-        model.pseudotime(0, kind=kind, interval=LEVEL)
+        model.pseudotime(0, kind=kind, interval=None if kind == "path" else LEVEL)
         rows.append({"method": f"pseudotime, {kind}", "points": n, "seconds": time.perf_counter() - start})
     return rows
 

@@ -200,8 +200,8 @@ def pseudotime(
     adata: Any,
     root: Any = None,
     *,
-    kind: str = "geodesic",
-    interval: float | None = 0.95,
+    kind: str = "auto",
+    interval: float | None = None,
     branches: bool = False,
     use_rep: str | None = None,
     n_pcs: int | None = None,
@@ -223,10 +223,11 @@ def pseudotime(
     adata : AnnData of shape (n_cells, n_genes)
     root : str, int, sequence of these, boolean mask of shape (n_cells,), or None, default=None
         Names or numbers of the root cells; by default ``adata.uns["iroot"]``, as for ``sc.tl.dpt``.
-    kind : {"geodesic", "diffusion"}, default="geodesic"
-        Lengths along the data, or diffusion distances.
-    interval : float in (0, 1) or None, default=0.95
-        Level of the intervals of the exact time; None leaves them out.
+    kind : {"auto", "path", "geodesic", "diffusion"}, default="auto"
+        Lengths of shortest paths along the neighbour graph, lengths along the data, or diffusion distances. "auto" is
+        "path", or "geodesic" if an interval is asked for.
+    interval : float in (0, 1) or None, default=None
+        Level of intervals of the distance from the root, such as 0.95.
     branches : bool, default=False
         Whether to find branches, too (:meth:`heatsketch.Pseudotime.branches`). Each takes about as long as the time.
     use_rep, n_pcs, neighbors_key, n_neighbors, bandwidth, power

@@ -112,14 +112,27 @@ class TestLaws:
 
     def test_level_at_one_time(self):
         """The chi-square law is exact at one time: each point is covered in that share of the draws."""
+        options = {"n_exact": 2, "n_columns": 16}
         X, _, _ = fork(120)
-        kernel = hs.heat_kernel(X, bandwidth=0.3, n_neighbors=None)
-        exact = squareform(hs.geodesic_distances(kernel, 8))[0, 1:]
+        kernel = hs.heat_kernel(X, bandwidth=0.05, n_neighbors=None)
+        exact = squareform(hs.geodesic_distances(kernel, 2))[0, 1:]
         covered = []
         for seed in range(100):
-            _, low, high = geodesics_from(kernel, 8.0, np.array([0]), 0.8, n_columns=16, seed=seed)
+            _, low, high = geodesics_from(kernel, 2.0, np.array([0]), 0.8, seed=seed, **options)
             covered.append(((low[0, 1:] <= exact) & (exact <= high[0, 1:])).mean())
         assert 0.74 < np.mean(covered) < 0.86
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_all_directions_are_exact(self, dtype):
+        """Then nothing is random, and intervals are as narrow as rounding allows."""
+        X, _, _ = fork(120)
+        model = hs.GaussianProcessEmbedding(2, random_state=0).fit(X.astype(dtype))
+        exact = squareform(hs.geodesic_distances(model.kernel_, model.power_))[0]
+        d, low, high = geodesics_from(model.kernel_, model.power_, np.array([0]), 0.95, n_exact=119)
+        np.testing.assert_allclose(d[0], exact, atol=1e-3 * exact.max())
+        assert (low[0] <= exact).all()
+        assert (exact <= high[0]).all()
+        assert (high - low).max() < {"float32": 0.01, "float64": 1e-4}[dtype] * exact.max()
 
     @pytest.mark.parametrize("kind", ["geodesic", "diffusion"])
     def test_intervals_cover(self, forked, kind):
@@ -134,6 +147,57 @@ class TestLaws:
         assert (found.low <= found.time).all()
         assert (found.time <= found.high).all()
         assert np.isfinite(found.high).all()
+        assert np.median(found.high - found.low) < 0.01
+
+
+class TestPaths:
+    def test_edges_have_geodesic_lengths(self):
+        """Networkx finds the same paths."""
+        X, _, _ = fork(150)
+        kernel = hs.heat_kernel(X, n_neighbors=8)
+        d = squareform(hs.geodesic_distances(kernel, "multiscale"))
+        edges = np.argwhere(np.triu(kernel.symmetric.toarray(), 1))
+        graph = nx.Graph()
+        graph.add_weighted_edges_from([(i, j, d[i, j]) for i, j in edges])
+        expected = nx.single_source_dijkstra_path_length(graph, 3)
+        found = hs.pseudotime(kernel, 3, kind="path")
+        np.testing.assert_allclose(
+            found.time * found.unit, [expected[n] for n in range(150)], rtol=1e-4, atol=1e-4 * found.unit
+        )
+
+    def test_triangle_inequality(self, forked):
+        """Times from two roots differ by at most the distance of the roots."""
+        a, b = (forked[0].pseudotime(root, kind="path") for root in (3, 40))
+        a, b = a.time * a.unit, b.time * b.unit
+        assert a[40] == pytest.approx(b[3])
+        assert np.abs(a - b).max() <= a[40] * (1 + 1e-9)
+
+    def test_sketch_is_close(self, forked):
+        model, time, branch, root = forked
+        exact = hs.pseudotime(model.kernel_, root, model.power_, kind="path")
+        found = model.pseudotime(root, kind="path")
+        assert spearmanr(found.time, exact.time)[0] > 0.995
+        assert spearmanr(found.time, time)[0] > 0.98
+        assert adjusted_rand_score(branch, found.branches()) > 0.8
+
+    def test_repeated_points_share_a_time(self):
+        X, _, _ = fork(150)
+        model = hs.GaussianProcessEmbedding(2, n_neighbors=8, random_state=0).fit(np.concatenate([X, X[:20]]))
+        time = model.pseudotime(3, kind="path").time
+        np.testing.assert_array_equal(time[150:], time[:20])
+
+    def test_gap(self):
+        with pytest.warns(UserWarning, match="without a root"):
+            found = hs.pseudotime(hs.heat_kernel(two_lines(), n_neighbors=10), 0, kind="path")
+        assert (np.diff(found.time) > 0).all()
+
+    def test_no_interval(self, forked):
+        with pytest.raises(ValueError, match="no law is known"):
+            forked[0].pseudotime(0, kind="path", interval=0.9)
+
+    def test_every_pair_has_no_paths(self):
+        with pytest.raises(ValueError, match="n_neighbors"):
+            hs.pseudotime(hs.heat_kernel(LINE, n_neighbors=None), 0, kind="path")
 
 
 class TestTrees:
@@ -176,7 +240,8 @@ class TestGaps:
         assert (found.root == 0).all()
         assert found.time[300:].min() == found.time[300] > found.time[:300].max()
         assert spearmanr(found.time, X[:, 0])[0] > 0.97
-        assert (found.low <= found.high).all()
+        assert (found.low[:300] <= found.high[:300]).all()
+        assert np.isnan([found.low[300:], found.high[300:]]).all()  # no law says how long a gap is
 
     def test_gap_takes_the_time_of_its_length(self):
         X = two_lines(gap=2.0)

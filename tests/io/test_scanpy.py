@@ -290,7 +290,7 @@ class TestNewCells:
 
 class TestPseudotime:
     def test_time_of_the_model(self, cells, tmp_path):
-        assert pseudotime(cells, root=3, branches=True) is None
+        assert pseudotime(cells, root=3, interval=0.95, branches=True) is None
         model = hs.GaussianProcessEmbedding(1, random_state=0).fit(cells.obsm["X_pca"])
         found = model.pseudotime(3, interval=0.95)
         np.testing.assert_array_equal(cells.obs["heatsketch_pseudotime"], found.time)
@@ -316,6 +316,15 @@ class TestPseudotime:
             assert times[name][3] == 0
             np.testing.assert_array_equal(times[name], times["uns"])
         assert "t_low" not in cells.obs
+
+    def test_paths(self, cells):
+        pseudotime(cells, root=3)
+        by_default = cells.obs["heatsketch_pseudotime"].to_numpy()
+        pseudotime(cells, root=3, kind="path")
+        np.testing.assert_array_equal(cells.obs["heatsketch_pseudotime"], by_default)
+        assert np.isfinite(by_default).all()
+        with pytest.raises(ValueError, match="no law is known"):
+            pseudotime(cells, root=3, kind="path", interval=0.95)
 
     def test_as_dpt_on_a_trajectory(self):
         rng = np.random.default_rng(0)

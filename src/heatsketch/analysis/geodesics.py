@@ -30,16 +30,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.optimize import brentq
+from scipy.sparse.csgraph import dijkstra
 from scipy.special import ndtr
 from scipy.stats import chi, chi2
 
-from .._utils.array import astype, to_numpy
+from .._utils.array import array_namespace, astype, to_numpy
 from .._utils.chunks import chunks
 from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray, IntArray
@@ -48,17 +51,22 @@ from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count
 from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_definite, require_range
 from ..linalg.filters import MultiscaleFilter, Power, longest
+from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import GaussianSketch
 from .distances import MOST_COLUMNS, ROW_ENTRIES, check_level, check_pairs, groups_of_pairs
 from .power import power_of
 
-__all__ = ["cosine_interval", "geodesic_distances", "geodesics_from", "sketched_geodesics"]
+__all__ = ["cosine_interval", "geodesic_distances", "geodesics_from", "paths", "sketched_geodesics"]
 
 # Halvings of the first time and doublings of the last; shorter ones are left out (0.002 in the unit of the result), and
 # longer ones summed up as a geometric series.
 _OCTAVES = 20
 # Random columns, of which so many are multiplied at a time, and their seed.
 COLUMNS, _SLICE, _SEED = 128, 32, 0x6E0DE51C
+# Exact directions, and random columns for the rest, if distances are those from a few points.
+_EXACT, _REST = 16, 32
+# Up to this many points the directions are eigenvectors; for more, diagonalising takes longer than all the rest.
+_DENSE = 1000
 # Share of pairs out of reach of a sketch that is worth a warning.
 _OUT_OF_REACH = 0.01
 # Nodes of the quadrature over a chi law, and artanh of the cosines at which the interval is tabulated.
@@ -200,18 +208,18 @@ def geodesics_from(
     sources: IntArray,
     level: float | None = None,
     *,
-    n_columns: int = COLUMNS,
+    n_exact: int = _EXACT,
+    n_columns: int = _REST,
     seed: int = _SEED,
 ) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
-    r"""Geodesic distances from a few points to all, with smaller errors than those of `sketched_geodesics`.
+    r"""Geodesic distances from a few points to all, with far smaller errors than those of `sketched_geodesics`.
 
     The products ``<a_r, a_i>`` with a source r are exact: they are a column of ``S^(2t)``. Only the part of a_i that is
-    perpendicular to a_r is unknown. For a sketch s with k Gaussian columns
-
-        |s_i - beta s_r|^2  ~  |a_i - beta a_r|^2 chi^2_k / k,        beta = <a_r, a_i> / |a_r|^2,
-
-    and the cosine follows from the tangent ``|a_i - beta a_r| / (beta |a_r|)``. So its relative error is small for near
-    and for far points alike, and the chi-square law gives the interval.
+    perpendicular to a_r is unknown, ``b_i = a_i - beta a_r`` with ``beta = <a_r, a_i> / |a_r|^2``, and the cosine
+    follows from the tangent ``|b_i| / (beta |a_r|)``. Along orthonormal leading directions Q the rows are exact, too.
+    The rest is sketched with k Gaussian columns G, and its squared length is that of ``b_i (I - Q Q^T)`` times
+    ``chi^2_k / k``. This law gives the interval. Q carries nearly all of late rows, so intervals are narrow; they are
+    widened by the error of the polynomials.
 
     Parameters
     ----------
@@ -220,6 +228,8 @@ def geodesics_from(
     sources : ndarray of int, shape (s,)
     level : float in (0, 1), optional
         Of the intervals, as for `sketched_geodesics`.
+    n_exact : int
+        Leading directions.
     n_columns : int
         k.
     seed : int
@@ -242,43 +252,110 @@ def geodesics_from(
         blocks = diffuse(kernel, units, doubled)
     every = np.arange(kernel.shape[0])  # rows of a block on a cluster, in the order of the data
     products = [np.maximum(to_numpy(block[every]).astype(np.float64).T, 0.0) for block in blocks]  # each [s, N]
-    tangents = _squared_tangents(kernel, times, sources, products, n_columns=n_columns, seed=seed)
+    Q = _leading(kernel, power, n_exact)
+    exact, rest = _squared_tangents(kernel, Q, n_columns, seed, times=times, sources=sources, products=products)
+    error = 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0])
 
-    def lengths(factor: float, least: float) -> FloatArray:
-        cosines = (_resolved(1.0 / np.sqrt(1.0 + factor * some), kernel, exact=stepwise) for some in tangents)
-        d = _lengths(cosines, kernel, power, least)
+    def lengths(factor: float, sign: int, least: float) -> FloatArray:
+        cosines = (1.0 / np.sqrt(1.0 + known + factor * other) for known, other in zip(exact, rest, strict=True))
+        widened = (some + sign * error * (some if stepwise else 1.0) for some in cosines)
+        d = _lengths((_resolved(some, kernel, exact=stepwise) for some in widened), kernel, power, least)
         d[np.arange(len(sources)), sources] = 0.0
         return d
 
-    least = 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0])
     if level is None:
-        return lengths(1.0, least), None, None
+        return lengths(1.0, 0, error), None, None
     tail = (1.0 - check_level(level, "level")) / len(times) / 2.0
     low, high = (n_columns / chi2.ppf(q, n_columns) for q in (1.0 - tail, tail))
-    return lengths(1.0, least), lengths(low, least), lengths(high, 0.0)
+    # A larger cosine is a shorter distance.
+    return lengths(1.0, 0, error), lengths(low, 1, error), lengths(high, -1, 0.0)
 
 
 def _squared_tangents(
-    kernel: HeatKernel, times: list[float], sources: IntArray, products: list[FloatArray], *, n_columns: int, seed: int
-) -> list[FloatArray]:
-    """Estimates of ``|a_i - beta a_r|^2 / (beta |a_r|)^2`` at each time, (s, N), from a few columns at a time."""
-    at, every = (np.arange(len(sources)), sources), np.arange(kernel.shape[0])
-    beta = [some / some[at][:, None] for some in products]
-    squares = [np.zeros_like(some) for some in products]
-    for first in range(0, n_columns, _SLICE):
-        G = kernel.sketched(GaussianSketch(seed), min(_SLICE, n_columns - first), first_column=first)
-        for b, square, V in zip(beta, squares, diffuse(kernel, G, times), strict=True):
-            rows = to_numpy(V[every]).astype(np.float64)
-            for n, source in enumerate(sources):
-                for some in chunks(len(rows), rows.shape[1]):
-                    apart = rows[some] - b[n, some, None] * rows[source]
-                    square[n, some] += np.einsum("ij,ij->i", apart, apart)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = [
-            square / n_columns / (np.square(b) * some[at][:, None])
-            for square, b, some in zip(squares, beta, products, strict=True)
-        ]
-    return [np.where(b > 0.0, some, np.inf) for b, some in zip(beta, found, strict=True)]
+    kernel: HeatKernel,
+    Q: Any,
+    n_columns: int,
+    seed: int,
+    *,
+    times: list[float],
+    sources: IntArray,
+    products: list[FloatArray],
+) -> FloatArray:
+    """``|a_i - beta a_r|^2 / (beta |a_r|)^2`` along Q, and an estimate of the rest, by time: (2, n_times, s, N)."""
+    at, every, r = (np.arange(len(sources)), sources), np.arange(kernel.shape[0]), Q.shape[1]
+    M = _with_random(kernel, Q, n_columns, seed)
+    found = np.empty((2, len(products), *products[0].shape))
+    for number, V in enumerate(diffuse(kernel, M, times)):
+        rows, inner = to_numpy(V[every]).astype(np.float64), products[number]
+        size = inner[at][:, None]
+        for n, source in enumerate(sources):
+            for some in chunks(len(rows), rows.shape[1]):
+                apart = np.square(rows[some] - (inner[n, some] / size[n])[:, None] * rows[source])
+                found[:, number, n, some] = apart[:, :r].sum(axis=1), apart[:, r:].sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found[:, number] = np.where(inner > 0.0, found[:, number] * size / np.square(inner), np.inf)
+    return found
+
+
+def _leading(kernel: HeatKernel, power: Power, n_exact: int) -> Any:
+    """Orthonormal directions that carry most of late rows: the trivial mode, if known, and leading ones, (N, r)."""
+    Q = kernel.asblock(leading_directions(kernel, min(n_exact, kernel.shape[0] - 1), power, dense_limit=_DENSE))
+    if kernel.trivial is None:
+        return Q
+    return array_namespace(Q).concat([kernel.asblock(kernel.trivial[:, None]), Q], axis=1)
+
+
+def _with_random(kernel: HeatKernel, Q: Any, n_columns: int, seed: int) -> Any:
+    """``[Q, (I - Q Q^T) G / sqrt(k)]`` with k Gaussian columns G."""
+    G = kernel.sketched(GaussianSketch(seed), n_columns, dtype=kernel.dtype)
+    return array_namespace(Q).concat([Q, (G - Q @ (Q.T @ G)) / float(np.sqrt(n_columns))], axis=1)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """A graph whose edges have lengths, (n, n), and the vertex of each point, (N,)."""
+
+    lengths: Any
+    places: IntArray
+
+    def __call__(self, sources: IntArray, level: Any = None) -> tuple[FloatArray, None, None]:  # noqa: ARG002
+        """Lengths of shortest paths from a few points to all, (s, N); infinite between components."""
+        return dijkstra(self.lengths, directed=False, indices=self.places[sources])[:, self.places], None, None
+
+
+def paths(kernel: HeatKernel, power: Power, *, exact: bool = False) -> Paths:
+    """The neighbour graph of a kernel with geodesic distances as lengths of its edges.
+
+    Geodesic distances flatten where heat has met the ends of the data, and are most accurate between neighbours. Sums
+    along a path do not flatten. Lengths are exact, or come from `_EXACT` exact directions and `_REST` random columns.
+    """
+    graph = kernel.graph()
+    if graph is None:
+        raise ValueError("paths run along the edges of a neighbour graph in memory; give n_neighbors to the kernel.")
+    upper = sparse.triu(graph.S, 1).tocoo()
+    distinct = np.unique(graph.places, return_index=True)[1]
+    pairs = np.column_stack([distinct[upper.row], distinct[upper.col]])
+    d = geodesic_distances(kernel, power, pairs) if exact else _edge_lengths(kernel, power, pairs)
+    # SciPy takes a length of 0 for a missing edge.
+    d = np.maximum(d, np.finfo(np.float64).tiny)
+    return Paths(sparse.csr_array((d, (upper.row, upper.col)), shape=graph.S.shape), graph.places)
+
+
+def _edge_lengths(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatArray:
+    """Geodesic distances of neighbours from a sketch, (m,)."""
+    times = _times(power)
+    require_range(kernel, times)
+    require_definite(kernel, times)
+    M = _with_random(kernel, _leading(kernel, power, _EXACT), _REST, _SEED)
+    cosines = []
+    for V in diffuse(kernel, M, times):
+        rows = to_numpy(V).astype(np.float64)
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        cosine = np.empty(len(pairs))
+        for some in chunks(len(pairs), rows.shape[1]):
+            cosine[some] = 1.0 - np.square(rows[pairs[some, 0]] - rows[pairs[some, 1]]).sum(axis=1) / 2.0
+        cosines.append(cosine)
+    return _lengths(cosines, kernel, power, 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0]))
 
 
 def _sketched_rows(

@@ -33,13 +33,13 @@ from ..linalg.filters import Power
 from ..linalg.metrics import Metric, squared_distances
 from ..neighbors.search import make_index
 from .distances import check_level, diffusion_distances, embedded_distances
-from .geodesics import geodesic_distances
+from .geodesics import geodesic_distances, paths
 from .power import power_of
 from .reference_sketch import ReferenceSketch
 
-__all__ = ["KINDS", "Pseudotime", "pseudotime", "sketched_diffusion", "time_from_roots"]
+__all__ = ["KINDS", "Pseudotime", "kind_of", "pseudotime", "sketched_diffusion", "time_from_roots"]
 
-KINDS = ("geodesic", "diffusion")
+KINDS = ("auto", "path", "geodesic", "diffusion")
 # Distances of all points from a few, (s, N), and the ends of their intervals if a level was given.
 Measured: TypeAlias = "tuple[FloatArray, FloatArray | None, FloatArray | None]"
 Measure: TypeAlias = Callable[[IntArray, Any], Measured]
@@ -61,14 +61,15 @@ class Pseudotime(Shown):
         NaN for points that no root reaches: other components of a graph without coordinates. Infinite where a single
         diffusion time is too short.
     low, high : ndarrays of shape (N,), or None
-        Ends of the intervals, if they were asked for. `high` is infinite where a sketch cannot exclude it.
+        Ends of the intervals of the distance from the root, in the unit of `time`, if they were asked for. `high` is
+        infinite where a sketch cannot exclude it; both are NaN beyond a gap.
     root : ndarray of int, shape (N,)
         The nearest root; -1 where there is none.
     gaps : ndarray of int, shape (N,)
         How many gaps between components were crossed on the way; 0 in components with a root.
     unit : float
         The distance that was scaled to 1.
-    kind : {"geodesic", "diffusion"}
+    kind : {"geodesic", "path", "diffusion"}
     level : float or None
         Of the intervals.
     part : ndarray of int, shape (N,)
@@ -110,8 +111,8 @@ class Pseudotime(Shown):
             Numbered by their earliest points; components of a graph have no branch in common.
         """
         check_level(min_length, "min_length")
-        if self.kind != "geodesic":
-            raise ValueError(f"kind={self.kind!r}: branches need times that add up; use kind='geodesic'.")
+        if self.kind == "diffusion":
+            raise ValueError("kind='diffusion': branches need times that add up; use kind='geodesic' or 'path'.")
         branch = np.empty(len(self.time), dtype=np.int64)
         first = 0
         for number in np.unique(self.part):
@@ -152,7 +153,7 @@ def _nested(agreed: FloatArray) -> FloatArray:
 
 
 @quiet_blas()
-def pseudotime(A: Any, roots: ArrayLike, power: Power | str = "multiscale", *, kind: str = "geodesic") -> Pseudotime:
+def pseudotime(A: Any, roots: ArrayLike, power: Power | str = "multiscale", *, kind: str = "auto") -> Pseudotime:
     """Distance of every point from a root along the data, between 0 and 1.
 
     Distances are exact. The method of the same name of a fitted embedding estimates them from a sketch, with intervals,
@@ -164,9 +165,10 @@ def pseudotime(A: Any, roots: ArrayLike, power: Power | str = "multiscale", *, k
     roots : int, array-like of int, or boolean mask of shape (N,)
         Where time begins. With several roots the time is that from the nearest.
     power : float, {"auto", "multiscale"} or MultiscaleFilter
-    kind : {"geodesic", "diffusion"}
-        Lengths along the data (:func:`geodesic_distances`), or diffusion distances (:func:`diffusion_distances`),
-        which grow like the root of lengths.
+    kind : {"auto", "path", "geodesic", "diffusion"}
+        Lengths along the data (:func:`geodesic_distances`); lengths of the shortest paths along the neighbour graph,
+        whose edges have the former lengths; or diffusion distances (:func:`diffusion_distances`), which grow like the
+        root of lengths. "auto" is "path" if the kernel is a neighbour graph, otherwise "geodesic".
 
     Returns
     -------
@@ -188,14 +190,26 @@ def pseudotime(A: Any, roots: ArrayLike, power: Power | str = "multiscale", *, k
     True
     """
     kernel = as_heat_kernel(A)
-    check_choice(kind, "kind", KINDS)
+    kind = kind_of(kernel, kind, None)
     h = power_of(kernel, power)
+    if kind == "path":
+        return time_from_roots(kernel, roots, paths(kernel, h, exact=True), kind)
     exact = geodesic_distances if kind == "geodesic" else diffusion_distances
     if kernel.in_memory and kernel.shape[0] <= _DENSE:
         measure = partial(_rows_of, squareform(exact(kernel, h)))
     else:
         measure = partial(_exact_distances, exact, kernel, h)
     return time_from_roots(kernel, roots, measure, kind)
+
+
+def kind_of(kernel: HeatKernel, kind: str, level: float | None) -> str:
+    """The kind that "auto" stands for: paths where there is a graph, unless intervals are asked for."""
+    check_choice(kind, "kind", KINDS)
+    if kind == "path" and level is not None:
+        raise ValueError("kind='path' was given with interval; no law is known for paths. Use kind='geodesic'.")
+    if kind != "auto":
+        return kind
+    return "path" if level is None and kernel.components() is not None else "geodesic"
 
 
 def _rows_of(D: FloatArray, sources: IntArray, level: None) -> Measured:  # noqa: ARG001
@@ -237,7 +251,7 @@ def time_from_roots(
 ) -> Pseudotime:
     """Pseudotime by distances from the roots, and in a component without a root from the point where it is entered.
 
-    With a level, the interval of each distance has a higher one, so that all that a time depends on hold at once.
+    With a level and several roots, the interval of each distance has a higher one, so that all hold at once.
     """
     n = kernel.shape[0]
     chosen = check_roots(roots, n)
@@ -247,7 +261,7 @@ def time_from_roots(
     gaps = _gaps(part, chosen, crossings)
     each = None
     if level is not None:
-        each = 1.0 - (1.0 - check_level(level, "interval")) / (len(chosen) + max(0, int(gaps.max())))
+        each = 1.0 - (1.0 - check_level(level, "interval")) / len(chosen)
     sources = np.unique([*chosen.tolist(), *(end for one in crossings for end in (one.near, one.entry))])
     row = {int(source): number for number, source in enumerate(sources)}
     measured = measure(sources, each)
@@ -268,7 +282,8 @@ def time_from_roots(
     low, high = (None if some is None else times(some)[0] for some in measured[1:])
     _warn_about(gaps)
     unit = float(np.max(time, where=np.isfinite(time), initial=0.0)) or 1.0
-    low, high = (None if some is None else some / unit for some in (low, high))
+    # How long a gap is has no law.
+    low, high = (None if some is None else np.where(gaps == 0, some / unit, np.nan) for some in (low, high))
     return Pseudotime(time / unit, low, high, root, gaps, unit, kind, level, part, measure)
 
 

@@ -27,7 +27,7 @@ from .._utils.typing import FloatArray, IntArray
 from ..analysis.diagnosis import Diagnosis, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
-from ..analysis.geodesics import COLUMNS, geodesics_from, sketched_geodesics
+from ..analysis.geodesics import COLUMNS, geodesics_from, paths, sketched_geodesics
 from ..analysis.inverse import local_weights
 from ..analysis.neighborhoods import (
     NeighborSupport,
@@ -37,7 +37,7 @@ from ..analysis.neighborhoods import (
     stability_map,
 )
 from ..analysis.power import power_of
-from ..analysis.pseudotime import KINDS, Pseudotime, sketched_diffusion, time_from_roots
+from ..analysis.pseudotime import Pseudotime, kind_of, sketched_diffusion, time_from_roots
 from ..analysis.reference_sketch import ReferenceSketch, reference_sketch
 from ..analysis.scales import Scales, measure_scales
 from ..kernel.affinity import GaussianAffinity
@@ -47,7 +47,6 @@ from ..kernel.graphs import is_graph, node_names
 from ..kernel.operator import HeatKernel
 from ..kernel.options import (
     KernelOptions,
-    check_choice,
     check_count,
     check_masses,
     check_out,
@@ -597,10 +596,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return sketched_geodesics(self.kernel_, self.power_, pairs, level, n_columns=max(COLUMNS, self.n_components_))
 
     @fitted
-    def pseudotime(self, roots: ArrayLike, *, kind: str = "geodesic", interval: float | None = None) -> Pseudotime:
+    def pseudotime(self, roots: ArrayLike, *, kind: str = "auto", interval: float | None = None) -> Pseudotime:
         """Distance of every training point from a root along the data, between 0 and 1, from a random sketch.
 
-        It takes about as long as 128 columns of a Gaussian process embedding; :func:`heatsketch.pseudotime` is exact.
+        It takes about as long as a fit; :func:`heatsketch.pseudotime` is exact.
         Points in components of the neighbour graph without a root are reached across the shortest gap, with a warning;
         on a cluster components are not known, and such points come out as far as the sketch can tell.
 
@@ -608,10 +607,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         roots : int, array-like of int, or boolean mask of shape (n_samples,)
             Training points where time begins. With several roots the time is that from the nearest.
-        kind : {"geodesic", "diffusion"}
-            Lengths along the data, or diffusion distances, which grow like the root of lengths.
+        kind : {"auto", "path", "geodesic", "diffusion"}
+            Lengths of the shortest paths along the neighbour graph; lengths along the data at all diffusion times; or
+            diffusion distances, which grow like the root of lengths. "auto" is "path", or "geodesic" if an interval is
+            asked for or the kernel has no neighbour graph.
         interval : float in (0, 1), optional
-            Level of confidence intervals of the exact time, such as 0.95.
+            Level of confidence intervals of the exact distance from the root, such as 0.95. There are none for paths,
+            and none beyond gaps.
 
         Returns
         -------
@@ -620,10 +622,11 @@ class HeatEmbedding(  # type: ignore[call-arg]
             (n_samples,), and ``.branches()``.
         """
         level = None if interval is None else check_level(interval, "interval")
-        check_choice(kind, "kind", KINDS)
-        if kind == "geodesic":
-            columns = max(COLUMNS, self.n_components_)
-            measure: Any = partial(geodesics_from, self.kernel_, self.power_, n_columns=columns)
+        kind = kind_of(self.kernel_, kind, level)
+        if kind == "path":
+            measure: Any = paths(self.kernel_, self.power_)
+        elif kind == "geodesic":
+            measure = partial(geodesics_from, self.kernel_, self.power_)
         else:
             measure = partial(sketched_diffusion, self._reference_sketch())
         return time_from_roots(self.kernel_, roots, measure, kind, level)

@@ -47,6 +47,8 @@ _MULTISCALE_ERROR = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
 # Accuracy, and margin, of the lower end of its interval; the upper end of the spectrum of a Markov matrix is 1.
 _END = 0.02
 _MOST_DEGREE = 2000
+# Size of the terms of a polynomial that are left out, relative to its error.
+_TAIL = 0.1
 # Factor by which the degree is raised until a polynomial is accurate enough.
 _GROWTH = 1.05
 # Up to this many points the matrix is diagonalised for a real power that no short polynomial approximates.
@@ -281,6 +283,8 @@ def _by_polynomials(
         return _by_eigenvectors(kernel, V, exponents, weight)
     if error > rtol:
         warn_inexact(error, rtol)
+    if loss <= _SMALL_LOSS:
+        series = [_without_tail(c, _TAIL * wanted) for c in series]
     blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), kernel.deflated, V)
     return [largest**e * block for e, block in zip(exponents, blocks, strict=True)]
 
@@ -433,6 +437,12 @@ def _interpolate(values: FloatArray) -> FloatArray:
     return c
 
 
+def _without_tail(c: FloatArray, size: float) -> FloatArray:
+    """A series without its last terms, whose sum is at most `size`; short times need fewer terms than long ones."""
+    tails = np.cumsum(np.abs(c[::-1]))[::-1]
+    return c[: max(2, int((tails > size).sum()))]
+
+
 def _evaluate_series(S: Operator, V: Any, interval: tuple[float, float], series: list[FloatArray]) -> list[Any]:
     """Sums of c_n T_n(L) V with L = S mapped from [low, high] to [-1, 1], by the three-term recurrence."""
     low, high = interval
@@ -441,8 +451,10 @@ def _evaluate_series(S: Operator, V: Any, interval: tuple[float, float], series:
     # Totals in float64: hundreds of terms nearly cancel.
     wide = astype(previous, np.float64), astype(current, np.float64)
     totals = [float(c[0]) * wide[0] + float(c[1]) * wide[1] for c in series]
-    for n in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):
+    length = max(map(len, series))
+    for n in track(range(2, length), "multiplying by the kernel", length - 2):
         previous, current = current, chebyshev_step(S, previous, current, centre, half)
         for i, c in enumerate(series):
-            totals[i] = add_term(totals[i], float(c[n]), current)
+            if n < len(c):
+                totals[i] = add_term(totals[i], float(c[n]), current)
     return [astype(total, S.dtype) for total in totals]

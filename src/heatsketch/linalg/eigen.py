@@ -74,10 +74,10 @@ class Eigenpairs:
         )
 
 
-def prefers_dense(kernel: HeatOperator, n_pairs: int = 1) -> bool:
+def prefers_dense(kernel: HeatOperator, n_pairs: int = 1, limit: int = DENSE_LIMIT) -> bool:
     """Whether to diagonalise the whole matrix: for few points or many pairs, and only in memory."""
     n = kernel.shape[0]
-    return kernel.in_memory and (n <= DENSE_LIMIT or 5 * n_pairs > n)
+    return kernel.in_memory and (n <= limit or 5 * n_pairs > n)
 
 
 @computing()
