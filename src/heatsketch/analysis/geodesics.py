@@ -299,7 +299,7 @@ def _squared_tangents(
 
 def _leading(kernel: HeatKernel, power: Power, n_exact: int) -> Any:
     """Orthonormal directions that carry most of late rows: the trivial mode, if known, and leading ones, (N, r)."""
-    Q = kernel.asblock(leading_directions(kernel, min(n_exact, kernel.shape[0] - 1), power, dense_limit=_DENSE))
+    Q = kernel.asblock(leading_directions(kernel, min(n_exact, kernel.shape[0] - 1), power, most_dense=_DENSE))
     if kernel.trivial is None:
         return Q
     return array_namespace(Q).concat([kernel.asblock(kernel.trivial[:, None]), Q], axis=1)

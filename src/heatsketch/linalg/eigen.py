@@ -74,10 +74,11 @@ class Eigenpairs:
         )
 
 
-def prefers_dense(kernel: HeatOperator, n_pairs: int = 1, limit: int = DENSE_LIMIT) -> bool:
-    """Whether to diagonalise the whole matrix: for few points or many pairs, and only in memory."""
+def prefers_dense(kernel: HeatOperator, n_pairs: int = 1, most: int | None = None) -> bool:
+    """Whether to diagonalise the whole matrix: for few points, or at most so many, or many pairs; only in memory."""
     n = kernel.shape[0]
-    return kernel.in_memory and (n <= limit or 5 * n_pairs > n)
+    few = DENSE_LIMIT if most is None else min(most, DENSE_LIMIT)
+    return kernel.in_memory and (n <= few or 5 * n_pairs > n)
 
 
 @computing()

@@ -9,7 +9,7 @@ import numpy as np
 from .._utils.array import array_namespace, asarray_like, from_order, to_numpy
 from .._utils.progress import track
 from .._utils.registry import computing
-from .eigen import DENSE_LIMIT, canonical, eigenpairs, prefers_dense
+from .eigen import canonical, eigenpairs, prefers_dense
 from .filters import Power, longest
 from .lanczos import extreme_ritz
 from .operators import HeatOperator
@@ -29,10 +29,10 @@ _SEED = 0x5EED  # fixed, so that results repeat
 
 
 @computing()
-def leading_directions(kernel: HeatOperator, r: int, power: Power, *, dense_limit: int = DENSE_LIMIT) -> Any:
+def leading_directions(kernel: HeatOperator, r: int, power: Power, *, most_dense: int | None = None) -> Any:
     """Orthonormal directions that carry most of ``h(S)`` outside its trivial mode, shape (N, r).
 
-    Up to `dense_limit` points they are the eigenvectors whose eigenvalues are largest in size. For more points a
+    Up to 2000 points, or `most_dense`, they are the eigenvectors whose eigenvalues are largest in size. For more a
     randomised range finder [1]_ takes the image of ``2 r + 12`` random columns under the power itself (16 to 32
     products), and the best r directions in it (Rayleigh-Ritz). That is as cheap as the embedding.
 
@@ -41,7 +41,7 @@ def leading_directions(kernel: HeatOperator, r: int, power: Power, *, dense_limi
     .. [1] Halko, Martinsson, Tropp. "Finding structure with randomness". SIAM Review, 2011.
     """
     width = _WIDER * r + _ADDED
-    if prefers_dense(kernel, width, dense_limit):
+    if prefers_dense(kernel, width, most_dense):
         return _largest(kernel, r).astype(kernel.dtype)
     order, S = kernel.deflated.order, kernel.deflated.reordered()
     signs = kernel.sketched(RademacherSketch(_SEED), width, dtype=kernel.dtype)
