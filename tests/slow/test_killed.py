@@ -41,4 +41,4 @@ def test_killed_command_leaves_the_old_output(tmp_path):
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "m.heatsketch").read_text() == "as it was"
     assert subprocess.run([sys.executable, "-m", "heatsketch", *_EMBED], check=False, **options).returncode == 0
-    assert np.shape(hs.load_model(tmp_path / "m.heatsketch").embedding_) == (60, 2)
+    assert np.shape(hs.load_model(tmp_path / "m.heatsketch")[-1].embedding_) == (60, 2)

@@ -13,6 +13,8 @@ __all__ = ["Units", "units_of"]
 # Columns have different units if the largest range exceeds the lower quartile of all ranges by this factor. The
 # quartile, since pixels at the border of images hardly vary; chosen in `benchmarks/units.py`.
 _FACTOR = 10.0
+# Numbers whose squares can be added.
+_SMALL, _LARGE = 1e-100, 1e100
 # Means of principal components are at most this many standard deviations from zero, also in a part of the rows.
 _CENTERED = 0.5
 
@@ -39,12 +41,17 @@ def units_of(X: FloatArray) -> Units:
     >>> units_of(X).mixed, units_of(X * [1, 1, 1000]).mixed
     (False, True)
     """
+    X = X.astype(np.float64)
+    largest = float(np.nanmax(np.abs(X), initial=0.0))
+    if not _SMALL < largest < _LARGE:  # squares would underflow or overflow
+        X = X / (largest or 1.0)
     low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
     varying = high > low
     ranges = np.sort((high - low)[varying])
     if len(ranges) < 2:
         return Units(1.0, mixed=False, reason="as only one column varies" if len(ranges) else "as no column varies")
-    ratio = float(ranges[-1] / ranges[(len(ranges) - 1) // 4])
+    with np.errstate(over="ignore"):
+        ratio = float(ranges[-1] / ranges[(len(ranges) - 1) // 4])
     if ratio <= _FACTOR:
         return Units(ratio, mixed=False, reason="as their scales are alike")
     if ranges[-1] <= _FACTOR * ranges[-2] and _are_counts(X, low):

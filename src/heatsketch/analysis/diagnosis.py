@@ -148,7 +148,7 @@ class Subject:
         rows = affinity.X[np.arange(0, n, -(-n // _ROWS))]
         if issparse(rows) or not units_of(X := to_numpy(rows)).mixed:  # sparse columns are counts, as a rule
             return [], 0.0
-        variances = X.var(axis=0, dtype=np.float64)
+        variances = (X.astype(np.float64) / (float(np.abs(X).max()) or 1.0)).var(axis=0)
         order = np.argsort(-variances)
         shares = np.cumsum(variances[order]) / variances.sum()
         few = int(np.searchsorted(shares, _DOMINATED)) + 1
