@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +17,11 @@ from .hints import hints
 
 __all__ = ["read_parquet", "read_text"]
 
-# What pandas reads as a missing value, in part.
-_MISSING = ("NA", "N/A", "NaN", "nan", "NULL", "null", "None", "n/a", "<NA>")
+# What pandas reads as a missing value.
+_MISSING = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
 
 
 def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
@@ -42,7 +46,7 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         frame = pd.read_csv(
             file,
             header=None if headless else 0,
-            converters=dict.fromkeys(words, str),  # as written: 007 is not 7, and NA may be a name
+            **_as_text(words, cells),
             low_memory=False,
             decimal=reading.decimal or ".",
             # By default pandas may round the last digit of a number.
@@ -98,6 +102,23 @@ def _as_written(column: Any) -> Any:
         return words
     numbers = pd.to_numeric(words, errors="coerce")
     return numbers if (numbers.notna() == words.notna()).all() else words
+
+
+def _as_text(words: Sequence[str], cells: Sequence[str]) -> dict[str, Any]:
+    """Options of pandas that read some columns as written: 007 is not 7, and NA may be a name.
+
+    `cells` are the names of all columns. (Converters do not suffice: pandas 3 looks for missing values after them.)
+    """
+    if not words:
+        return {}
+    seen: Counter[str] = Counter()
+    others = {}
+    for j, cell in enumerate(cells):
+        name = cell or f"Unnamed: {j}"
+        others[f"{name}.{seen[name]}" if seen[name] else name] = list(_MISSING)  # as pandas calls repeated names
+        seen[name] += 1
+    missing = {name: values for name, values in others.items() if name not in words}
+    return {"dtype": dict.fromkeys(words, str), "keep_default_na": False, "na_values": missing}
 
 
 def _known_levels(reading: Reading) -> dict[str, Sequence[str | None]]:
