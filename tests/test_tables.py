@@ -39,9 +39,11 @@ WITH_DATES = hs.TableEncoder(dates="number")
 
 @pytest.mark.parametrize("encoder", [hs.TableEncoder(), hs.TableEncoder(impute="median", standardize=True)], ids=str)
 def test_check_estimator(encoder):
-    results = check_estimator(encoder, on_skip=None)
+    # scikit-learn 1.6 subtracts a mean from integers in the second of these.
+    others = {"check_array_api_input", "check_positive_only_tag_during_fit"}
+    results = check_estimator(encoder, on_skip=None, expected_failed_checks=dict.fromkeys(others, "see above"))
     assert len(results) > 40
-    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {"check_array_api_input"}
+    assert {r["check_name"] for r in results if r["status"] != "passed"} <= others
 
 
 def test_every_column_counts_alike():
@@ -189,7 +191,7 @@ def test_new_levels_have_no_indicator():
         (hs.TableEncoder(), FRAME.assign(income=np.inf), "inf"),
         (hs.TableEncoder(impute="median"), FRAME.assign(income=[np.inf, *FRAME["income"][1:]]), "inf"),
         (hs.TableEncoder(), FRAME.assign(income=["?", *FRAME["income"][1:]]), "row 1, column 'income' holds"),
-        (hs.TableEncoder(), pd.concat([FRAME, FRAME], axis=1), "unique"),
+        (hs.TableEncoder(), pd.concat([FRAME, FRAME], axis=1), "more than once"),
     ],
 )
 def test_errors(encoder, frame, message):

@@ -191,6 +191,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         self._check_parameters()
         frame = _as_frame(X, self)
+        _check_unique(frame)
         validate_data(self, frame, skip_check_array=True)
         frame = _named(frame)
         contents = read_columns(frame, self.categorical, dates=self.dates == "number")
@@ -309,9 +310,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if names is None or not all(isinstance(name, str) for name in frame.columns):
             validate_data(self, frame, reset=False, skip_check_array=True)
             return frame.set_axis(names if names is not None else _numbered(frame), axis=1)
-        if not frame.columns.is_unique:
-            repeated = frame.columns[frame.columns.duplicated()].unique()
-            raise ValueError(f"column names occur more than once: {listed(repeated)}; rename or leave out columns.")
+        _check_unique(frame)
         wanted = [column.name for column in self.columns_]
         if absent := [name for name in wanted if name not in frame.columns]:
             raise ValueError(
@@ -386,6 +385,9 @@ def _as_frame(X: Any, asker: Any) -> Any:
         raise TypeError(f"a {type(X).__name__} of Dask was given where a table in memory is needed; give X.compute().")
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # a lazy frame of polars
         X = X.collect()
+    if hasattr(X, "collect_schema") or (hasattr(X, "to_arrow") and hasattr(X, "schema")):  # a frame of polars
+        optional("pyarrow", "read frames of polars and Arrow", "parquet")
+        X = X.to_arrow()
     if not isinstance(X, pd.DataFrame) and hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array_interface__"):
         X = optional("pyarrow", "read frames of polars and Arrow", "parquet").table(X).to_pandas(date_as_object=False)
     if not isinstance(X, pd.DataFrame):
@@ -404,6 +406,13 @@ def _named(frame: Any) -> Any:
     """A frame whose columns have strings as names."""
     named = all(isinstance(name, str) for name in frame.columns)
     return frame if named else frame.set_axis(_numbered(frame), axis=1)
+
+
+def _check_unique(frame: Any) -> None:
+    """Raise ValueError if a column name occurs more than once."""
+    if not frame.columns.is_unique:
+        repeated = frame.columns[frame.columns.duplicated()].unique()
+        raise ValueError(f"column names occur more than once: {listed(repeated)}; rename or leave out columns.")
 
 
 def _numbered(frame: Any) -> list[str]:

@@ -338,7 +338,8 @@ def paths(kernel: HeatKernel, power: Power, *, exact: bool = False) -> Paths:
     d = geodesic_distances(kernel, power, pairs) if exact else _edge_lengths(kernel, power, pairs)
     # SciPy takes a length of 0 for a missing edge.
     d = np.maximum(d, np.finfo(np.float64).tiny)
-    return Paths(sparse.csr_array((d, (upper.row, upper.col)), shape=graph.S.shape), graph.places)
+    ends = upper.row.astype(np.int32), upper.col.astype(np.int32)  # as SciPy's shortest paths take them
+    return Paths(sparse.csr_array((d, ends), shape=graph.S.shape), graph.places)
 
 
 def _edge_lengths(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatArray:
