@@ -385,11 +385,9 @@ def _as_frame(X: Any, asker: Any) -> Any:
         raise TypeError(f"a {type(X).__name__} of Dask was given where a table in memory is needed; give X.compute().")
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # a lazy frame of polars
         X = X.collect()
-    if hasattr(X, "collect_schema") or (hasattr(X, "to_arrow") and hasattr(X, "schema")):  # a frame of polars
-        optional("pyarrow", "read frames of polars and Arrow", "parquet")
-        X = X.to_arrow()
-    if not isinstance(X, pd.DataFrame) and hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array_interface__"):
-        X = optional("pyarrow", "read frames of polars and Arrow", "parquet").table(X).to_pandas(date_as_object=False)
+    if not isinstance(X, pd.DataFrame) and (hasattr(X, "to_pandas") or hasattr(X, "__arrow_c_stream__")):
+        arrow = optional("pyarrow", "read frames of polars and Arrow", "parquet")
+        X = (X if hasattr(X, "to_pandas") else arrow.table(X)).to_pandas(date_as_object=False)
     if not isinstance(X, pd.DataFrame):
         given = check_array(X, dtype=None, ensure_all_finite=False, estimator=asker, input_name="X")
         X = pd.DataFrame(given)
