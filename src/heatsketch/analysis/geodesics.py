@@ -53,6 +53,7 @@ from ..linalg.diffusion import RELATIVE_ERROR, diffuse, matrix_power, require_de
 from ..linalg.filters import MultiscaleFilter, Power, longest
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import GaussianSketch
+from ..optimize.features import deflated_columns
 from .distances import MOST_COLUMNS, ROW_ENTRIES, check_level, check_pairs, groups_of_pairs
 from .power import power_of
 
@@ -283,7 +284,7 @@ def _squared_tangents(
 ) -> FloatArray:
     """``|a_i - beta a_r|^2 / (beta |a_r|)^2`` along Q, and an estimate of the rest, by time: (2, n_times, s, N)."""
     at, every, r = (np.arange(len(sources)), sources), np.arange(kernel.shape[0]), Q.shape[1]
-    M = _with_random(kernel, Q, n_columns, seed)
+    M = deflated_columns(kernel, Q, n_columns, seed)
     found = np.empty((2, len(products), *products[0].shape))
     for number, V in enumerate(diffuse(kernel, M, times)):
         rows, inner = to_numpy(V[every]).astype(np.float64), products[number]
@@ -303,12 +304,6 @@ def _leading(kernel: HeatKernel, power: Power, n_exact: int) -> Any:
     if kernel.trivial is None:
         return Q
     return array_namespace(Q).concat([kernel.asblock(kernel.trivial[:, None]), Q], axis=1)
-
-
-def _with_random(kernel: HeatKernel, Q: Any, n_columns: int, seed: int) -> Any:
-    """``[Q, (I - Q Q^T) G / sqrt(k)]`` with k Gaussian columns G."""
-    G = kernel.sketched(GaussianSketch(seed), n_columns, dtype=kernel.dtype)
-    return array_namespace(Q).concat([Q, (G - Q @ (Q.T @ G)) / float(np.sqrt(n_columns))], axis=1)
 
 
 @dataclass(frozen=True)
@@ -347,7 +342,7 @@ def _edge_lengths(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatArr
     times = _times(power)
     require_range(kernel, times)
     require_definite(kernel, times)
-    M = _with_random(kernel, _leading(kernel, power, _EXACT), _REST, _SEED)
+    M = deflated_columns(kernel, _leading(kernel, power, _EXACT), _REST, _SEED)
     cosines = []
     for V in diffuse(kernel, M, times):
         rows = to_numpy(V).astype(np.float64)

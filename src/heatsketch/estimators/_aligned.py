@@ -96,7 +96,7 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
             if common is None:
                 model._embed(kernel, power, kernel.dtype)
             else:
-                model._embed_through(common, kernel, power)
+                model._embed_through(common, kernel, power, seed)
             model.embedding_ = as_given(model.embedding_, X)
             model._sample_names = names
     return models

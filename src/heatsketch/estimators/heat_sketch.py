@@ -48,7 +48,7 @@ class HeatSketch(HeatEmbedding):
     are. With the multiscale filter every sketch of the kernel is a candidate, and ``Y = A M``; at a single time,
     projections of a wide sketch. New points are embedded by their own kernel rows.
 
-    ``fit(X, y)`` with labels of which some are unknown, -1, separates the known classes, too
+    ``fit(X, y)`` with labels of which at least half are unknown, -1, separates the known classes, too
     (:mod:`heatsketch.optimize.labels`).
 
     On a cluster (X is a Dask array) at most 20,000 points are optimised, whose rows of a wide sketch are brought to the
@@ -244,12 +244,12 @@ class HeatSketch(HeatEmbedding):
         self._M = kernel.collect(M)
         return M
 
-    def _embed_through(self, M: FloatArray, kernel: HeatKernel, power: Power) -> None:
+    def _embed_through(self, M: FloatArray, kernel: HeatKernel, power: Power, seed: int) -> None:
         """The embedding ``Y = A^s M`` for an M that several kernels share, (N, k)."""
         block = kernel.asblock(M)
         for _ in range(ALIGNED_STEPS - 1):
             block = kernel.symmetric.matmat(block)
-        self.seed_, self._M, self._at_once = int(self.random_state), kernel.collect(block), True  # type: ignore[arg-type]
+        self.seed_, self._M, self._at_once = seed, kernel.collect(block), True
         self._set_kernel(kernel)
         self.power_ = power
         self._multiply(block, kernel.dtype)

@@ -19,7 +19,7 @@ from ..linalg.range_finder import leading_directions
 from ..linalg.rounding import rounding_level
 from ..linalg.sketch import GaussianSketch
 
-__all__ = ["WideSketch", "deflated_sketch", "wide_sketch"]
+__all__ = ["WideSketch", "deflated_columns", "deflated_sketch", "wide_sketch"]
 
 # Directions with a smaller power of the kernel, relative to the largest, are dropped.
 _NEGLIGIBLE = 1e-10
@@ -107,22 +107,29 @@ def wide_sketch(kernel: HeatKernel, power: Power, width: int, seed: int) -> Wide
 
 
 @computing()
-def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: Power, seed: int) -> tuple[Any, Any]:
-    """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]`` and ``diag(w) h(S) M``: exact along Q, unbiased in squared distances.
+def deflated_columns(kernel: HeatKernel, Q: Any, n_random: int, seed: int) -> Any:
+    """``M = [Q, (I - Q Q^T) G / sqrt(n_random)]``, (N, r + n_random): exact along Q, unbiased in squared distances.
 
     Q, of shape (N, r) and the kernel's dtype, is orthonormal; G is Gaussian with `n_random` columns and the given seed.
     """
-    (n, r), dtype, G = Q.shape, kernel.dtype, GaussianSketch(seed)
+    (n, r), G = Q.shape, GaussianSketch(seed)
     Q = kernel.asblock(Q)
-    xp = array_namespace(Q)
-    M, features = (xp.empty((n, r + n_random), dtype=Q.dtype, device=device(Q)) for _ in range(2))
+    M = array_namespace(Q).empty((n, r + n_random), dtype=Q.dtype, device=device(Q))
     M[:, :r] = Q
     for start in range(0, n_random, _SLICE):  # slices keep temporaries small
-        block = kernel.sketched(G, min(_SLICE, n_random - start), first_column=start, dtype=dtype)
+        block = kernel.sketched(G, min(_SLICE, n_random - start), first_column=start, dtype=kernel.dtype)
         rest = block - Q @ (Q.T @ block)
         M[:, r + start : r + start + rest.shape[1]] = rest / float(np.sqrt(n_random))
-    for start in range(0, r + n_random, _SLICE):
-        some = slice(start, min(start + _SLICE, r + n_random))
+    return M
+
+
+@computing()
+def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: Power, seed: int) -> tuple[Any, Any]:
+    """The M of `deflated_columns` and its features ``diag(w) h(S) M``."""
+    M = deflated_columns(kernel, Q, n_random, seed)
+    features = array_namespace(M).empty(M.shape, dtype=M.dtype, device=device(M))
+    for start in range(0, M.shape[1], _SLICE):
+        some = slice(start, min(start + _SLICE, M.shape[1]))
         blocks = diffuse(kernel, M[:, some], [power], trivial=not kernel.trivial_is_constant)
         features[:, some] = kernel.weigh_rows(blocks[0])
     return M, features

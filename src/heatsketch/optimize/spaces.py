@@ -220,7 +220,9 @@ class AlignedSpace:
     def gradient(self, Z: FloatArray, slope: FloatArray) -> FloatArray:
         """Gradient with respect to Z: the sum over all kernels."""
         parts = zip(self._spaces, np.split(slope, self._ends), strict=True)
-        each = [space.gradient(space.parameters(Z), space._B.asblock(part)) for space, part in parts]
+        each = [
+            space.gradient(space.parameters(Z), asarray_like(part, space.features, np.float32)) for space, part in parts
+        ]
         return self._at_items(np.concatenate([to_numpy(one) for one in each]))
 
     def matrix(self, Z: FloatArray) -> FloatArray:
