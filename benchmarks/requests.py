@@ -1,8 +1,9 @@
-"""What weights, added samples and aligned data sets give and cost, beside plain fits.
+"""What weights, added samples, aligned data sets and the way back to data give and cost, beside plain fits.
 
     python -m benchmarks.requests weights     # counted rows beside all rows
     python -m benchmarks.requests extend      # added samples beside a new fit
     python -m benchmarks.requests aligned     # several data sets beside separate fits
+    python -m benchmarks.requests inverse     # the way back to data beside a fit and the way there
 
 Each prints a table; the committed ones are in `docs/requests`. Times are ratios within one run.
 """
@@ -25,7 +26,7 @@ import heatsketch as hs
 
 from .data import LABELLED, Floats
 
-__all__ = ["aligned", "extend", "main", "weights"]
+__all__ = ["aligned", "extend", "inverse", "main", "weights"]
 
 Ints = NDArray[np.int64]
 _MOST, _SHARE, _NEIGHBORS = 2500, 0.7, 15
@@ -111,10 +112,26 @@ def aligned() -> Iterator[str]:
                 yield f"    {title:10} {_quality(X, Y[0], label)}, moved {moved:.3f}"
 
 
+def inverse() -> Iterator[str]:
+    """As many places as samples, back to data."""
+    for n in (2_000, 20_000, 100_000):
+        X = np.random.default_rng(0).normal(size=(n, 50)) @ np.diag(0.9 ** np.arange(50))
+        for k in (2, 10):
+            model = hs.HeatSketch(k, random_state=0).fit(X[:500])  # loads compiled code
+            model.inverse_transform(model.embedding_[:50] + 1e-3)
+            _, fitted = _timed(lambda model=model, X=X: model.fit(X))
+            places, there = _timed(lambda model=model, X=X: model.transform(X + 1e-3))
+            _, back = _timed(lambda model=model, places=places: model.inverse_transform(places))
+            yield f"{n:6} samples in R^50, k = {k:2}: transform {there / fitted:.2f}, back {back / fitted:.2f} of a fit"
+
+
+_SECTIONS = {"weights": weights, "extend": extend, "aligned": aligned, "inverse": inverse}
+
+
 def main(sections: list[str]) -> None:
     """Print the tables of some sections."""
-    for section in sections or ["weights", "extend", "aligned"]:
-        for line in {"weights": weights, "extend": extend, "aligned": aligned}[section]():
+    for section in sections or _SECTIONS:
+        for line in _SECTIONS[section]():
             print(line, flush=True)
 
 

@@ -87,6 +87,46 @@ def test_weights(heatsketch):
         assert "--weight" in err
 
 
+def test_few_classes(heatsketch):
+    y = np.where(np.arange(60) % 6 == 0, np.arange(60) % 4 // 2, -1)
+    words = [["left", "right", ""][label] for label in y]
+    FRAME.assign(kind=words, every="a").to_csv("known.csv", index=False)
+    assert heatsketch("embed", "known.csv", "--classes", "kind", "-o", "y.npy", "-q") == (0, "", "")
+    model = hs.HeatSketch(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(np.load("y.npy"), model.embedding_)
+    assert not np.array_equal(model.embedding_, hs.HeatSketch(random_state=0).fit_transform(X))
+    for options, word in ((("--classes", "every"), "1 classes, known"), (("--classes", "kind", *FAST), "--method"),
+                          (("--classes", "none"), "none")):  # fmt: skip
+        code, _, err = heatsketch("embed", "known.csv", *options, "-o", "y.npy")
+        assert code == 1
+        assert word in err
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_added_rows(heatsketch, encoded):
+    frame = FRAME.assign(name=[f"p{i}" for i in range(60)], count=1 + np.arange(60) % 2)
+    if encoded:
+        frame["kind"] = ["a", "b"] * 30
+    frame[:40].to_csv("first.csv", index=False)
+    frame[40:].to_csv("more.csv", index=False)
+    options = "--id", "name", "--weight", "count", "-q"
+    category = ("--categorical", "kind") if encoded else ()
+    assert heatsketch("embed", "first.csv", *options, *category, *FAST, "--save", "m.heatsketch")[0] == 0
+    added = heatsketch("extend", "m.heatsketch", "more.csv", *options, "--save", "m.heatsketch", "-o", "y.csv")
+    assert added == (0, "", "")
+    model = hs.load_model("m.heatsketch")[-1]
+    assert list(model.sample_names_) == list(frame["name"])
+    table = pd.read_csv("y.csv", index_col=0)
+    assert list(table.index) == list(frame["name"])
+    np.testing.assert_allclose(table, model.embedding_, rtol=1e-5)
+    if not encoded:
+        whole = hs.GaussianProcessEmbedding(2, power=4, bandwidth=0.25, random_state=0)
+        np.testing.assert_allclose(model.embedding_, whole.fit_transform(X, sample_weight=frame["count"]), rtol=1e-8)
+    code, _, err = heatsketch("extend", "m.heatsketch", "more.csv", "--save", "more.csv")
+    assert code == 1
+    assert "overwritten" in err
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_with_defaults(heatsketch, method):
     assert heatsketch("embed", "points.csv", "-o", "y.npy", "--method", method, "-q") == (0, "", "")

@@ -15,7 +15,7 @@ from .._version import __version__
 from .ask import compare, diagnose, estimate
 from .console import FAILED, err, notes, out, plain, warnings_as_notes
 from .datasets import datasets
-from .embed import embed, report, transform
+from .embed import embed, extend, report, transform
 from .reproduce import reproduce
 
 __all__ = ["app", "main"]
@@ -29,7 +29,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 success, 1 error, 2 wrong usage, 3 harmful findings (diagnose --strict), 130 interrupted. "
     "HEATSKETCH_TRACEBACK=1 shows the traceback of an error.",
 )
-for command in (embed, transform, report, compare, diagnose, estimate, datasets, reproduce):
+for command in (embed, transform, extend, report, compare, diagnose, estimate, datasets, reproduce):
     app.command()(command)
 
 

@@ -1,4 +1,4 @@
-"""``heatsketch embed``, ``transform`` and ``report``: from a file of data to an embedding, a model and a page."""
+"""``heatsketch embed``, ``transform``, ``extend`` and ``report``: from a file of data to an embedding and a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..io import Data
     from ..tables import TableEncoder
 
-__all__ = ["embed", "read_input", "report", "split_model", "transform"]
+__all__ = ["embed", "extend", "read_input", "report", "split_model", "transform"]
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
 # Rows of an array by which the units of its columns are judged.
@@ -30,6 +30,17 @@ _OUTPUT = typer.Option(
     help="Where the embedding is written: csv, tsv, parquet, npy, npz or h5ad; - for csv on standard output.",
     rich_help_panel="Output",
 )
+Stored = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `embed --save` wrote.")]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        metavar="NAME",
+        help="Column of sample weights, such as counts of equal rows; it is kept aside.",
+        rich_help_panel="Input",
+        show_default=False,
+    ),
+]
 
 
 @takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
@@ -52,12 +63,13 @@ def embed(
     title: Annotated[
         str | None, typer.Option(help="Title of the page.", rich_help_panel="Output", show_default=False)
     ] = None,
-    weight: Annotated[
+    weight: Weight = None,
+    classes: Annotated[
         str | None,
         typer.Option(
-            "--weight",
+            "--classes",
             metavar="NAME",
-            help="Column of sample weights, such as counts of equal rows; it is kept aside.",
+            help="Column of classes that are known for few rows, empty for the others; HeatSketch separates them.",
             rich_help_panel="Input",
             show_default=False,
         ),
@@ -88,8 +100,11 @@ def embed(
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, page, save, console)
-    reads = reads if weight is None else _with_weight(source, reads, weight)
+    if classes is not None and method != "heatsketch":
+        raise ValueError(f"--classes does not apply to --method {method}; use heatsketch, which separates classes.")
+    reads = _keep_aside(source, _keep_aside(source, reads, "weight", weight), "classes", classes)
     data = read_input(source, reads)
+    y = None if classes is None else _known_classes(data, classes)
     if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & options.given.keys():
         note(
             "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
@@ -101,13 +116,13 @@ def embed(
         check_output(output, cells=data.source is not None)
     model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
     start = time.perf_counter()
-    model.fit(data.points, sample_weight=None if weight is None else _weights(data, weight))
+    model.fit(data.points, y, sample_weight=None if weight is None else _weights(data, weight))
     seconds = time.perf_counter() - start
     model._sample_names = None if data.names is None else [str(name) for name in data.names]
     if save is not None:  # first: everything else can be made from the model
         from ..io.models import save_model  # noqa: PLC0415
 
-        save_model(_with_encoder(model, data), save)
+        save_model(_with_encoder(model, data.encoder), save)
     if output is not None:
         names = list(model.get_feature_names_out())
         write(output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
@@ -124,7 +139,7 @@ def embed(
 @takes(reads=InputOptions, console=ConsoleOptions)
 def transform(
     *,
-    stored: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `embed --save` wrote.")],
+    stored: Stored,
     source: Input,
     output: Annotated[str, _OUTPUT],
     reads: InputOptions,
@@ -136,27 +151,13 @@ def transform(
 
     [bold]Embed new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
-    from ..io import FORMATS, format_of  # noqa: PLC0415
-    from ..io.models import load_model  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, None, None, console)
-    loaded = load_model(stored)
-    encoder, model = split_model(loaded)
-    _refuse(reads, "standardize", "categorical", "dates", "impute")
-    features = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    is_table = "only" in FORMATS[format_of(source, reads.format)].options
-    if features and encoder is None and is_table:
-        reads = replace(reads, only=reads.only or features, standardize=False)
-    data = read_input(source, reads, encoder)
+    _, model, data, points = _new_rows(stored, source, reads)
     check_output(output, cells=data.source is not None)
     model.set_params(verbose=not console.quiet).set_output(transform="default")
-    if data.is_graph:
-        Y = _embed_vertices(model, data, source)
-    elif encoder is not None and not is_table:  # an array with the columns of the table, in their order
-        Y = loaded.transform(data.X)
-    else:
-        Y = model.transform(data.points if features else data.X)
+    Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
     names = list(model.get_feature_names_out())
     write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
     if console.as_json:
@@ -166,9 +167,51 @@ def transform(
 
 
 @takes(reads=InputOptions, console=ConsoleOptions)
+def extend(
+    *,
+    stored: Stored,
+    source: Input,
+    save: Annotated[
+        Path, typer.Option("--save", metavar="MODEL", help="Where the new model is saved.", rich_help_panel="Output")
+    ],
+    output: Annotated[str | None, _OUTPUT] = None,
+    weight: Weight = None,
+    reads: InputOptions,
+    console: ConsoleOptions,
+) -> None:
+    """Add rows to a saved model; earlier ones move as little as the data ask.
+
+    Columns are matched by name with those of the fit and encoded as they were. The embedding that -o writes is that of
+    all rows, earlier ones first, with their ids.
+
+    [bold]Add the rows of today:[/] heatsketch extend digits.heatsketch today.csv --save digits.heatsketch
+    """
+    from ..io.models import save_model  # noqa: PLC0415
+    from ..io.writers import check_output, write  # noqa: PLC0415
+
+    _check_targets(source, output, None, save, console)
+    if output is not None:
+        check_output(output, cells=False)
+    encoder, model, data, points = _new_rows(stored, source, _keep_aside(source, reads, "weight", weight))
+    model.set_params(verbose=not console.quiet)
+    model.extend(points, None if weight is None else _weights(data, weight))
+    save_model(_with_encoder(model, encoder), save)
+    if output is not None:
+        write(output, model.embedding_, list(model.get_feature_names_out()), names=model._sample_names)
+    n, moved = len(model.embedding_), float(model.moved_.mean())
+    outcome = {"model": str(save), "input": source, "rows": n, "added": data.X.shape[0], "moved": moved}
+    if console.as_json:
+        print_json(outcome | {"output": output})
+    else:
+        note(
+            f"Wrote {save}: {n} rows, {data.X.shape[0]} of them new; others moved by {moved:.2g} of the picture's size."
+        )
+
+
+@takes(reads=InputOptions, console=ConsoleOptions)
 def report(
     *,
-    stored: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `embed --save` wrote.")],
+    stored: Stored,
     page: Annotated[Path, typer.Option("--output", "-o", metavar="PAGE.html", help="Where the page is written.")],
     source: Annotated[
         str | None,
@@ -266,16 +309,50 @@ def _refuse(reads: InputOptions, *names: str) -> None:
             raise ValueError(f"--{name} was decided when the model was fitted; leave it out.")
 
 
-def _with_weight(source: str, reads: InputOptions, weight: str) -> InputOptions:
-    """The options with the column of weights kept aside."""
+def _new_rows(stored: Path, source: str, reads: InputOptions) -> tuple[TableEncoder | None, Any, Data, Any]:
+    """A saved model with its encoder, the data in a file, and the points that they are to the model."""
+    from ..io import FORMATS, format_of  # noqa: PLC0415
+    from ..io.models import load_model  # noqa: PLC0415
+
+    encoder, model = split_model(load_model(stored))
+    _refuse(reads, "standardize", "categorical", "dates", "impute")
+    named = hasattr(model, "feature_names_in_")
+    is_table = "only" in FORMATS[format_of(source, reads.format)].options
+    if named and encoder is None and is_table:
+        features = [str(name) for name in model.feature_names_in_]
+        reads = replace(reads, only=reads.only or features, standardize=False)
+    data = read_input(source, reads, encoder)
+    if encoder is not None and not is_table:  # an array with the columns of the table, in their order
+        return encoder, model, data, encoder.transform(data.X)
+    return encoder, model, data, data.points if named else data.X
+
+
+def _keep_aside(source: str, reads: InputOptions, option: str, column: str | None) -> InputOptions:
+    """The options with a column of weights or classes kept aside."""
     from ..io import FORMATS, format_of  # noqa: PLC0415
 
+    if column is None:
+        return reads
     name = format_of(source, reads.format)
     if "label" not in FORMATS[name].options:
-        raise ValueError(f"--weight does not apply to {name} files, which have no columns; leave it out.")
-    if weight in {reads.id, *(reads.label or ()), *(reads.drop or ()), *(reads.only or ())}:
-        raise ValueError(f"--weight {weight} was also given by --id, --label, --drop or --only; choose one.")
-    return replace(reads, label=[*(reads.label or ()), weight])
+        raise ValueError(f"--{option} does not apply to {name} files, which have no columns; leave it out.")
+    if column in {reads.id, *(reads.label or ()), *(reads.drop or ()), *(reads.only or ())}:
+        raise ValueError(f"--{option} {column} was also given by another option for columns; choose one.")
+    return replace(reads, label=[*(reads.label or ()), column])
+
+
+def _known_classes(data: Data, column: str) -> Any:
+    """The column of classes as integers, -1 where it is empty."""
+    import pandas as pd  # noqa: PLC0415
+
+    codes, names = pd.factorize(pd.Series(data.columns[column]).replace(["", "-1", -1], pd.NA))
+    known = float((codes >= 0).mean())
+    if len(names) < 2 or known > 0.5:
+        raise ValueError(
+            f"--classes {column} has {len(names)} classes, known for {known:.0%} of the rows; it needs two classes or "
+            "more, and at least half of the rows empty. Use --label for a column to colour by."
+        )
+    return codes
 
 
 def _weights(data: Data, weight: str) -> Any:
@@ -302,11 +379,11 @@ def _note_units(X: Any) -> None:
         note(f"columns are not standardised, although their scales differ by a factor of {units.ratio:,.0f}.")
 
 
-def _with_encoder(model: Any, data: Data) -> Any:
+def _with_encoder(model: Any, encoder: TableEncoder | None) -> Any:
     """A model of a table together with its encoder, for new rows."""
     from sklearn.pipeline import Pipeline  # noqa: PLC0415
 
-    return model if data.encoder is None else Pipeline([("table", data.encoder), ("embedding", model)])
+    return model if encoder is None else Pipeline([("table", encoder), ("embedding", model)])
 
 
 def split_model(model: Any) -> tuple[TableEncoder | None, Any]:

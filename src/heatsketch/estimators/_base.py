@@ -479,18 +479,15 @@ class HeatEmbedding(  # type: ignore[call-arg]
             self._labels = np.concatenate([self._labels, np.full(points.shape[0], -1)])
         masses = all_masses(kernel, sample_weight, points.shape[0])
         predict(every.shape, kernel.dtype, options, n_components=self._n_columns(every.shape[0])).require_memory()
-        placed = kernel.at_new_points(points, self._coefficients)
-        near = Near(np.vstack([self._Y, placed]), np.vstack([self._start(), placed]), kernel.shape[0])
+        near = Near(self._Y, points)
         self._fit_points(every, options, masses, near)
         self.moved_ = near.distances(self._Y)
         self.embedding_ = as_given(self.embedding_, before)
         self._sample_names = all_names(self._sample_names, sample_names(X))
-        say(f"[{type(self).__name__}] {len(placed):,} samples added; earlier ones moved by {self.moved_.mean():.2g}")
+        say(
+            f"[{type(self).__name__}] {points.shape[0]:,} samples added; earlier ones moved by {self.moved_.mean():.2g}"
+        )
         return self
-
-    def _start(self) -> FloatArray:
-        """From where a search for M begins when samples are added, (N, k)."""
-        return self._Y
 
     @transactional
     @fitted

@@ -24,26 +24,23 @@ class Near:
 
     Attributes
     ----------
-    embedding : ndarray of shape (N, k)
-        The earlier samples where they are, and the new ones where `transform` places them.
-    start : ndarray of shape (N, k)
-        Where the search for M begins.
-    n_before : int
-        Number of earlier samples, which come first.
+    embedding : ndarray of shape (n_before, k)
+        The earlier samples, which come first.
+    points : ndarray or sparse array of shape (n_added, d)
+        The new samples.
     """
 
     embedding: FloatArray
-    start: FloatArray
-    n_before: int
+    points: Any
 
     @property
     def is_start(self) -> bool:
         """Whether a search should begin there: not if most samples are new."""
-        return 2 * self.n_before >= len(self.start)
+        return bool(self.points.shape[0] <= len(self.embedding))
 
     def signs(self, Y: Any) -> FloatArray:
         """Signs of the columns of Y, (N, k), with which it is nearest, (k,)."""
-        along = (to_numpy(Y)[: self.n_before] * self.embedding[: self.n_before]).sum(axis=0)
+        along = (to_numpy(Y)[: len(self.embedding)] * self.embedding).sum(axis=0)
         return np.where(along < 0, -1.0, 1.0)
 
     def rotation(self, Y: Any) -> FloatArray:
@@ -65,7 +62,7 @@ class Near:
 
     def _centred(self, Y: Any) -> tuple[FloatArray, FloatArray]:
         """Earlier samples in Y and in the embedding, about their means, in a unit whose squares do not underflow."""
-        both = [to_numpy(Z)[: self.n_before].astype(np.float64) for Z in (Y, self.embedding)]
+        both = [to_numpy(Z)[: len(self.embedding)].astype(np.float64) for Z in (Y, self.embedding)]
         unit = float(np.abs(both[1]).max()) or 1.0
         here, there = ((Z - Z.mean(axis=0)) / unit for Z in both)
         return here, there

@@ -237,8 +237,8 @@ class HeatSketch(HeatEmbedding):
         if near is None:
             self.seed_ = resolve_seed(self.random_state)
             return self._optimised(kernel, power, int(self.n_components), self._given(kernel))
-        start, steps = (near.start, CONTINUED) if near.is_start else (None, FRESH)
-        M = self._optimised(kernel, power, near.start.shape[1], start, steps)
+        start, steps = (self._start(near.points), CONTINUED) if near.is_start else (None, FRESH)
+        M = self._optimised(kernel, power, near.embedding.shape[1], start, steps)
         rotation = near.rotation(self._placed(kernel, self._diffused(kernel, M, power), power))
         M = M @ asarray_like(rotation, M, kernel.dtype)
         self._M = kernel.collect(M)
@@ -254,9 +254,11 @@ class HeatSketch(HeatEmbedding):
         self.power_ = power
         self._multiply(block, kernel.dtype)
 
-    def _start(self) -> FloatArray:
+    def _start(self, points: Any) -> FloatArray:
+        """Where the search begins when m points are added: where they are placed, (N + m, k)."""
         # Among all sketches of a sparse kernel, the parameters are M itself; Y is smoother.
-        return to_numpy(self.kernel_.weigh_rows(self._M)) if self._at_once else self._Y
+        before = to_numpy(self.kernel_.weigh_rows(self._M)) if self._at_once else self._Y
+        return np.vstack([before, self.kernel_.at_new_points(points, self._coefficients)])
 
     def _matrix_again(self) -> FloatArray:
         return self._M

@@ -68,7 +68,7 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
     if headless:
         frame.columns = [f"x{j}" for j in range(frame.shape[1])]
         notes.append("no column names: the first line holds numbers, so it is taken as data")
-    elif not isinstance(frame.index, pd.RangeIndex):  # rows have more values than there are column names
+    elif not frame.index.equals(pd.RangeIndex(len(frame))):  # rows have more values than there are column names
         if frame.index.nlevels > 1 or frame.index.dtype.kind in "biuf":
             raise ValueError(
                 f"rows hold {frame.shape[1] + frame.index.nlevels} values, and the first line names {frame.shape[1]} "

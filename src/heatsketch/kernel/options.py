@@ -264,11 +264,11 @@ def check_masses(sample_weight: Any, n_samples: int) -> Any:
             f"for each of the {n_samples} samples."
         )
     masses = masses.astype(np.float64)
-    wrong = int((~((masses > 0) & (masses < np.inf))).sum())
+    wrong = int((~((masses > 1e-30) & (masses < 1e30))).sum())  # whose roots and reciprocals float32 holds
     if wrong:
         raise ValueError(
-            f"{wrong} of {n_samples} sample weights are zero, negative or not finite; leave such samples out of fit, "
-            "and place them with transform."
+            f"{wrong} of {n_samples} sample weights are zero, negative, or not between 1e-30 and 1e30. Leave samples "
+            "without weight out of fit and place them with transform; divide other weights by their mean."
         )
     return masses
 
