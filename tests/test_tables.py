@@ -168,6 +168,24 @@ def test_new_tables_are_matched_by_name():
         encoder.transform(FRAME[:3].assign(income=[1.0, "much", 3.0]))
 
 
+@pytest.mark.parametrize("names", [[3, 7, 5], pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)])])
+def test_names_of_other_types(names):
+    frame = pd.DataFrame(RNG.normal(size=(20, 3)) * [1, 1000, 5], columns=names)
+    encoder = hs.TableEncoder().fit(frame)
+    np.testing.assert_array_equal(encoder.transform(frame.iloc[:, [2, 0, 1]]), encoder.transform(frame))
+    assert encoder.get_feature_names_out()[0] in ("x3", "a 1")
+
+
+def test_columns_of_spaces_are_empty():
+    encoder = hs.TableEncoder(impute="median").fit(FRAME[["income"]].assign(b=" "))
+    assert encoder.left_out_ == {"b": "empty"}
+
+
+def test_codes_with_zeros_are_noted():
+    encoder = hs.TableEncoder().fit(FRAME[["income"]].assign(zip=["01234"] * len(FRAME)))
+    assert "'01234' as 1234" in " ".join(encoder.notes_)
+
+
 def test_new_levels_have_no_indicator():
     encoder = hs.TableEncoder().fit(FRAME[["pet", "income"]])
     new = FRAME[:4].assign(pet=["cat", "newt", "owl", "newt"])
@@ -192,6 +210,8 @@ def test_new_levels_have_no_indicator():
         (hs.TableEncoder(impute="median"), FRAME.assign(income=[np.inf, *FRAME["income"][1:]]), "inf"),
         (hs.TableEncoder(), FRAME.assign(income=["?", *FRAME["income"][1:]]), "row 1, column 'income' holds"),
         (hs.TableEncoder(), pd.concat([FRAME, FRAME], axis=1), "more than once"),
+        (hs.TableEncoder(), FRAME.assign(**{"pet=cat": 1.0}), "pet=cat"),
+        (hs.TableEncoder(categorical=["dog"]), FRAME, "no column 'dog'"),
     ],
 )
 def test_errors(encoder, frame, message):
@@ -209,6 +229,20 @@ def test_notes_say_what_was_done():
 def test_estimators_name_the_encoder(X):
     with pytest.raises(ValueError, match="TableEncoder"):
         hs.HeatSketch().fit(X)
+
+
+def test_dates_beyond_the_range_of_nanoseconds():
+    frame = pd.DataFrame(
+        {"x": RNG.normal(size=6), "day": ["2020-01-01", "2020-01-03T12:00", None, "9999-12-31"] + ["1500-02-01"] * 2}
+    )
+    encoder = hs.TableEncoder(dates="number", standardize=False, impute="median").fit(frame)
+    days = encoder.transform(frame)[:, 1]
+    first = np.datetime64("1500-02-01")
+    wanted = [
+        (np.datetime64(day) - first) / np.timedelta64(1, "D")
+        for day in ("2020-01-01", "2020-01-03T12:00", "9999-12-31")
+    ]
+    np.testing.assert_allclose(days[[0, 1, 3]], wanted)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "ns"])

@@ -271,6 +271,7 @@ def check_embedding(model: Any) -> None:
     """Raise TypeError or NotFittedError unless `model` is a fitted embedding."""
     if not isinstance(model, HeatEmbedding):
         raise TypeError(
-            f"{type(model).__name__} was given; give a fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch."
+            f"{type(model).__name__} was given; give a fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch, "
+            "such as the last step of a pipeline, pipeline[-1]."
         )
     check_is_fitted(model)

@@ -5,7 +5,6 @@ Neither scanpy nor anndata is imported: any object with ``obsm``, ``obsp``, ``un
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from inspect import signature
@@ -18,6 +17,7 @@ from sklearn.utils import check_array
 from ._utils.registry import distributed_backend
 from ._utils.tables import explained
 from ._utils.typing import FloatArray
+from ._utils.warn import warn
 from ._version import __version__
 from .estimators import METHODS
 from .kernel.build import build_heat_kernel, heat_kernel
@@ -133,8 +133,7 @@ def heat_sketch(
     check_choice(method, "method", tuple(METHODS))
     if random_state is not None:
         check_count(random_state, "random_state", "an integer, which files can hold, or None", least=0)
-    if functions := [name for name, value in options.items() if callable(value)]:
-        raise ValueError(f"{functions[0]} was given as a function, which files cannot hold; use the estimator itself.")
+    _check_writable(adata, options, copy=copy)
     source = _source(adata, use_rep, n_pcs, neighbors_key)
     given: dict[str, Any] = {"n_components": n_components, "power": power, "random_state": random_state}
     X, kernel = _input(adata, source, {"n_neighbors": n_neighbors, "bandwidth": bandwidth})
@@ -176,6 +175,7 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
         The copy if `copy` is set. ``obsm["X_heatsketch"]``, or ``obsm[key]``, is added.
     """
     basis, name = _keys(key)
+    _check_writable(adata, {}, copy=copy)
     if name not in adata_ref.uns or basis not in adata_ref.obsm:
         raise ValueError(f"adata_ref has no embedding {basis!r}; run heatsketch.scanpy.heat_sketch(adata_ref) first.")
     record = adata_ref.uns[name]
@@ -209,6 +209,7 @@ def pseudotime(
     n_neighbors: int | str | None = "auto",
     bandwidth: float | str = "auto",
     power: float | str = "auto",
+    weights_key: str | None = None,
     key_added: str = "heatsketch_pseudotime",
     copy: bool = False,
     **options: Any,
@@ -221,7 +222,7 @@ def pseudotime(
     Parameters
     ----------
     adata : AnnData of shape (n_cells, n_genes)
-    root : str, int, sequence of these, boolean mask of shape (n_cells,), or None, default=None
+    root : str, int, sequence of either, boolean mask of shape (n_cells,), or None, default=None
         Names or numbers of the root cells; by default ``adata.uns["iroot"]``, as for ``sc.tl.dpt``.
     kind : {"auto", "path", "geodesic", "diffusion"}, default="auto"
         Lengths of shortest paths along the neighbour graph, lengths along the data, or diffusion distances. "auto" is
@@ -230,7 +231,7 @@ def pseudotime(
         Level of intervals of the distance from the root, such as 0.95.
     branches : bool, default=False
         Whether to find branches, too (:meth:`heatsketch.Pseudotime.branches`). Each takes about as long as the time.
-    use_rep, n_pcs, neighbors_key, n_neighbors, bandwidth, power
+    use_rep, n_pcs, neighbors_key, n_neighbors, bandwidth, power, weights_key
         As for `heat_sketch`.
     key_added : str, default="heatsketch_pseudotime"
     copy : bool, default=False
@@ -263,13 +264,15 @@ def pseudotime(
     >>> bool(adata.obs["heatsketch_pseudotime"].is_monotonic_increasing)
     True
     """
+    _check_writable(adata, options, copy=copy)
     roots = _roots(adata, root)
     source = _source(adata, use_rep, n_pcs, neighbors_key)
     X, given = _input(adata, source, {"n_neighbors": n_neighbors, "bandwidth": bandwidth})
     given |= {"n_components": 1, "random_state": 0, "power": power} | options
-    found = METHODS["gaussian-process"](**given).fit(X).pseudotime(roots, kind=kind, interval=interval)
+    model = METHODS["gaussian-process"](**given).fit(X, sample_weight=_weights(adata, weights_key))
+    found = model.pseudotime(roots, kind=kind, interval=interval)
     branch = found.branches() if branches else None
-    params = {"kind": kind, "interval": interval} | source | given
+    params = {"kind": kind, "interval": interval, "weights_key": weights_key} | source | given
     adata = _writable(adata, copy=copy)
     adata.obs[key_added] = found.time
     if interval is not None:
@@ -342,6 +345,7 @@ def neighbors(
     >>> sorted(adata.obsp)
     ['connectivities', 'distances']
     """
+    _check_writable(adata, {"metric": metric}, copy=copy)
     k = check_count(n_neighbors, "n_neighbors", "at least 2, with the cell itself", least=2) - 1
     source = _source(adata, use_rep, n_pcs, None, follow=False)
     X = _in_memory(_representation(adata, source))
@@ -380,12 +384,20 @@ def _in_memory(X: Any) -> Any:
     return X if backend is None else backend.gathered(X)
 
 
+def _check_writable(adata: Any, options: Mapping[str, Any], *, copy: bool) -> None:
+    """Raise ValueError before any work if the result could not be written to `adata` or its file."""
+    if functions := [name for name, value in options.items() if callable(value)]:
+        raise ValueError(f"{functions[0]} was given as a function, which files cannot hold; use the estimator itself.")
+    if getattr(adata, "isbacked", False) and (copy or adata.is_view):
+        raise ValueError("adata is in a file (backed), which cannot be copied; give adata.to_memory().")
+
+
 def _writable(adata: Any, *, copy: bool) -> Any:
     """The object to write to: a copy on request; a view becomes a copy, with a warning."""
     if copy:
         return adata.copy()
     if getattr(adata, "is_view", False):
-        warnings.warn("adata is a view of another object; results are written to a copy of its data.", stacklevel=3)
+        warn("adata is a view of another object; results are written to a copy of its data.")
         adata._init_as_actual(adata.copy())
     return adata
 
@@ -400,7 +412,13 @@ def _roots(adata: Any, root: Any) -> Any:
     if given.dtype.kind in "OU":
         numbers = adata.obs_names.get_indexer_for(given)
         if (numbers < 0).any():
-            raise ValueError(f"root {given[numbers < 0][0]!r} is not in obs_names; give the name or number of a cell.")
+            name = str(given[numbers < 0][0])
+            raise ValueError(f"root {name!r} is not in obs_names; give names of cells, or numbers, not both.")
+        if len(numbers) > len(given):
+            raise ValueError(
+                f"root names {len(numbers)} cells, as obs_names repeat; call adata.obs_names_make_unique(), or give "
+                "numbers."
+            )
         return numbers
     return np.flatnonzero(given) if given.dtype == bool and given.shape == (adata.n_obs,) else given
 
@@ -458,7 +476,7 @@ def _examine(model: Any) -> dict[str, Any]:
     found = model.diagnose()
     for finding in found:
         if finding.harmful:
-            warnings.warn(f"{finding.message} {finding.remedy}", UserWarning, stacklevel=3)
+            warn(f"{finding.message} {finding.remedy}")
     examined = {
         "distortion": asdict(model.distortion()),
         "diagnosis": {finding.name: asdict(finding) for finding in found},

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -21,6 +20,7 @@ from ._utils.registry import distributed_backend
 from ._utils.text import listed
 from ._utils.typing import FloatArray
 from ._utils.units import units_of
+from ._utils.warn import warn
 
 __all__ = ["Column", "Contents", "TableEncoder", "TableError", "read_columns"]
 
@@ -79,7 +79,7 @@ class Column:
         """Names of the encoded columns."""
         if self.kind != "category":
             return [self.name]
-        return [f"{self.name}={'missing' if level is None else level}" for level in self.levels]
+        return [f"{self.name} is missing" if level is None else f"{self.name}={level}" for level in self.levels]
 
 
 @dataclass(frozen=True)
@@ -190,10 +190,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self
         """
         self._check_parameters()
-        frame = _as_frame(X, self)
-        _check_unique(frame)
-        validate_data(self, frame, skip_check_array=True)
-        frame = _named(frame)
+        given = _as_frame(X, self)
+        frame = _named(given)
+        _check_unique(frame.columns)
+        validate_data(self, given, skip_check_array=True)
         contents = read_columns(frame, self.categorical, dates=self.dates == "number")
         numeric = contents.numbers | contents.dates
         if not numeric and not contents.categories:
@@ -218,6 +218,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for name, labels in contents.categories.items():
             columns[name] = _category(name, labels, impute=self.impute is not None)
         self.columns_ = tuple(columns[name] for name in frame.columns if name in columns)
+        _check_unique(self.get_feature_names_out())
         self.left_out_ = dict(contents.left_out)
         self.notes_ = self._notes(contents, why)
         return self
@@ -300,17 +301,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 encoded[:, start] = (values - column.center) / column.scale
             start = stop
         if unknown:
-            held = "; ".join(f"column {name!r} holds {listed(map(repr, found))}" for name, found in unknown.items())
-            warnings.warn(f"{held}: not in the training data, so these rows have no indicator there.", stacklevel=3)
+            held = "; ".join(f"column {name!r} holds {listed(found)}" for name, found in unknown.items())
+            warn(f"{held}: not in the training data, so these rows have no indicator there.")
         return encoded
 
     def _matched(self, frame: Any) -> Any:
         """A new table with the columns that are encoded, by name if the encoder knows names."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is None or not all(isinstance(name, str) for name in frame.columns):
+        import pandas as pd  # noqa: PLC0415
+
+        if isinstance(frame.columns, pd.RangeIndex):  # an array, or a frame without names: columns are in order
             validate_data(self, frame, reset=False, skip_check_array=True)
-            return frame.set_axis(names if names is not None else _numbered(frame), axis=1)
-        _check_unique(frame)
+            return frame.set_axis(getattr(self, "feature_names_in_", _named(frame).columns), axis=1)
+        frame = _named(frame)
+        _check_unique(frame.columns)
         wanted = [column.name for column in self.columns_]
         if absent := [name for name in wanted if name not in frame.columns]:
             raise ValueError(
@@ -351,7 +354,7 @@ def read_columns(frame: Any, categorical: str | Sequence[str] = "auto", *, dates
     """
     chosen = [] if isinstance(categorical, str) else list(categorical)
     if unknown := [name for name in chosen if name not in frame.columns]:
-        raise ValueError(f"categorical has {listed(unknown)}; the columns are {listed(frame.columns)}.")
+        raise ValueError(f"there is no column {unknown[0]!r} for categorical; the columns are {listed(frame.columns)}.")
     contents = Contents()
     for name, column in frame.items():
         if _is_empty(column):
@@ -364,9 +367,7 @@ def read_columns(frame: Any, categorical: str | Sequence[str] = "auto", *, dates
             else:
                 contents.left_out[name] = "dates"
         elif not _is_category(column) and (numbers := _numbers(column, frame.index)) is not None:
-            contents.numbers[name], example = numbers
-            if example:
-                contents.converted[name] = example
+            _add_numbers(contents, name, *numbers)
         else:
             levels = column[column.notna()].astype(str).nunique()
             few = levels <= min(_MOST_LEVELS, max(2, len(column) // 2))
@@ -401,20 +402,18 @@ def _as_frame(X: Any, asker: Any) -> Any:
 
 
 def _named(frame: Any) -> Any:
-    """A frame whose columns have strings as names."""
-    named = all(isinstance(name, str) for name in frame.columns)
-    return frame if named else frame.set_axis(_numbered(frame), axis=1)
+    """A frame whose columns have strings as names: x0 for the number 0, "a b" for the levels a and b."""
+    names = [
+        name if isinstance(name, str) else f"x{name}" if isinstance(name, int) else " ".join(map(str, np.ravel(name)))
+        for name in frame.columns
+    ]
+    return frame.set_axis(names, axis=1)
 
 
-def _check_unique(frame: Any) -> None:
+def _check_unique(names: Iterable[str]) -> None:
     """Raise ValueError if a column name occurs more than once."""
-    if not frame.columns.is_unique:
-        repeated = frame.columns[frame.columns.duplicated()].unique()
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"column names occur more than once: {listed(repeated)}; rename or leave out columns.")
-
-
-def _numbered(frame: Any) -> list[str]:
-    return [f"x{j}" for j in range(frame.shape[1])]
 
 
 def _is_category(column: Any) -> bool:
@@ -455,6 +454,8 @@ def _parsed(column: Any) -> tuple[FloatArray, NDArray[np.intp], str]:
     # As text, since pandas would turn dates into numbers.
     found = pd.to_numeric(column.astype(str if column.dtype.kind in "mM" else object), errors="coerce")
     strays, example = np.flatnonzero(found.isna() & column.notna()), ""
+    if isinstance(first := column[column.notna()].iloc[0], str):
+        example = f"{first!r} as {found[column.notna()].iloc[0]:g}"
     if len(strays):
         words = column.astype(str).str.strip()
         plain = words.str.removesuffix("%").str.strip()
@@ -468,8 +469,8 @@ def _parsed(column: Any) -> tuple[FloatArray, NDArray[np.intp], str]:
 def _not_a_number(column: Any, at: int, index: Any) -> TableError:
     return TableError(
         f"{_row(at, index)}, column {column.name!r} holds {str(column.iloc[at])!r}, which is not a number;",
-        "correct it, or leave the column out.",
-        option=f"correct it, keep the column aside with --label {column.name!r}, or leave it out with --drop "
+        f"correct it, encode the column with categorical=[{column.name!r}], or leave it out.",
+        option=f"correct it, embed the column with --categorical {column.name!r}, or keep it aside with --label "
         f"{column.name!r}.",
     )
 
@@ -488,14 +489,33 @@ def _dates(column: Any) -> FloatArray | None:
         if isinstance(first, str) and first.strip().replace(".", "").isdigit():  # 2026 and 20260131 are numbers
             return None
         dates = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=True)
-        if (dates.isna() & column.notna()).any():
-            return None
+        if (dates.isna() & column.notna()).any():  # pandas 2 ends in 2262
+            return _far_dates(column)
         column = dates
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     moments = column.to_numpy()  # in the unit of the column: nanoseconds end in 2262
     origin: Any = moments.dtype.type(0, np.datetime_data(moments.dtype))
     return np.asarray((moments - origin) / _DAY, dtype=np.float64)
+
+
+def _far_dates(column: Any) -> FloatArray | None:
+    """A column of dates of any year as days, NaN for missing values; None for others."""
+    try:
+        return np.array([np.nan if gone else _days(one) for one, gone in zip(column, column.isna(), strict=True)])
+    except (ValueError, TypeError):
+        return None
+
+
+def _days(moment: str | datetime.date) -> float:
+    """Days since 1970 of a date, a moment, or one of them in ISO format; TypeError or ValueError for others."""
+    if isinstance(moment, str):
+        moment = datetime.datetime.fromisoformat(moment.strip())
+    if not isinstance(moment, datetime.datetime):
+        moment = datetime.datetime.combine(moment, datetime.time())
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) / datetime.timedelta(days=1)
 
 
 def _wanted(column: Any, encoding: Column, index: Any) -> FloatArray:
@@ -520,6 +540,15 @@ def _labels(column: Any) -> NDArray[Any]:
         for one, missing in zip(column.astype(object), column.isna(), strict=True)
     ]
     return np.array(found, dtype=object)
+
+
+def _add_numbers(contents: Contents, name: str, values: FloatArray, example: str) -> None:
+    if np.isnan(values).all():  # cells of spaces
+        contents.left_out[name] = "empty"
+        return
+    contents.numbers[name] = values
+    if example:
+        contents.converted[name] = example
 
 
 def _add_category(contents: Contents, name: str, column: Any) -> None:
@@ -555,7 +584,7 @@ def _indicators(labels: NDArray[Any], column: Column, unknown: dict[str, list[st
     known = np.flatnonzero(at >= 0)
     block[known, at[known]] = 1.0 / column.scale
     if len(known) < len(labels):
-        strange = dict.fromkeys("missing" if one is None else one for one in labels[at < 0])
+        strange = dict.fromkeys("missing values" if one is None else repr(one) for one in labels[at < 0])
         unknown[column.name] = list(strange)
     return block
 

@@ -111,6 +111,11 @@ class TestFindings:
         frame = pd.DataFrame(X, columns=[f"pixel {j}" for j in range(64)])
         assert "'pixel 20'" in found(model, frame, "units").message
 
+    @pytest.mark.parametrize("n_large", [1, 2, 3])
+    def test_any_number_of_columns_in_a_larger_unit(self, n_large):
+        X = np.random.default_rng(0).uniform(size=(300, 4)) * np.where(np.arange(4) < n_large, 1e4, 1.0)
+        assert found(GP(2, random_state=0), X, "units").figure > 0.99
+
     @pytest.mark.parametrize("kind", ["digits", "sparse", "components", "roll", "counts", "cosine"])
     def test_one_unit(self, kind):
         X, metric = load_digits().data[:400], "euclidean"

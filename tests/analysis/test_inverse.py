@@ -114,6 +114,15 @@ def test_errors(roll):
         model.inverse_transform(model.embedding_)
 
 
+def test_far_places_are_those_at_the_edge():
+    angle = 2 * np.pi * np.arange(200) / 200
+    model = hs.DiffusionMaps(2).fit(np.column_stack([np.cos(angle), np.sin(angle)]))
+    direction = np.array([[0.6, 0.8]])
+    edge = model.inverse_transform(1e3 * direction)
+    for far in (1e6, 1e12, 1e17, 1e200):
+        np.testing.assert_allclose(model.inverse_transform(far * direction), edge, atol=1e-2)
+
+
 def test_saved_models(roll, tmp_path):
     model = hs.HeatSketch(2, random_state=0).fit(roll[:200])
     hs.save_model(model, tmp_path / "model.npz")

@@ -6,7 +6,9 @@ import pickle
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
 from sklearn.metrics import adjusted_rand_score
@@ -195,6 +197,11 @@ class TestPaths:
         with pytest.raises(ValueError, match="no law is known"):
             forked[0].pseudotime(0, kind="path", interval=0.9)
 
+    def test_sparse_matrix(self):
+        A = hs.heat_kernel(LINE)
+        given = hs.pseudotime(sparse.csr_array(A.toarray()), 0)
+        np.testing.assert_allclose(given.time, hs.pseudotime(A, 0).time, atol=1e-4)
+
     def test_every_pair_has_no_paths(self):
         with pytest.raises(ValueError, match="n_neighbors"):
             hs.pseudotime(hs.heat_kernel(LINE, n_neighbors=None), 0, kind="path")
@@ -270,6 +277,27 @@ class TestGaps:
         np.testing.assert_allclose(times[0], times[2], atol=1e-6)
         np.testing.assert_allclose(times[1], times[2], atol=1e-6)
 
+    @pytest.mark.parametrize("kind", ["path", "geodesic", "diffusion"])
+    @pytest.mark.filterwarnings("ignore:.*components without a root")
+    def test_copies_of_points_do_not_change_a_gap(self, kind):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(60, 2)) * 100.0
+        X[30:, 0] += 3000.0
+        ends = [int(X[:30, 0].argmax()), 30 + int(X[30:, 0].argmin())]
+        weights = np.ones(60)
+        weights[ends] = 12.0
+        copied = hs.heat_kernel(np.concatenate([X, np.repeat(X[ends], 11, axis=0)]))
+        weighted = hs.heat_kernel(X, sample_weight=weights)
+        a, b = (hs.pseudotime(A, 0, kind=kind) for A in (weighted, copied))
+        np.testing.assert_allclose(a.time, b.time[:60], atol=1e-6)
+        np.testing.assert_allclose(a.unit, b.unit, rtol=1e-6)
+
+    def test_gap_of_every_pair_is_reported(self):
+        X = np.concatenate([LINE[:100], LINE[:100] + 1e3])
+        model = hs.GaussianProcessEmbedding(bandwidth=1.0, random_state=0).fit(X)
+        with pytest.warns(UserWarning, match="heat has not reached 50% of the points"):
+            model.pseudotime(0)
+
     def test_root_in_each_component(self):
         found = hs.pseudotime(hs.heat_kernel(two_lines(), n_neighbors=10), [0, 599])
         np.testing.assert_array_equal(found.root, np.repeat([0, 599], 300))
@@ -301,6 +329,23 @@ class TestGaps:
 def test_roots_are_checked(roots, said):
     with pytest.raises(ValueError, match=said):
         hs.pseudotime(hs.heat_kernel(LINE), roots)
+
+
+def test_roots_by_name():
+    frame = pd.DataFrame(LINE, index=[f"cell {i}" for i in range(300)])
+    model = hs.GaussianProcessEmbedding(random_state=0).fit(frame)
+    np.testing.assert_array_equal(model.pseudotime(["cell 7", "cell 9"]).time, model.pseudotime([7, 9]).time)
+    with pytest.raises(ValueError, match="no sample 'cell 300'"):
+        model.pseudotime("cell 300")
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda X: hs.pseudotime(hs.heat_kernel(X), 0), lambda X: hs.DiffusionMaps().fit(X).pseudotime(0)]
+)
+def test_warnings_name_the_line_of_the_caller(ask):
+    with pytest.warns(UserWarning, match="without a root") as said:
+        ask(two_lines())
+    assert said[0].filename == __file__
 
 
 def test_kind_is_checked(forked):

@@ -93,6 +93,18 @@ def test_weights_and_names():
         model.extend(new.rename(columns={"w": "v"}))
 
 
+def test_type_of_the_first_samples_is_kept():
+    model = hs.HeatSketch(random_state=0).fit(OLD.astype(np.float32)).extend(NEW)
+    assert model.embedding_.dtype == np.float32
+
+
+def test_samples_beyond_a_cutoff():
+    model = hs.GaussianProcessEmbedding(4, bandwidth=0.5, kernel_params={"cutoff": 1e-6}, random_state=0).fit(OLD)
+    whole = hs.GaussianProcessEmbedding(4, bandwidth=0.5, kernel_params={"cutoff": 1e-6}, random_state=0)
+    far = np.concatenate([NEW, NEW[:20] + 50.0])
+    np.testing.assert_allclose(model.extend(far).embedding_, whole.fit_transform(np.concatenate([OLD, far])), rtol=1e-6)
+
+
 def test_labels():
     """Labels of a fit are kept; those of new samples are unknown."""
     y = np.where(OLD[:, 0] > 0, 1, 0)

@@ -67,6 +67,15 @@ class TestKernel:
             np.testing.assert_allclose(np.abs(here), np.abs(there), atol=1e-8 * np.abs(weighted.embedding_).max())
 
 
+def test_filter_of_many_copies():
+    """Traces are exact for few points, and estimated for more; copies do not count."""
+    grid = np.random.default_rng(0).integers(0, 8, (1500, 2)).astype(float)
+    X, counts = np.unique(grid, axis=0, return_counts=True)
+    weighted, repeated = (hs.multiscale(A) for A in (hs.heat_kernel(X, sample_weight=counts), hs.heat_kernel(grid)))
+    assert weighted.times == repeated.times
+    np.testing.assert_allclose(weighted.weights, repeated.weights, rtol=1e-4)
+
+
 def test_sketch_has_the_same_law():
     """Squared distances of many sketches have one distribution."""
 

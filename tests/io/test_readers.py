@@ -73,6 +73,11 @@ def test_ids_are_recognised(tmp_path):
     data = read(tmp_path / "id.csv")
     assert data.names.tolist() == ["7", "7", "8", "9"]
     assert "more than once" in data.notes[-1]
+    for first in ("id", ""):  # as they are written
+        data = read(_text(tmp_path / "z.csv", f"{first},x\n007,1\nNA,2\n1152921504606846977,3\n"))
+        assert data.names.tolist() == ["007", "NA", "1152921504606846977"]
+    data = read(_text(tmp_path / "n.csv", "007,1,5\n008,2,6\n"), Reading(id="x0"))
+    assert data.names.tolist() == ["007", "008"]
     data = read(_text(tmp_path / "r.tsv", "a\tb\nr1\t2\t3\nr2\t5\t6\n"))  # row names as R writes them
     assert data.names.tolist() == ["r1", "r2"]
     np.testing.assert_array_equal(data.X, [[2, 3], [5, 6]])
@@ -90,6 +95,8 @@ def test_ids_and_labels_stay_as_written(tmp_path):
     data = read(path, Reading(id="code", label=["grp", "n"]))
     assert data.names.tolist() == ["007", "NA", "008"]
     assert list(data.columns["grp"]) == ["01", "02", "None"]
+    large = _text(tmp_path / "n.csv", "n,x\n1152921504606846977,1\n1152921504606846979,2\n,3\n")
+    assert read(large, Reading(label=["n"])).columns["n"].nunique() == 2
     write(tmp_path / "o.csv", data.X, ["y"], names=data.names, columns=data.columns)
     assert (tmp_path / "o.csv").read_text().splitlines()[1:3] == ["007,01,1.0,5.0", "NA,02,,6.0"]
 
@@ -160,6 +167,7 @@ def test_missing_values_are_located(tmp_path, line, message):
         (None, Reading(format="xls"), "format 'xls'"),
         ("a,b\n", Reading(), "no rows"),
         ("a,b\n1,2,3\n4,5,6\n", Reading(), "rows hold 3 values"),
+        ("age;income\n26;29178,83\n31;40000,12\n", Reading(), "--separator semicolon"),
         ("a,flag\n1,True\n2,\n3,False\n", Reading(), "row 2, column 'flag'"),
         ("a,d\n1,2020-01-01\n2,2020-01-02\n", Reading(only=["d"]), "2020-01-01"),
         ('a,b\n1,"' + "x,y\n" * 9999, Reading(), "as a table"),
@@ -255,6 +263,7 @@ def test_encoder_of_a_model_is_repeated(tmp_path):
         ({"Class": [0, 1, 2] * 10}, Reading(), "--label Class"),
         ({"Class": [0, 1, 2] * 10}, Reading(label=["Class"]), None),
         ({"y": np.linspace(0, 1, 30)}, Reading(), None),
+        ({"target": np.linspace(0, 1, 30)}, Reading(), "--label target"),
     ],
 )
 def test_hints(tmp_path, columns, reading, word):

@@ -317,6 +317,18 @@ class TestPseudotime:
             np.testing.assert_array_equal(times[name], times["uns"])
         assert "t_low" not in cells.obs
 
+    def test_sizes_of_metacells(self, cells):
+        cells.obs["size"] = 1 + np.arange(cells.n_obs) % 3
+        pseudotime(cells, root=3, kind="diffusion", weights_key="size")
+        model = hs.GaussianProcessEmbedding(1, random_state=0).fit(cells.obsm["X_pca"], sample_weight=cells.obs["size"])
+        found = model.pseudotime(3, kind="diffusion").time
+        np.testing.assert_array_equal(cells.obs["heatsketch_pseudotime"], found)
+
+    def test_root_with_the_name_of_another_cell(self, cells):
+        cells.obs_names = ["same"] * 2 + list(cells.obs_names[2:])
+        with pytest.raises(ValueError, match="make_unique"):
+            pseudotime(cells, root="same")
+
     def test_paths(self, cells):
         pseudotime(cells, root=3)
         by_default = cells.obs["heatsketch_pseudotime"].to_numpy()
@@ -432,6 +444,9 @@ class TestErrors:
         backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
         with pytest.raises(ValueError, match="to_memory"):
             heat_sketch(backed, use_rep="X")
+        for tool in (heat_sketch, neighbors):
+            with pytest.raises(ValueError, match="to_memory"):
+                tool(backed, copy=True)
         heat_sketch(backed, method="diffusion-maps")  # components are in memory
         heat_sketch(cells, method="diffusion-maps")
         np.testing.assert_array_equal(backed.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])

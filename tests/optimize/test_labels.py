@@ -72,6 +72,12 @@ class TestWhichLabels:
         ):
             np.testing.assert_array_equal(few_labels(y, 4)[0], given)
 
+    @pytest.mark.parametrize("unknown", ["-1", "", -1])
+    def test_names_of_classes_are_no_labels(self, unknown):
+        with pytest.warns(UserWarning, match="not integers"):
+            labels, _ = few_labels(np.array(["a", "b", unknown, unknown], dtype=object), 4)
+        assert labels is None
+
     def test_a_class_called_minus_one_is_no_unknown_label(self):
         with pytest.warns(UserWarning, match="class"):
             assert few_labels(np.repeat([-1, 0, 1], 50), 150)[0] is None
@@ -137,6 +143,8 @@ class TestSimilarities:
     def test_repeated_points_share_their_labels(self):
         C = known_classes(np.array([0, -1, 1, 1]), np.array([0, 1, 1, 0]), 2)
         np.testing.assert_allclose(C, [[1.0, 0.5], [0.0, 0.5]])
+        copies = known_classes(np.array([0, 0, 0, 0, -1]), np.array([0, 0, 0, 1, 2]), 3)
+        np.testing.assert_allclose(copies, [[0.5], [0.5], [0.0]])
 
 
 class TestEmbedding:

@@ -15,13 +15,15 @@ __all__ = ["checked", "explained", "table"]
 
 
 def table(X: Any) -> Any:
-    """`X` in a form that scikit-learn checks: tensors as arrays.
+    """`X` in a form that scikit-learn checks: tensors as arrays, lazy frames collected.
 
     Masked entries and dates raise ValueError, because scikit-learn would silently use their values.
     """
     backend = backend_of(X)
     if backend is not None:
         return backend.table(X)
+    if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # a lazy frame of polars
+        return table(X.collect())
     if np.ma.is_masked(X):
         raise ValueError(
             f"{np.count_nonzero(X.mask)} entries of X are masked; fill them, for example with X.filled(np.nan) and "

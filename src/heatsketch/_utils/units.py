@@ -43,14 +43,14 @@ def units_of(X: FloatArray) -> Units:
     """
     X = X.astype(np.float64)
     largest = float(np.nanmax(np.abs(X), initial=0.0))
+    varying = np.nanmax(X, axis=0) > np.nanmin(X, axis=0)
     if not _SMALL < largest < _LARGE:  # squares would underflow or overflow
         X = X / (largest or 1.0)
     low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
-    varying = high > low
     ranges = np.sort((high - low)[varying])
     if len(ranges) < 2:
         return Units(1.0, mixed=False, reason="as only one column varies" if len(ranges) else "as no column varies")
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
         ratio = float(ranges[-1] / ranges[(len(ranges) - 1) // 4])
     if ratio <= _FACTOR:
         return Units(ratio, mixed=False, reason="as their scales are alike")

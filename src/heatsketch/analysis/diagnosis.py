@@ -45,9 +45,9 @@ _CONCENTRATED = 0.7
 # Effective dimension of a single mode.
 _ONE_MODE = 1.5
 _RECALL = 0.99
-# Columns of other units dominate if up to this share of them has this share of the squared distances; measured on so
-# many rows.
-_FEW_COLUMNS, _DOMINATED, _ROWS = 0.25, 0.95, 2000
+# Columns of other units dominate if up to this share of them has this share of the squared distances, or any number of
+# them has that share; measured on so many rows.
+_FEW_COLUMNS, _DOMINATED, _ALL_BUT, _ROWS = 0.25, 0.95, 0.99, 2000
 _COLUMNS, _STEPS = 64, 48
 _MOST_DIRECTIONS = 16
 
@@ -140,7 +140,7 @@ class Subject:
 
     @cached_property
     def dominant(self) -> tuple[list[int], float]:
-        """Few columns with nearly all of the squared distances, and their share; none if columns have one unit."""
+        """Columns with nearly all of the squared distances, and their share; none if columns have one unit."""
         affinity = self.gaussian
         if affinity is None or not affinity.metric.euclidean:
             return [], 0.0
@@ -151,8 +151,11 @@ class Subject:
         variances = (X.astype(np.float64) / (float(np.abs(X).max()) or 1.0)).var(axis=0)
         order = np.argsort(-variances)
         shares = np.cumsum(variances[order]) / variances.sum()
-        few = int(np.searchsorted(shares, _DOMINATED)) + 1
-        if few > max(1, int(_FEW_COLUMNS * np.count_nonzero(variances))):
+        few, several = (int(np.searchsorted(shares, share)) + 1 for share in (_DOMINATED, _ALL_BUT))
+        varying = np.count_nonzero(variances)
+        if few > max(1, int(_FEW_COLUMNS * varying)):
+            few = several
+        if few == varying:
             return [], 0.0
         return order[:few].tolist(), float(shares[few - 1])
 

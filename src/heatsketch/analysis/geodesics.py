@@ -28,7 +28,6 @@ References
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -46,6 +45,7 @@ from .._utils.array import array_namespace, astype, to_numpy
 from .._utils.chunks import chunks
 from .._utils.threads import product, quiet_blas
 from .._utils.typing import FloatArray, IntArray
+from .._utils.warn import warn
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_count
@@ -184,11 +184,10 @@ def sketched_geodesics(
         least = n_columns**-0.5
         share = float(np.mean((cosines[-1] < least) & ~apart))
         if share > _OUT_OF_REACH:
-            warnings.warn(
+            warn(
                 f"heat has not reached {share:.0%} of the pairs in {times[-1]:g} steps: their distances are lower "
                 "bounds. heatsketch.geodesic_distances(kernel_, power_, pairs) reaches farther, and a sample of the "
-                "points farther still.",
-                stacklevel=2,
+                "points farther still."
             )
 
     def lengths(found: Iterable[FloatArray], least: float = 0.0) -> FloatArray:
@@ -256,6 +255,12 @@ def geodesics_from(
     Q = _leading(kernel, power, n_exact)
     exact, rest = _squared_tangents(kernel, Q, n_columns, seed, times=times, sources=sources, products=products)
     error = 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0])
+    share = float(np.mean(exact[-1] + rest[-1] > 1.0 / error**2))  # of cosines that are 0 but for rounding
+    if share > _OUT_OF_REACH and kernel.components() is None:
+        warn(
+            f"heat has not reached {share:.0%} of the points in {times[-1]:g} steps: their distances are lower bounds, "
+            "or infinite. Use a larger bandwidth, or give n_neighbors, with which gaps between groups are seen."
+        )
 
     def lengths(factor: float, sign: int, least: float) -> FloatArray:
         cosines = (1.0 / np.sqrt(1.0 + known + factor * other) for known, other in zip(exact, rest, strict=True))

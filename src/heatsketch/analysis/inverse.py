@@ -33,6 +33,8 @@ _NEIGHBORS = 30
 _RIDGE = 0.5
 # Distance below which a place is that of an embedded point, in units of the distance to the farthest neighbour.
 _NEAREST = 1e-9
+# Places are at most this far away, in units of the largest coordinate of the embedding.
+_FAR = 1e3
 
 
 def local_weights(Y: FloatArray, places: ArrayLike) -> sparse.csr_array:
@@ -59,15 +61,17 @@ def local_weights(Y: FloatArray, places: ArrayLike) -> sparse.csr_array:
            [0.05, 0.1 , 0.34, 0.37, 0.14]])
     """
     unit = float(magnitude(Y)) or 1.0  # squares could underflow
-    Y, places = np.asarray(Y, dtype=np.float64) / unit, np.asarray(places, dtype=np.float64) / unit
-    (n, k), m = Y.shape, len(places)
+    Y, at = np.asarray(Y, dtype=np.float64) / unit, np.asarray(places, dtype=np.float64) / unit
+    # Of places that are farther away, rounding would take the direction to their neighbours.
+    at = at / np.maximum(1.0, np.abs(at).max(axis=1, keepdims=True, initial=0.0) / _FAR)
+    (n, k), m = Y.shape, len(at)
     count = min(_NEIGHBORS, n)
     index = make_index(Y, Metric(), queries=m)
-    found, _ = index.query(places, count)
+    found, _ = index.query(at, count)
     neighbors = np.sort(index.order[found], axis=1)
     weights = np.empty((m, count))
     for rows in chunks(m, k * (count + k)):
-        weights[rows] = _regression(Y, neighbors[rows], places[rows])
+        weights[rows] = _regression(Y, neighbors[rows], at[rows])
     return sparse.csr_array((weights.ravel(), neighbors.ravel(), np.arange(0, m * count + 1, count)), shape=(m, n))
 
 

@@ -77,6 +77,7 @@ def power_of(kernel: HeatKernel, power: Power | str) -> Power:
 
 def _multiscale(kernel: HeatKernel, exponent: float) -> MultiscaleFilter:
     """`multiscale` for a kernel and an exponent that have been checked."""
+    kernel = kernel.folded()
     many = kernel.shape[0] > FEW
     nodes, weights = spectral_quadrature(kernel, TRACE_COLUMNS[many], TRACE_STEPS[many])
     sizes = np.abs(nodes)

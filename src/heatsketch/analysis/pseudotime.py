@@ -9,7 +9,6 @@ ends (`docs/theory/pseudotime.md`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,11 +25,13 @@ from .._utils.chunks import chunks
 from .._utils.display import Shown
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
+from .._utils.warn import warn
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel, as_heat_kernel
 from ..kernel.options import check_choice
 from ..linalg.filters import Power
 from ..linalg.metrics import Metric, squared_distances
+from ..neighbors.neighborhoods import distinct
 from ..neighbors.search import make_index
 from .distances import check_level, diffusion_distances, embedded_distances
 from .geodesics import geodesic_distances, paths
@@ -352,9 +353,11 @@ def _rate(kernel: HeatKernel, part: IntArray, crossing: _Crossing, row: dict[int
     rates: list[FloatArray] = [np.empty(0)]
     for end in (crossing.near, crossing.entry):
         others = np.flatnonzero(part == part[end])
+        same = None if metric.precomputed else distinct(X[others])
+        others = others if same is None else others[np.sort(same[0])]
         lengths = X[end, others] if metric.precomputed else np.sqrt(squared_distances(X[[end]], X[others], metric)[0])
-        few = np.argsort(lengths, kind="stable")[: _STEPS + 1]  # the end itself has length 0
-        few = few[lengths[few] > 0.0]
+        others, lengths = others[lengths > 0.0], lengths[lengths > 0.0]
+        few = np.argsort(lengths, kind="stable")[:_STEPS]
         rates.append(d[row[end], others[few]] / lengths[few])
     found = np.concatenate(rates)
     return float(np.median(found)) if len(found) else 1.0
@@ -373,14 +376,12 @@ def _warn_about(gaps: IntArray) -> None:
     """Say which points heat does not reach from a root."""
     crossed, unknown = int((gaps > 0).sum()), int((gaps < 0).sum())
     if crossed:
-        warnings.warn(
+        warn(
             f"{crossed} of {len(gaps)} points are in components without a root: their time continues across the "
-            "shortest gap in the data (`gaps` says where). Give a root in each component, or raise n_neighbors.",
-            stacklevel=4,
+            "shortest gap in the data (`gaps` says where). Give a root in each component, or raise n_neighbors."
         )
     if unknown:
-        warnings.warn(
+        warn(
             f"{unknown} of {len(gaps)} points are in components without a root, and the graph has no coordinates that "
-            "say how far these are: their time is NaN. Give a root in each component.",
-            stacklevel=4,
+            "say how far these are: their time is NaN. Give a root in each component."
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .console import FINDINGS, note, print_json, say
-from .embed import Input, read_input, split_model
+from .embed import Input, Weight, keep_aside, read_input, split_model, weights_in
 from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
 __all__ = ["compare", "diagnose", "estimate"]
@@ -58,6 +58,7 @@ def diagnose(
     *,
     source: Annotated[str, typer.Argument(metavar="INPUT|MODEL", help="File of data, or a saved model.")],
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if a finding is harmful.")] = False,
+    weight: Weight = None,
     method: Method = "heatsketch",
     reads: InputOptions,
     options: EstimatorOptions,
@@ -73,12 +74,13 @@ def diagnose(
     if Path(source).suffix == ".heatsketch":
         from ..io.models import load_model  # noqa: PLC0415
 
-        if given := [*reads.given, *options.given]:
+        if given := [*reads.given, *options.given, *([] if weight is None else ["weight"])]:
             raise ValueError(f"{given[0]} does not apply to a saved model; leave it out.")
         model = split_model(load_model(source))[1].set_params(verbose=not console.quiet)
     else:
-        data = read_input(source, reads)
-        model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet).fit(data.points)
+        data = read_input(source, keep_aside(source, reads, "weight", weight))
+        model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
+        model.fit(data.points, sample_weight=weights_in(data, weight))
     found = model.diagnose()
     harmful = any(finding.harmful for finding in found)
     if console.as_json:

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from ..io import Data
     from ..tables import TableEncoder
 
-__all__ = ["embed", "extend", "read_input", "report", "split_model", "transform"]
+__all__ = [
+    "Input",
+    "Weight",
+    "embed",
+    "extend",
+    "keep_aside",
+    "read_input",
+    "report",
+    "split_model",
+    "transform",
+    "weights_in",
+]
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
 # Rows of an array by which the units of its columns are judged.
@@ -102,7 +113,7 @@ def embed(
     _check_targets(source, output, page, save, console)
     if classes is not None and method != "heatsketch":
         raise ValueError(f"--classes does not apply to --method {method}; use heatsketch, which separates classes.")
-    reads = _keep_aside(source, _keep_aside(source, reads, "weight", weight), "classes", classes)
+    reads = keep_aside(source, keep_aside(source, reads, "weight", weight), "classes", classes)
     data = read_input(source, reads)
     y = None if classes is None else _known_classes(data, classes)
     if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & options.given.keys():
@@ -116,7 +127,7 @@ def embed(
         check_output(output, cells=data.source is not None)
     model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
     start = time.perf_counter()
-    model.fit(data.points, y, sample_weight=None if weight is None else _weights(data, weight))
+    model.fit(data.points, y, sample_weight=weights_in(data, weight))
     seconds = time.perf_counter() - start
     model._sample_names = None if data.names is None else [str(name) for name in data.names]
     if save is not None:  # first: everything else can be made from the model
@@ -192,9 +203,9 @@ def extend(
     _check_targets(source, output, None, save, console)
     if output is not None:
         check_output(output, cells=False)
-    encoder, model, data, points = _new_rows(stored, source, _keep_aside(source, reads, "weight", weight))
+    encoder, model, data, points = _new_rows(stored, source, keep_aside(source, reads, "weight", weight))
     model.set_params(verbose=not console.quiet)
-    model.extend(points, None if weight is None else _weights(data, weight))
+    model.extend(points, weights_in(data, weight))
     save_model(_with_encoder(model, encoder), save)
     if output is not None:
         write(output, model.embedding_, list(model.get_feature_names_out()), names=model._sample_names)
@@ -327,7 +338,7 @@ def _new_rows(stored: Path, source: str, reads: InputOptions) -> tuple[TableEnco
     return encoder, model, data, data.points if named else data.X
 
 
-def _keep_aside(source: str, reads: InputOptions, option: str, column: str | None) -> InputOptions:
+def keep_aside(source: str, reads: InputOptions, option: str, column: str | None) -> InputOptions:
     """The options with a column of weights or classes kept aside."""
     from ..io import FORMATS, format_of  # noqa: PLC0415
 
@@ -355,10 +366,12 @@ def _known_classes(data: Data, column: str) -> Any:
     return codes
 
 
-def _weights(data: Data, weight: str) -> Any:
-    """The column of weights as positive numbers."""
+def weights_in(data: Data, weight: str | None) -> Any:
+    """The column of weights as positive numbers; None without one."""
     import pandas as pd  # noqa: PLC0415
 
+    if weight is None:
+        return None
     numbers = pd.to_numeric(pd.Series(data.columns[weight]), errors="coerce").to_numpy(dtype=float, na_value=0.0)
     if len(wrong := (~(numbers > 0)).nonzero()[0]):
         given = list(data.columns[weight])[wrong[0]]

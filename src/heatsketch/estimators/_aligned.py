@@ -73,11 +73,13 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
     >>> bool(moved[:5].min() > np.median(moved))
     True
     """
-    datasets = list(datasets)
-    if not isinstance(estimator, (GaussianProcessEmbedding, HeatSketch)) or not datasets:
+    if not isinstance(datasets, (list, tuple)) or not datasets:
+        given = "an empty list" if isinstance(datasets, (list, tuple)) else type(datasets).__name__
+        raise ValueError(f"datasets was given as {given}; give a list of data sets, such as [X1, X2].")
+    if not isinstance(estimator, (GaussianProcessEmbedding, HeatSketch)) or getattr(estimator, "n_exact", 0) != 0:
         raise ValueError(
-            f"fit_aligned was given {type(estimator).__name__} and {len(datasets)} data sets; give a "
-            "GaussianProcessEmbedding or a HeatSketch, whose M can serve several kernels, and at least one data set."
+            f"fit_aligned was given {estimator!r}; give a HeatSketch(), or a GaussianProcessEmbedding() with "
+            "n_exact=0, whose M can serve several kernels. Exact directions are those of one kernel."
         )
     names = _common_names(datasets)
     models = [clone(estimator) for _ in datasets]
@@ -102,17 +104,21 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
     return models
 
 
-def _common_names(datasets: list[Any]) -> Any:
+def _common_names(datasets: Sequence[Any]) -> Any:
     """The names of the items, or None; raises ValueError if they differ between data sets."""
-    first, *others = (sample_names(X) for X in datasets)
-    for number, names in enumerate(others, 1):
-        if first is not None and names is not None and list(names) != list(first):
+    # The index of a frame, also one that counts its rows: another frame may have been shuffled.
+    named = {n: X.index if hasattr(X, "iloc") else sample_names(X) for n, X in enumerate(datasets)}
+    named = {number: list(names) for number, names in named.items() if names is not None}
+    first = next(iter(named), 0)
+    for number, names in named.items():
+        if names != named[first]:
             raise ValueError(
-                f"the rows of data set {number} have other names than those of data set 0, or another order; row i "
-                "must be the same item in each. Reorder frames with frame.loc[index], and graphs by making an "
-                "adjacency matrix of each with one list of nodes, such as networkx.to_scipy_sparse_array(graph, nodes)."
+                f"the rows of data set {number} have other names than those of data set {first}, or another order; row "
+                "i must be the same item in each. Reorder frames with frame.loc[index], or give arrays if only the "
+                "names differ. For graphs, make an adjacency matrix of each with one list of nodes, such as "
+                "networkx.to_scipy_sparse_array(graph, nodes)."
             )
-    return first
+    return next((names for names in map(sample_names, datasets) if names is not None), None)
 
 
 def _kernel(model: HeatEmbedding, X: Any) -> HeatKernel:

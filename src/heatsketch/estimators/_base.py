@@ -457,7 +457,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, n_features)
-            New samples. They follow the earlier ones in `embedding_`.
+            New samples. They follow the earlier ones in `embedding_`. Names of samples are kept if the new ones have
+            names as well.
         sample_weight : array-like of shape (m,), optional
             Weights of the new samples; 1 by default.
 
@@ -602,8 +603,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
         Parameters
         ----------
-        roots : int, array-like of int, or boolean mask of shape (n_samples,)
-            Training points where time begins. With several roots the time is that from the nearest.
+        roots : int or str, array-like of either, or boolean mask of shape (n_samples,)
+            Numbers or names (`sample_names_`) of training points where time begins. With several roots the time is that
+            from the nearest.
         kind : {"auto", "path", "geodesic", "diffusion"}
             Lengths of the shortest paths along the neighbour graph; lengths along the data at all diffusion times; or
             diffusion distances, which grow like the root of lengths. "auto" is "path", or "geodesic" if an interval is
@@ -626,7 +628,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             measure = partial(geodesics_from, self.kernel_, self.power_)
         else:
             measure = partial(sketched_diffusion, self._reference_sketch())
-        return time_from_roots(self.kernel_, roots, measure, kind, level)
+        return time_from_roots(self.kernel_, self._rows_named(roots), measure, kind, level)
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         return self._reference_sketch().interval(pairs, level)
@@ -788,6 +790,16 @@ class HeatEmbedding(  # type: ignore[call-arg]
             logs = np.log(np.maximum(sums, np.finfo(np.float64).tiny))
         density: FloatArray = np.exp(logs - np.median(logs))
         return density
+
+    def _rows_named(self, samples: ArrayLike) -> Any:
+        """Numbers of samples that are given by names; numbers and masks as they are."""
+        given = np.atleast_1d(np.asarray(samples))
+        if given.dtype.kind not in "OU":
+            return samples
+        number = {str(name): row for row, name in enumerate(self.sample_names_)}
+        if absent := [name for name in given.tolist() if str(name) not in number]:
+            raise ValueError(f"there is no sample {absent[0]!r}; give a name in sample_names_, or a number.")
+        return [number[str(name)] for name in given.tolist()]
 
     def _require_memory(self, question: str) -> None:
         """Raise an error for what needs all points in one process."""

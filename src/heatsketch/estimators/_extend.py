@@ -82,7 +82,7 @@ def all_points(kernel: HeatKernel, points: Any, bandwidth: Any) -> Any:
             "bandwidth='self-tuning') gives each sample a scale."
         )
     stack = sparse.vstack if sparse.issparse(points) else np.vstack
-    return stack([affinity.X, points])
+    return stack([affinity.X, points.astype(affinity.X.dtype, copy=False)])
 
 
 def all_masses(kernel: HeatKernel, sample_weight: Any, m: int) -> FloatArray | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from .._utils.display import in_short
 from .._utils.progress import say, shown
 from .._utils.registry import distributed_backend
 from .._utils.typing import FloatArray, RandomState
+from .._utils.warn import warn
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS
 from ..kernel.operator import HeatKernel
@@ -213,9 +213,10 @@ class HeatSketch(HeatEmbedding):
         if distributed_backend(X) is not None:
             reason = "X is on a cluster; fit to a part of the data in memory"
         elif self.objective == "bilipschitz" or not self._weight:
-            reason = f"objective={self.objective!r} keeps distances only; use 'mixed' or 'neighbors'"
+            option = "neighbor_weight=0" if self.objective == "mixed" else f"objective={self.objective!r}"
+            reason = f"{option} keeps distances only; use objective='mixed' with a positive weight, or 'neighbors'"
         if reason:
-            warnings.warn(f"the labels in y are not used: {reason}.", UserWarning, stacklevel=4)
+            warn(f"the labels in y are not used: {reason}.")
             return
         self._labels = labels
 

@@ -49,7 +49,7 @@ def check_known(names: Iterable[str], known: Sequence[str], what: str = "column"
     """Raise ValueError for the first name that is not among those known."""
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             listed = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
             raise ValueError(f"there is no {what} {name!r}; there are: {listed or 'none'}.{hint}")

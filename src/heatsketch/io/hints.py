@@ -9,6 +9,7 @@ __all__ = ["hints"]
 
 _ENDS = [("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"), ("head", "tail")]
 _TARGETS = {"target", "label", "labels", "class", "y", "species", "diagnosis", "outcome", "survived", "churn"}
+_ANY_TARGETS = {"target", "outcome"}  # a column y with many values may be a coordinate
 # Fewer rows have different integers by chance; more levels than these are a measurement.
 _FEWEST_ROWS, _MOST_CLASSES = 20, 20
 # If more columns hold a different integer in every row, these are measurements.
@@ -28,7 +29,7 @@ def _edge_hint(frame: Any) -> str | None:
         if set(ends) <= by_name.keys() and len(by_name) <= 3:
             vertices = [frame[by_name[end]] for end in ends]
             if all(_whole_numbers(column) or column.dtype.kind not in "biuf" for column in vertices):
-                return f"columns {ends[0]!r} and {ends[1]!r} look like a list of edges; use --format edges"
+                return f"columns {ends[0]!r} and {ends[1]!r} look like a list of edges; use --format edges, for text"
     return None
 
 
@@ -47,7 +48,8 @@ def _id_hints(frame: Any, categorical: Sequence[str]) -> Iterator[str]:
 def _target_hints(frame: Any) -> Iterator[str]:
     for name in frame.columns:
         column = frame[name]
-        if name.lower() in _TARGETS and column.dtype.kind in "biuf" and column.nunique() <= _MOST_CLASSES:
+        is_class = column.nunique() <= _MOST_CLASSES or name.lower() in _ANY_TARGETS
+        if name.lower() in _TARGETS and column.dtype.kind in "biuf" and is_class:
             yield f"column {name!r} looks like a target and is embedded; keep it aside with --label {name}"
 
 

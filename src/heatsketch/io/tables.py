@@ -40,13 +40,15 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
         cells = [str(cell) for cell in first.iloc[0]]
         headless = not reading.header if reading.header is not None else _is_data(cells)
-        levels = _known_levels(reading)
-        words = [] if headless else [name for name in (reading.id, *reading.label, *levels) if name in cells]
+        _check_separated(cells, given)
+        names = [f"x{j}" for j in range(len(cells))] if headless else _pandas_names(cells)
+        levels, id_column = _known_levels(reading), reading.id or _id_column(names, reading, [])
+        words = [name for name in dict.fromkeys((id_column, *reading.label, *levels)) if name in names]
         file.seek(0)
         frame = pd.read_csv(
             file,
             header=None if headless else 0,
-            **_as_text(words, cells),
+            **_as_text(words, names, headless=headless),
             low_memory=False,
             decimal=reading.decimal or ".",
             # By default pandas may round the last digit of a number.
@@ -59,14 +61,14 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         raise ValueError(f"--encoding {reading.encoding} is not known: {error}.") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OverflowError) as error:
         raise ValueError(f"cannot be read as a table: {str(error).strip()}.") from error
+    frame = frame.set_axis(names, axis=1) if headless else frame
     for name in words:
         if name in levels:
             frame[name] = _as_category(frame[name], levels[name])
-        elif name != reading.id:
+        elif name != id_column:
             frame[name] = _as_written(frame[name])
     notes: list[str] = []
     if headless:
-        frame.columns = [f"x{j}" for j in range(frame.shape[1])]
         notes.append("no column names: the first line holds numbers, so it is taken as data")
     elif not frame.index.equals(pd.RangeIndex(len(frame))):  # rows have more values than there are column names
         if frame.index.nlevels > 1 or frame.index.dtype.kind in "biuf":
@@ -76,6 +78,16 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
             )
         notes.append("the first value of each row, which has no column name, is its id")
     return _split_columns(frame, reading, notes)
+
+
+def _check_separated(cells: Sequence[str], given: str | None) -> None:
+    """Raise ValueError if a first line seems to have another separator, and none was given."""
+    found = [name for name in ("semicolon", "tab") if SEPARATORS[name] in cells[0]]
+    if given is None and len(cells) == 1 and found:
+        raise ValueError(
+            f"its first line is one column, {cells[0]!r}; use --separator {found[0]}, and --decimal , for decimals "
+            "such as 0,5."
+        )
 
 
 def _is_data(cells: Sequence[str]) -> bool:
@@ -93,32 +105,39 @@ def _is_number(text: str) -> bool:
 
 
 def _as_written(column: Any) -> Any:
-    """A text column as numbers if all are, except those with leading zeros; empty cells are missing."""
+    """A text column as numbers if all are, except those with leading zeros or 16 digits; empty cells are missing."""
     import pandas as pd  # noqa: PLC0415
 
     words = column.str.strip()
     words = words.where(words != "")
-    if words.str.match(r"-?0\d", na=False).any():
+    if words.str.match(r"-?(0\d|\d{16,}$)", na=False).any():
         return words
     numbers = pd.to_numeric(words, errors="coerce")
     return numbers if (numbers.notna() == words.notna()).all() else words
 
 
-def _as_text(words: Sequence[str], cells: Sequence[str]) -> dict[str, Any]:
+def _pandas_names(cells: Sequence[str]) -> list[str]:
+    """The names of columns as pandas makes them from a first line: empty ones numbered, repeated ones numbered, too."""
+    seen: Counter[str] = Counter()
+    names = []
+    for j, cell in enumerate(cells):
+        name = cell or f"Unnamed: {j}"
+        names.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return names
+
+
+def _as_text(words: Sequence[str], names: Sequence[str], *, headless: bool) -> dict[str, Any]:
     """Options of pandas that read some columns as written: 007 is not 7, and NA may be a name.
 
-    `cells` are the names of all columns. (Converters do not suffice: pandas 3 looks for missing values after them.)
+    `names` are those of all columns; in a file without a header, pandas numbers them. (Converters do not suffice:
+    pandas 3 looks for missing values after them.)
     """
     if not words:
         return {}
-    seen: Counter[str] = Counter()
-    others = {}
-    for j, cell in enumerate(cells):
-        name = cell or f"Unnamed: {j}"
-        others[f"{name}.{seen[name]}" if seen[name] else name] = list(_MISSING)  # as pandas calls repeated names
-        seen[name] += 1
-    missing = {name: values for name, values in others.items() if name not in words}
-    return {"dtype": dict.fromkeys(words, str), "keep_default_na": False, "na_values": missing}
+    keys: dict[str, Any] = {name: j if headless else name for j, name in enumerate(names)}
+    missing = {keys[name]: list(_MISSING) for name in names if name not in words}
+    return {"dtype": {keys[name]: str for name in words}, "keep_default_na": False, "na_values": missing}
 
 
 def _known_levels(reading: Reading) -> dict[str, Sequence[str | None]]:
@@ -229,9 +248,9 @@ def _fit_encoder(
         raise ValueError(
             f"no column is numeric, so there is nothing to embed; the columns are {held}. Embed text with "
             "--categorical NAME, and dates with --dates number. For columns separated by semicolons use --separator "
-            "semicolon, for decimals such as 0,5 --decimal , " + ". ".join(found)
+            "semicolon, for decimals such as 0,5 --decimal ,; " + "; ".join(found)
         )
-    if any(why.startswith("text") for why in left_out.values()):
+    if "text" in left_out.values() and "all" not in reading.categorical:
         found.append("text columns are embedded with --categorical NAME, or --categorical all")
     if "dates" in left_out.values():
         found.append("dates are embedded with --dates number")
@@ -246,7 +265,8 @@ def _drop_missing(frame: Any, used: list[str], contents: Contents, notes: list[s
     missing = frame[used].isna().any(axis=1).to_numpy() | contents.missing
     if missing.all():
         raise ValueError(f"all {len(frame)} rows lack a value; leave out the emptiest columns with --drop.")
-    notes.append(f"{missing.sum()} of {len(frame)} rows have missing values and are dropped")
+    if missing.any():
+        notes.append(f"{missing.sum()} of {len(frame)} rows have missing values and are dropped")
     return frame[~missing]
 
 

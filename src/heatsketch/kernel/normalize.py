@@ -28,7 +28,6 @@ References
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,6 +38,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._utils.array import array_namespace, astype, from_order
 from .._utils.progress import task
 from .._utils.typing import FloatArray
+from .._utils.warn import warn
 from ..linalg.anderson import Anderson
 from ..linalg.operators import Operator, ScaledOperator
 
@@ -192,13 +192,12 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
     residual = float(xp.max(xp.abs(row_sums - 1.0)))
     _require_range(K.dtype, row_sums, s * xp.sqrt(w), s / row_sums)
     if residual > tol:
-        warnings.warn(
+        warn(
             f"the bistochastic scaling reached row sums within {residual:.1e} of 1 after {n_iter + 1} products, not "
             f"within tol={tol:.1e}. Raise max_iter or tol; if the residual stays large, the affinity has no such "
             "scaling (without its diagonal it may have none, as when one point outweighs all others): use "
             "diagonal='auto' or normalization='symmetric'.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return Scaling(
         scale=s * xp.sqrt(w),

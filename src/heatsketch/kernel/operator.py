@@ -140,19 +140,34 @@ class HeatKernel(HeatOperator):
         return self._of_graph(SparseOperator.row_counts)
 
     def graph(self) -> KernelGraph | None:
-        """The matrix S between distinct points; None unless the kernel was made from a graph in memory."""
+        """The matrix S between distinct points; None unless the kernel is a graph in memory."""
         operator, places = self._graph_operator()
-        if operator is None or self.scaling is None:
+        if operator is None:
             return None
         if places is None:
             n = self.shape[0]
             places = np.arange(n) if operator.order is None else np.argsort(operator.order)
-        K, masses = operator.held, self.scaling.masses
-        scale = np.empty(operator.shape[0], dtype=K.dtype)
-        scale[places] = to_numpy(self.scaling.scale) / (1.0 if masses is None else np.sqrt(masses))
+        scale, masses = np.ones(operator.shape[0], dtype=operator.dtype), None
+        if self.scaling is not None:
+            masses = self.scaling.masses
+            scale[places] = to_numpy(self.scaling.scale) / (1.0 if masses is None else np.sqrt(masses))
         S = operator.reordered().scaled(scale, scale).held
         total = np.bincount(places, masses, minlength=len(scale)).astype(np.float64)
         return KernelGraph(S.astype(np.float32, copy=False), places, total)
+
+    def folded(self) -> HeatKernel:
+        """The kernel between distinct points, with the same eigenvalues except zeros; itself without duplicates.
+
+        ``S = D E K E^T D`` with the scaling D and the kernel K between distinct points. The columns of ``D E``, divided
+        by their norms r, are orthonormal, so S has the nonzero eigenvalues of ``diag(r) K diag(r)``.
+        """
+        operator = None if self.affinity is None else self.affinity.operator
+        if not isinstance(operator, FoldedOperator) or self.scaling is None:
+            return self
+        D, u, n = to_numpy(self.scaling.scale).astype(np.float64), self.trivial, operator.operator.shape[0]
+        r = np.sqrt(np.bincount(operator.places, np.square(D), minlength=n))
+        trivial = None if u is None else np.bincount(operator.places, D * to_numpy(u), minlength=n) / r
+        return HeatKernel(ScaledOperator(operator.operator, r, r), trivial=trivial, definite=self.definite)
 
     def _of_graph(self, count: Callable[[SparseOperator], IntArray]) -> IntArray | None:
         operator, places = self._graph_operator()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any
@@ -16,6 +15,7 @@ from .._utils.progress import track
 from .._utils.registry import computing
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
+from .._utils.warn import warn
 from .filters import Power, filtered
 from .operators import HeatOperator, Operator
 from .recurrences import chebyshev_step
@@ -157,11 +157,10 @@ def eigenpairs(
     values = values[:n_pairs]
     residuals = _residuals(kernel, values, vectors)
     if (residuals > accuracy).any():
-        warnings.warn(
+        warn(
             f"eigenvectors were found with residuals up to {residuals.max():.1e} (solver={solver!r}, tol={tol:.1e}); "
             "raise max_iter, or use solver='dense'.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return Eigenpairs(values, vectors, residuals)
 

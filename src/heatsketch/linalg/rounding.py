@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._utils.warn import warn
 from .operators import HeatOperator
 
 __all__ = ["ROUNDING_ULPS", "noise_level", "require_nonnegative", "rounding_level", "warn_inexact", "warn_lost"]
@@ -31,22 +30,20 @@ def require_nonnegative(lowest: float, rounding: float = 0.0) -> None:
 
 def warn_inexact(error: float, wanted: float) -> None:
     """Warn that a power of the kernel is less accurate than wanted, both relative to its largest eigenvalue."""
-    warnings.warn(
+    warn(
         f"the power of the kernel is known to {error:.1e} of its largest nontrivial eigenvalue, not to {wanted:.1e}: "
         "small real powers depend on eigenvalues near zero, and very large powers on small differences between the "
         "largest eigenvalues. Use a power of 1 or more, or a smaller one if it is large.",
         ConvergenceWarning,
-        stacklevel=2,
     )
 
 
 def warn_inexact_filter(error: float, wanted: float) -> None:
     """Warn that the multiscale filter is less accurate than wanted, relative to its value at every eigenvalue."""
-    warnings.warn(
+    warn(
         f"the multiscale filter is known to {error:.1e}, not to {wanted:.1e}: its last time needs a polynomial of a "
         "higher degree than is used. End the times earlier.",
         ConvergenceWarning,
-        stacklevel=2,
     )
 
 

@@ -7,7 +7,6 @@ sides. The reach is calibrated on the exact neighbours of a sample, and the reca
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from itertools import count
 from threading import Lock
@@ -19,6 +18,7 @@ from .._utils.chunks import chunks
 from .._utils.memmap import arranged
 from .._utils.threads import Scratch, each
 from .._utils.typing import FloatArray, IntArray
+from .._utils.warn import warn
 from ..compiled import BOTH_WAYS, LANES, SAME_POINTS, TO_ROWS
 from ..linalg.metrics import magnitude, refuse_overflow, squared_distances
 from ..linalg.sketch import sample
@@ -246,12 +246,10 @@ class ClusterIndex:
             found.count[:] = 0  # `_complete` searches all of them exactly
             self.recall = 1.0
             return
-        warnings.warn(
+        warn(
             f"the recall of the neighbour search is only {self.recall:.2f}: points lie in groups that are far smaller "
             "than the distances between them, more than float64 resolves. Embed the groups separately, or remove "
-            "offsets that carry no information.",
-            UserWarning,
-            stacklevel=2,
+            "offsets that carry no information."
         )
 
     def _choose_precision(self, rows: IntArray, kth: FloatArray) -> None:

@@ -16,7 +16,6 @@ References
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any
 
@@ -26,6 +25,7 @@ from scipy import sparse
 from .._utils.array import to_numpy
 from .._utils.chunks import chunks
 from .._utils.typing import FloatArray, IntArray
+from .._utils.warn import warn
 
 __all__ = ["agreeing", "few_labels", "known_classes", "spread_labels"]
 
@@ -57,7 +57,15 @@ def few_labels(y: Any, n_samples: int) -> tuple[IntArray | None, str]:
     """
     labels = _integers(y)
     if labels is None:
+        words = np.ravel(to_numpy(y)).astype(str)
+        if len(words) and np.isin(words, ["-1", "", "unknown"]).mean() >= LEAST_UNKNOWN:
+            warn(
+                "y is not used: its values are not integers. If labels are unknown, encode the known ones as 0, 1, 2, "
+                "..., and the others as -1."
+            )
         return None, "its values are not integers, one for each sample"
+    if len(labels) != n_samples:
+        raise ValueError(f"y was given with {len(labels)} labels for {n_samples} samples; give one for each.")
     unknown = float(np.mean(labels == -1)) if len(labels) else 0.0
     reasons = {
         "all labels are known": not unknown,
@@ -67,14 +75,10 @@ def few_labels(y: Any, n_samples: int) -> tuple[IntArray | None, str]:
     for reason, holds in reasons.items():
         if holds:
             return None, reason
-    if len(labels) != n_samples:
-        raise ValueError(f"y was given with {len(labels)} labels for {n_samples} samples; give one for each.")
     if unknown < LEAST_UNKNOWN:
-        warnings.warn(
+        warn(
             f"y is not used: -1 is {unknown:.0%} of its values, and stands for unknown labels if it is at least half. "
-            "If -1 is a class, encode the classes as 0, 1, 2, ...; if labels are unknown, set more of them to -1.",
-            UserWarning,
-            stacklevel=2,
+            "If -1 is a class, encode the classes as 0, 1, 2, ...; if labels are unknown, set more of them to -1."
         )
         return None, "-1 may be a class"
     return labels, ""
@@ -93,14 +97,16 @@ def _integers(y: Any) -> IntArray | None:
             raise ValueError(f"y has {missing} missing values; give integers, and -1 for labels that are unknown.")
         if all(isinstance(value, Real) for value in values.tolist()):
             values = values.astype(np.float64)
-    if values.dtype.kind not in "iuf" or not np.array_equal(values, np.round(values)):
+    if values.dtype.kind not in "iuf" or not np.array_equal(values, np.round(values)) or np.abs(values).max() > 2**53:
         return None
     labels: IntArray = values.astype(np.int64)
     return labels
 
 
 def known_classes(y: IntArray, places: IntArray, n: int) -> FloatArray:
-    """Number of points of each class at each of n vertices, (n, number of classes), each class with the sum 1.
+    """Vertices with points of each class, (n, number of classes), each class with the sum 1.
+
+    Copies of a point count once, as in the embedding.
 
     Parameters
     ----------
@@ -113,7 +119,7 @@ def known_classes(y: IntArray, places: IntArray, n: int) -> FloatArray:
     known = np.flatnonzero(y != -1)
     classes, code = np.unique(y[known], return_inverse=True)
     C = np.zeros((n, len(classes)), dtype=np.float32)
-    np.add.at(C, (places[known], code), 1.0)
+    C[places[known], code] = 1.0
     found: FloatArray = C / C.sum(axis=0)
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ from scipy import sparse
 
 from ..._utils.registry import has_gpu
 from ..._utils.typing import FloatArray
+from ..._utils.warn import warn
 from ...kernel.bandwidth import (
     NEIGHBOR,
     SELF_TUNING_NEIGHBOR,
@@ -164,11 +164,9 @@ def _neighbor_affinity(
 ) -> ChunkedNeighborAffinity:
     """The affinity of neighbours; `common` are the options of all affinities."""
     if options.device not in ("auto", "cpu"):
-        warnings.warn(
+        warn(
             f"device={options.device!r} was given with neighbours on a cluster, which are found and multiplied by the "
-            "CPUs of the workers; GPUs are used for every pair (n_neighbors=None).",
-            UserWarning,
-            stacklevel=2,
+            "CPUs of the workers; GPUs are used for every pair (n_neighbors=None)."
         )
     rule, epsilon = options.bandwidth_rule, options.given_bandwidth(len(X))
     k = options.bandwidth_neighbor or {"self-tuning": SELF_TUNING_NEIGHBOR}.get(rule, NEIGHBOR)
