@@ -292,6 +292,10 @@ def _quick(experiment: Experiment) -> Experiment | None:
 
 
 _INTRODUCTION = """\
+In short: with five labels of each class, accuracies of unseen points in the plane rise by about .03, and are about .05
+above those of UMAP's supervised mode. From two components, `inverse_transform` makes about half of UMAP's error, and
+less than PCA on most data sets; from ten, PCA is better.
+
 `inverse_transform` and `HeatSketch.fit(X, y)` with few labels, on data sets that were not looked at while they were
 made. Sets of the developing group were.
 

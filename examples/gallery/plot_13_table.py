@@ -34,9 +34,10 @@ print(*pipeline[0].notes_, sep="\n")
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, model, title in zip(axes, (raw, pipeline[-1]), ("as they are", "standardised"), strict=True):
-    ax.scatter(*model.embedding_.T, c=cultivar, cmap="viridis", s=14)
+    points = ax.scatter(*model.embedding_.T, c=cultivar, cmap="viridis", s=14)
     accuracy = cross_val_score(KNeighborsClassifier(10), model.embedding_, cultivar).mean()
     ax.set(title=f"{title}: {accuracy:.0%} by neighbours", xticks=[], yticks=[])
+axes[0].legend(*points.legend_elements(), title="cultivar")
 
 # %%
 # Categories and missing values

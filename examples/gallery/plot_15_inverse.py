@@ -3,8 +3,8 @@ From the picture back to data
 =============================
 
 ``inverse_transform`` says which data belong to a place in the embedding, by local linear regression over the embedded
-points next to it. A grid of places over a picture of handwritten digits becomes a grid of images: each region has its
-digit, and from one region to the next a digit turns into another.
+points next to it. A grid of places over a picture of handwritten digits becomes a grid of images. Each region has its
+digit, and within a region the handwriting changes from one side to the other.
 """
 
 import matplotlib.pyplot as plt
@@ -30,13 +30,16 @@ grid = grid[distance < 0.7]
 found = model.inverse_transform(grid).reshape(-1, 8, 8)
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained", sharex=True, sharey=True)
-axes[0].scatter(*Y.T, c=digits[:1200], cmap="tab10", s=6)
+points = axes[0].scatter(*Y.T, c=digits[:1200], cmap="tab10", s=6)
+axes[0].legend(*points.legend_elements(), title="digit", fontsize="small", ncols=2)
 axes[0].set(title="1,200 images")
 for place, image in zip(grid, found, strict=True):
     left, bottom = place - step / 2
     axes[1].imshow(image, cmap="gray_r", extent=(left, left + step[0], bottom, bottom + step[1]), vmin=0, vmax=16)
-axes[1].set(title="the image at each place", xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="auto")
-axes[0].set_aspect("auto")
+(left, bottom), (right, top) = low - step, high + step
+axes[1].set(title="the image at each place", xlim=(left, right), ylim=(bottom, top))
+for axis in axes:
+    axis.set_aspect(step[0] / step[1])  # images are square
 
 # %%
 # How much of an image does its place keep? Of images that were not fitted, the error as a share of their variance, beside

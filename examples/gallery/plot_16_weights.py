@@ -2,7 +2,7 @@
 Counted rows instead of repeated ones
 =====================================
 
-Measurements with few digits repeat: 60,000 rows may be 3,000 different ones. Count them and pass the counts as
+Measurements with few digits repeat: of 60,000 rows 2,400 may be different. Count them and pass the counts as
 `sample_weight`. The result is that of all rows, because a weight is a mass of the measure that the kernel is made from.
 """
 
@@ -44,9 +44,11 @@ print(f"largest difference, relative: {difference / np.abs(counted.embedding_).m
 # Without the counts a bin with one row has as much say as a bin with a hundred, and heat crosses the bridge more easily.
 
 unweighted = hs.DiffusionMaps(**settings).fit(X)
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
-axes[0].scatter(*X.T, c=np.log(counts), s=3)
-axes[0].set(title="rows per bin (logarithm)", aspect="equal")
+figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+bins = axes[0].scatter(*X.T, c=counts, norm="log", s=3)
+axes[0].set(title="the data")
+figure.colorbar(bins, ax=axes[0], label="rows in the bin", location="bottom")
 for ax, model, title in ((axes[1], counted, "with counts"), (axes[2], unweighted, "without")):
-    hs.plot_embedding(model, color=X[:, 0], ax=ax)
-    ax.set_title(f"{title}: first eigenvalue {model.eigenvalues_[0]:.4f}")
+    points = ax.scatter(*model.embedding_.T, c=X[:, 0], cmap="coolwarm", s=3)
+    ax.set(title=f"{title}: first eigenvalue {model.eigenvalues_[0]:.4f}", xticks=[], yticks=[])
+    figure.colorbar(points, ax=ax, label="first coordinate of the data", location="bottom")

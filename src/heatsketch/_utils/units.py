@@ -58,7 +58,8 @@ def units_of(X: FloatArray) -> Units:
         return Units(ratio, mixed=False, reason="as they are counts")
     if _are_components(X[:, varying]):
         return Units(ratio, mixed=False, reason="as they look like principal components")
-    return Units(ratio, mixed=True, reason=f"as their scales differ by a factor of {ratio:,.0f}")
+    factor = f"{ratio:,.0f}" if ratio < 1e6 else "more than a million"
+    return Units(ratio, mixed=True, reason=f"as their scales differ by a factor of {factor}")
 
 
 def _are_counts(X: FloatArray, low: FloatArray) -> bool:

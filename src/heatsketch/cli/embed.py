@@ -389,7 +389,7 @@ def _note_units(X: Any) -> None:
     from .._utils.units import units_of  # noqa: PLC0415
 
     if not issparse(X) and (units := units_of(X[:: -(-X.shape[0] // _ROWS)])).mixed:
-        note(f"columns are not standardised, although their scales differ by a factor of {units.ratio:,.0f}.")
+        note(f"columns are not standardised, although {units.reason.removeprefix('as ')}.")
 
 
 def _with_encoder(model: Any, encoder: TableEncoder | None) -> Any:
