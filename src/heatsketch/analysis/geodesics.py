@@ -256,10 +256,10 @@ def geodesics_from(
     exact, rest = _squared_tangents(kernel, Q, n_columns, seed, times=times, sources=sources, products=products)
     error = 2.0 * RELATIVE_ERROR[kernel.dtype] * np.sqrt(kernel.shape[0])
     share = float(np.mean(exact[-1] + rest[-1] > 1.0 / error**2))  # of cosines that are 0 but for rounding
-    if share > _OUT_OF_REACH and kernel.components() is None:
+    if share > _OUT_OF_REACH and isinstance(power, MultiscaleFilter) and kernel.components() is None:
         warn(
-            f"heat has not reached {share:.0%} of the points in {times[-1]:g} steps: their distances are lower bounds, "
-            "or infinite. Use a larger bandwidth, or give n_neighbors, with which gaps between groups are seen."
+            f"heat has not reached {share:.0%} of the points in {times[-1]:g} steps: their distances are lower bounds. "
+            "Use a larger bandwidth; a kernel of neighbours in memory (n_neighbors) sees gaps between groups."
         )
 
     def lengths(factor: float, sign: int, least: float) -> FloatArray:
