@@ -17,8 +17,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import orthogonal_procrustes
+from sklearn.base import clone
 from sklearn.manifold import trustworthiness
+from sklearn.metrics import silhouette_score
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -45,9 +48,11 @@ def _rows(name: str) -> tuple[Floats, Ints]:
     return np.asarray(X)[some], np.asarray(label)[some]
 
 
-def _quality(X: Floats, Y: Floats, label: Ints) -> str:
-    labels = cross_val_score(KNeighborsClassifier(10), Y, label, cv=5).mean()
-    return f"trustworthiness {trustworthiness(X, Y, n_neighbors=_NEIGHBORS):.3f}, 10 neighbours {labels:.3f}"
+def _quality(sets: list[Floats], places: list[Floats], label: Ints) -> str:
+    """Means over data sets, each compared with its own embedding."""
+    trust = np.mean([trustworthiness(X, Y, n_neighbors=_NEIGHBORS) for X, Y in zip(sets, places, strict=True)])
+    labels = np.mean([cross_val_score(KNeighborsClassifier(10), Y, label, cv=5).mean() for Y in places])
+    return f"trustworthiness {trust:.3f}, 10 neighbours {labels:.3f}"
 
 
 def _moved(before: Floats, after: Floats, *, rotate: bool) -> float:
@@ -93,11 +98,11 @@ def extend() -> Iterator[str]:
         yield f"{name}, {n} samples and {len(X) - n} more: extend takes {added / fresh:.2f} of the time of a fit"
         for title, Y in (("placed by transform", placed), ("extended", extended), ("fitted again", fitted)):
             moved = _moved(before, Y[:n], rotate=True)
-            yield f"    {title:20} {_quality(X, Y, label)}, moved {moved:.3f}"
+            yield f"    {title:20} {_quality([X], [Y], label)}, moved {moved:.3f}"
 
 
 def aligned() -> Iterator[str]:
-    """A data set, and twice the same with noise added."""
+    """A data set, and twice the same with noise added; networks in which two communities become one."""
     for name in ("digits", "image segments", "letters"):
         X, label = _rows(name)
         rng, spread = np.random.default_rng(0), X.std()
@@ -109,7 +114,29 @@ def aligned() -> Iterator[str]:
             for title, models in (("separate", separate), ("aligned", together)):
                 Y = [model.embedding_ for model in models]
                 moved = np.mean([_moved(Y[0], other, rotate=title == "separate") for other in Y[1:]])
-                yield f"    {title:10} {_quality(X, Y[0], label)}, moved {moved:.3f}"
+                yield f"    {title:10} {_quality(sets, Y, label)}, moved {moved:.3f}"
+    rng, title = np.random.default_rng(0), ("separate", "aligned")
+    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in title}
+    for _ in range(10):
+        graphs = [_communities(np.maximum(np.arange(300) // 60, least), rng) for least in (0, 1)]
+        model = hs.HeatSketch(affinity="precomputed", random_state=0)
+        fits = [clone(model).fit(graph) for graph in graphs], hs.fit_aligned(model, graphs)
+        for name, models in zip(title, fits, strict=True):
+            Y = [one.embedding_ for one in models]
+            apart, merged = (silhouette_score(places[:120], np.arange(120) < 60) for places in Y)
+            moved = _moved(Y[0][120:], Y[1][120:], rotate=name == "separate")
+            found[name].append((apart, merged, moved))
+    yield "networks in which two of five communities become one: silhouette of the two"
+    for name, rows in found.items():
+        apart, merged, moved = np.transpose(rows)
+        line = f"before {apart.mean():.3f}, after {merged.mean():.3f} (largest {merged.max():.3f})"
+        yield f"    {name:10} {line}, others moved {moved.mean():.3f}"
+
+
+def _communities(group: Ints, rng: np.random.Generator) -> sparse.csr_array:
+    """A graph in which members of a group know each other more often than others."""
+    edges = np.triu(rng.random((len(group), len(group))) < np.where(group[:, None] == group, 0.2, 0.004), 1)
+    return sparse.csr_array((edges | edges.T).astype(float))
 
 
 def inverse() -> Iterator[str]:

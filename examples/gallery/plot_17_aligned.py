@@ -31,15 +31,17 @@ graphs = [snapshot(group) for group in groups]
 estimator = hs.HeatSketch(affinity="precomputed", random_state=0)
 
 # %%
-# Above each time by itself, below all three aligned. Colours are the communities of the first time.
+# Above each time by itself, below all three aligned. Colours are the communities of the first time; the three pictures
+# of a row have the same axes. At the third time the first two communities are one, and are shown as one.
 
 separate = [hs.HeatSketch(affinity="precomputed", random_state=0).fit(graph) for graph in graphs]
 aligned = hs.fit_aligned(estimator, graphs)
-figure, axes = plt.subplots(2, 3, figsize=(11, 7), layout="constrained")
+figure, axes = plt.subplots(2, 3, figsize=(11, 7), sharex="row", sharey="row", layout="constrained")
 for row, (models, title) in enumerate(((separate, "separate"), (aligned, "aligned"))):
     for t, model in enumerate(models):
-        axes[row, t].scatter(*model.embedding_.T, c=home, cmap="tab10", vmax=9, s=8)
+        dots = axes[row, t].scatter(*model.embedding_.T, c=home, cmap="tab10", vmax=9, s=8)
         axes[row, t].set(title=f"{title}, time {t + 1}", xticks=[], yticks=[], aspect="equal")
+figure.legend(dots.legend_elements()[0], range(1, 6), title="community", loc="outside right center")
 
 # %%
 # How far vertices moved between the first time and the third, relative to the size of the picture. Those that joined

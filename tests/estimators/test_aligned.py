@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.manifold import trustworthiness
+from sklearn.metrics import silhouette_score
 
 import heatsketch as hs
 from heatsketch.linalg.filters import filtered
-from heatsketch.optimize.spaces import AlignedSpace, KernelSpace
+from heatsketch.optimize.spaces import AlignedSpace, KernelSpace, aligned_steps
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -20,6 +21,12 @@ NOISY = X + 0.03 * RNG.normal(size=X.shape)
 OTHER = X[:, ::-1] * 2.0
 COPIES = np.vstack([X[:150], X[:50]])
 GP, HS = hs.GaussianProcessEmbedding, hs.HeatSketch
+
+
+def communities(group, rng):
+    """A graph in which members of a group know each other more often than others."""
+    edges = np.triu(rng.random((len(group), len(group))) < np.where(group[:, None] == group, 0.2, 0.004), 1)
+    return sparse.csr_array((edges | edges.T).astype(float))
 
 
 class TestGaussianProcess:
@@ -66,6 +73,26 @@ class TestHeatSketch:
             assert here > there - 0.03
             np.testing.assert_allclose(model.transform(data), model.embedding_, atol=1e-5)
 
+    @pytest.mark.parametrize("seed", range(3))
+    def test_communities_that_have_merged_are_not_shown_apart(self, seed):
+        rng, before = np.random.default_rng(seed), np.repeat(np.arange(4), 50)
+        graphs = [communities(group, rng) for group in (before, np.maximum(before, 1))]
+        estimator = HS(affinity="precomputed", random_state=0)
+        first, second = (model.embedding_ for model in hs.fit_aligned(estimator, graphs))
+        apart, merged = (silhouette_score(Y[:100], before[:100]) for Y in (first, second))
+        alone = silhouette_score(estimator.fit(graphs[1]).embedding_[:100], before[:100])
+        assert merged < alone + 0.1
+        assert apart > 0.7
+        assert silhouette_score(second, np.maximum(before, 1)) > 0.7
+
+    def test_clouds_that_have_merged_are_not_shown_apart(self):
+        rng, before = np.random.default_rng(0), np.repeat(np.arange(4), 80)
+        centres, noise = 3.0 * rng.normal(size=(4, 20)), rng.normal(size=(320, 20))
+        after = np.maximum(before, 1)
+        first, second = hs.fit_aligned(HS(random_state=0), [centres[before] + noise, centres[after] + noise[::-1]])
+        assert silhouette_score(first.embedding_[:160], before[:160]) > 0.7
+        assert silhouette_score(second.embedding_[:160], before[:160]) < 0.1
+
     def test_graphs_on_the_same_vertices(self):
         graphs = [sparse.csr_array(hs.heat_kernel(d, n_neighbors=8).affinity.operator.toarray()) for d in (X, NOISY)]
         first, second = hs.fit_aligned(HS(3, affinity="precomputed", random_state=0), graphs)
@@ -78,11 +105,20 @@ class TestHeatSketch:
         np.testing.assert_array_equal(hs.load_model(tmp_path / "m.heatsketch").transform(X), model.transform(X))
 
 
+def test_lazy_walks_take_more_steps():
+    points = hs.heat_kernel(X).graph()
+    edges = hs.heat_kernel(communities(np.zeros(N, dtype=int), RNG), affinity="precomputed").graph()
+    assert aligned_steps([points]) == 3
+    assert aligned_steps([points, edges]) == aligned_steps([edges]) == 8
+    assert aligned_steps([points._replace(S=sparse.csr_array((N, N)))]) == 2
+    assert aligned_steps([points._replace(S=sparse.csr_array(sparse.eye_array(N)))]) == 16
+
+
 @pytest.mark.parametrize("datasets", [(X, NOISY), (X, COPIES)])
 def test_gradient_is_the_transpose_of_the_embedding(datasets):
     kernels = [hs.heat_kernel(data) for data in datasets]
     h = hs.multiscale(kernels[0])
-    spaces = [KernelSpace(kernel, kernel.graph(), h, 2, width=8, aligned=True) for kernel in kernels]
+    spaces = [KernelSpace(kernel, kernel.graph(), h, 2, width=8, aligned=3) for kernel in kernels]
     space = AlignedSpace(spaces, 2)
     Z = RNG.normal(size=(N, 2)).astype(np.float32)
     slope = RNG.normal(size=space.features[:, :2].shape).astype(np.float32)

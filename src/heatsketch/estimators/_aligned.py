@@ -19,7 +19,7 @@ from ..kernel.plan import sketch_columns
 from ..linalg.filters import MultiscaleFilter, Power, longest
 from ..linalg.sketch import resolve_seed
 from ..optimize.mixture import minimise
-from ..optimize.spaces import AlignedSpace, KernelSpace
+from ..optimize.spaces import AlignedSpace, KernelSpace, aligned_steps
 from ._base import HeatEmbedding
 from .gaussian_process import GaussianProcessEmbedding
 from .heat_sketch import HeatSketch
@@ -36,8 +36,10 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
     filter h, that of the data set with the longest times. An item whose surroundings are the same in two data sets has
     the same place in both. The mean squared distance between its two places is that between the two rows of the
     kernels, for a random M; summed over all items it is the global diffusion distance of the paper's robustness
-    proposition [1]_. `HeatSketch` finds the M for which ``Y_b = A_b^2 M`` keeps neighbours and distances of all data
-    sets at once.
+    proposition [1]_. `HeatSketch` finds the M for which ``Y_b = A_b^s M`` keeps neighbours and distances of all data
+    sets at once. s is the number of steps after which little heat has stayed with its item: 3 for points, 8 for graphs.
+    Then a data set decides its own picture, and groups that are one in it are not shown apart because they are two in
+    another.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
             if common is None:
                 model._embed(kernel, power, kernel.dtype)
             else:
-                model._embed_through(common, kernel, power, seed)
+                model._embed_through(*common, kernel, power, seed)
             model.embedding_ = as_given(model.embedding_, X)
             model._sample_names = names
     return models
@@ -130,8 +132,8 @@ def _kernel(model: HeatEmbedding, X: Any) -> HeatKernel:
     return build_heat_kernel(points, options, model._computed_in(points.dtype))
 
 
-def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed: int) -> Any:
-    """The M that keeps neighbours and distances of all kernels best, (N, k)."""
+def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed: int) -> tuple[Any, int]:
+    """The M that keeps neighbours and distances of all kernels best, (N, k), and the steps that each kernel takes."""
     graphs = [kernel.graph() for kernel in kernels]
     if not isinstance(power, MultiscaleFilter) or estimator.objective not in ("mixed", "neighbors"):
         raise ValueError(
@@ -141,15 +143,17 @@ def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed
         )
     if estimator.init is not None:
         raise ValueError("fit_aligned was given a HeatSketch with init; one M for several kernels has its own start.")
-    spaces = []
-    k = int(estimator.n_components)
-    for kernel, graph in zip(kernels, graphs, strict=True):
-        if graph is None:
-            raise ValueError(
-                "fit_aligned was given a HeatSketch with a kernel of every pair; one M for several kernels is found "
-                "for kernels of neighbours (n_neighbors=15, less than the number of samples) and graphs. "
-                "GaussianProcessEmbedding has no such limit."
-            )
-        spaces.append(KernelSpace(kernel, graph, power, k, width=sketch_columns(k), aligned=True))
+    found = [graph for graph in graphs if graph is not None]
+    if len(found) < len(graphs):
+        raise ValueError(
+            "fit_aligned was given a HeatSketch with a kernel of every pair; one M for several kernels is found for "
+            "kernels of neighbours (n_neighbors=15, less than the number of samples) and graphs. "
+            "GaussianProcessEmbedding has no such limit."
+        )
+    k, steps = int(estimator.n_components), aligned_steps(found)
+    spaces = [
+        KernelSpace(kernel, graph, power, k, width=sketch_columns(k), aligned=steps)
+        for kernel, graph in zip(kernels, found, strict=True)
+    ]
     weight = 1.0 if estimator.objective == "neighbors" else float(estimator.neighbor_weight)
-    return np.asarray(minimise(AlignedSpace(spaces, k), weight, seed))
+    return np.asarray(minimise(AlignedSpace(spaces, k), weight, seed, n_sets=len(spaces))), steps

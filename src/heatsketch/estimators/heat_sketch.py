@@ -29,7 +29,7 @@ from ..optimize.labels import few_labels
 from ..optimize.mixture import CONTINUED, FRESH, Steps, minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Start, optimize
-from ..optimize.spaces import ALIGNED_STEPS, KernelSpace, search_space, searched
+from ..optimize.spaces import KernelSpace, search_space, searched
 from ..optimize.starts import STARTS, make_start, nearest_projection
 from ._base import HeatEmbedding, check_spread
 from ._extend import Near
@@ -245,10 +245,10 @@ class HeatSketch(HeatEmbedding):
         self._M = kernel.collect(M)
         return M
 
-    def _embed_through(self, M: FloatArray, kernel: HeatKernel, power: Power, seed: int) -> None:
-        """The embedding ``Y = A^s M`` for an M that several kernels share, (N, k)."""
+    def _embed_through(self, M: FloatArray, steps: int, kernel: HeatKernel, power: Power, seed: int) -> None:
+        """The embedding ``Y = A^s M``, s the steps, for an M that several kernels share, (N, k)."""
         block = kernel.asblock(M)
-        for _ in range(ALIGNED_STEPS - 1):
+        for _ in range(steps - 1):
             block = kernel.symmetric.matmat(block)
         self.seed_, self._M, self._at_once = seed, kernel.collect(block), True
         self._set_kernel(kernel)

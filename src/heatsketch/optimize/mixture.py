@@ -160,7 +160,7 @@ def _draws(n: int, steps: Steps, rng: np.random.Generator) -> Iterator[IntArray]
 
 
 @quiet_blas()
-def minimise(space: SearchSpace, weight: float, seed: int, steps: Steps = FRESH) -> Any:
+def minimise(space: SearchSpace, weight: float, seed: int, steps: Steps = FRESH, *, n_sets: int = 1) -> Any:
     """M, (N, k), of the best embedding found.
 
     Parameters
@@ -172,6 +172,8 @@ def minimise(space: SearchSpace, weight: float, seed: int, steps: Steps = FRESH)
         Of the points that are drawn; the result does not depend on the number of threads.
     steps : Steps
         `FRESH`, or `CONTINUED` from a start that is nearly right.
+    n_sets : int
+        Data sets that the points are of: groups are as compact as the number of points of one asks for.
     """
     Z, rng = astype(space.start, np.float32), np.random.default_rng(seed)
     xp, Y = array_namespace(Z), space.embedding(Z)
@@ -179,7 +181,7 @@ def minimise(space: SearchSpace, weight: float, seed: int, steps: Steps = FRESH)
     landmarks = sample(n, max(_LANDMARKS[not weight], _LANDMARKS[2] * k))
     between = forces(space.features, space.graph, space.scales, landmarks)
     Z = Z / (float(xp.max(xp.std(Y, axis=0))) or 1.0)
-    factors = _ATTRACTION[0], min(_ATTRACTION[1], max(1.0, (n / _FEW_POINTS) ** (1 / 3)))
+    factors = _ATTRACTION[0], min(_ATTRACTION[1], max(1.0, (n / n_sets / _FEW_POINTS) ** (1 / 3)))
     velocity, size, mean = xp.zeros_like(Z), 0.0, None
     for step, points in enumerate(track(_draws(n, steps, rng), "optimising the sketch", steps.count)):
         Y = astype(space.embedding(Z), np.float32)

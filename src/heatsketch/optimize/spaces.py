@@ -29,11 +29,11 @@ from .features import WideSketch, wide_sketch
 from .labels import agreeing, known_classes
 
 __all__ = [
-    "ALIGNED_STEPS",
     "AlignedSpace",
     "FeatureSpace",
     "KernelSpace",
     "SearchSpace",
+    "aligned_steps",
     "neighbor_graph",
     "relative_scales",
     "search_space",
@@ -55,9 +55,10 @@ _FILTER_ERROR = 0.01
 _EXTREME = 4.0
 # Samples of a data set on a cluster that are optimised, in this process.
 _SEEN = 20_000
-# Steps s of each kernel if several share one M. With one, an item is placed by its own row of M more than by its
-# neighbours, and hardly follows them; with more, neighbours are kept less well.
-ALIGNED_STEPS = 2
+# Share of heat that may have stayed with its item in all steps if several kernels share one M, and bounds of the number
+# of steps. With fewer, items are placed by their rows of M more than by the kernel: groups that are one in a data set
+# are shown apart if they are two in another. With more, neighbours are kept less well.
+_STAYED, _ALIGNED_STEPS = 0.005, (2, 16)
 _SEED = 0x3A9  # fixed: distances and start are functions of the kernel, and pictures of other seeds nearly the same
 
 
@@ -108,8 +109,8 @@ class KernelSpace:
         Columns of the sketch that distances are compared with.
     init : ndarray of shape (N, k), optional
         Embedding to start from.
-    aligned : bool
-        For several kernels through one M: rows of the sketch belong to items, and B is applied `ALIGNED_STEPS` times.
+    aligned : int, optional
+        For several kernels through one M: rows of the sketch belong to items, and B is applied so many times.
     """
 
     def __init__(
@@ -121,10 +122,10 @@ class KernelSpace:
         *,
         width: int,
         init: FloatArray | None = None,
-        aligned: bool = False,
+        aligned: int = 0,
     ) -> None:
         self._kernel, self._places, self.graph = kernel, graph.places, neighbor_graph(graph.S)
-        self._steps = ALIGNED_STEPS if aligned else 1
+        self._steps = aligned or 1
         point = np.empty(graph.S.shape[0], dtype=np.int64)  # one of each row
         point[graph.places] = np.arange(len(graph.places))
         self.scales = relative_scales(kernel, point)
@@ -352,6 +353,16 @@ def relative_scales(kernel: HeatKernel, points: IntArray) -> FloatArray:
     scales: FloatArray = np.sqrt(squared[points].astype(np.float64))
     relative: FloatArray = np.clip(scales / np.median(scales), 1.0 / _EXTREME, _EXTREME)
     return relative.astype(np.float32)
+
+
+def aligned_steps(graphs: list[KernelGraph]) -> int:
+    """Steps s of several kernels through one M: so many that ``a^s`` is small, a the mean diagonal of each kernel.
+
+    For points a is about 0.15, which takes 3 steps; for graphs, whose walks are lazy, it is 0.5 and takes 8.
+    """
+    stay = max(float(np.mean(graph.masses * graph.S.diagonal())) for graph in graphs)
+    few, many = _ALIGNED_STEPS
+    return min(many, max(few, int(np.ceil(np.log(_STAYED) / np.log(min(max(stay, _STAYED), 1.0 - _STAYED))))))
 
 
 def neighbor_graph(S: Any) -> Any:
