@@ -174,6 +174,8 @@ def test_names_of_other_types(names):
     encoder = hs.TableEncoder().fit(frame)
     np.testing.assert_array_equal(encoder.transform(frame.iloc[:, [2, 0, 1]]), encoder.transform(frame))
     assert encoder.get_feature_names_out()[0] in ("x3", "a 1")
+    with pytest.raises(ValueError, match="lacks 3 columns"):
+        encoder.transform(frame.to_numpy())
 
 
 def test_columns_of_spaces_are_empty():

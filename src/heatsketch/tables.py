@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -217,8 +218,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             columns[name] = Column(name, kind, float(center), float(scale), fill)
         for name, labels in contents.categories.items():
             columns[name] = _category(name, labels, impute=self.impute is not None)
-        self.columns_ = tuple(columns[name] for name in frame.columns if name in columns)
-        _check_unique(self.get_feature_names_out())
+        encoded = tuple(columns[name] for name in frame.columns if name in columns)
+        _check_unique(name for column in encoded for name in column.outputs)
+        self.columns_ = encoded
         self.left_out_ = dict(contents.left_out)
         self.notes_ = self._notes(contents, why)
         return self
@@ -311,7 +313,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         if isinstance(frame.columns, pd.RangeIndex):  # an array, or a frame without names: columns are in order
             validate_data(self, frame, reset=False, skip_check_array=True)
-            return frame.set_axis(getattr(self, "feature_names_in_", _named(frame).columns), axis=1)
+            frame = frame.set_axis(getattr(self, "feature_names_in_", frame.columns), axis=1)
         frame = _named(frame)
         _check_unique(frame.columns)
         wanted = [column.name for column in self.columns_]
@@ -454,8 +456,8 @@ def _parsed(column: Any) -> tuple[FloatArray, NDArray[np.intp], str]:
     # As text, since pandas would turn dates into numbers.
     found = pd.to_numeric(column.astype(str if column.dtype.kind in "mM" else object), errors="coerce")
     strays, example = np.flatnonzero(found.isna() & column.notna()), ""
-    if isinstance(first := column[column.notna()].iloc[0], str):
-        example = f"{first!r} as {found[column.notna()].iloc[0]:g}"
+    if found.notna().any() and isinstance(first := column[found.notna()].iloc[0], str):
+        example = f"{first!r} as {found[found.notna()].iloc[0]:g}"
     if len(strays):
         words = column.astype(str).str.strip()
         plain = words.str.removesuffix("%").str.strip()
@@ -510,6 +512,8 @@ def _far_dates(column: Any) -> FloatArray | None:
 def _days(moment: str | datetime.date) -> float:
     """Days since 1970 of a date, a moment, or one of them in ISO format; TypeError or ValueError for others."""
     if isinstance(moment, str):
+        if not re.match(r"\s*\d{4}-\d\d-\d\d", moment):
+            raise ValueError
         moment = datetime.datetime.fromisoformat(moment.strip())
     if not isinstance(moment, datetime.datetime):
         moment = datetime.datetime.combine(moment, datetime.time())

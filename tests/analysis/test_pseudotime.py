@@ -335,8 +335,10 @@ def test_roots_by_name():
     frame = pd.DataFrame(LINE, index=[f"cell {i}" for i in range(300)])
     model = hs.GaussianProcessEmbedding(random_state=0).fit(frame)
     np.testing.assert_array_equal(model.pseudotime(["cell 7", "cell 9"]).time, model.pseudotime([7, 9]).time)
-    with pytest.raises(ValueError, match="no sample 'cell 300'"):
+    with pytest.raises(ValueError, match="there is no 'cell 300'"):
         model.pseudotime("cell 300")
+    with pytest.raises(ValueError, match="2 samples called 'a'"):
+        hs.GaussianProcessEmbedding(random_state=0).fit(frame.set_axis(["a", "a", *frame.index[2:]])).pseudotime("a")
 
 
 @pytest.mark.parametrize(

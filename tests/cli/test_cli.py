@@ -95,7 +95,7 @@ def test_few_classes(heatsketch):
     model = hs.HeatSketch(random_state=0).fit(X, y)
     np.testing.assert_array_equal(np.load("y.npy"), model.embedding_)
     assert not np.array_equal(model.embedding_, hs.HeatSketch(random_state=0).fit_transform(X))
-    for options, word in ((("--classes", "every"), "1 classes, known"), (("--classes", "kind", *FAST), "--method"),
+    for options, word in ((("--classes", "every"), "names a, for 100%"), (("--classes", "kind", *FAST), "--method"),
                           (("--classes", "none"), "none")):  # fmt: skip
         code, _, err = heatsketch("embed", "known.csv", *options, "-o", "y.npy")
         assert code == 1
@@ -122,9 +122,19 @@ def test_added_rows(heatsketch, encoded):
     if not encoded:
         whole = hs.GaussianProcessEmbedding(2, power=4, bandwidth=0.25, random_state=0)
         np.testing.assert_allclose(model.embedding_, whole.fit_transform(X, sample_weight=frame["count"]), rtol=1e-8)
-    code, _, err = heatsketch("extend", "m.heatsketch", "more.csv", "--save", "more.csv")
-    assert code == 1
-    assert "overwritten" in err
+    for command, word in ((("more.csv", "--save", "more.csv"), "overwritten"), (("more.csv", "--save", "n"), "--id")):
+        code, _, err = heatsketch("extend", "m.heatsketch", *command)
+        assert code == 1
+        assert word in err
+
+
+def test_rows_are_added_to_a_model_of_an_array_as_they_are(heatsketch):
+    Z = X * [1.0, 1e5]
+    np.save("z.npy", Z[:40])
+    pd.DataFrame(Z[40:]).to_csv("z.csv", index=False, header=False)
+    assert heatsketch("embed", "z.npy", *FAST, "--bandwidth", "1e9", "--save", "m.heatsketch", "-q")[0] == 0
+    assert heatsketch("extend", "m.heatsketch", "z.csv", "--save", "m.heatsketch", "-q")[0] == 0
+    np.testing.assert_allclose(hs.load_model("m.heatsketch").kernel_.affinity.X, Z)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -111,7 +111,10 @@ def test_lazy_walks_take_more_steps():
     assert aligned_steps([points]) == 3
     assert aligned_steps([points, edges]) == aligned_steps([edges]) == 8
     assert aligned_steps([points._replace(S=sparse.csr_array((N, N)))]) == 2
-    assert aligned_steps([points._replace(S=sparse.csr_array(sparse.eye_array(N)))]) == 16
+    # Isolated vertices do not count; a walk that hardly moves takes as many steps as there may be.
+    alone = points._replace(S=sparse.block_diag([edges.S, sparse.eye_array(50)], format="csr"), masses=np.ones(N + 50))
+    assert aligned_steps([alone]) == 8
+    assert aligned_steps([points._replace(S=sparse.csr_array(0.99 * sparse.eye_array(N)))]) == 16
 
 
 @pytest.mark.parametrize("datasets", [(X, NOISY), (X, COPIES)])

@@ -95,6 +95,10 @@ def test_ids_and_labels_stay_as_written(tmp_path):
     data = read(path, Reading(id="code", label=["grp", "n"]))
     assert data.names.tolist() == ["007", "NA", "008"]
     assert list(data.columns["grp"]) == ["01", "02", "None"]
+    halves = read(
+        _text(tmp_path / "h.csv", "w;x\n0,5;1\n1,5;2\n"), Reading(label=["w"], separator="semicolon", decimal=",")
+    )
+    assert list(halves.columns["w"]) == [0.5, 1.5]
     large = _text(tmp_path / "n.csv", "n,x\n1152921504606846977,1\n1152921504606846979,2\n,3\n")
     assert read(large, Reading(label=["n"])).columns["n"].nunique() == 2
     write(tmp_path / "o.csv", data.X, ["y"], names=data.names, columns=data.columns)
@@ -168,6 +172,8 @@ def test_missing_values_are_located(tmp_path, line, message):
         ("a,b\n", Reading(), "no rows"),
         ("a,b\n1,2,3\n4,5,6\n", Reading(), "rows hold 3 values"),
         ("age;income\n26;29178,83\n31;40000,12\n", Reading(), "--separator semicolon"),
+        ("1,5;2,5;3\n4,5;2,5;3\n", Reading(), "--separator semicolon"),
+        ("a,b\n0,2,\n1,4,\n2,9,\n", Reading(), "rows hold 3 values"),
         ("a,flag\n1,True\n2,\n3,False\n", Reading(), "row 2, column 'flag'"),
         ("a,d\n1,2020-01-01\n2,2020-01-02\n", Reading(only=["d"]), "2020-01-01"),
         ('a,b\n1,"' + "x,y\n" * 9999, Reading(), "as a table"),

@@ -78,6 +78,12 @@ class TestWhichLabels:
             labels, _ = few_labels(np.array(["a", "b", unknown, unknown], dtype=object), 4)
         assert labels is None
 
+    def test_warnings_name_the_line_of_a_pipeline(self, clouds):
+        y = np.where(np.arange(N) % 3 == 0, -1, 1 + np.arange(N) % 2)
+        with pytest.warns(UserWarning, match="y is not used") as said:
+            make_pipeline(hs.HeatSketch(random_state=0), LogisticRegression()).fit(clouds[0], y)
+        assert said[0].filename == __file__
+
     def test_a_class_called_minus_one_is_no_unknown_label(self):
         with pytest.warns(UserWarning, match="class"):
             assert few_labels(np.repeat([-1, 0, 1], 50), 150)[0] is None

@@ -50,8 +50,8 @@ def units_of(X: FloatArray) -> Units:
     ranges = np.sort((high - low)[varying])
     if len(ranges) < 2:
         return Units(1.0, mixed=False, reason="as only one column varies" if len(ranges) else "as no column varies")
-    with np.errstate(over="ignore", divide="ignore"):
-        ratio = float(ranges[-1] / ranges[(len(ranges) - 1) // 4])
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratio = float(np.nan_to_num(ranges[-1] / ranges[(len(ranges) - 1) // 4], nan=np.inf, posinf=np.inf))
     if ratio <= _FACTOR:
         return Units(ratio, mixed=False, reason="as their scales are alike")
     if ranges[-1] <= _FACTOR * ranges[-2] and _are_counts(X, low):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
 import warnings
@@ -9,8 +11,13 @@ from pathlib import Path
 
 __all__ = ["warn"]
 
-# Frames between a user's call and a warning: this package, scikit-learn's methods around ours, and decorators.
-_PASSED_THROUGH = f"{Path(__file__).parents[1]}{os.sep}", f"{os.sep}sklearn{os.sep}", "contextlib.py", "functools.py"
+# Where frames between a user's call and a warning are: this package, pipelines of scikit-learn, and decorators.
+_PASSED_THROUGH = (
+    f"{Path(__file__).parents[1]}{os.sep}",
+    *(f"site-packages{os.sep}{name}{os.sep}" for name in ("sklearn", "joblib")),
+    contextlib.__file__,
+    functools.__file__,
+)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

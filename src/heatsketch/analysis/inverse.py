@@ -61,9 +61,9 @@ def local_weights(Y: FloatArray, places: ArrayLike) -> sparse.csr_array:
            [0.05, 0.1 , 0.34, 0.37, 0.14]])
     """
     unit = float(magnitude(Y)) or 1.0  # squares could underflow
-    Y, at = np.asarray(Y, dtype=np.float64) / unit, np.asarray(places, dtype=np.float64) / unit
+    Y, at = np.asarray(Y, dtype=np.float64) / unit, np.asarray(places, dtype=np.float64)
     # Of places that are farther away, rounding would take the direction to their neighbours.
-    at = at / np.maximum(1.0, np.abs(at).max(axis=1, keepdims=True, initial=0.0) / _FAR)
+    at = at * np.minimum(1.0, _FAR * unit / np.maximum(np.abs(at).max(axis=1, keepdims=True, initial=0.0), unit)) / unit
     (n, k), m = Y.shape, len(at)
     count = min(_NEIGHBORS, n)
     index = make_index(Y, Metric(), queries=m)

@@ -75,7 +75,7 @@ def diagnose(
         from ..io.models import load_model  # noqa: PLC0415
 
         if given := [*reads.given, *options.given, *([] if weight is None else ["weight"])]:
-            raise ValueError(f"{given[0]} does not apply to a saved model; leave it out.")
+            raise ValueError(f"--{given[0]} does not apply to a saved model; leave it out.")
         model = split_model(load_model(source))[1].set_params(verbose=not console.quiet)
     else:
         data = read_input(source, keep_aside(source, reads, "weight", weight))

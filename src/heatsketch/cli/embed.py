@@ -204,6 +204,12 @@ def extend(
     if output is not None:
         check_output(output, cells=False)
     encoder, model, data, points = _new_rows(stored, source, keep_aside(source, reads, "weight", weight))
+    if data.is_graph or "precomputed" in (model.affinity, model.metric):
+        raise ValueError(
+            "extend adds points to a model of points, not graphs or precomputed matrices; embed all again."
+        )
+    if model._sample_names is not None and data.names is None:
+        raise ValueError(f"{stored} has ids, and the rows of {source} have none; name their column with --id.")
     model.set_params(verbose=not console.quiet)
     model.extend(points, weights_in(data, weight))
     save_model(_with_encoder(model, encoder), save)
@@ -329,8 +335,8 @@ def _new_rows(stored: Path, source: str, reads: InputOptions) -> tuple[TableEnco
     _refuse(reads, "standardize", "categorical", "dates", "impute")
     named = hasattr(model, "feature_names_in_")
     is_table = "only" in FORMATS[format_of(source, reads.format)].options
-    if named and encoder is None and is_table:
-        features = [str(name) for name in model.feature_names_in_]
+    if encoder is None and is_table:  # the model was fitted to an array, as it is
+        features = [str(name) for name in getattr(model, "feature_names_in_", ())]
         reads = replace(reads, only=reads.only or features, standardize=False)
     data = read_input(source, reads, encoder)
     if encoder is not None and not is_table:  # an array with the columns of the table, in their order
@@ -356,12 +362,16 @@ def _known_classes(data: Data, column: str) -> Any:
     """The column of classes as integers, -1 where it is empty."""
     import pandas as pd  # noqa: PLC0415
 
-    codes, names = pd.factorize(pd.Series(data.columns[column]).replace(["", "-1", -1], pd.NA))
+    from .._utils.text import listed  # noqa: PLC0415
+    from ..io.tables import MISSING  # noqa: PLC0415
+
+    given = pd.Series(data.columns[column])
+    codes, names = pd.factorize(given.mask(given.isin(["-1", -1, *MISSING])))
     known = float((codes >= 0).mean())
     if len(names) < 2 or known > 0.5:
         raise ValueError(
-            f"--classes {column} has {len(names)} classes, known for {known:.0%} of the rows; it needs two classes or "
-            "more, and at least half of the rows empty. Use --label for a column to colour by."
+            f"--classes {column} names {listed(names) or 'no classes'}, for {known:.0%} of the rows; it must name two "
+            "classes or more, and leave at least half of the rows empty. Use --label for a column to colour by."
         )
     return codes
 

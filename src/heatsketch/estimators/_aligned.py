@@ -37,9 +37,9 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
     the same place in both. The mean squared distance between its two places is that between the two rows of the
     kernels, for a random M; summed over all items it is the global diffusion distance of the paper's robustness
     proposition [1]_. `HeatSketch` finds the M for which ``Y_b = A_b^s M`` keeps neighbours and distances of all data
-    sets at once. s is the number of steps after which little heat has stayed with its item: 3 for points, 8 for graphs.
-    Then a data set decides its own picture, and groups that are one in it are not shown apart because they are two in
-    another.
+    sets at once. s is the number of steps after which little heat has stayed with its item: about 3 for points, 8 for
+    graphs. Then a data set decides its own picture, and groups that are one in it are not shown apart because they are
+    two in another.
 
     Parameters
     ----------

@@ -796,10 +796,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         given = np.atleast_1d(np.asarray(samples))
         if given.dtype.kind not in "OU":
             return samples
-        number = {str(name): row for row, name in enumerate(self.sample_names_)}
-        if absent := [name for name in given.tolist() if str(name) not in number]:
-            raise ValueError(f"there is no sample {absent[0]!r}; give a name in sample_names_, or a number.")
-        return [number[str(name)] for name in given.tolist()]
+        names = np.array([str(name) for name in self.sample_names_])
+        rows = [np.flatnonzero(names == str(name)) for name in given.tolist()]
+        for name, found in zip(given.tolist(), rows, strict=True):
+            if len(found) != 1:
+                held = "there is no" if not len(found) else f"there are {len(found)} samples called"
+                raise ValueError(f"{held} {name!r} in sample_names_; give the name of one sample, or its number.")
+        return np.concatenate(rows)
 
     def _require_memory(self, question: str) -> None:
         """Raise an error for what needs all points in one process."""

@@ -29,7 +29,9 @@ def _edge_hint(frame: Any) -> str | None:
         if set(ends) <= by_name.keys() and len(by_name) <= 3:
             vertices = [frame[by_name[end]] for end in ends]
             if all(_whole_numbers(column) or column.dtype.kind not in "biuf" for column in vertices):
-                return f"columns {ends[0]!r} and {ends[1]!r} look like a list of edges; use --format edges, for text"
+                return (
+                    f"columns {ends[0]!r} and {ends[1]!r} look like a list of edges; if it is text, use --format edges"
+                )
     return None
 
 

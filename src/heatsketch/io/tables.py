@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +14,10 @@ from .data import SEPARATORS, Data, Reading
 from .errors import check_known, check_memory, parsing
 from .hints import hints
 
-__all__ = ["read_parquet", "read_text"]
+__all__ = ["MISSING", "read_parquet", "read_text"]
 
 # What pandas reads as a missing value.
-_MISSING = (
+MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
@@ -37,11 +36,7 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         "encoding": reading.encoding or "utf-8-sig",
     }
     try:
-        first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
-        cells = [str(cell) for cell in first.iloc[0]]
-        headless = not reading.header if reading.header is not None else _is_data(cells)
-        _check_separated(cells, given)
-        names = [f"x{j}" for j in range(len(cells))] if headless else _pandas_names(cells)
+        names, headless, wider = _header(file, reading, options)
         levels, id_column = _known_levels(reading), reading.id or _id_column(names, reading, [])
         words = [name for name in dict.fromkeys((id_column, *reading.label, *levels)) if name in names]
         file.seek(0)
@@ -66,11 +61,11 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         if name in levels:
             frame[name] = _as_category(frame[name], levels[name])
         elif name != id_column:
-            frame[name] = _as_written(frame[name])
+            frame[name] = _as_written(frame[name], reading.decimal or ".")
     notes: list[str] = []
     if headless:
-        notes.append("no column names: the first line holds numbers, so it is taken as data")
-    elif not frame.index.equals(pd.RangeIndex(len(frame))):  # rows have more values than there are column names
+        notes.append("no column names: the first line is taken as data")
+    elif wider:
         if frame.index.nlevels > 1 or frame.index.dtype.kind in "biuf":
             raise ValueError(
                 f"rows hold {frame.shape[1] + frame.index.nlevels} values, and the first line names {frame.shape[1]} "
@@ -80,14 +75,41 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
     return _split_columns(frame, reading, notes)
 
 
-def _check_separated(cells: Sequence[str], given: str | None) -> None:
-    """Raise ValueError if a first line seems to have another separator, and none was given."""
-    found = [name for name in ("semicolon", "tab") if SEPARATORS[name] in cells[0]]
-    if given is None and len(cells) == 1 and found:
+def _header(file: Any, reading: Reading, options: dict[str, Any]) -> tuple[list[str], bool, bool]:
+    """Names of the columns, whether the file does not name them, and whether rows have more values than names."""
+    import pandas as pd  # noqa: PLC0415
+
+    first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
+    cells = [str(cell) for cell in first.iloc[0]]
+    if reading.separator is None and options["sep"] == ",":
+        _check_separated(cells)
+    if not reading.header if reading.header is not None else _is_data(cells):
+        return [f"x{j}" for j in range(len(cells))], True, False
+    file.seek(0)
+    names = list(pd.read_csv(file, nrows=0, **options).columns)
+    return names, False, _rows_are_wider(file, len(cells), options)
+
+
+def _check_separated(cells: Sequence[str]) -> None:
+    """Raise ValueError if a first line seems to be separated by something else than commas."""
+    found = [name for name in ("semicolon", "tab") if all(SEPARATORS[name] in cell for cell in cells[1:] or cells)]
+    if found:
         raise ValueError(
-            f"its first line is one column, {cells[0]!r}; use --separator {found[0]}, and --decimal , for decimals "
-            "such as 0,5."
+            f"its first line holds {listed(map(repr, cells))}; use --separator {found[0]}, and --decimal , for "
+            "decimals such as 0,5. If commas separate its columns, use --separator comma."
         )
+
+
+def _rows_are_wider(file: Any, n_names: int, options: dict[str, Any]) -> bool:
+    """Whether rows have more values than there are column names."""
+    import pandas as pd  # noqa: PLC0415
+
+    file.seek(0)
+    try:
+        row = pd.read_csv(file, header=None, skiprows=1, nrows=1, dtype=str, **options)
+    except pd.errors.EmptyDataError:  # there are no rows
+        return False
+    return int(row.shape[1]) > n_names
 
 
 def _is_data(cells: Sequence[str]) -> bool:
@@ -104,7 +126,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _as_written(column: Any) -> Any:
+def _as_written(column: Any, decimal: str) -> Any:
     """A text column as numbers if all are, except those with leading zeros or 16 digits; empty cells are missing."""
     import pandas as pd  # noqa: PLC0415
 
@@ -112,19 +134,8 @@ def _as_written(column: Any) -> Any:
     words = words.where(words != "")
     if words.str.match(r"-?(0\d|\d{16,}$)", na=False).any():
         return words
-    numbers = pd.to_numeric(words, errors="coerce")
+    numbers = pd.to_numeric(words.str.replace(decimal, ".", regex=False), errors="coerce")
     return numbers if (numbers.notna() == words.notna()).all() else words
-
-
-def _pandas_names(cells: Sequence[str]) -> list[str]:
-    """The names of columns as pandas makes them from a first line: empty ones numbered, repeated ones numbered, too."""
-    seen: Counter[str] = Counter()
-    names = []
-    for j, cell in enumerate(cells):
-        name = cell or f"Unnamed: {j}"
-        names.append(f"{name}.{seen[name]}" if seen[name] else name)
-        seen[name] += 1
-    return names
 
 
 def _as_text(words: Sequence[str], names: Sequence[str], *, headless: bool) -> dict[str, Any]:
@@ -136,7 +147,7 @@ def _as_text(words: Sequence[str], names: Sequence[str], *, headless: bool) -> d
     if not words:
         return {}
     keys: dict[str, Any] = {name: j if headless else name for j, name in enumerate(names)}
-    missing = {keys[name]: list(_MISSING) for name in names if name not in words}
+    missing = {keys[name]: list(MISSING) for name in names if name not in words}
     return {"dtype": {keys[name]: str for name in words}, "keep_default_na": False, "na_values": missing}
 
 
@@ -153,7 +164,7 @@ def _as_category(column: Any, levels: Sequence[str | None]) -> Any:
     (In a column that was found to be a category when a model was fitted, "NA" was read as missing.)
     """
     words = column.str.strip()
-    missing = (words == "") | (words.isin(_MISSING) & ~words.isin(list(levels)) & bool(levels))
+    missing = (words == "") | (words.isin(MISSING) & ~words.isin(list(levels)) & bool(levels))
     return words.where(~missing)
 
 
@@ -246,9 +257,9 @@ def _fit_encoder(
     if len(left_out) == len(candidates):
         held = listed([f"{name!r} ({why})" for name, why in left_out.items()])
         raise ValueError(
-            f"no column is numeric, so there is nothing to embed; the columns are {held}. Embed text with "
+            f"no column is numeric, so there is nothing to embed; the columns are {held or 'none'}. Embed text with "
             "--categorical NAME, and dates with --dates number. For columns separated by semicolons use --separator "
-            "semicolon, for decimals such as 0,5 --decimal ,; " + "; ".join(found)
+            "semicolon, and --decimal , for decimals such as 0,5. " + ". ".join(found)
         )
     if "text" in left_out.values() and "all" not in reading.categorical:
         found.append("text columns are embedded with --categorical NAME, or --categorical all")

@@ -156,7 +156,7 @@ class HeatKernel(HeatOperator):
         return KernelGraph(S.astype(np.float32, copy=False), places, total)
 
     def folded(self) -> HeatKernel:
-        """The kernel between distinct points, with the same eigenvalues except zeros; itself without duplicates.
+        """The kernel of neighbours between distinct points, with the same eigenvalues except zeros; others unchanged.
 
         ``S = D E K E^T D`` with the scaling D and the kernel K between distinct points. The columns of ``D E``, divided
         by their norms r, are orthonormal, so S has the nonzero eigenvalues of ``diag(r) K diag(r)``.

@@ -97,7 +97,7 @@ def _integers(y: Any) -> IntArray | None:
             raise ValueError(f"y has {missing} missing values; give integers, and -1 for labels that are unknown.")
         if all(isinstance(value, Real) for value in values.tolist()):
             values = values.astype(np.float64)
-    if values.dtype.kind not in "iuf" or not np.array_equal(values, np.round(values)) or np.abs(values).max() > 2**53:
+    if values.dtype.kind not in "iuf" or not (np.abs(values) <= 2**53).all() or (values != np.round(values)).any():
         return None
     labels: IntArray = values.astype(np.int64)
     return labels

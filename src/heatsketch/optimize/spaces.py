@@ -58,7 +58,7 @@ _SEEN = 20_000
 # Share of heat that may have stayed with its item in all steps if several kernels share one M, and bounds of the number
 # of steps. With fewer, items are placed by their rows of M more than by the kernel: groups that are one in a data set
 # are shown apart if they are two in another. With more, neighbours are kept less well.
-_STAYED, _ALIGNED_STEPS = 0.005, (2, 16)
+_STAYED, _ALIGNED_STEPS, _ISOLATED = 0.005, (2, 16), 0.999
 _SEED = 0x3A9  # fixed: distances and start are functions of the kernel, and pictures of other seeds nearly the same
 
 
@@ -358,9 +358,11 @@ def relative_scales(kernel: HeatKernel, points: IntArray) -> FloatArray:
 def aligned_steps(graphs: list[KernelGraph]) -> int:
     """Steps s of several kernels through one M: so many that ``a^s`` is small, a the mean diagonal of each kernel.
 
-    For points a is about 0.15, which takes 3 steps; for graphs, whose walks are lazy, it is 0.5 and takes 8.
+    For points a is about 0.15, which takes 3 steps; for graphs, whose walks are lazy, it is about 0.5 and takes 8.
     """
-    stay = max(float(np.mean(graph.masses * graph.S.diagonal())) for graph in graphs)
+    stays = (graph.masses * graph.S.diagonal() for graph in graphs)
+    # Heat of an isolated vertex stays, whatever the number of steps.
+    stay = max(float(np.mean(a[a < _ISOLATED])) if (a < _ISOLATED).any() else 0.0 for a in stays)
     few, many = _ALIGNED_STEPS
     return min(many, max(few, int(np.ceil(np.log(_STAYED) / np.log(min(max(stay, _STAYED), 1.0 - _STAYED))))))
 
