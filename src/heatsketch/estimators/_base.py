@@ -452,7 +452,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         The kernel is made again, of all samples. A random sketch keeps its rows, so that the result equals a fit to all
         samples with the same seed. Diffusion maps keep their signs. HeatSketch starts from the present sketch, takes
         fewer steps than a fit, and is rotated towards the present embedding; if more samples are added than there were,
-        it starts afresh. The labels of new samples are unknown.
+        it starts afresh. With objectives of distances alone, samples move about as far as in a new fit. The labels of
+        new samples are unknown.
 
         Parameters
         ----------
