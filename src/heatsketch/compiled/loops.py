@@ -33,6 +33,10 @@ def reordered_loop(function: Any) -> Any:
 
 def _compiled(function: Any, math: set[str]) -> Any:
     options = {"nogil": True, "fastmath": math, "error_model": "numpy"}
+    # Compiled functions are linked by their names. Those of a factory differ by what they enclose alone: with one name,
+    # a process that loads them from the cache could call one for another, and read or write beyond arrays.
+    enclosed = "".join(f"_{cell.cell_contents}" for cell in function.__closure__ or ())
+    function.__name__, function.__qualname__ = function.__name__ + enclosed, function.__qualname__ + enclosed
     try:
         compiled = njit(function, cache=True, **options)
     except RuntimeError:  # no directory for the cache is writable
