@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._utils.extras import optional
 from ._utils.registry import distributed_backend
+from ._utils.tables import collected
 from ._utils.text import listed
 from ._utils.typing import FloatArray
 from ._utils.units import units_of
@@ -386,8 +387,7 @@ def _as_frame(X: Any, asker: Any) -> Any:
 
     if distributed_backend(X) is not None:
         raise TypeError(f"a {type(X).__name__} of Dask was given where a table in memory is needed; give X.compute().")
-    if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # a lazy frame of polars
-        X = X.collect()
+    X = collected(X)
     if not isinstance(X, pd.DataFrame) and (hasattr(X, "to_pandas") or hasattr(X, "__arrow_c_stream__")):
         arrow = optional("pyarrow", "read frames of polars and Arrow", "parquet")
         X = (X if hasattr(X, "to_pandas") else arrow.table(X)).to_pandas(date_as_object=False)

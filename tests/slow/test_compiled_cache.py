@@ -29,4 +29,4 @@ def test_functions_of_a_factory_are_not_confused(tmp_path):
     """Two processes compile one function each. Numba gives both the same number, and a third process links them."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONHASHSEED": "0"}
     for name in ("_four_rows_8", "_four_rows_32", "all"):
-        subprocess.run([sys.executable, "-c", PROGRAM, name], env=environment, check=True)
+        assert subprocess.run([sys.executable, "-c", PROGRAM, name], env=environment, check=False).returncode == 0

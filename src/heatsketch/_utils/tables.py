@@ -11,7 +11,12 @@ from sklearn.utils import check_array
 
 from .registry import backend_of
 
-__all__ = ["checked", "explained", "table"]
+__all__ = ["checked", "collected", "explained", "table"]
+
+
+def collected(X: Any) -> Any:
+    """A lazy frame of polars as a frame; everything else unchanged."""
+    return X.collect() if hasattr(X, "collect_schema") and hasattr(X, "collect") else X
 
 
 def table(X: Any) -> Any:
@@ -22,8 +27,7 @@ def table(X: Any) -> Any:
     backend = backend_of(X)
     if backend is not None:
         return backend.table(X)
-    if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # a lazy frame of polars
-        return table(X.collect())
+    X = collected(X)
     if np.ma.is_masked(X):
         raise ValueError(
             f"{np.count_nonzero(X.mask)} entries of X are masked; fill them, for example with X.filled(np.nan) and "

@@ -22,7 +22,6 @@ _CENTERED = 0.5
 class Units(NamedTuple):
     """How the scales of columns compare."""
 
-    ratio: float  # of the largest range to the lower quartile of all ranges
     mixed: bool  # whether the columns have different units
     reason: str  # in words
 
@@ -49,17 +48,17 @@ def units_of(X: FloatArray) -> Units:
     low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
     ranges = np.sort((high - low)[varying])
     if len(ranges) < 2:
-        return Units(1.0, mixed=False, reason="as only one column varies" if len(ranges) else "as no column varies")
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        ratio = float(np.nan_to_num(ranges[-1] / ranges[(len(ranges) - 1) // 4], nan=np.inf, posinf=np.inf))
+        return Units(mixed=False, reason="as only one column varies" if len(ranges) else "as no column varies")
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # NaN if all ranges underflow
+        ratio = float(ranges[-1] / ranges[(len(ranges) - 1) // 4])
     if ratio <= _FACTOR:
-        return Units(ratio, mixed=False, reason="as their scales are alike")
+        return Units(mixed=False, reason="as their scales are alike")
     if ranges[-1] <= _FACTOR * ranges[-2] and _are_counts(X, low):
-        return Units(ratio, mixed=False, reason="as they are counts")
+        return Units(mixed=False, reason="as they are counts")
     if _are_components(X[:, varying]):
-        return Units(ratio, mixed=False, reason="as they look like principal components")
+        return Units(mixed=False, reason="as they look like principal components")
     factor = f"{ratio:,.0f}" if ratio < 1e6 else "more than a million"
-    return Units(ratio, mixed=True, reason=f"as their scales differ by a factor of {factor}")
+    return Units(mixed=True, reason=f"as their scales differ by a factor of {factor}")
 
 
 def _are_counts(X: FloatArray, low: FloatArray) -> bool:

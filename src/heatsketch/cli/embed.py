@@ -364,11 +364,12 @@ def _known_classes(data: Data, column: str) -> Any:
 
     from .._utils.text import listed  # noqa: PLC0415
     from ..io.tables import MISSING  # noqa: PLC0415
+    from ..optimize.labels import LEAST_UNKNOWN  # noqa: PLC0415
 
     given = pd.Series(data.columns[column])
     codes, names = pd.factorize(given.mask(given.isin(["-1", -1, *MISSING])))
     known = float((codes >= 0).mean())
-    if len(names) < 2 or known > 0.5:
+    if len(names) < 2 or known > 1.0 - LEAST_UNKNOWN:
         raise ValueError(
             f"--classes {column} names {listed(names) or 'no classes'}, for {known:.0%} of the rows; it must name two "
             "classes or more, and leave at least half of the rows empty. Use --label for a column to colour by."

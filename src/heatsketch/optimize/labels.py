@@ -27,7 +27,7 @@ from .._utils.chunks import chunks
 from .._utils.typing import FloatArray, IntArray
 from .._utils.warn import warn
 
-__all__ = ["agreeing", "few_labels", "known_classes", "spread_labels"]
+__all__ = ["LEAST_UNKNOWN", "agreeing", "few_labels", "known_classes", "spread_labels"]
 
 # Share of labels that are unknown, at least.
 LEAST_UNKNOWN = 0.5
