@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import ive
 from sklearn.exceptions import ConvergenceWarning
 
@@ -88,7 +89,7 @@ def test_eigenvectors_on_the_circle_are_sines_and_cosines():
     assert cosines.min() > 0.97
 
 
-@pytest.mark.parametrize("solver", ["dense", "randomized"])
+@pytest.mark.parametrize("solver", ["dense", "arpack", "randomized"])
 def test_solvers_agree(solver, kernel):
     reference = np.sort(np.linalg.eigvalsh(kernel.symmetric.toarray()))[::-1][1:8]
     found = eigenpairs(kernel, 7, solver=solver)
@@ -103,7 +104,7 @@ def test_solvers_agree(solver, kernel):
     np.testing.assert_allclose(joined.vectors.T @ joined.vectors, np.eye(7), atol=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["dense", "randomized"])
+@pytest.mark.parametrize("solver", ["dense", "arpack", "randomized"])
 def test_repeated_eigenvalues_are_all_found(solver):
     # Five distant clusters: eigenvalue 1 four times beside the trivial one.
     rng = np.random.default_rng(0)
@@ -113,6 +114,26 @@ def test_repeated_eigenvalues_are_all_found(solver):
     np.testing.assert_allclose(found.values, eigenpairs(kernel, 6, solver="dense").values, atol=1e-7)
     np.testing.assert_allclose(found.values[:4], 1.0, atol=1e-7)
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(6), atol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [3, 30])
+def test_groups_of_a_sparse_kernel_are_all_found(groups):
+    # As many times the eigenvalue 1 as there are groups, one of which is the trivial mode.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(900 // groups, 5)) + 100.0 * b for b in range(groups)])
+    found = eigenpairs(hs.heat_kernel(X, n_neighbors=10), groups)
+    np.testing.assert_allclose(found.values[:-1], 1.0, atol=1e-7)
+    assert found.values[-1] < 1.0 - 1e-4
+    assert found.residuals.max() < 1e-6
+
+
+def test_double_eigenvalues_of_a_sparse_circle_are_found():
+    # A circulant matrix: eigenvalue (1 + 2 cos(2 pi m / n)) / 3, twice for each m from 1 on.
+    n = 700
+    W = sparse.csr_array(nx.to_scipy_sparse_array(nx.cycle_graph(n)) + sparse.eye_array(n))
+    found = eigenpairs(hs.heat_kernel(W, affinity="precomputed", diagonal="keep"), 9)
+    m = np.repeat(np.arange(1, 6), 2)[:9]
+    np.testing.assert_allclose(found.values, (1 + 2 * np.cos(2 * np.pi * m / n)) / 3, atol=1e-9)
 
 
 def test_trivial_mode_of_indefinite_kernel_is_dropped():
@@ -141,7 +162,7 @@ def test_invalid_requests(kernel):
         eigenpairs(kernel, 2, solver="power")
 
 
-@pytest.mark.parametrize("solver", ["dense", "randomized"])
+@pytest.mark.parametrize("solver", ["dense", "arpack", "randomized"])
 def test_bases_of_repeated_eigenvalues_do_not_depend_on_solver(solver):
     # Equally spaced points: every eigenvalue is double. Any solver finds the same vectors, wherever the cut is.
     theta = np.linspace(0, 2 * np.pi, 150, endpoint=False)
@@ -159,7 +180,7 @@ def test_large_eigenspaces_are_complete():
         np.testing.assert_allclose(eigenpairs(kernel, count).vectors, reference.vectors[:, :count], atol=1e-10)
 
 
-@pytest.mark.parametrize("solver", ["dense", "randomized"])
+@pytest.mark.parametrize("solver", ["dense", "arpack", "randomized"])
 def test_low_rank_kernel_does_not_return_the_trivial_mode(solver):
     X = np.repeat(np.random.default_rng(0).normal(size=(8, 2)), 20, axis=0)  # rank 8
     kernel = hs.heat_kernel(X, bandwidth=2.0)
@@ -176,7 +197,7 @@ def test_small_distinct_eigenvalues_are_separated():
     assert (found.residuals < 1e-4 * found.values).all()
 
 
-@pytest.mark.parametrize("solver", ["dense", "randomized"])
+@pytest.mark.parametrize("solver", ["dense", "arpack", "randomized"])
 def test_float32_bases_match_float64(solver):
     W = nx.to_numpy_array(nx.grid_2d_graph(12, 12, periodic=True)).astype(np.float32)
     single, double = (

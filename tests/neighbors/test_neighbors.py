@@ -183,7 +183,7 @@ def test_choice_of_the_search():
         ((1000, 2), Metric(), False),
     ):
         assert index_kind(shape, metric, sparse_points) == "blocks"
-    assert isinstance(make_index(LOW, Metric()), BlockedIndex)
+    assert isinstance(make_index(CLOUD, Metric()), BlockedIndex)
 
 
 @pytest.mark.parametrize("d", [3, 20])
@@ -218,6 +218,19 @@ def test_scales_beyond_float32(name):
     recall = true_recall(index, squared, X)
     assert recall > 0.99
     assert index.recall == pytest.approx(recall, abs=0.01)
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_all_distances_are_exact_at_any_scale(name):
+    # Distances by products round, so rows that are not proven to be right are measured by differences.
+    X = HARD[name][::5]
+    ids, squared = BlockedIndex(X, Metric()).neighbors(12)
+    nearest, expected = brute_force(X, 12)
+    np.testing.assert_allclose(squared, expected, rtol=1e-12)
+    assert (ids == nearest).mean() > 0.999  # all, but for distances that differ by rounding
+    found, apart = BlockedIndex(X, Metric()).query(X[:50], 13)
+    assert (found[:, 0] == np.arange(50)).all()
+    np.testing.assert_allclose(apart[:, 1:], expected[:50], rtol=1e-12)
 
 
 def test_low_recall_warns(monkeypatch):

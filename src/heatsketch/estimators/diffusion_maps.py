@@ -51,9 +51,10 @@ class DiffusionMaps(HeatEmbedding):
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
     metric_params : dict or None, default=None
         Parameters of the metric, such as ``{"p": 3}`` for "minkowski".
-    solver : {"auto", "dense", "randomized"}, default="auto"
-        "dense" diagonalises the matrix; "randomized" is subspace iteration with a Chebyshev filter. "auto" is "dense"
-        up to 2000 points or for more than a fifth of all eigenvectors, else "randomized".
+    solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
+        "dense" diagonalises the matrix; "arpack" is SciPy's Lanczos iteration; "randomized" is subspace iteration with
+        a Chebyshev filter. "auto" is "dense" for few points or more than a fifth of all eigenvectors, "arpack" for
+        neighbour kernels of up to 5000 points, else "randomized".
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
         NumPy on the CPU, or PyTorch. "auto" takes a GPU if there is one and the work is worth it.
     verbose : bool, default=False

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.array import array_namespace, asarray_like, astype, from_order, to_numpy
@@ -17,19 +18,29 @@ from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from .._utils.warn import warn
 from .filters import Power, filtered
-from .operators import HeatOperator, Operator
+from .operators import HeatOperator, Operator, SparseOperator
 from .recurrences import chebyshev_step
 from .rounding import rounding_level
 from .sketch import GaussianSketch
 
 __all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "eigenpairs", "prefers_dense"]
 
-SOLVERS = ("auto", "dense", "randomized")
+SOLVERS = ("auto", "dense", "arpack", "randomized")
 
-# Up to this many points the whole matrix is diagonalised, which is exact and fast.
+# Up to this many points the whole matrix is diagonalised, which is exact; for a few eigenvectors of a sparse matrix
+# that is slower than ARPACK from far fewer points on.
 DENSE_LIMIT = 2000
+_SPARSE_DENSE_LIMIT = 200
+# Beyond this many points, products with one column at a time take longer than those with blocks.
+_ARPACK_LIMIT = 5000
+# Accuracy, relative, of the search for an eigenvalue that ARPACK missed.
+_MISSED = 1e-2
 _OVERSAMPLING = 10
 _FILTER_DEGREE = 100
+# Steps with one power of the filter, and beyond them, for eigenvalues that lie close together, the powers that are
+# kept and the degree of the filter.
+_EASY_STEPS = 3
+_KRYLOV_BLOCKS, _KRYLOV_DEGREE = 3, 20
 _MOST_GROWTH = 1e8
 # Eigenvalues this close, relative to their size, are equal. To find where an eigenspace ends, this many more are
 # computed at first, and at most this many by the iterative solver.
@@ -99,10 +110,12 @@ def eigenpairs(
     kernel : HeatOperator
     n_pairs : int
         At most N - 1 where the trivial mode is known, N otherwise.
-    solver : {"auto", "dense", "randomized"}
-        "dense" diagonalises the whole matrix; "randomized" is subspace iteration with a Chebyshev filter from a random
-        start, which finds repeated eigenvalues. "auto" takes "dense" up to 2000 points or when a fifth of all pairs is
-        wanted, "randomized" otherwise, and always on a cluster.
+    solver : {"auto", "dense", "arpack", "randomized"}
+        "dense" diagonalises the whole matrix. "arpack" is SciPy's implicitly restarted Lanczos iteration, with one
+        vector at a time; if it missed a repeated eigenvalue, "randomized" takes over. "randomized" is subspace
+        iteration with a Chebyshev filter from a random start, which finds repeated eigenvalues. "auto" takes "dense"
+        up to 2000 points (200 for a sparse matrix) or when a fifth of all pairs is wanted, "arpack" for sparse
+        matrices up to 5000 points, and "randomized" otherwise, on a device, and on a cluster.
     tol : float
         Residual wanted.
     max_iter : int
@@ -132,13 +145,13 @@ def eigenpairs(
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
     if solver == "auto":
-        solver = "dense" if prefers_dense(kernel, n_pairs) else "randomized"
+        solver = _fastest(kernel, n_pairs)
     if not kernel.in_memory and solver != "randomized":
         raise ValueError(
             f"solver={solver!r} was given for data on a cluster, where the kernel is never formed; use "
             "solver='randomized' or 'auto', or fit to data in memory."
         )
-    solve = {"dense": _dense, "randomized": _subspace}[solver]
+    solve = {"dense": _dense, "arpack": _arpack, "randomized": _subspace}[solver]
     limit = most if solver == "dense" else min(most - 1, n_pairs + _LARGEST_SPACE)
     wanted = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
     values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
@@ -163,6 +176,14 @@ def eigenpairs(
             ConvergenceWarning,
         )
     return Eigenpairs(values, vectors, residuals)
+
+
+def _fastest(kernel: HeatOperator, n_pairs: int) -> str:
+    """The fastest solver for some pairs of a kernel."""
+    is_sparse = isinstance(kernel.symmetric, SparseOperator)
+    if prefers_dense(kernel, n_pairs, _SPARSE_DENSE_LIMIT if is_sparse else None):
+        return "dense"
+    return "arpack" if is_sparse and kernel.shape[0] <= _ARPACK_LIMIT else "randomized"
 
 
 def _residuals(kernel: HeatOperator, values: FloatArray, vectors: FloatArray) -> FloatArray:
@@ -225,6 +246,38 @@ def _dense(
     return values[::-1], vectors[:, ::-1]
 
 
+def _arpack(
+    kernel: HeatOperator, k: int, known: FloatArray, tol: float, max_iter: int
+) -> tuple[FloatArray, FloatArray]:
+    """Implicitly restarted Lanczos iteration, and a search for eigenvalues that it missed.
+
+    A single starting vector has one component in each eigenspace, so copies of a repeated eigenvalue enter by rounding
+    alone, and may come too late. Whatever is orthogonal to all the vectors found has a Rayleigh quotient of at most
+    the last eigenvalue, unless one is missing.
+    """
+    if k + known.shape[1] >= kernel.shape[0]:  # ARPACK never finds all
+        return _subspace(kernel, k, known, tol, max_iter)
+    order, S = kernel.symmetric.order, kernel.symmetric.reordered()
+    # For single columns SciPy's product in float64 is faster than ours on several threads, and more accurate.
+    A = S.held.astype(np.float64) if isinstance(S, SparseOperator) else S
+    starts, known = to_numpy(kernel.sketched(_START, 2)), to_numpy(known)
+    starts, U = (starts, known) if order is None else (starts[order], known[order])
+
+    def largest(k: int, U: FloatArray, start: FloatArray, tol: float) -> tuple[FloatArray, FloatArray]:
+        shifted = LinearOperator(S.shape, matvec=lambda v: A @ v - _SHIFT * (U @ (U.T @ v)), dtype=np.float64)
+        return eigsh(shifted, k, which="LA", v0=start, tol=tol, maxiter=max_iter)  # type: ignore[no-any-return]
+
+    try:
+        values, vectors = largest(k, U, starts[:, 0], max(tol, 10.0 * kernel.rounding))
+        # From another start: a copy that was missed is orthogonal to the first one.
+        next_value = largest(1, np.hstack([U, vectors]), starts[:, 1], _MISSED)[0][0]
+    except ArpackNoConvergence:
+        return _subspace(kernel, k, known, tol, max_iter)
+    if next_value > values[0] + max(10.0 * tol, rounding_level(kernel)):
+        return _subspace(kernel, k, known, tol, max_iter)
+    return values[::-1], from_order(vectors[:, ::-1], order)
+
+
 def _subspace(
     kernel: HeatOperator, k: int, known: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray]:
@@ -242,36 +295,47 @@ def _subspace(
 
     lower = 0.0 if kernel.definite else -1.0
     wanted = max(tol, 10.0 * kernel.rounding)
-    Q = outside(S @ start)
+    V = outside(S @ start)
     products = 0
-    for _ in track(count(), "finding eigenvectors", 0):
+    for step in track(count(), "finding eigenvectors", 0):
         # Twice: if the block has lost rank, the first fills it up from rounding, with parts along known vectors.
-        Q = linalg.qr(outside(linalg.qr(Q)[0]))[0]
-        SQ = astype(S @ Q, np.float64)
-        ritz, W = np.linalg.eigh(to_numpy(Q.T @ SQ))
-        Q, SQ = (block @ asarray_like(W, block) for block in (Q, SQ))
+        V = linalg.qr(outside(linalg.qr(V)[0]))[0]
+        SV = astype(S @ V, np.float64)
+        ritz, W = np.linalg.eigh(to_numpy(V.T @ SV))
+        ritz, W = ritz[-width:], W[:, -width:]
+        Q, SQ = (block @ asarray_like(W, block) for block in (V, SV))
         worst = to_numpy(linalg.vector_norm(SQ - asarray_like(ritz, Q) * Q, axis=0))[-k:].max()
         if worst <= wanted or products >= max_iter:
             vectors = from_order(kernel.collect(Q)[:, ::-1][:, :k], order)
             return ritz[::-1][:k].astype(np.float64), vectors
-        Q, degree = _filter(S, Q, (lower, max(float(ritz[0]), lower + 1e-3)), float(ritz[-1]))
-        Q = outside(Q)
-        products += degree
+        damped = lower, max(float(ritz[0]), lower + 1e-3)
+        if step < _EASY_STEPS:
+            V, degree = _filter(S, Q, damped, float(ritz[-1]), _FILTER_DEGREE)
+            V, products = outside(V), products + degree
+            continue
+        # The eigenvalues lie close together. The best vectors of a Krylov space, of all powers of the filter, converge
+        # like the square root of the gap, where those of one power converge like the gap.
+        blocks = [Q]
+        while len(blocks) < _KRYLOV_BLOCKS and len(blocks) * width <= n // 4:
+            V, degree = _filter(S, blocks[-1], damped, float(ritz[-1]), _KRYLOV_DEGREE)
+            V, products = outside(V), products + degree
+            blocks.append(V / linalg.vector_norm(V, axis=0))
+        V = array_namespace(Q).concat(blocks, axis=1)
     raise AssertionError("unreachable")
 
 
-def _filter(S: Operator, V: Any, damped: tuple[float, float], largest: float) -> tuple[Any, int]:
-    """``T_m(L) V`` with L = S mapped from the damped interval to [-1, 1], and its degree m.
+def _filter(S: Operator, V: Any, damped: tuple[float, float], largest: float, most: int) -> tuple[Any, int]:
+    """``T_m(L) V`` with L = S mapped from the damped interval to [-1, 1], and its degree m, which is at most `most`.
 
     The polynomial is small on the interval and large above. Its degree limits the growth, so that the largest
     eigenvalue does not drown the others.
     """
     half, centre = (damped[1] - damped[0]) / 2.0, (damped[1] + damped[0]) / 2.0
     growth = np.arccosh(max((largest - centre) / half, 1.0 + 1e-12))
-    degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, _FILTER_DEGREE))
+    degree = int(np.clip(np.arccosh(_MOST_GROWTH) / growth, 1, most))
     # Rounding brings back known vectors, up to the eigenvalue 1, which grows most: it must not drown the others either.
-    most = np.arccosh(_MOST_GROWTH / S.rounding) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
-    degree = max(1, min(degree, int(most)))
+    harmless = np.arccosh(_MOST_GROWTH / S.rounding) / np.arccosh(max((1.0 - centre) / half, 1.0 + 1e-12))
+    degree = max(1, min(degree, int(harmless)))
     previous, current = V, ((S @ V) - centre * V) / half
     for _ in range(degree - 1):
         previous, current = current, chebyshev_step(S, previous, current, centre, half)

@@ -18,7 +18,7 @@ from .._utils.chunks import chunks
 from .._utils.registry import Device
 from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray
-from ..linalg.metrics import Metric, refuse_overflow, squared_distances
+from ..linalg.metrics import Metric, central_point, refuse_overflow, squared_distances
 from .clusters import ClusterIndex, Progress
 
 __all__ = [
@@ -36,8 +36,13 @@ __all__ = [
 # that clusters do not support, than all distances.
 _TREE_FEATURES = 4
 _MOST_TREE_FEATURES = 6
-# Up to this many points all distances are computed, whatever the metric.
+# Up to this many points all distances are computed, except in few dimensions.
 _BLOCKED_LIMIT = 4096
+# Neighbours up to which they are inserted into a sorted list, and beyond which distances are partitioned.
+_FEW_NEIGHBORS = 64
+# Features from which on distances are found by products, and candidates beyond k that are measured by differences.
+_MANY_FEATURES = 8
+_SLACK = 8
 # Pairs beyond which a tree on a few cores is faster than all distances on a large GPU.
 _DEVICE_PAIRS = 1 << 34
 # Points in a leaf of the tree at most, levels that are built before subtrees are built in parallel, and queries that a
@@ -120,7 +125,13 @@ class TreeIndex:
 
 
 class BlockedIndex:
-    """Exact search by computing all distances, a row chunk at a time; for any metric."""
+    """Exact search by computing all distances, a row chunk at a time; for any metric.
+
+    Euclidean distances in many dimensions come from products, ``|x|^2 + |y|^2 - 2 x.y``, which are faster and round.
+    Hence a few more candidates than neighbours are measured by differences. A point that is no candidate is at least as
+    far as the last candidate less twice the largest error of a product. If that is more than the k-th distance, none
+    was missed; otherwise all distances of the row are computed by differences.
+    """
 
     method = "blocks"
 
@@ -128,6 +139,12 @@ class BlockedIndex:
         self._X, self._metric = X, metric
         self.recall: float | None = 1.0
         self.order = np.arange(X.shape[0])
+        self._by_products = metric.euclidean and not sparse.issparse(X) and X.shape[1] >= _MANY_FEATURES
+        if self._by_products:
+            refuse_overflow(X)
+            self._centre = central_point(X)
+            self._points = np.ascontiguousarray(X - self._centre, dtype=np.float64)
+            self._norms = np.einsum("ij,ij->i", self._points, self._points)
 
     def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
         """The k nearest other points of each point."""
@@ -140,21 +157,57 @@ class BlockedIndex:
     def _search(self, Q: Any, k: int, *, itself: bool, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
         m, n = Q.shape[0], self._X.shape[0]
         ids, squared = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+        by_products = self._by_products and k + _SLACK <= min(_FEW_NEIGHBORS, n - 1)
 
         def search(rows: slice) -> None:
-            D2 = squared_distances(Q[rows], self._X, self._metric)
-            if itself:
-                D2[np.arange(len(D2)), np.arange(rows.start, rows.stop)] = np.inf
-            nearest = np.argpartition(D2, k - 1, axis=1)[:, :k]
-            distances = np.take_along_axis(D2, nearest, axis=1)
-            first = np.lexsort((nearest, distances), axis=1)
-            ids[rows] = np.take_along_axis(nearest, first, axis=1)
-            squared[rows] = np.take_along_axis(distances, first, axis=1)
+            itself_at = np.arange(rows.start, rows.stop) if itself else None
+            if by_products:
+                ids[rows], squared[rows], proven = self._proven(Q[rows], k, itself_at)
+                rest = np.flatnonzero(~proven)
+            else:
+                rest = np.arange(rows.stop - rows.start)
+            if len(rest):
+                some = rows.start + rest if by_products else rows
+                D2 = squared_distances(Q[some], self._X, self._metric)
+                ids[some], squared[some] = _smallest(D2, k, None if itself_at is None else itself_at[rest])
             if progress is not None:
                 progress(rows.stop, m)
 
         each(search, chunks(m, n))
         return ids, squared
+
+    def _proven(self, Q: FloatArray, k: int, itself_at: IntArray | None) -> tuple[IntArray, FloatArray, Any]:
+        """Neighbours by products, their squared distances by differences, and which rows are proven to be right."""
+        from ..compiled.search import measure  # noqa: PLC0415
+
+        q = np.ascontiguousarray(Q - self._centre, dtype=np.float64)
+        norms = np.einsum("ij,ij->i", q, q)
+        D2 = q @ (-2.0 * self._points.T)
+        D2 += norms[:, None]
+        D2 += self._norms
+        candidates, approximate = _smallest(D2, k + _SLACK, itself_at)
+        squared = np.empty(candidates.shape)
+        measure(np.ascontiguousarray(Q), np.ascontiguousarray(self._X), candidates, 0, len(candidates), squared)
+        # The bound on the error of an inner product, of d terms and of two norms, in float64.
+        unit = (Q.shape[1] + 4) * np.finfo(np.float64).eps
+        error = unit * np.square(np.sqrt(norms) + np.sqrt(self._norms.max()))
+        return candidates[:, :k], squared[:, :k], approximate[:, -1] - 2.0 * error > squared[:, k - 1]
+
+
+def _smallest(D2: FloatArray, k: int, itself_at: IntArray | None) -> tuple[IntArray, FloatArray]:
+    """Columns and values of the k smallest entries of each row, sorted, ties by column; not those at `itself_at`."""
+    from ..compiled.search import smallest  # noqa: PLC0415
+
+    if itself_at is not None:
+        D2[np.arange(len(D2)), itself_at] = np.inf
+    if k <= _FEW_NEIGHBORS:
+        ids, squared = np.empty((len(D2), k), dtype=np.int32), np.empty((len(D2), k))
+        smallest(np.ascontiguousarray(D2), ids, squared)
+        return ids, squared
+    nearest = np.argpartition(D2, k - 1, axis=1)[:, :k]
+    distances = np.take_along_axis(D2, nearest, axis=1)
+    first = np.lexsort((nearest, distances), axis=1)
+    return np.take_along_axis(nearest, first, axis=1), np.take_along_axis(distances, first, axis=1)
 
 
 def index_kind(
@@ -171,11 +224,11 @@ def index_kind(
     if device is not None and metric.euclidean and not sparse_points:
         pairs = shape[0] * (shape[0] if queries is None else queries)
         return "tree" if shape[1] <= _TREE_FEATURES and pairs > _DEVICE_PAIRS else "device"
-    if sparse_points or metric.precomputed or metric.params or shape[0] <= _BLOCKED_LIMIT:
+    if sparse_points or metric.precomputed or metric.params:
         return "blocks"
-    if metric.euclidean:
-        return "tree" if shape[1] <= _TREE_FEATURES else "clusters"
-    return "blocks" if minkowski_exponent(metric) is None or shape[1] > _MOST_TREE_FEATURES else "tree"
+    if shape[1] <= (_TREE_FEATURES if metric.euclidean else _MOST_TREE_FEATURES) and minkowski_exponent(metric):
+        return "tree"
+    return "clusters" if metric.euclidean and shape[0] > _BLOCKED_LIMIT else "blocks"
 
 
 def minkowski_exponent(metric: Metric) -> float | None:
