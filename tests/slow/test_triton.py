@@ -37,11 +37,12 @@ EIGHT_BITS = {"L8": "*fp8e4nv", "R8": "*fp8e4nv"}
 
 
 def test_interpreted_programs():
-    """The tests of fused products on the CPU, in a process in which Triton interprets its programs."""
-    root, tests = Path(__file__).parents[2], "tests/backends/test_device_gaussian.py"
+    """The tests of fused programs on the CPU, in a process in which Triton interprets them."""
+    root = Path(__file__).parents[2]
+    tests = [f"tests/backends/test_device_{name}.py" for name in ("gaussian", "neighbors", "forces")]
     paths = [str(Path(hs.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *("-k", "TestFused and not cuda"), tests],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *("-k", "TestFused and not cuda"), *tests],
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         cwd=root,
         capture_output=True,

@@ -45,6 +45,14 @@ class DeviceOperator(Operator):
         """`V` as a tensor on the device, of the operator's dtype unless another is given."""
         return self.device.tensor(V, self.dtype if dtype is None else dtype)
 
+    def ones(self) -> Any:
+        """A vector of ones on the device, (N,)."""
+        return torch.ones(self.shape[0], dtype=torch.float64, device=self.device.name)
+
+    def laid_out(self, values: Any) -> Any:
+        """A user's vector with an entry for each point, (N,), in float64 on the device."""
+        return self.device.tensor(values, np.float64)
+
     def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> Any:
         """The first rows of some columns of a sketch, made on the device."""
         return draw(sketch, shape, first_column, self.device, dtype)
@@ -102,6 +110,17 @@ class DeviceSparseOperator(DeviceOperator):
         self._held = self._compressed(*(device.tensor(part) for part in (array.indptr, array.indices, array.data)))
         self._order = None if order is None else device.tensor(order)
 
+    @classmethod
+    def of_parts(cls, starts: Any, columns: Any, values: Any, device: TensorDevice) -> DeviceSparseOperator:
+        """A square matrix from tensors on the device: row pointers, column indices and values."""
+        new = cls.__new__(cls)
+        n = len(starts) - 1
+        new.device, new.order, new._order = device, None, None
+        new.shape, new.dtype = (n, n), np.dtype(str(values.dtype).removeprefix("torch."))
+        index = torch.int32 if len(values) <= np.iinfo(np.int32).max else torch.int64
+        new._held = new._compressed(starts.to(index), columns.to(index), values)
+        return new
+
     def _compressed(self, starts: Any, columns: Any, values: Any) -> Any:
         with warnings.catch_warnings():  # that the layout is in beta
             warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
@@ -128,10 +147,15 @@ class DeviceSparseOperator(DeviceOperator):
         values *= self.asblock(right)[columns]
         return self.with_values(values)
 
+    def astype(self, dtype: Any, copy: bool = True) -> DeviceSparseOperator:  # noqa: ARG002
+        """The same matrix in another dtype."""
+        return self if self.dtype == dtype else self.with_values(self.parts[2].to(self.device.dtype(dtype)))
+
     def with_values(self, values: Any) -> DeviceSparseOperator:
         """A matrix with the same pattern and other values, a tensor in the order of the rows."""
         starts, columns, _ = self.parts
         same = copy(self)
+        same.dtype = np.dtype(str(values.dtype).removeprefix("torch."))
         same._held = self._compressed(starts, columns, values)
         return same
 
