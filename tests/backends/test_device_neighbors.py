@@ -288,8 +288,8 @@ def test_neighborhoods_equal_those_of_the_cpu(repeated, device):
         X[100:140] = X[:40]
     on_device, on_cpu = (Neighborhoods(X, 7, Metric(), at_least=12, device=where) for where in (device, None))
     assert on_device.index.method == "device"
-    np.testing.assert_array_equal(on_device.ids, on_cpu.ids)
-    np.testing.assert_allclose(on_device.squared, on_cpu.squared, rtol=1e-12)
+    np.testing.assert_array_equal(to_numpy(on_device.ids), on_cpu.ids)
+    np.testing.assert_allclose(to_numpy(on_device.squared), on_cpu.squared, rtol=1e-12)
     np.testing.assert_allclose(on_device.scales(12), on_cpu.scales(12), rtol=1e-12)
     new = np.vstack([rng.normal(size=(20, 6)), X[:3]])
     rows, expected = on_device.rows(new), on_cpu.rows(new)
@@ -298,7 +298,7 @@ def test_neighborhoods_equal_those_of_the_cpu(repeated, device):
     np.testing.assert_allclose(rows.squared, expected.squared, rtol=1e-12)
     np.testing.assert_array_equal(rows.twin, expected.twin)
     for part, same in zip(on_device.graph(), on_cpu.graph(), strict=True):
-        np.testing.assert_allclose(part, same, rtol=1e-12)
+        np.testing.assert_allclose(to_numpy(part), same, rtol=1e-12)
 
 
 def test_rows_of_new_points_have_no_duplicates(device):

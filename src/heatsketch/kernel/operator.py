@@ -186,10 +186,9 @@ class HeatKernel(HeatOperator):
         places = None
         if isinstance(operator, FoldedOperator):  # of distinct points
             operator, places = operator.operator, operator.places
-        here = getattr(operator, "here", operator)  # the copy in memory of an operator on a device
-        if not isinstance(here, SparseOperator):
-            return None, None
-        return operator if on_device else here, places
+        if hasattr(type(operator), "here"):  # on a device, with a copy in memory
+            return operator if on_device else operator.here, places
+        return (operator, places) if isinstance(operator, SparseOperator) else (None, None)
 
     def place(self, Z: Any) -> Any:
         """``diag(w) S Z`` for the training points, computed as by `at_new_points`, (N, k) -> (N, k)."""
