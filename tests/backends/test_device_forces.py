@@ -1,6 +1,6 @@
-"""Forces between the points of an embedding on a device, compared with the compiled loops.
+"""Forces between the points of an embedding, graphs and their products on a device, compared with the CPU.
 
-`TestFusedForces` runs where Triton compiles for a GPU; `tests/slow/test_triton.py` runs it with Triton's interpreter.
+`TestFused...` run where Triton compiles for a GPU; `tests/slow/test_triton.py` runs them with Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from heatsketch.optimize.spaces import neighbor_graph
 
 torch = pytest.importorskip("torch")
 from heatsketch.backends.torch.forces import DeviceForces, FusedForces  # noqa: E402
-from heatsketch.backends.torch.operators import DeviceSparseOperator, fused_kernels  # noqa: E402
+from heatsketch.backends.torch.operators import DeviceSparseOperator, fused_kernels, sparse_product  # noqa: E402
 
 N = 150
 
@@ -49,6 +49,25 @@ def compare(kind, device, k):
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_forces_equal_those_of_the_cpu(k, device):
     compare(DeviceForces, device, k)
+
+
+class TestFusedProducts:
+    """Products of sparse matrices."""
+
+    @pytest.mark.parametrize("width", [0, 1, 3, 17, 70])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_equal_those_of_the_cpu(self, width, dtype, device):
+        if not fused_kernels(device):
+            pytest.skip("Triton does not compile for this device")
+        rng = np.random.default_rng(width)
+        S = sparse.csr_array(sparse.random_array((40, 30), density=0.3, rng=rng, dtype=dtype))
+        S[5] = 0.0
+        S.eliminate_zeros()
+        V = rng.normal(size=(30, width)).astype(dtype)
+        parts = tuple(device.tensor(part) for part in (S.indptr, S.indices, S.data))
+        found = to_numpy(sparse_product(parts, device.tensor(V)))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, S @ V, atol=50 * np.finfo(dtype).eps)
 
 
 class TestFusedForces:

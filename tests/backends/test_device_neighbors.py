@@ -143,8 +143,8 @@ class TestFusedSearch:
     def few(self, device, monkeypatch):
         if not fused_kernels(device):
             pytest.skip("Triton does not compile for this device")
-        monkeypatch.setattr(module, "_MANY", 1000)
-        monkeypatch.setattr(module, "_MORE_GROUPS", 2)
+        monkeypatch.setattr(module, "_MANY", 500)
+        monkeypatch.setattr(module, "_MORE_GROUPS", 1)
         self.device, self.searched, search = device, [], module._search
 
         def counted(job, way, rows, *rest):
@@ -166,7 +166,7 @@ class TestFusedSearch:
         assert sum(count for _, count in self.searched[1:]) < 4
 
     def test_points_are_not_their_own_neighbours(self):
-        X = np.random.default_rng(9).normal(size=(1025, 7))
+        X = np.random.default_rng(9).normal(size=(513, 7))
         ids, squared = nearest(self.device, X, X, 3, itself=True)
         expected, distances = truth(X, X, 3, itself=True)
         np.testing.assert_array_equal(ids, expected)
