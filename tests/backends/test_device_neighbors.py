@@ -144,6 +144,7 @@ class TestFusedSearch:
         if not fused_kernels(device):
             pytest.skip("Triton does not compile for this device")
         monkeypatch.setattr(module, "_MANY", 500)
+        monkeypatch.setattr(module, "_MANY_QUERIES", 1)
         monkeypatch.setattr(module, "_MORE_GROUPS", 1)
         self.device, self.searched, search = device, [], module._search
 

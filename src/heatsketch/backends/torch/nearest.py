@@ -56,8 +56,9 @@ _PRODUCT_COPIES, _DIRECT_COPIES, _LAST_COPIES = 2, 3, 6
 _WIDER = 8
 # The smallest entries of a tile are searched in the groups of this many columns with the smallest minima.
 _GROUP = 16
-# Points from which the fused programs search, if there are this many times more groups than are looked at.
-_MANY, _MORE_GROUPS = 1 << 14, 4
+# Points and queries from which the fused programs search, if there are this many times more groups than are looked at:
+# for fewer queries it takes too long to form the groups.
+_MANY, _MANY_QUERIES, _MORE_GROUPS = 1 << 14, 1 << 13, 4
 
 
 class DeviceIndex:
@@ -164,14 +165,11 @@ def _ways(job: _Job, *, fused: bool) -> list[_Way]:
     if d <= _DIRECT_FEATURES:
         return [_Way(torch.promote_types(job.Q.dtype, job.X.dtype), True), last]
     ways = [_Way(torch.float32, False), _Way(torch.float64, False), last]
-    return [_Way(torch.float16, False), *ways] if fused and _is_large(n, job.n_listed) else ways
-
-
-def _is_large(n: int, n_listed: int) -> bool:
-    """Whether the fused programs are faster for n points: there must be many more groups than are looked at."""
+    if not fused or n < _MANY or len(job.Q) < _MANY_QUERIES:
+        return ways
     from .grouped import RUN  # noqa: PLC0415 - needs Triton
 
-    return n >= _MANY and n // RUN >= _MORE_GROUPS * n_listed
+    return [_Way(torch.float16, False), *ways] if n // RUN >= _MORE_GROUPS * job.n_listed else ways
 
 
 def _centre(X: Any) -> Any:
