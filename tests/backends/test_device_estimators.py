@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 from functools import partial
@@ -207,6 +208,75 @@ FAST = {
 @pytest.fixture(params=FAST)
 def make(request):
     return FAST[request.param]
+
+
+def test_fits_repeat(device, where):
+    """Sums on a GPU have one order."""
+    points = RNG.normal(size=(3000, 8)).astype(np.float32)
+    for make in (GP, DM, HS):
+        options = {"device": where} | ({} if make is DM else {"random_state": 0})
+        first, second = (make(2, **options).fit_transform(points) for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+
+
+class Exchanged:
+    """An array of which nothing is known but how to exchange it."""
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __dlpack__(self, **options):
+        return self._tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._tensor.__dlpack_device__()
+
+
+class TestDLPack:
+    def test_arrays_that_can_only_be_exchanged(self, make, device, where):
+        given, new = Exchanged(device.tensor(X)), Exchanged(device.tensor(NEW))
+        model, expected = make(device=where), make(device=where)
+        arrays = expected.fit_transform(X)
+        for found, same in (
+            (model.fit_transform(given), arrays),
+            (model.embedding_, arrays),
+            (model.transform(new), expected.transform(NEW)),
+        ):
+            assert (found.device.type == "cuda") if device.is_cuda else isinstance(found, np.ndarray)
+            np.testing.assert_allclose(array.to_numpy(found), same, atol=1e-8 * np.abs(same).max())
+        np.testing.assert_allclose(hs.heat_kernel(given, device=where) @ X, hs.heat_kernel(X, device=where) @ X)
+
+    def test_gpu_of_the_array_is_used_without_a_copy(self, device):
+        if not device.is_cuda:
+            pytest.skip("arrays in memory stay there")
+        tensor = device.tensor(RNG.normal(size=(N, 8)))
+        for given in (tensor, Exchanged(tensor)):
+            model = GP(3, random_state=0, n_neighbors=10).fit(given)
+            assert model.kernel_.device == device
+            assert model.kernel_.affinity.neighborhoods.index._there.data_ptr() == tensor.data_ptr()
+
+    def test_cupy(self, make, device):
+        cupy = pytest.importorskip("cupy")
+        if not device.is_cuda:
+            pytest.skip("CuPy has no arrays in memory")
+        model, expected = make(), make(device="cuda")
+        found, same = model.fit_transform(cupy.asarray(X)), expected.fit_transform(X)
+        assert isinstance(found, cupy.ndarray)
+        assert isinstance(model.transform(cupy.asarray(NEW)), cupy.ndarray)
+        np.testing.assert_allclose(found.get(), same, atol=1e-8 * np.abs(same).max())
+        pairs = [[0, 1], [7, 100]]
+        np.testing.assert_allclose(model.diffusion_distances(pairs), expected.diffusion_distances(pairs), rtol=1e-6)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.transform(NEW), model.transform(NEW))
+
+    def test_the_memory_of_a_table_is_freed(self, device):
+        from heatsketch.backends.torch.tensors import _copies  # noqa: PLC0415
+
+        gc.collect()
+        before = len(_copies)
+        GP(3, random_state=0).fit(device.tensor(X))
+        gc.collect()
+        assert len(_copies) == before
 
 
 class TestTensors:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
+from heatsketch._utils.array import to_numpy
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors.neighborhoods import Neighborhoods
 from heatsketch.neighbors.search import index_kind, make_index, nearest_neighbors
@@ -15,8 +16,14 @@ from heatsketch.neighbors.search import index_kind, make_index, nearest_neighbor
 torch = pytest.importorskip("torch")
 from heatsketch.backends.torch import nearest as module  # noqa: E402
 from heatsketch.backends.torch.device import Device  # noqa: E402
+from heatsketch.backends.torch.operators import fused_kernels  # noqa: E402
 
 RNG = np.random.default_rng(0)
+
+
+def nearest(*args, **options):
+    """Neighbours in memory."""
+    return tuple(to_numpy(part) for part in module.nearest(*args, **options))
 
 
 def truth(Q, X, k, itself=False):
@@ -67,7 +74,7 @@ def test_exact_for_hard_data(name, dtype, device, monkeypatch):
     step = dtype(2.0 ** np.floor(np.log2(np.median(np.abs(X))) - 2))  # moves integers exactly
     for k in (1, 9):
         for Q, itself in ((X, True), (X[::7] + step, False)):
-            ids, squared = module.nearest(device, Q, X, k, itself=itself)
+            ids, squared = nearest(device, Q, X, k, itself=itself)
             expected, distances = truth(Q, X, k, itself)
             np.testing.assert_allclose(squared, distances, rtol=1e-13)
             # Sums of squares round differently in another order; without such near ties the indices are equal.
@@ -92,8 +99,8 @@ def test_bound_is_valid_and_tight(d, dtype, spread, device):
     true = truth(X, X, 300, itself=True)
     D2 = torch.from_numpy(np.take_along_axis(true[1], np.argsort(true[0], axis=1), axis=1))
     D2.fill_diagonal_(0.0)
-    for way in module._ways(d, there.dtype)[:-1]:
-        placed = module._Placed(job, way, np.arange(300))
+    for way in module._ways(job, fused=False)[:-1]:
+        placed = module._Placed(job, way, torch.arange(300, device=there.device))
         approximate = placed.distances(slice(0, 300), slice(0, 300)).cpu()
         rows = slice(0, 300)
         for column in range(0, 300, 17):
@@ -116,17 +123,98 @@ def test_only_unproved_rows_are_searched_again(device, monkeypatch):
     monkeypatch.setattr(module, "_search", counted)
     for size in (1e-30, 1.0, 1e30):
         X = size * HOSTILE["a cloud"]
-        module.nearest(device, X, X, 5, itself=True)
+        nearest(device, X, X, 5, itself=True)
         assert searched == [(torch.float32, False, 500)]
         searched.clear()
     X = groups(10, 1e6)  # the centre is in one cluster, where float32 is enough
-    module.nearest(device, X, X, 5, itself=True)
+    nearest(device, X, X, 5, itself=True)
     far = int(min((X[:, 0] > 5e5).sum(), (X[:, 0] < 5e5).sum()))
     assert searched == [(torch.float32, False, 300), (torch.float64, False, far)]
     searched.clear()
     X = grid(2, 8)
-    module.nearest(device, X, X, 9, itself=True)  # eight at distance 1, the next 28 tie
+    nearest(device, X, X, 9, itself=True)  # eight at distance 1, the next 28 tie
     assert searched[-1] == (torch.float64, True, 256)
+
+
+class TestFusedSearch:
+    """The fused programs: on a GPU, and interpreted by `tests/slow/test_triton.py`."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, device, monkeypatch):
+        if not fused_kernels(device):
+            pytest.skip("Triton does not compile for this device")
+        monkeypatch.setattr(module, "_MANY", 500)
+        monkeypatch.setattr(module, "_MANY_QUERIES", 1)
+        monkeypatch.setattr(module, "_MORE_GROUPS", 1)
+        self.device, self.searched, search = device, [], module._search
+
+        def counted(job, way, rows, *rest):
+            self.searched.append((way.dtype, len(rows)))
+            return search(job, way, rows, *rest)
+
+        monkeypatch.setattr(module, "_search", counted)
+
+    @pytest.mark.parametrize(("d", "dtype"), [(5, np.float64), (23, np.float32), (100, np.float32)])
+    def test_clouds_need_one_search(self, d, dtype):
+        rng = np.random.default_rng(d)
+        X = (7.0 + 3.0 * rng.normal(size=(1301, d))).astype(dtype)
+        Q = (7.0 + 4.0 * rng.normal(size=(40, d))).astype(dtype)
+        ids, squared = nearest(self.device, Q, X, 6)
+        expected, distances = truth(Q, X, 6)
+        np.testing.assert_array_equal(ids, expected)
+        np.testing.assert_allclose(squared, distances, rtol=1e-13)
+        assert self.searched[0] == (torch.float16, 40)
+        assert sum(count for _, count in self.searched[1:]) < 4
+
+    def test_points_are_not_their_own_neighbours(self):
+        X = np.random.default_rng(9).normal(size=(513, 7))
+        ids, squared = nearest(self.device, X, X, 3, itself=True)
+        expected, distances = truth(X, X, 3, itself=True)
+        np.testing.assert_array_equal(ids, expected)
+        np.testing.assert_allclose(squared, distances, rtol=1e-13)
+        assert sum(count for _, count in self.searched[1:]) < 30
+
+    @pytest.mark.parametrize("name", ["outlier", "duplicates", "tiny", "huge", "far clusters", "grid", "close"])
+    def test_hard_data(self, name):
+        rng = np.random.default_rng(3)
+        X = rng.normal(size=(1100, 6))
+        if name == "outlier":
+            X[7] = 1e18
+        elif name == "duplicates":
+            X[300:600] = X[:300]
+        elif name in ("tiny", "huge"):
+            X *= {"tiny": 1e-17, "huge": 1e17}[name]
+        elif name == "far clusters":
+            X[500:] += 1e4
+        elif name == "grid":
+            X = np.rint(2.0 * X)
+        elif name == "close":
+            X = 1.0 + 1e-9 * X
+        Q = X[::40]
+        ids, squared = nearest(self.device, Q, X, 9)
+        distances = truth(Q, X, 9)[1]
+        np.testing.assert_allclose(squared, distances, rtol=1e-13)
+        np.testing.assert_allclose(np.square(Q[:, None] - X[ids]).sum(axis=2), distances, rtol=1e-13)
+        assert (np.diff(np.sort(ids, axis=1), axis=1) > 0).all()
+
+    @pytest.mark.parametrize("spread", [1.0, 1e-2])
+    def test_bound_is_valid(self, spread):
+        """No group has a point nearer than its minimum allows."""
+        from heatsketch.backends.torch.grouped import RUN  # noqa: PLC0415
+
+        X = 1.0 + spread * np.random.default_rng(4).normal(size=(1200, 9))
+        X[600:] *= 2.0
+        there = self.device.tensor(X)
+        job = module._Job(there, there, 1, True, 1 << 20)
+        placed = module._Grouped(job, torch.arange(len(X), device=there.device))
+        order = to_numpy(placed._groups.order)
+        x = placed._place(there[::40])
+        norms = to_numpy(x.square().sum(1))
+        found = norms[:, None] + 2.0 * to_numpy(placed._groups.minima(x))[:, : len(X) // RUN]
+        D2 = np.stack([np.square(q - X[order]).sum(axis=1) for q in X[::40]]) * placed.factor**2
+        true = D2[:, : len(X) // RUN * RUN].reshape(len(D2), -1, RUN).min(axis=2)
+        bound = placed._unit * (3.0 * norms[:, None] + 2.0 * true) + placed._lost
+        assert (np.abs(found - true) <= bound).all()
 
 
 def test_any_number_of_queries_points_and_neighbours(device):
@@ -134,14 +222,14 @@ def test_any_number_of_queries_points_and_neighbours(device):
     for n in (2, 5, 12):
         for k in range(1, n):
             np.testing.assert_array_equal(
-                module.nearest(device, X[:n], X[:n], k, itself=True)[0], truth(X[:n], X[:n], k, True)[0]
+                nearest(device, X[:n], X[:n], k, itself=True)[0], truth(X[:n], X[:n], k, True)[0]
             )
-    ids, _ = module.nearest(device, X[:3].astype(np.float32), X, 12)
+    ids, _ = nearest(device, X[:3].astype(np.float32), X, 12)
     assert (np.sort(ids, axis=1) == np.arange(12)).all()
-    assert module.nearest(device, X[:0], X, 2)[0].shape == (0, 2)
+    assert nearest(device, X[:0], X, 2)[0].shape == (0, 2)
     low = RNG.normal(size=(50, 2)).astype(np.float32)  # queries of higher precision than the points
     new = low[:9].astype(np.float64) + 1e-9
-    np.testing.assert_array_equal(module.nearest(device, new, low, 4)[0], truth(new, low, 4)[0])
+    np.testing.assert_array_equal(nearest(device, new, low, 4)[0], truth(new, low, 4)[0])
 
 
 def test_the_index(device):
@@ -150,7 +238,9 @@ def test_the_index(device):
     assert isinstance(index, module.DeviceIndex)
     assert (index.method, index.recall) == ("device", 1.0)
     seen = []
-    ids, squared = index.neighbors(6, lambda done, total: seen.append((done, total)))
+    found = index.neighbors(6, lambda done, total: seen.append((done, total)))
+    assert all(part.device.type == device.name.partition(":")[0] for part in found)
+    ids, squared = (to_numpy(part) for part in found)
     assert seen[-1] == (400, 400)
     assert ids.dtype == np.int32
     assert squared.dtype == np.float64
@@ -199,8 +289,8 @@ def test_neighborhoods_equal_those_of_the_cpu(repeated, device):
         X[100:140] = X[:40]
     on_device, on_cpu = (Neighborhoods(X, 7, Metric(), at_least=12, device=where) for where in (device, None))
     assert on_device.index.method == "device"
-    np.testing.assert_array_equal(on_device.ids, on_cpu.ids)
-    np.testing.assert_allclose(on_device.squared, on_cpu.squared, rtol=1e-12)
+    np.testing.assert_array_equal(to_numpy(on_device.ids), on_cpu.ids)
+    np.testing.assert_allclose(to_numpy(on_device.squared), on_cpu.squared, rtol=1e-12)
     np.testing.assert_allclose(on_device.scales(12), on_cpu.scales(12), rtol=1e-12)
     new = np.vstack([rng.normal(size=(20, 6)), X[:3]])
     rows, expected = on_device.rows(new), on_cpu.rows(new)
@@ -209,7 +299,7 @@ def test_neighborhoods_equal_those_of_the_cpu(repeated, device):
     np.testing.assert_allclose(rows.squared, expected.squared, rtol=1e-12)
     np.testing.assert_array_equal(rows.twin, expected.twin)
     for part, same in zip(on_device.graph(), on_cpu.graph(), strict=True):
-        np.testing.assert_allclose(part, same, rtol=1e-12)
+        np.testing.assert_allclose(to_numpy(part), same, rtol=1e-12)
 
 
 def test_rows_of_new_points_have_no_duplicates(device):

@@ -16,7 +16,7 @@ triton = pytest.importorskip("triton")
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 
-from heatsketch.backends.torch.products import differences_tiles, halves_tiles  # noqa: E402
+from heatsketch.backends.torch.products import Tile, differences_tiles, halves_tiles  # noqa: E402
 from heatsketch.backends.torch.programs import (  # noqa: E402
     LARGEST,
     SINGLE,
@@ -24,6 +24,7 @@ from heatsketch.backends.torch.programs import (  # noqa: E402
     differences_kernel,
     halves_kernel,
 )
+from heatsketch.backends.torch.search_programs import minima_kernel  # noqa: E402
 
 TENSORS = {"V": "*fp16", "Out": "*fp32", "starts": "*i32", "groups": "*i32"}
 SIZES = {"n_rows": "i32", "n_columns": "i32", "n_groups": "i32"}
@@ -33,15 +34,18 @@ DIFFERENCES = {**dict.fromkeys(POINTS, "*fp32"), **TENSORS, **SIZES, "x_stride":
 SPLIT = {"K": 48, "K1": 32, "E": 0, "E1": 0, "PIECE": 0}
 DEEP = {"K": 320, "K1": 256, "E": 0, "E1": 0, "PIECE": 64}
 MIXED = {"K": 64, "K1": 64, "E": 128, "E1": 128, "PIECE": 0}
+SEARCHED = {"K": 160, "K1": 128, "PIECE": 0}
+SEARCHED_DEEP = {"K": 320, "K1": 256, "PIECE": 64}
 EIGHT_BITS = {"L8": "*fp8e4nv", "R8": "*fp8e4nv"}
 
 
 def test_interpreted_programs():
-    """The tests of fused products on the CPU, in a process in which Triton interprets its programs."""
-    root, tests = Path(__file__).parents[2], "tests/backends/test_device_gaussian.py"
+    """The tests of fused programs on the CPU, in a process in which Triton interprets them."""
+    root = Path(__file__).parents[2]
+    tests = [f"tests/backends/test_device_{name}.py" for name in ("gaussian", "neighbors", "forces")]
     paths = [str(Path(hs.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *("-k", "TestFused and not cuda"), tests],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *("-k", "TestFused and not cuda"), *tests],
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         cwd=root,
         capture_output=True,
@@ -56,6 +60,7 @@ def test_interpreted_programs():
 
 def _compiled(kernel, signature, constants, tile, capability):
     constants = constants | {"BM": tile.rows, "BN": tile.columns, "STAGES": tile.stages}
+    constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
     source = triton.compiler.ASTSource(
         fn=kernel,
         signature={name: signature.get(name, "constexpr") for name in kernel.arg_names},
@@ -75,6 +80,14 @@ def test_products_of_halves_compile(capability, depths, mode, skip):
     signature = HALVES | (EIGHT_BITS if depths["E"] else {}) | ({"V": "*fp32"} if mode != VALUES else {})
     compiled = _compiled(halves_kernel, signature, constants, tile, capability)
     assert "mma" in compiled.asm["ptx"]  # tensor cores are used
+
+
+@pytest.mark.parametrize(("capability", "depths"), [(80, SEARCHED), (90, SEARCHED), (86, SEARCHED_DEEP)])
+def test_searches_compile(capability, depths):
+    sizes = dict.fromkeys(("n_rows", "n_sheets", "row_stride"), "i32")
+    signature = {"L": "*fp16", "R": "*fp16", "Out": "*fp32", **sizes}
+    compiled = _compiled(minima_kernel, signature, depths, Tile(128, 64, 4, 3), capability)
+    assert "mma" in compiled.asm["ptx"]
 
 
 @pytest.mark.parametrize("capability", [80, 90])

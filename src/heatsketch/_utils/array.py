@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, to_device
 
-__all__ = ["array_namespace", "as_array", "asarray_like", "astype", "device", "from_order", "to_numpy"]
+__all__ = [
+    "array_namespace",
+    "as_array",
+    "asarray_like",
+    "astype",
+    "device",
+    "from_order",
+    "is_array_api_obj",
+    "to_numpy",
+]
 
 
 def as_array(values: Any) -> Any:

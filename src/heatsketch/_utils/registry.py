@@ -1,7 +1,8 @@
 """Backends: other arrays than NumPy's, and devices. A backend is loaded when one of its arrays or devices is given.
 
 A backend is a module ``heatsketch.backends.NAME`` with an object ``backend``. No other module names one, or the library
-that it is for. The object has
+that it is for. Arrays of other libraries on a GPU, such as CuPy's, are taken by the backend of devices through DLPack.
+The object has
 
 - ``distributed``: whether its arrays stay on a cluster;
 - ``table(X)``: an array of the backend in a form that scikit-learn accepts;
@@ -46,6 +47,8 @@ _BACKENDS = ("torch", "dask")
 # Values of `device` (besides those with the number of a GPU, such as "cuda:1"), and the backend of these devices.
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
 _DEVICES = "torch"
+# Devices of DLPack that are GPUs: CUDA, ROCm, and CUDA's managed memory.
+_DLPACK_GPUS = (2, 10, 13)
 
 
 class Device(Protocol):
@@ -67,6 +70,9 @@ class Device(Protocol):
     def free_memory(self) -> int:
         """Free memory of a GPU in bytes."""
 
+    def tensor(self, values: Any, dtype: Any = None) -> Any:
+        """An array on the device."""
+
     def dense_operator(self, array: Any) -> Any:
         """Operator of a dense matrix on the device."""
 
@@ -85,9 +91,12 @@ def _load(name: str) -> Any:
 
 
 def backend_of(X: Any) -> Any:
-    """The backend for arrays of the type of `X`; None for NumPy, SciPy and anything else."""
+    """The backend for arrays of the type of `X`, or on a GPU; None for NumPy, SciPy and anything else."""
     library = type(X).__module__.partition(".")[0]
-    return _load(library) if library in _BACKENDS else None
+    if library in _BACKENDS:
+        return _load(library)
+    on_gpu = hasattr(type(X), "__dlpack_device__") and X.__dlpack_device__()[0] in _DLPACK_GPUS
+    return _load(_DEVICES) if on_gpu else None
 
 
 def find_device(name: str) -> Device | None:

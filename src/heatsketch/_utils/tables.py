@@ -28,6 +28,8 @@ def table(X: Any) -> Any:
     if backend is not None:
         return backend.table(X)
     X = collected(X)
+    if hasattr(type(X), "__dlpack__") and not hasattr(type(X), "__array__"):
+        X = np.from_dlpack(X)
     if np.ma.is_masked(X):
         raise ValueError(
             f"{np.count_nonzero(X.mask)} entries of X are masked; fill them, for example with X.filled(np.nan) and "

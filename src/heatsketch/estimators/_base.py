@@ -147,8 +147,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         X : array-like, tensor, sparse matrix, Dask array or frame, or networkx or igraph graph
             Points of shape (n_samples, n_features); a square matrix or a graph if affinity is "precomputed", square
-            distances if metric is "precomputed". For a PyTorch tensor the embedding is a tensor on the same device;
-            for a Dask array or frame it is a Dask array, computed on the current cluster.
+            distances if metric is "precomputed". For a PyTorch tensor, or an array of CuPy or another library with
+            DLPack on a GPU, the embedding is of the same kind and on the same device; for a Dask array or frame it is
+            a Dask array, computed on the current cluster.
         y : array-like of int, shape (n_samples,), optional
             Labels, of which at least half are unknown: -1. HeatSketch separates the known classes. Labels that are all
             known are ignored, as by scikit-learn's other transformers, and every y by the other estimators.

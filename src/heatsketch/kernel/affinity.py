@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property, partial
+from functools import cached_property, partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from .._utils.chunks import CHUNK_ENTRIES, chunks
 from .._utils.progress import track
 from .._utils.registry import Device
 from .._utils.threads import each, shares
-from .._utils.typing import FloatArray, IntArray
+from .._utils.typing import FloatArray
 from ..linalg.metrics import Metric, gaussian_affinity, squared_distances
 from ..linalg.operators import (
     DenseOperator,
@@ -25,7 +25,7 @@ from ..linalg.operators import (
 from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, kth_apart, looked_at
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
-__all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows"]
+__all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows", "weighted_graph"]
 
 # A dense kernel is filled by several threads at once, in chunks that are this many times smaller than others.
 FILLS = 4
@@ -298,7 +298,10 @@ class NeighborAffinity(GaussianAffinity):
             self.description += f" on {self.device.chip}"
         # Of the vertices, in the order of the index.
         self._scale = neighborhoods.at_vertices(np.broadcast_to(np.asarray(epsilon) ** -0.5, self.n_samples))
-        self._graph = self._weigh(*neighborhoods.graph())
+        # K between vertices, in the order of the index.
+        indptr, columns, squared = neighborhoods.graph()
+        edges = squared, columns, indptr
+        self._vertices: Any = weighted_graph(*edges, self._scale, self.dtype, zero_diagonal=self.zero_diagonal)
 
     @property
     def recall(self) -> float:
@@ -307,29 +310,21 @@ class NeighborAffinity(GaussianAffinity):
         assert recall is not None
         return recall
 
-    def _weigh(self, indptr: IntArray, columns: IntArray, squared: FloatArray) -> sparse.csr_array:
-        """The kernel between vertices, in the order of the index."""
-        from ..compiled.search import gaussian_entries  # noqa: PLC0415
+    def __getstate__(self) -> dict[str, Any]:
+        # A matrix on a device is pickled as one in memory.
+        return super().__getstate__() | {"_vertices": SparseOperator(self._graph, reorder=False)}
 
-        data = np.empty(len(columns), dtype=self.dtype)
-        n = self.neighborhoods.n_vertices
-        each(
-            lambda rows: gaussian_entries(indptr, columns, squared, self._scale, data, rows.start, rows.stop),
-            shares(n, _EXP * (1 + len(columns) // n)),
-        )
-        if self.zero_diagonal:
-            data[squared == 0] = 0.0
-        if len(columns) <= np.iinfo(np.int32).max:
-            indptr = indptr.astype(np.int32)
-        graph = sparse.csr_array((data, columns, indptr), shape=(n, n))
-        if not data.all():  # an affinity that underflows is no edge
-            graph.eliminate_zeros()
-        return graph
+    @property
+    def _graph(self) -> sparse.csr_array:
+        """K between vertices, in memory."""
+        return getattr(self._vertices, "here", self._vertices).held
 
     @cached_property
     def operator(self) -> Operator:
         """``K``, sparse."""
-        vertices = self._placed(SparseOperator(self._graph, order=self.neighborhoods.index.order))
+        vertices, order = self._vertices, self.neighborhoods.index.order
+        if isinstance(vertices, SparseOperator):
+            vertices = self._placed(SparseOperator(vertices.held, order=order))
         places = self.neighborhoods.places
         return vertices if places is None else FoldedOperator(vertices, places)
 
@@ -348,6 +343,31 @@ class NeighborAffinity(GaussianAffinity):
             K = others @ K + put @ self._graph
             lowest[twins] = 0.0
         return hoods.unfolded(K), -lowest
+
+
+@singledispatch
+def weighted_graph(
+    squared: Any, columns: Any, indptr: Any, scale: FloatArray, dtype: Any, *, zero_diagonal: bool
+) -> Operator:
+    """``exp(-squared_ij scale_i scale_j)`` for the edges of a graph in compressed rows, as an operator.
+
+    With `zero_diagonal` it is 0 at distance 0. Backends register their own arrays.
+    """
+    from ..compiled.search import gaussian_entries  # noqa: PLC0415
+
+    data, n = np.empty(len(columns), dtype=dtype), len(scale)
+    each(
+        lambda rows: gaussian_entries(indptr, columns, squared, scale, data, rows.start, rows.stop),
+        shares(n, _EXP * (1 + len(columns) // n)),
+    )
+    if zero_diagonal:
+        data[squared == 0] = 0.0
+    if len(columns) <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)
+    graph = sparse.csr_array((data, columns, indptr), shape=(n, n))
+    if not data.all():  # an affinity that underflows is no edge
+        graph.eliminate_zeros()
+    return SparseOperator(graph, reorder=False)
 
 
 def gaussian_rows(

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.array import array_namespace, astype, from_order
+from .._utils.array import array_namespace, astype, from_order, to_numpy
 from .._utils.progress import task
 from .._utils.typing import FloatArray
 from .._utils.warn import warn
@@ -345,7 +345,7 @@ def normalize(
         found = _restored(scale(K.reordered(), degrees[K.order], ordered), K.order)
     found = found if masses is None else _with_masses(found, masses)
     _require_range(K.dtype, found.scale, found.left)
-    return found
+    return _each(found, to_numpy) if K.in_memory else found
 
 
 def _with_masses(scaling: Scaling, masses: Any) -> Scaling:
@@ -363,8 +363,11 @@ def _with_masses(scaling: Scaling, masses: Any) -> Scaling:
 
 def _restored(scaling: Scaling, order: Any) -> Scaling:
     """A scaling of reordered points with its arrays in the original order."""
-    names = ("scale", "trivial", "row_weight", "left", "reference")
+    return _each(scaling, lambda values: from_order(values, order))
+
+
+def _each(scaling: Scaling, change: Callable[[Any], Any]) -> Scaling:
+    """A scaling with a function of each of its arrays."""
+    names = ("scale", "trivial", "row_weight", "left", "reference", "masses")
     arrays: dict[str, Any] = {name: getattr(scaling, name) for name in names}
-    return replace(
-        scaling, **{name: from_order(values, order) for name, values in arrays.items() if values is not None}
-    )
+    return replace(scaling, **{name: change(values) for name, values in arrays.items() if values is not None})

@@ -30,7 +30,7 @@ class KernelGraph(NamedTuple):
 
     Attributes
     ----------
-    S : csr_array of shape (U, U)
+    S : csr_array of shape (U, U), or an operator on a device
         In float32, with rows in an order in which neighbours are close.
     places : ndarray of int, shape (N,)
         The row of each point.
@@ -139,9 +139,12 @@ class HeatKernel(HeatOperator):
         """Number of entries of each point's row, (N,), duplicates as one; None unless it is a graph in memory."""
         return self._of_graph(SparseOperator.row_counts)
 
-    def graph(self) -> KernelGraph | None:
-        """The matrix S between distinct points; None unless the kernel is a graph in memory."""
-        operator, places = self._graph_operator()
+    def graph(self, *, on_device: bool = False) -> KernelGraph | None:
+        """The matrix S between distinct points; None unless the kernel is a graph in memory.
+
+        With `on_device`, a matrix on a device stays there.
+        """
+        operator, places = self._graph_operator(on_device=on_device)
         if operator is None:
             return None
         if places is None:
@@ -151,9 +154,11 @@ class HeatKernel(HeatOperator):
         if self.scaling is not None:
             masses = self.scaling.masses
             scale[places] = to_numpy(self.scaling.scale) / (1.0 if masses is None else np.sqrt(masses))
-        S = operator.reordered().scaled(scale, scale).held
         total = np.bincount(places, masses, minlength=len(scale)).astype(np.float64)
-        return KernelGraph(S.astype(np.float32, copy=False), places, total)
+        S = operator.reordered().scaled(scale, scale)
+        # A csr_array, or a matrix on a device.
+        S = getattr(S, "held", S).astype(np.float32, copy=False)
+        return KernelGraph(S, places, total)
 
     def folded(self) -> HeatKernel:
         """The kernel of neighbours between distinct points, with the same eigenvalues except zeros; others unchanged.
@@ -175,13 +180,14 @@ class HeatKernel(HeatOperator):
             return None
         return count(operator) if places is None else count(operator)[places]
 
-    def _graph_operator(self) -> tuple[SparseOperator | None, IntArray | None]:
-        """The sparse matrix of the affinity in memory, and the row of each point if there are duplicates."""
+    def _graph_operator(self, *, on_device: bool = False) -> tuple[Any, IntArray | None]:
+        """The sparse matrix of the affinity, and the row of each point if there are duplicates; None if it has none."""
         operator: Any = self._given if self.affinity is None else self.affinity.operator
         places = None
         if isinstance(operator, FoldedOperator):  # of distinct points
             operator, places = operator.operator, operator.places
-        operator = getattr(operator, "here", operator)  # the copy in memory of an operator on a device
+        if hasattr(type(operator), "here"):  # on a device, with a copy in memory
+            return operator if on_device else operator.here, places
         return (operator, places) if isinstance(operator, SparseOperator) else (None, None)
 
     def place(self, Z: Any) -> Any:

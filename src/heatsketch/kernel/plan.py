@@ -72,8 +72,9 @@ _DENSE_PAIR = 1.2e-8  # an entry of a dense kernel
 _DENSE_PRODUCT = 4.5e-11  # an entry of a dense kernel, times a number
 _FIXED = 0.05
 # Seconds of an H200 (132 multiprocessors; float64 takes 30 times as long), from docs/gpu: a kernel entry formed on the
-# fly and for each feature; a pair in a neighbour search and for each feature. One pass multiplies up to 64 columns.
-_FUSED_PAIR, _GPU_PAIR = (4.5e-13, 9.0e-15), (5e-12, 1e-13)
+# fly and for each feature; a pair in a neighbour search and for each feature. One pass multiplies up to 64 columns. The
+# last is the time of a neighbour graph and its products, relative to one core.
+_FUSED_PAIR, _GPU_PAIR, _GPU_GRAPH = (4.5e-13, 9.0e-15), (4e-13, 9.5e-15), 0.08
 _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
@@ -430,8 +431,8 @@ def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_componen
     n, d = int(shape[0]), int(shape[1])
     blocks = n * n_components * (8 + 6.0 * item)
     if choice.n_neighbors is not None:
-        graph = n * (1 + _UNION * choice.n_neighbors) * (4.0 + item)
-        return blocks + max(graph, 2.0 * n * d * item)
+        graph = n * (1 + _UNION * choice.n_neighbors) * (80.0 + item)  # edges while they are sorted
+        return blocks + max(graph, n * d * (24.0 + item))  # both factors of the search, and points in float32
     if choice.tiled:  # points in float64 twice, while they are sorted, and both factors in halves and eighths of them
         return blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n
     return blocks + (float(n) * n * item if entries is None else entries * (item + 4.0))
@@ -466,7 +467,7 @@ def _seconds(
         kind = index_kind(shape, options.measure, entries is not None, choice.device)
         graph = _graph_seconds(n, choice.n_neighbors, columns)
         if kind == "device" and choice.on_gpu:
-            return _FIXED + float(n) * n * (_GPU_PAIR[0] + _GPU_PAIR[1] * d) + graph * _slowness()
+            return _FIXED + float(n) * n * (_GPU_PAIR[0] + _GPU_PAIR[1] * d) + graph * _GPU_GRAPH
         work = _search_seconds(n, d, kind) + graph
     return _FIXED + work * _slowness()
 

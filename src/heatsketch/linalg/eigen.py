@@ -175,7 +175,7 @@ def eigenpairs(
             "raise max_iter, or use solver='dense'.",
             ConvergenceWarning,
         )
-    return Eigenpairs(values, vectors, residuals)
+    return Eigenpairs(values, kernel.collect(vectors), residuals)
 
 
 def _fastest(kernel: HeatOperator, n_pairs: int) -> str:
@@ -189,7 +189,7 @@ def _fastest(kernel: HeatOperator, n_pairs: int) -> str:
 def _residuals(kernel: HeatOperator, values: FloatArray, vectors: FloatArray) -> FloatArray:
     """``|S v - lambda v|`` of each pair, shape (k,)."""
     norm = array_namespace(vectors).linalg.vector_norm
-    norms: FloatArray = to_numpy(norm((kernel.symmetric @ vectors) - values * vectors, axis=0))
+    norms: FloatArray = to_numpy(norm((kernel.symmetric @ vectors) - asarray_like(values, vectors) * vectors, axis=0))
     return norms
 
 
@@ -306,7 +306,7 @@ def _subspace(
         Q, SQ = (block @ asarray_like(W, block) for block in (V, SV))
         worst = to_numpy(linalg.vector_norm(SQ - asarray_like(ritz, Q) * Q, axis=0))[-k:].max()
         if worst <= wanted or products >= max_iter:
-            vectors = from_order(kernel.collect(Q)[:, ::-1][:, :k], order)
+            vectors = from_order(Q[:, list(range(width - 1, width - 1 - k, -1))], order)
             return ritz[::-1][:k].astype(np.float64), vectors
         damped = lower, max(float(ritz[0]), lower + 1e-3)
         if step < _EASY_STEPS:

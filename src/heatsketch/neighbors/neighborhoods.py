@@ -8,12 +8,14 @@ vertex: neighbours are distinct points, however often each occurs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from .._utils.array import array_namespace, asarray_like, astype, to_numpy
+from .._utils.array import device as device_of
 from .._utils.chunks import chunks
 from .._utils.memmap import arranged
 from .._utils.progress import task
@@ -24,7 +26,7 @@ from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import philox
 from .search import NeighborIndex, make_index
 
-__all__ = ["Neighborhoods", "NewRows", "distinct", "kth_apart", "new_rows", "row_keys"]
+__all__ = ["Neighborhoods", "NewRows", "distinct", "joined", "kth_apart", "new_rows", "row_keys"]
 
 # Tolerance of the radius, so that rounding does not decide whether an edge is found from both ends.
 EDGE = 1.0 + 1e-8
@@ -38,12 +40,14 @@ _MOST_TIES = 4
 SMALL = 2000
 # Points with the largest radii, which are compared with all new points.
 WIDEST = 256
-# The stream of random numbers for the hash of rows.
+# The stream of random numbers for the hash of rows, and the factor that mixes bits.
 _KEYS = 0xD
+MIXED = np.uint64(0x9E3779B97F4A7C15)
 
 
+@singledispatch
 def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
-    """Find duplicate rows of `X`; None if there are none.
+    """Find duplicate rows of `X`; None if there are none. Backends register their own arrays.
 
     Returns
     -------
@@ -66,8 +70,7 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
 
 def row_keys(X: Any) -> Any:
     """A hash of each row, by integer arithmetic, shape (m,)."""
-    a, b, _, _ = philox((np.arange(X.shape[1]), 0, 0, _KEYS), seed=0)
-    factors = (a << np.uint64(32) | b) | np.uint64(1)
+    factors = key_factors(X.shape[1])
     if sparse.issparse(X):
         X = sparse.csr_array(X, copy=True)
         X.eliminate_zeros()
@@ -77,10 +80,16 @@ def row_keys(X: Any) -> Any:
     return (_words(X) * factors).sum(axis=1, dtype=np.uint64)
 
 
+def key_factors(d: int) -> Any:
+    """A random odd number for each feature, uint64 (d,)."""
+    a, b, _, _ = philox((np.arange(d), 0, 0, _KEYS), seed=0)
+    return (a << np.uint64(32) | b) | np.uint64(1)
+
+
 def _words(values: FloatArray) -> Any:
     """The bits of floats, mixed; the same for 0 and -0."""
     bits = np.ascontiguousarray(values + 0.0).view(f"u{values.dtype.itemsize}").astype(np.uint64)
-    bits *= np.uint64(0x9E3779B97F4A7C15)
+    bits *= MIXED
     return bits ^ (bits >> np.uint64(32))
 
 
@@ -133,7 +142,9 @@ class Neighborhoods:
         self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0, device: Device | None = None
     ) -> None:
         self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
-        same = None if metric.precomputed else distinct(X)
+        there = X if device is None or sparse.issparse(X) else device.tensor(X)
+        same = None if metric.precomputed else distinct(there)
+        del there
         self._X = X if same is None else arranged(X, same[0])
         self._first = None if same is None else same[0]
         self.places = None if same is None else same[1]
@@ -182,25 +193,14 @@ class Neighborhoods:
         """Squared distance of each vertex to its k-th neighbour, for k up to the number kept, shape (U,)."""
         return kth_apart(self.squared, k)
 
-    def graph(self) -> tuple[IntArray, IntArray, FloatArray]:
+    def graph(self) -> tuple[Any, Any, Any]:
         """All edges, in compressed rows: indptr, columns, squared distances; the diagonal comes first in each row.
 
-        The lists of neighbours are freed.
+        They are where the index searches: arrays, or tensors on a device. The lists of neighbours are freed.
         """
-        from ..compiled.search import list_kept, list_lonely, mirror  # noqa: PLC0415
-
-        kept = self._kept.astype(np.int32)
-        lonely = np.zeros(self.ids.shape, dtype=bool)
-        n, k = self.ids.shape
-        each(lambda rows: mirror(self.ids, kept, lonely, rows.start, rows.stop), shares(n, k * k), blas=False)
-        missing = np.bincount(self.ids[lonely], minlength=n)
-        indptr = np.concatenate([[0], np.cumsum(1 + kept + missing)])
-        columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], self.squared.dtype)
-        lists = self.ids, self.squared, kept
-        each(lambda rows: list_kept(*lists, indptr, columns, values, rows.start, rows.stop), shares(n, k), blas=False)
-        list_lonely(*lists, lonely, indptr, columns, values)
+        edges = joined(self.ids, self.squared, self._kept)
         del self.ids, self.squared, self._kept
-        return indptr, columns, values
+        return edges
 
     def rows(self, Q: Any, k_scale: int = 0) -> NewRows:
         """Edges of new points.
@@ -239,6 +239,35 @@ class Neighborhoods:
         """Rows against the vertices, in the order of the index, as rows against all points, (m, U) -> (m, N)."""
         columns = self._positions if self.places is None else self._positions[self.places]
         return sparse.csr_array(rows)[:, columns]
+
+
+@singledispatch
+def joined(ids: Any, squared: Any, kept: IntArray) -> tuple[Any, Any, Any]:
+    """Edges from each point to its nearest ones, and back, in compressed rows.
+
+    Each row has the point itself, then its neighbours, nearest first, then points of which it is a neighbour and which
+    are not among its own. Backends register their own arrays.
+
+    Parameters
+    ----------
+    ids, squared : arrays of shape (n, k)
+        Lists of neighbours.
+    kept : ndarray of int, shape (n,)
+        How many of each list are neighbours.
+    """
+    from ..compiled.search import list_kept, list_lonely, mirror  # noqa: PLC0415
+
+    kept = kept.astype(np.int32)
+    lonely = np.zeros(ids.shape, dtype=bool)
+    n, k = ids.shape
+    each(lambda rows: mirror(ids, kept, lonely, rows.start, rows.stop), shares(n, k * k), blas=False)
+    missing = np.bincount(ids[lonely], minlength=n)
+    indptr = np.concatenate([[0], np.cumsum(1 + kept + missing)])
+    columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], squared.dtype)
+    lists = ids, squared, kept
+    each(lambda rows: list_kept(*lists, indptr, columns, values, rows.start, rows.stop), shares(n, k), blas=False)
+    list_lonely(*lists, lonely, indptr, columns, values)
+    return indptr, columns, values
 
 
 def new_rows(
@@ -300,20 +329,23 @@ def tied_often(tied: int, n: int) -> bool:
     return tied / n > (0.0 if n <= 10 * SMALL else _TIED)
 
 
-def kth_apart(squared: FloatArray, k: int) -> FloatArray:
+def kth_apart(squared: Any, k: int) -> FloatArray:
     """Squared distance to the k-th neighbour at a positive distance, from sorted lists (m, length), shape (m,).
 
     If there are fewer than k, the distance of the farthest. Distinct points may have the distance 0, by a cosine.
     """
-    coincident = np.count_nonzero(squared <= 0, axis=1)
-    last = np.minimum(coincident + k, squared.shape[1]) - 1
-    kth: FloatArray = squared[np.arange(len(squared)), last].astype(np.float64)
+    xp = array_namespace(squared)
+    coincident = xp.count_nonzero(squared <= 0, axis=1)
+    last = xp.clip(coincident + k, max=squared.shape[1]) - 1
+    rows = xp.arange(squared.shape[0], device=device_of(squared))
+    kth: FloatArray = to_numpy(astype(squared[rows, last], np.float64))
     return kth
 
 
-def within(squared: FloatArray, radii: FloatArray) -> IntArray:
+def within(squared: Any, radii: FloatArray) -> IntArray:
     """How many of the leading entries of each row lie within its radius, shape (m,)."""
-    out = np.empty(len(squared), dtype=np.int64)
-    for rows in chunks(len(squared), squared.shape[1]):
-        out[rows] = (squared[rows] <= EDGE * radii[rows, None]).sum(axis=1)
+    xp, limits = array_namespace(squared), asarray_like(EDGE * radii, squared)[:, None]
+    out = np.empty(squared.shape[0], dtype=np.int64)
+    for rows in chunks(squared.shape[0], squared.shape[1]):
+        out[rows] = to_numpy(xp.count_nonzero(squared[rows] <= limits[rows], axis=1))
     return out

@@ -70,8 +70,11 @@ class NeighborIndex(Protocol):
     method: str
     recall: float | None
 
-    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
-        """The k nearest other points of each point, nearest first: numbers and squared distances, (N, k)."""
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[Any, Any]:
+        """The k nearest other points of each point, nearest first: numbers and squared distances, (N, k).
+
+        They are arrays, or tensors on the device of the index.
+        """
 
     def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
         """The k points that are nearest to each query, (m, k)."""
@@ -285,7 +288,7 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device
     array([1, 0, 1], dtype=int32)
     """
     index = make_index(X, metric if isinstance(metric, Metric) else Metric(metric), device)
-    ids, squared = index.neighbors(k)
+    ids, squared = (to_numpy(part) for part in index.neighbors(k))
     numbers = index.order[ids].astype(np.int32)
     inverse = np.argsort(index.order)
     return Neighbors(numbers[inverse], squared[inverse])

@@ -8,6 +8,7 @@ smooths much more, and for kernels of all pairs, the candidates are the projecti
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..kernel.plan import sketch_columns, wide_columns
 from ..linalg.diffusion import diffuse
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.metrics import magnitude
-from ..linalg.operators import SparseOperator
+from ..linalg.operators import Operator, SparseOperator
 from ..linalg.sketch import GaussianSketch, sample
 from ..neighbors.search import nearest_neighbors
 from .features import WideSketch, wide_sketch
@@ -71,7 +72,7 @@ class SearchSpace(Protocol):
         Parameters of the leading directions, or of a given embedding.
     features : array of shape (n, m)
         Distances between its rows are, or estimate, diffusion distances.
-    graph : csr_array of shape (n, n)
+    graph : csr_array of shape (n, n), or an operator on a device
         Similarities of neighbours, symmetric, with the sum n.
     scales : ndarray of shape (n,)
         The scale of each point, relative to the median, in float32.
@@ -130,10 +131,10 @@ class KernelSpace:
         point[graph.places] = np.arange(len(graph.places))
         self.scales = relative_scales(kernel, point)
         root = np.sqrt(graph.masses)
-        B = SparseOperator(graph.S, reorder=False)
+        B: Any = graph.S if isinstance(graph.S, Operator) else SparseOperator(graph.S, reorder=False)
         if (root != 1).any():
             B = B.scaled(root, root)
-        self._B = B if kernel.device is None else kernel.device.sparse_operator(B.held)
+        self._B = kernel.device.sparse_operator(B.held) if kernel.device and hasattr(B, "held") else B
         # Of all masses at a point, this one has a part.
         masses = None if kernel.scaling is None else kernel.scaling.masses
         own = 1.0 if masses is None else np.sqrt(to_numpy(masses)[point])
@@ -204,7 +205,7 @@ class AlignedSpace:
         self._spaces = spaces
         self._ends = np.cumsum([space.graph.shape[0] for space in spaces])[:-1]
         self.features = np.concatenate([to_numpy(space.features) for space in spaces])
-        self.graph = sparse.csr_array(sparse.block_diag([space.graph for space in spaces], format="csr"))
+        self.graph = sparse.csr_array(sparse.block_diag([_in_memory(space.graph) for space in spaces], format="csr"))
         self.scales = np.concatenate([space.scales for space in spaces])
         self.start = self._at_items(_principal(self.features, k)) / np.float32(len(spaces))
 
@@ -310,7 +311,7 @@ def search_space(
     an error for features in which all points coincide.
     """
     space: SearchSpace
-    graph = kernel.graph() if isinstance(power, MultiscaleFilter) else None
+    graph = kernel.graph(on_device=True) if isinstance(power, MultiscaleFilter) else None
     if graph is not None:
         width = sketch_columns(k) if weight > 0 else max(_ACCURATE, k)
         space = KernelSpace(kernel, graph, power, k, width=width, init=init)
@@ -325,7 +326,8 @@ def search_space(
         space = _feature_space(kernel, power, k, samples=samples, init=init, check=check)
         places = np.arange(space.graph.shape[0])
     if labels is not None:
-        space.graph = agreeing(space.graph, known_classes(labels, places, space.graph.shape[0]))
+        known = known_classes(labels, places, space.graph.shape[0])
+        space.graph = agreeing(_in_memory(space.graph), known)
     return space
 
 
@@ -367,10 +369,16 @@ def aligned_steps(graphs: list[KernelGraph]) -> int:
     return min(many, max(few, int(np.ceil(np.log(_STAYED) / np.log(min(max(stay, _STAYED), 1.0 - _STAYED))))))
 
 
+def _in_memory(graph: Any) -> Any:
+    """A graph as a csr_array."""
+    return graph if sparse.issparse(graph) else graph.here.held
+
+
+@singledispatch
 def neighbor_graph(S: Any) -> Any:
     """Similarities of neighbours: squared entries outside the diagonal of S, (n, n), as a csr_array with the sum n.
 
-    Rows are normalised to the same sum before the matrix is made symmetric.
+    Rows are normalised to the same sum before the matrix is made symmetric. Backends register their own matrices.
     """
     P = sparse.csr_array(S, dtype=np.float32, copy=True)
     P.data[P.indices == np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))] = 0

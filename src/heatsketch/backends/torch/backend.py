@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..._utils.array import to_numpy
+from ..._utils.array import array_namespace, is_array_api_obj, to_numpy
 from ..._utils.extras import optional
 
 if TYPE_CHECKING:
@@ -52,16 +52,27 @@ class TorchBackend:
         return has_driver and bool(_torch().cuda.is_available())
 
     def device_of(self, X: Any) -> Device | None:
-        """The device that a tensor is on; None for other objects of PyTorch."""
+        """The device that a tensor, or an array of another library on a GPU, is on; None for other objects."""
+        X = _tensor(X)
         return _device(str(X.device)) if isinstance(X, _torch().Tensor) else None
 
     def table(self, X: Any) -> Any:
-        """A tensor as a NumPy array with the same entries."""
-        return to_numpy(X.float() if X.dtype == _torch().bfloat16 else X)
+        """A tensor, or an array on a GPU, as a NumPy array with the same entries.
+
+        Computations on its device use the tensor itself.
+        """
+        X = _tensor(X).detach()
+        table = to_numpy(X.float() if X.dtype == _torch().bfloat16 else X)
+        if X.is_cuda:
+            _device(str(X.device)).remember(table, X)
+        return table
 
     def as_given(self, Y: Any, X: Any) -> Any:
-        """An embedding as a tensor on the device of `X`."""
-        return _device(str(X.device)).tensor(Y)
+        """An embedding as a tensor on the device of `X`, or as an array of the library of `X`."""
+        given = _device(str(_tensor(X).device)).tensor(Y)
+        if isinstance(X, _torch().Tensor) or not is_array_api_obj(X):
+            return given
+        return array_namespace(X).from_dlpack(given)
 
     def computing(self) -> Any:
         """Context manager for computations with tensors; no effect if PyTorch has not been imported."""
@@ -73,6 +84,12 @@ class TorchBackend:
 
 
 backend = TorchBackend()
+
+
+def _tensor(X: Any) -> Any:
+    """An array on a GPU as a tensor that shares its memory; objects of PyTorch unchanged."""
+    torch = _torch()
+    return X if type(X).__module__.partition(".")[0] == "torch" else torch.from_dlpack(X)
 
 
 def _device(name: str) -> Device:

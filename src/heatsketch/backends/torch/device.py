@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import forces  # noqa: F401 - registers them
+from . import forces, graphs  # noqa: F401 - register functions of tensors
 from .nearest import DeviceIndex
 from .operators import DeviceDenseOperator, DeviceGaussianOperator, DeviceSparseOperator
 from .tensors import TensorDevice

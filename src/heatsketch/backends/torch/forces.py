@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -9,13 +10,15 @@ import torch
 from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
 from ...optimize.mixture import forces, log_distances
-from .operators import DeviceSparseOperator
+from .operators import DeviceSparseOperator, fused_kernels
 from .tensors import device_of
 
-__all__ = ["DeviceForces"]
+__all__ = ["DeviceForces", "FusedForces"]
 
 # Entries of a block of differences.
 _BLOCK = 1 << 26
+# Dimensions up to which the fused programs are faster.
+_FUSED = 16
 
 
 class DeviceForces:
@@ -24,7 +27,7 @@ class DeviceForces:
     Parameters
     ----------
     features : tensor of shape (n, m)
-    graph : csr_array of shape (n, n)
+    graph : csr_array or DeviceSparseOperator of shape (n, n)
         Similarities of neighbours.
     scales : ndarray of shape (n,)
     landmarks : ndarray of int
@@ -33,7 +36,8 @@ class DeviceForces:
     def __init__(self, features: Any, graph: Any, scales: FloatArray, landmarks: IntArray) -> None:
         self._here = device_of(features)
         self._scales = self._here.tensor(scales)
-        self._graph, self._landmarks = DeviceSparseOperator(graph, self._here), self._here.tensor(landmarks)
+        self._graph = graph if isinstance(graph, DeviceSparseOperator) else DeviceSparseOperator(graph, self._here)
+        self._landmarks = self._here.tensor(landmarks)
         self._rows = torch.arange(len(features), device=features.device).repeat_interleave(self._graph.parts[0].diff())
         self._logs = log_distances(features, landmarks)
         self._apart = self._logs > -100.0
@@ -80,6 +84,66 @@ class DeviceForces:
         return out, float(total) / self._pairs
 
 
+class FusedForces(DeviceForces):
+    """Forces by fused Triton programs, for embeddings of a few dimensions."""
+
+    def attraction(self, Y: Any) -> Any:
+        """``sum_j P_ij q_ij (y_i - y_j) / (s_i s_j)``, (n, k)."""
+        from .force_programs import attraction_kernel  # noqa: PLC0415 - needs Triton
+
+        if Y.shape[1] > _FUSED:
+            return super().attraction(Y)
+        Y, out = Y.contiguous(), torch.empty_like(Y)
+        with self._launched():
+            attraction_kernel[self._grid(32)](
+                *self._graph.parts, Y, self._scales, out, len(Y), **_widths(Y), BM=32, BN=32, num_warps=4
+            )
+        return out
+
+    def repulsion(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
+        """``sum_j q_ij^2 (y_i - y_j) / (s_i s_j)`` over the drawn points j, (n, k), and the sum of q_ij, i not j."""
+        from .force_programs import repulsion_kernel  # noqa: PLC0415
+
+        if Y.shape[1] > _FUSED:
+            return super().repulsion(Y, drawn)
+        points, Y = self._here.tensor(drawn), Y.contiguous()
+        out, totals = torch.empty_like(Y), torch.empty_like(self._scales)
+        with self._launched():
+            repulsion_kernel[self._grid(64)](
+                Y, self._scales, Y[points], self._scales[points], out, totals, len(Y), len(drawn),
+                **_widths(Y), BM=64, BN=64, num_warps=4,
+            )  # fmt: skip
+        return out, float(totals.sum(dtype=torch.float64)) - len(drawn)
+
+    def stretching(self, Y: Any, least: float, mean: float) -> tuple[Any, float]:
+        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the landmarks j, (n, k), and the mean of l_ij."""
+        from .force_programs import stretching_kernel  # noqa: PLC0415
+
+        if Y.shape[1] > _FUSED:
+            return super().stretching(Y, least, mean)
+        Y = Y.contiguous()
+        out, totals = torch.empty_like(Y), torch.empty_like(self._scales)
+        with self._launched():
+            stretching_kernel[self._grid(64)](
+                Y, Y[self._landmarks], self._logs, out, totals, len(Y), len(self._landmarks), least, mean,
+                **_widths(Y), BM=64, BN=32, num_warps=4,
+            )  # fmt: skip
+        return out, float(totals.sum(dtype=torch.float64)) / self._pairs
+
+    def _grid(self, rows: int) -> tuple[int]:
+        return (-(-len(self._scales) // rows),)
+
+    def _launched(self) -> Any:
+        return torch.cuda.device(self._here.name) if self._here.is_cuda else nullcontext()
+
+
+def _widths(Y: Any) -> dict[str, int]:
+    """Compile-time constants of the programs."""
+    k = int(Y.shape[1])
+    return {"K": k, "KP": 1 << (k - 1).bit_length()}
+
+
 @forces.register
 def _(features: torch.Tensor, graph: Any, scales: FloatArray, landmarks: IntArray) -> DeviceForces:
-    return DeviceForces(features, graph, scales, landmarks)
+    kind = FusedForces if fused_kernels(device_of(features)) else DeviceForces
+    return kind(features, graph, scales, landmarks)

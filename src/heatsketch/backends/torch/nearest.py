@@ -7,8 +7,10 @@ distance is at most ``g (|x|^2 + |y|^2) <= g (3 |x|^2 + 2 D)``, where `D` is the
 
     D >= (a - 3 g |x|^2) / (1 + 2 g),
 
-and if this is more than the k-th distance found, the row is correct. Rows without a proof are searched again in
-float64, and the remaining rows (mostly ties) by differences of all pairs in float64.
+and if this is more than the k-th distance found, the row is correct. Of many points fused programs compute the
+distances on tensor cores (:mod:`heatsketch.backends.torch.grouped`), where Triton compiles for the device. Rows without
+a proof are searched again by products in float32, then in float64, and the remaining rows (mostly ties) by differences
+of all pairs in float64.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from ..._utils.array import to_numpy
 from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import central_point, refuse_overflow
+from .operators import fused_kernels
 from .tensors import TensorDevice, computing
 
 __all__ = ["DeviceIndex", "nearest"]
@@ -43,7 +46,7 @@ _EXPONENT = 60
 _UNDERFLOW = 2.0**-80
 # Bytes of a tile and its temporaries: on a GPU, where launching is expensive, and on a CPU, where tiles should stay in
 # the cache; and the share of a GPU's free memory.
-_TILE_BYTES = {"cuda": 1 << 30, "cpu": 1 << 26}
+_TILE_BYTES = {"cuda": 1 << 31, "cpu": 1 << 26}
 _LEAST_BYTES = 1 << 18
 _MEMORY_SHARE = 0.25
 # Copies of a tile that are alive at the same time: the tile and what is selected from it; the differences; and in the
@@ -53,6 +56,9 @@ _PRODUCT_COPIES, _DIRECT_COPIES, _LAST_COPIES = 2, 3, 6
 _WIDER = 8
 # The smallest entries of a tile are searched in the groups of this many columns with the smallest minima.
 _GROUP = 16
+# Points and queries from which the fused programs search, if there are this many times more groups than are looked at:
+# for fewer queries it takes too long to form the groups.
+_MANY, _MANY_QUERIES, _MORE_GROUPS = 1 << 14, 1 << 13, 4
 
 
 class DeviceIndex:
@@ -80,36 +86,37 @@ class DeviceIndex:
         """The points on the device."""
         return self._device.tensor(self._X)
 
-    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
-        """The k nearest other points of each point."""
+    def neighbors(self, k: int, progress: Progress | None = None) -> tuple[Any, Any]:
+        """The k nearest other points of each point, as tensors on the device."""
         return nearest(self._device, self._there, self._there, k, itself=True, progress=progress)
 
     def query(self, Q: Any, k: int) -> tuple[IntArray, FloatArray]:
         """The k points nearest to each query."""
         Q = np.asarray(Q)
         refuse_overflow(Q)
-        return nearest(self._device, Q, self._there, k)
+        ids, squared = nearest(self._device, Q, self._there, k)
+        return to_numpy(ids), to_numpy(squared)
 
 
 @computing()
 def nearest(
     device: TensorDevice, Q: Any, X: Any, k: int, *, itself: bool = False, progress: Progress | None = None
-) -> tuple[IntArray, FloatArray]:
-    """The k points nearest to each query, exactly: their indices, int32, and squared distances, float64, each (m, k).
+) -> tuple[Any, Any]:
+    """The k points nearest to each query, exactly: indices, int32, and squared distances, float64: tensors (m, k).
 
     Nearest points come first, points at the same distance (in float64) in increasing order. `Q`, (m, d), and `X`,
     (n, d), are arrays or tensors whose squared distances do not overflow in float64. With `itself`, query i is point i,
     which is excluded from its neighbours. `progress` is called with the number of finished queries and of all queries.
     """
-    m, d = Q.shape[0], X.shape[1]
-    out = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+    m = Q.shape[0]
     job = _Job(device.tensor(Q), device.tensor(X), k, itself, _tile_bytes(device))
-    rows = np.arange(m)
-    for way in _ways(d, torch.promote_types(job.Q.dtype, job.X.dtype)):
+    out = tuple(torch.empty((m, k), dtype=dtype, device=job.X.device) for dtype in (torch.int32, torch.float64))
+    rows = torch.arange(m, device=job.X.device)
+    for way in _ways(job, fused=fused_kernels(device)):
         if len(rows):
             rows = rows[~_search(job, way, rows, out, progress)]
             progress = None  # few rows are searched again
-    return out
+    return out[0], out[1]
 
 
 def _tile_bytes(device: TensorDevice) -> int:
@@ -140,7 +147,7 @@ class _Job:
 class _Way:
     """How the distances of a tile are computed."""
 
-    dtype: Any
+    dtype: Any  # float16 for the fused programs
     direct: bool  # by differences
     last: bool = False  # by differences in float64, with ties in increasing order: no proof is needed
 
@@ -152,10 +159,23 @@ class _Way:
         return rows, max(1, min(n, entries // rows))
 
 
-def _ways(d: int, dtype: Any) -> list[_Way]:
+def _ways(job: _Job, *, fused: bool) -> list[_Way]:
     """The ways to search, each for the rows that the one before could not prove."""
-    ways = [_Way(dtype, True)] if d <= _DIRECT_FEATURES else [_Way(torch.float32, False), _Way(torch.float64, False)]
-    return [*ways, _Way(torch.float64, True, last=True)]
+    (n, d), last = job.X.shape, _Way(torch.float64, True, last=True)
+    if d <= _DIRECT_FEATURES:
+        return [_Way(torch.promote_types(job.Q.dtype, job.X.dtype), True), last]
+    ways = [_Way(torch.float32, False), _Way(torch.float64, False), last]
+    if not fused or n < _MANY or len(job.Q) < _MANY_QUERIES:
+        return ways
+    from .grouped import RUN  # noqa: PLC0415 - needs Triton
+
+    return [_Way(torch.float16, False), *ways] if n // RUN >= _MORE_GROUPS * job.n_listed else ways
+
+
+def _centre(X: Any) -> Any:
+    """A central point, in float64, (d,)."""
+    few = X[:: max(1, X.shape[0] // 64)]
+    return torch.from_numpy(central_point(to_numpy(few))).to(X.device)
 
 
 class _Placed:
@@ -164,25 +184,23 @@ class _Placed:
     Differences need no centre; without one, float32 points are not rounded. The last way does not scale either.
     """
 
-    def __init__(self, job: _Job, way: _Way, rows: IntArray) -> None:
-        self.way = way
+    def __init__(self, job: _Job, way: _Way, rows: Any) -> None:
+        self.way, self._job = way, job
         X, d = job.X, job.X.shape[1]
-        centre = torch.zeros(d, dtype=torch.float64, device=X.device)
-        if not way.direct:
-            few = X[:: max(1, X.shape[0] // 64)]
-            centre = torch.from_numpy(central_point(to_numpy(few))).to(X.device)
+        centre = torch.zeros(d, dtype=torch.float64, device=X.device) if way.direct else _centre(X)
         self.factor = math.ldexp(1.0, 0 if way.last else _exponent(job, centre))
         self.X, self._norms = self._place(X, centre)
         if job.itself and len(rows) == X.shape[0]:
             self.Q, self._own_norms = self.X, self._norms
         else:
-            given = job.Q if len(rows) == job.Q.shape[0] else job.Q[torch.from_numpy(rows).to(X.device)]
+            given = job.Q if len(rows) == job.Q.shape[0] else job.Q[rows]
             self.Q, self._own_norms = self._place(given, centre)
         self._short_norms = self._norms.to(way.dtype)
         # Rounding: d units for the product, half a dozen for coordinates, norms and sums; twice that covers the rest.
         self._unit = 2.0 * (d + 16) * torch.finfo(way.dtype).eps / 2
         self._last_unit = 2.0 * (d + 16) * torch.finfo(torch.float64).eps / 2
         self._underflow = d * _UNDERFLOW
+        self.height, self._width = way.tile(len(rows), X.shape[0], job.n_listed, job.budget)
 
     def _place(self, points: Any, centre: Any) -> tuple[Any, Any]:
         """Centred and scaled points, and their squared norms in float64."""
@@ -218,6 +236,79 @@ class _Placed:
         least = (kept - self._underflow) / (1.0 + 2.0 * self._unit)
         return kth * self.factor * self.factor * (1.0 + self._last_unit) < least
 
+    def answer(self, rows: slice, own: Any) -> tuple[Any, Any, Any]:
+        """Neighbours of some rows, squared distances, and whether they are proved; `own` are their queries."""
+        way, job = self.way, self._job
+        listed = job.k if way.last else job.n_listed
+        values: Any = None
+        ids: Any = None
+        for columns in chunks(job.X.shape[0], 1, self._width):
+            D = self.distances(rows, columns)
+            if job.itself:
+                _exclude_self(D, own - columns.start)
+            count = min(listed, D.shape[1])
+            near, places = _smallest_in_order(D, count) if way.last else _smallest(D, count)
+            del D
+            places += columns.start
+            if values is None:
+                values, ids = near, places
+                continue
+            values, ids = torch.cat([values, near], 1), torch.cat([ids, places], 1)
+            # Indices of later tiles are higher, so a stable sort keeps ties in increasing order.
+            if way.last:
+                order = values.sort(dim=1, stable=True).indices
+            else:
+                order = _selected(values, min(listed, values.shape[1]))
+            order = order[:, :listed]
+            values, ids = values.gather(1, order), ids.gather(1, order)
+        ids, squared = _ranked(job, own, ids)
+        if way.last or listed == job.X.shape[0] - int(job.itself):
+            proved = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
+        else:
+            proved = self.proved(rows, values.amax(1), squared[:, -1])
+        return ids, squared, proved
+
+
+class _Grouped:
+    """Queries and points as the fused programs compare them."""
+
+    def __init__(self, job: _Job, rows: Any) -> None:
+        from .grouped import LARGEST_NORM, RUN, Groups, rounding  # noqa: PLC0415 - needs Triton
+
+        self._job, self._run = job, RUN
+        (n, d), X = job.X.shape, job.X
+        self._centre = _centre(X)
+        self.factor = math.ldexp(LARGEST_NORM, _exponent(job, self._centre) - _EXPONENT)
+        self._groups = Groups(lambda some: self._place(X[some]), n, d, X.device)
+        self._unit, self._lost = rounding(d)
+        self._last_unit = 2.0 * (d + 16) * torch.finfo(torch.float64).eps / 2
+        self._position = torch.empty_like(self._groups.order)
+        self._position[self._groups.order] = torch.arange(n, device=X.device)
+        # Minima and what is selected from them, candidates and their columns.
+        entries = self._groups.n_groups + 4 * RUN * job.n_listed
+        self.height = max(128, job.budget // (8 * entries) // 128 * 128)
+        # Queries next to each other look at the same groups.
+        self.rows = rows[self._position[rows].argsort()] if job.itself else rows
+
+    def _place(self, points: Any) -> Any:
+        """Centred and scaled points in float64."""
+        return (points.double() - self._centre) * self.factor
+
+    def answer(self, _rows: slice, own: Any) -> tuple[Any, Any, Any]:
+        """Neighbours of some queries, squared distances, and whether they are proved."""
+        job, groups = self._job, self._groups
+        x = self._place(job.Q[own])
+        least, near = _smallest(groups.minima(x), job.n_listed)
+        position = self._position[own] if job.itself else torch.full_like(own, -1)
+        D = groups.distances(x, near, position)
+        values, places = _smallest(D, job.n_listed)
+        found = near.gather(1, places // self._run) * self._run + places % self._run
+        ids, squared = _ranked(job, own, groups.order[found])
+        norms = x.square().sum(1)
+        kept = torch.minimum(norms + 2.0 * least.amax(1), values.amax(1).double())
+        bound = (kept - 3.0 * self._unit * norms - self._lost) / (1.0 + 2.0 * self._unit)
+        return ids, squared, squared[:, -1] * self.factor * self.factor * (1.0 + self._last_unit) < bound
+
 
 def _exponent(job: _Job, centre: Any) -> int:
     """The power of two by which points are scaled."""
@@ -227,50 +318,24 @@ def _exponent(job: _Job, centre: Any) -> int:
     return min(_EXPONENT - math.frexp(largest)[1], 1000) if largest > 0 else 0
 
 
-def _search(job: _Job, way: _Way, rows: IntArray, out: tuple[IntArray, FloatArray], progress: Progress | None) -> Any:
+def _search(job: _Job, way: _Way, rows: Any, out: tuple[Any, ...], progress: Progress | None) -> Any:
     """Search rows one way, write their neighbours, and return which of them are proved, bool (m,)."""
-    placed, proved = _Placed(job, way, rows), np.zeros(len(rows), dtype=bool)
-    own = torch.from_numpy(rows).to(job.X.device)
-    height, width = way.tile(len(rows), job.X.shape[0], job.n_listed, job.budget)
-    for some in chunks(len(rows), 1, height):
-        found = _answer(job, placed, some, own[some], width)
-        out[0][rows[some]], out[1][rows[some]], proved[some] = (to_numpy(part) for part in found)
+    placed: Any = _Grouped(job, rows) if way.dtype is torch.float16 else _Placed(job, way, rows)
+    proved = torch.zeros(len(job.Q), dtype=torch.bool, device=rows.device)
+    own = getattr(placed, "rows", rows)
+    for some in chunks(len(rows), 1, placed.height):
+        here = own[some]
+        out[0][here], out[1][here], proved[here] = placed.answer(some, here)
         if progress is not None:
             progress(some.stop, len(rows))
-    return proved
+    return proved[rows]
 
 
-def _answer(job: _Job, placed: _Placed, rows: slice, own: Any, width: int) -> tuple[Any, Any, Any]:
-    """Neighbours of some rows, squared distances, and whether they are proved."""
-    way, k = placed.way, job.k
-    listed = k if way.last else job.n_listed
-    values: Any = None
-    ids: Any = None
-    for columns in chunks(job.X.shape[0], 1, width):
-        D = placed.distances(rows, columns)
-        if job.itself:
-            _exclude_self(D, own - columns.start)
-        count = min(listed, D.shape[1])
-        near, places = _smallest_in_order(D, count) if way.last else _smallest(D, count)
-        del D
-        places += columns.start
-        if values is None:
-            values, ids = near, places
-            continue
-        values, ids = torch.cat([values, near], 1), torch.cat([ids, places], 1)
-        # Indices of later tiles are higher, so a stable sort keeps ties in increasing order.
-        order = values.sort(dim=1, stable=True).indices if way.last else _selected(values, min(listed, values.shape[1]))
-        order = order[:, :listed]
-        values, ids = values.gather(1, order), ids.gather(1, order)
+def _ranked(job: _Job, own: Any, ids: Any) -> tuple[Any, Any]:
+    """The k nearest of some candidates, (m, c), and their squared distances in float64, (m, k)."""
     ids = ids.sort(1).values
-    squared = _measured(job, own, ids)
-    squared, order = squared.sort(dim=1, stable=True)
-    ids, squared = ids.gather(1, order)[:, :k], squared[:, :k]
-    if way.last or listed == job.X.shape[0] - int(job.itself):
-        proved = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
-    else:
-        proved = placed.proved(rows, values.amax(1), squared[:, -1])
-    return ids.int(), squared, proved
+    squared, order = _measured(job, own, ids).sort(dim=1, stable=True)
+    return ids.gather(1, order)[:, : job.k].int(), squared[:, : job.k]
 
 
 def _exclude_self(D: Any, own: Any) -> None:

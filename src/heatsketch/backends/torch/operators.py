@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from contextlib import nullcontext
 from copy import copy
 from typing import Any
 
@@ -34,6 +35,8 @@ _CAPABILITY = (8, 0)
 _GATHERED = 1 << 23
 # Added to squared distances, so that the logarithm has a derivative at zero.
 _LEAST = 1e-290
+# Columns up to which a program multiplies several rows of a sparse matrix.
+_FEW_COLUMNS = 4
 
 
 class DeviceOperator(Operator):
@@ -44,6 +47,14 @@ class DeviceOperator(Operator):
     def asblock(self, V: Any, dtype: Any = None) -> Any:
         """`V` as a tensor on the device, of the operator's dtype unless another is given."""
         return self.device.tensor(V, self.dtype if dtype is None else dtype)
+
+    def ones(self) -> Any:
+        """A vector of ones on the device, (N,)."""
+        return torch.ones(self.shape[0], dtype=torch.float64, device=self.device.name)
+
+    def laid_out(self, values: Any) -> Any:
+        """A user's vector with an entry for each point, (N,), in float64 on the device."""
+        return self.device.tensor(values, np.float64)
 
     def draw(self, sketch: Sketch, shape: tuple[int, int], first_column: int, dtype: Any) -> Any:
         """The first rows of some columns of a sketch, made on the device."""
@@ -86,6 +97,8 @@ class DeviceDenseOperator(DeviceOperator):
 class DeviceSparseOperator(DeviceOperator):
     """Products with a sparse matrix held on the device as compressed rows.
 
+    On a GPU a fused program multiplies, whose sums have one order; cuSPARSE's products do not repeat.
+
     Parameters
     ----------
     array : csr_array of shape (M, N)
@@ -101,6 +114,17 @@ class DeviceSparseOperator(DeviceOperator):
         self.shape, self.dtype = (array.shape[0], array.shape[1]), array.dtype
         self._held = self._compressed(*(device.tensor(part) for part in (array.indptr, array.indices, array.data)))
         self._order = None if order is None else device.tensor(order)
+
+    @classmethod
+    def of_parts(cls, starts: Any, columns: Any, values: Any, device: TensorDevice) -> DeviceSparseOperator:
+        """A square matrix from tensors on the device: row pointers, column indices and values."""
+        new = cls.__new__(cls)
+        n = len(starts) - 1
+        new.device, new.order, new._order = device, None, None
+        new.shape, new.dtype = (n, n), np.dtype(str(values.dtype).removeprefix("torch."))
+        index = torch.int32 if len(values) <= np.iinfo(np.int32).max else torch.int64
+        new._held = new._compressed(starts.to(index), columns.to(index), values)
+        return new
 
     def _compressed(self, starts: Any, columns: Any, values: Any) -> Any:
         with warnings.catch_warnings():  # that the layout is in beta
@@ -128,19 +152,28 @@ class DeviceSparseOperator(DeviceOperator):
         values *= self.asblock(right)[columns]
         return self.with_values(values)
 
+    def astype(self, dtype: Any, copy: bool = True) -> DeviceSparseOperator:  # noqa: ARG002
+        """The same matrix in another dtype."""
+        return self if self.dtype == dtype else self.with_values(self.parts[2].to(self.device.dtype(dtype)))
+
     def with_values(self, values: Any) -> DeviceSparseOperator:
         """A matrix with the same pattern and other values, a tensor in the order of the rows."""
         starts, columns, _ = self.parts
         same = copy(self)
+        same.dtype = np.dtype(str(values.dtype).removeprefix("torch."))
         same._held = self._compressed(starts, columns, values)
         return same
 
     def _product(self, V: Any) -> Any:
         if self._order is None:
-            return self._held @ V
+            return self._multiplied(V)
         out = torch.empty_like(V)
-        out[self._order] = self._held @ V[self._order]
+        out[self._order] = self._multiplied(V[self._order])
         return out
+
+    def _multiplied(self, V: Any) -> Any:
+        fused = self.device.is_cuda and fused_kernels(self.device)
+        return sparse_product(self.parts, V) if fused else self._held @ V
 
     @property
     def here(self) -> SparseOperator:
@@ -210,6 +243,23 @@ class DeviceGaussianOperator(DeviceOperator):
         found = self._kernel.rows(self.device.tensor(X), self.device.tensor(scale), self.asblock(V))
         products, logs = (to_numpy(part) for part in found)
         return products, logs
+
+
+def sparse_product(parts: tuple[Any, Any, Any], V: Any) -> Any:
+    """The product of a matrix in compressed rows with a block of columns, by a fused program."""
+    from .sparse_programs import sparse_kernel  # noqa: PLC0415 - needs Triton
+
+    n, width = len(parts[0]) - 1, V.shape[1]
+    V, out = V.contiguous(), torch.empty((n, width), dtype=V.dtype, device=V.device)
+    if width:
+        # The fastest on an H200: many rows of few columns, or one row.
+        columns = min(64, 1 << (width - 1).bit_length())
+        rows, entries = (8, 16) if width <= _FEW_COLUMNS else (1, 32)
+        with torch.cuda.device(V.device) if V.is_cuda else nullcontext():
+            sparse_kernel[-(-n // rows), -(-width // columns)](
+                *parts, V, out, n, width, BM=rows, BN=entries, BC=columns, num_warps=1
+            )
+    return out
 
 
 def fused_kernels(device: TensorDevice) -> bool:

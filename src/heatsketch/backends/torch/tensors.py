@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ import numpy as np
 import torch
 
 __all__ = ["TensorDevice", "computing", "device_of"]
+
+# Tensors with the entries of NumPy arrays that nobody changes, by device and the identity of the array.
+_copies: dict[tuple[str, int], Any] = {}
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,21 @@ class TensorDevice:
         return getattr(torch, np.dtype(dtype).name)
 
     def tensor(self, values: Any, dtype: Any = None) -> Any:
-        """An array or a tensor as a tensor on this device, detached; not copied if it is one already."""
+        """An array or a tensor as a tensor on this device, detached; not copied if it is one already, or remembered."""
         dtype = None if dtype is None else self.dtype(dtype)
+        values = _copies.get((self.name, id(values)), values)
         if not isinstance(values, torch.Tensor):
             values = np.ascontiguousarray(values)
             values = values.astype(values.dtype.newbyteorder("="), copy=False)
             # PyTorch warns about read-only arrays, even if nothing writes to them.
             values = torch.from_numpy(values if values.flags.writeable else values.copy())
         return values.detach().to(device=self.name, dtype=dtype)
+
+    def remember(self, array: Any, tensor: Any) -> None:
+        """Let `tensor` return this tensor for an array with the same entries, which nobody changes, while it exists."""
+        key = self.name, id(array)
+        _copies[key] = tensor
+        weakref.finalize(array, _copies.pop, key, None)
 
     def free_memory(self) -> int:
         """Free memory of a GPU in bytes, including the reserve of PyTorch's allocator."""

@@ -1,0 +1,179 @@
+r"""Search for nearest neighbours by fused Triton programs: tensor cores compare all pairs, minima stay in registers.
+
+Points are sorted so that close points have close numbers, and each run of 32 is a group. A first program multiplies
+all pairs and writes only the smallest ``|y|^2 / 2 - x.y`` of each group. The k nearest points are in the k groups with
+the smallest minima. A second program computes the distances to all points of these groups, and somewhat more groups,
+by differences. :mod:`heatsketch.backends.torch.nearest` measures the nearest of them in float64, and proves that no
+neighbour was missed.
+
+Tensor cores multiply float16 numbers (11 bits) and add in float32. Each coordinate is a sum of two of them,
+``x = x' + x''``, and ``x.y = x'.y' + x'.y'' + x''.y'``; the norm is a sum of three. The factors have these as columns:
+
+    L = (-x', -x', -x'', 1, 1, 1),    R = (y', y'', y', n', n'', n'''),    n = |y|^2 / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from triton.runtime.errors import OutOfResources
+
+from ..._utils.chunks import chunks
+from .gaussian import locality_order
+from .search_programs import COLUMNS, RUN, candidates_kernel, minima_kernel
+
+__all__ = ["LARGEST_NORM", "RUN", "Groups", "depth", "rounding"]
+
+# Norms are at most this, so that their squares are within float16.
+LARGEST_NORM = 128.0
+# What is smaller than this is lost when a coordinate is split into two float16 numbers.
+_LOST = 2.0**-25
+# Half the squared norm of points that only fill up a group: farther than any other.
+_ELSEWHERE = 6e4
+# Factors with more columns than this do not fit on the chip: they are read again for every tile, in pieces.
+_DEEP, _PIECE = 256, 64
+# Rows, warps and stages of tiles, the fastest on an H200 first; the others for chips with less memory.
+_TILES = (128, 4, 3), (128, 4, 2), (64, 4, 2), (32, 4, 1)
+# Rows of a left factor are padded to a multiple of this.
+_ROWS = 128
+# Programs that share the columns of a block of rows.
+_SHARES = 8
+# Entries that are converted at a time.
+_CONVERTED = 1 << 23
+_fitting: dict[Hashable, tuple[int, int, int]] = {}
+
+
+def depth(d: int) -> int:
+    """Columns of the factors of points with d features: one or two powers of two, or a multiple of a piece."""
+    width = 3 * d + 3
+    if width > _DEEP:
+        return -(-width // _PIECE) * _PIECE
+    top = max(16, _leading(width))
+    rest = 0 if width <= top else max(16, 1 << (width - top - 1).bit_length())
+    return top + rest
+
+
+def _leading(width: int) -> int:
+    """The largest power of two up to a width."""
+    return 1 << (width.bit_length() - 1)
+
+
+def rounding(d: int) -> tuple[float, float]:
+    """Bounds of the error of a squared distance: relative to ``|x|^2 + |y|^2``, and absolute.
+
+    Tensor cores add up to 16 products and a sum at a time, each truncated to 23 bits of the largest. Twice that covers
+    the rounding of coordinates, norms and differences.
+    """
+    return 2.0 * (depth(d) + 16) * 2.0**-23, 2.0 * (2.0 * d**0.5 + 1.0) * LARGEST_NORM * _LOST
+
+
+class Groups:
+    """Points on a device in groups, for searches.
+
+    Parameters
+    ----------
+    points : callable
+        Gives the points of some rows, an index, in float64, centred and with norms of at most `LARGEST_NORM`, (m, d).
+    n, d : int
+        Number of points and features.
+    device : torch.device
+
+    Attributes
+    ----------
+    order : tensor of int64, shape (n,)
+        Position i is point ``order[i]``; groups are runs of positions.
+    n_groups : int
+        Including those that only fill up the last tiles.
+    """
+
+    def __init__(self, points: Callable[[Any], Any], n: int, d: int, device: Any) -> None:
+        self.n, self.d, self._device = n, d, device
+        self._width = -(-d // 4) * 4
+        sheet = RUN * COLUMNS
+        full = -(-n // sheet) * sheet
+        self.n_groups = full // RUN
+        rough = torch.empty((n, d), dtype=torch.float32, device=device)
+        for some in chunks(n, d, _CONVERTED):
+            rough[some] = points(some).float()
+        self.order = locality_order(rough)
+        del rough
+        self._x = torch.zeros((full, self._width), dtype=torch.float32, device=device)
+        right = torch.zeros((full, depth(d)), dtype=torch.float16, device=device)
+        for some in chunks(n, d, _CONVERTED):
+            x = points(self.order[some])
+            self._x[some, :d] = x.float()
+            norms = 0.5 * x.square().sum(1, keepdim=True)
+            first, second = _pieces(x, 2)
+            _fill(right[some], [first, second, first, *_pieces(norms, 3)])
+        right[n:, 3 * d] = _ELSEWHERE
+        # Tile t of a sheet has the t-th points of its groups.
+        self._right = right.view(-1, COLUMNS, RUN, right.shape[1]).transpose(1, 2).contiguous()
+
+    def minima(self, x: Any) -> Any:
+        """The smallest ``|y|^2 / 2 - x.y`` of each group, for queries x in float64, (m, d): (m, n_groups)."""
+        m, d = x.shape
+        left = torch.zeros((-(-m // _ROWS) * _ROWS, depth(d)), dtype=torch.float16, device=self._device)
+        first, second = _pieces(x, 2)
+        one = torch.ones((m, 3), dtype=torch.float16, device=self._device)
+        _fill(left[:m], [-first, -first, -second, one])
+        out = torch.empty((m, self.n_groups), dtype=torch.float32, device=self._device)
+        self._launch(left, out)
+        return out
+
+    def _launch(self, left: Any, out: Any) -> None:
+        """Run the first program with the first tile for which the device has the resources."""
+        K, key = left.shape[1], (self._device, left.shape[1])
+        deep = K > _DEEP
+        with _on(self._device):
+            for rows, warps, stages in (_fitting[key],) if key in _fitting else _TILES:
+                try:
+                    minima_kernel[-(-len(out) // rows), min(_SHARES, self.n_groups // COLUMNS)](
+                        left, self._right, out, len(out), self.n_groups // COLUMNS, self.n_groups,
+                        K=K, K1=_leading(K), PIECE=_PIECE if deep else 0, BM=rows, STAGES=stages,
+                        num_warps=warps, num_stages=stages,
+                    )  # fmt: skip
+                except OutOfResources:
+                    continue
+                _fitting[key] = rows, warps, stages
+                return
+        raise MemoryError("this GPU has too little memory on its multiprocessors for a search; use device='cpu'.")
+
+    def distances(self, x: Any, groups: Any, own: Any) -> Any:
+        """Squared distances of queries, (m, d), to all points of some groups, (m, c), in float32: (m, 32 c).
+
+        They are infinite for padding, and for the position `own` of each query, (m,), or -1.
+        """
+        m, c = groups.shape
+        q = torch.zeros((m, self._width), dtype=torch.float32, device=self._device)
+        q[:, : self.d] = x
+        out = torch.empty((m, c * RUN), dtype=torch.float32, device=self._device)
+        wide = min(64, 1 << (self._width - 1).bit_length())
+        with _on(self._device):
+            candidates_kernel[(m,)](
+                q, self._x, groups.int().contiguous(), own, out, self.n, c, self._width, D=wide, num_warps=1
+            )
+        return out
+
+
+def _on(device: Any) -> Any:
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def _pieces(values: Any, count: int) -> list[Any]:
+    """Float16 numbers that add up to the values."""
+    pieces = []
+    for _ in range(count):
+        pieces.append(values.half())
+        values = values - pieces[-1].double()
+    return pieces
+
+
+def _fill(out: Any, parts: list[Any]) -> None:
+    """Write parts side by side."""
+    start = 0
+    for part in parts:
+        out[:, start : start + part.shape[1]] = part
+        start += part.shape[1]

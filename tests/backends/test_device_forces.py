@@ -1,0 +1,88 @@
+"""Forces between the points of an embedding, graphs and their products on a device, compared with the CPU.
+
+`TestFused...` run where Triton compiles for a GPU; `tests/slow/test_triton.py` runs them with Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from heatsketch._utils.array import to_numpy
+from heatsketch.optimize.mixture import forces
+from heatsketch.optimize.spaces import neighbor_graph
+
+torch = pytest.importorskip("torch")
+from heatsketch.backends.torch.forces import DeviceForces, FusedForces  # noqa: E402
+from heatsketch.backends.torch.operators import DeviceSparseOperator, fused_kernels, sparse_product  # noqa: E402
+
+N = 150
+
+
+def case(k, seed=0):
+    """Forces of the CPU, their arguments, and an embedding."""
+    rng = np.random.default_rng(seed)
+    S = sparse.random_array((N, N), density=0.1, rng=rng, dtype=np.float32)
+    S.resize((N, N))
+    features = rng.normal(size=(N, 5)).astype(np.float32)
+    features[7] = features[3]  # a pair that coincides
+    graph = neighbor_graph(S + S.T + sparse.eye_array(N, dtype=np.float32))
+    scales = rng.uniform(0.5, 2, N).astype(np.float32)
+    return features, graph, scales, np.array([3, 50, 149, 20]), rng.normal(size=(N, k)).astype(np.float32)
+
+
+def compare(kind, device, k):
+    features, graph, scales, landmarks, Y = case(k)
+    here = forces(features, graph, scales, landmarks)
+    there = kind(device.tensor(features), graph, scales, landmarks)
+    Z, drawn = device.tensor(Y), np.array([0, 77, 149, 5, 9])
+    np.testing.assert_allclose(to_numpy(there.attraction(Z)), here.attraction(Y), rtol=1e-4, atol=1e-6)
+    for found, expected in (
+        (there.repulsion(Z, drawn), here.repulsion(Y, drawn)),
+        (there.stretching(Z, 1e-3, 0.2), here.stretching(Y, 1e-3, 0.2)),
+    ):
+        np.testing.assert_allclose(to_numpy(found[0]), expected[0], rtol=1e-4, atol=1e-5)
+        assert found[1] == pytest.approx(expected[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_forces_equal_those_of_the_cpu(k, device):
+    compare(DeviceForces, device, k)
+
+
+class TestFusedProducts:
+    """Products of sparse matrices."""
+
+    @pytest.mark.parametrize("width", [0, 1, 3, 17, 70])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_equal_those_of_the_cpu(self, width, dtype, device):
+        if not fused_kernels(device):
+            pytest.skip("Triton does not compile for this device")
+        rng = np.random.default_rng(width)
+        dense = sparse.random_array((40, 30), density=0.3, rng=rng, dtype=dtype).toarray()
+        dense[5] = 0.0
+        S = sparse.csr_array(dense)
+        V = rng.normal(size=(30, width)).astype(dtype)
+        parts = tuple(device.tensor(part) for part in (S.indptr, S.indices, S.data))
+        found = to_numpy(sparse_product(parts, device.tensor(V)))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, S @ V, atol=50 * np.finfo(dtype).eps)
+
+
+class TestFusedForces:
+    @pytest.mark.parametrize("k", [1, 2, 5, 17])
+    def test_equal_those_of_the_cpu(self, k, device):
+        if not fused_kernels(device):
+            pytest.skip("Triton does not compile for this device")
+        compare(FusedForces, device, k)
+
+
+def test_neighbor_graph_equals_that_of_the_cpu(device):
+    rng = np.random.default_rng(1)
+    S = sparse.csr_array(sparse.random_array((N, N), density=0.05, rng=rng, dtype=np.float32))
+    S = sparse.csr_array(S + sparse.eye_array(N, dtype=np.float32))  # neither symmetric nor without empty rows
+    found = neighbor_graph(DeviceSparseOperator(S, device))
+    np.testing.assert_allclose(found.toarray(), neighbor_graph(S).toarray(), rtol=1e-5, atol=1e-9)
+    alone = neighbor_graph(DeviceSparseOperator(sparse.eye_array(4, dtype=np.float32, format="csr"), device))
+    assert not alone.toarray().any()
