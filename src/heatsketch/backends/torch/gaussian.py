@@ -123,7 +123,7 @@ class FusedGaussian:
         if self.arithmetic == "mixed":
             self._axes = _principal_axes(x)
             x, near = x @ self._axes, order[~far]
-            self._split = _split_coordinates(x[near], scale[near])[0]
+            self._split = _split_coordinates(x[near], scale[near])
         # Far points come last, where the fused products do not see them.
         self._order = order if exact or not bool(far.any()) else torch.cat([order[~far], order[far]])
         self._near = self._n if exact else self._n - int(far.sum())
@@ -312,8 +312,7 @@ def choose_arithmetic(x: Any, scale: Any, *, eight_bits: bool) -> str:
     if float(_exponent_errors(x, scale)[0]) <= _EXPONENT_ERROR:
         return "halves"
     if eight_bits and _MIXED[0] <= x.shape[1] <= _MIXED[1]:
-        split, depth = _split_coordinates(x @ _principal_axes(x), scale)
-        return "mixed" if split < x.shape[1] and depth < _depth(x.shape[1], x.shape[1], scale) else "split"
+        return "mixed" if _split_coordinates(x @ _principal_axes(x), scale) < x.shape[1] else "split"
     return "split"
 
 
@@ -333,22 +332,21 @@ def _fourth_powers(x: Any, scale: Any) -> Any:
     return torch.cat(sums)
 
 
-def _split_coordinates(x: Any, scale: Any) -> tuple[int, float]:
-    """How many leading coordinates to split in float16 in "mixed", and the depth of the products of exponents.
+def _split_coordinates(x: Any, scale: Any) -> int:
+    """How many leading coordinates to split in float16 in "mixed": all, if that costs least.
 
-    The depth is the least at which exponents are accurate enough; more coordinates are split if that costs nothing.
+    Products cost as much as factors have columns; those of eight bits count half. The fewest coordinates are split at
+    the least cost for which exponents are accurate enough, and as many more as cost nothing.
     """
-    d = x.shape[1]
+    d, norms = x.shape[1], 6 if bool((scale == 1.0).all()) else 2 * len(_TERMS) + 2
     accurate = (_EIGHT_BITS * _exponent_errors(x, scale) <= _EXPONENT_ERROR).tolist()
-    depths = [(_depth(d, split, scale), -split) for split in range(d + 1) if accurate[split]]
-    depth, split = min(depths)
-    return -split, depth
-
-
-def _depth(d: int, split: int, scale: Any) -> float:
-    """Columns of float16 factors in which the leading coordinates are split; those of eight bits count half."""
-    norms = 6 if bool((scale == 1.0).all()) else 2 * len(_TERMS) + 2
-    return _two_powers(norms + d + 2 * split, _DEPTH) + (0.5 * _power_of_two(2 * (d - split)) if split < d else 0)
+    widths = [
+        (_two_powers(norms + d + 2 * split, _DEPTH), _power_of_two(2 * (d - split)) if split < d else 0)
+        for split in range(d + 1)
+    ]
+    allowed = [split for split in range(d + 1) if split == d or (accurate[split] and widths[split][0] <= DEEP)]
+    fewest = min(allowed, key=lambda split: widths[split][0] + 0.5 * widths[split][1])
+    return max(split for split in allowed if widths[split] == widths[fewest])
 
 
 def _principal_axes(x: Any) -> Any:
