@@ -217,6 +217,31 @@ class TestFused:
             assert op._kernel.share < 0.9
             assert error((op @ V)[rows], product(X, 0.004, V, rows=rows)) < PROMISED
 
+    @pytest.mark.parametrize(("precision", "d"), [("split", 3), ("mixed", 17)])
+    @pytest.mark.parametrize("local", [False, True])
+    def test_single_columns_of_many_points(self, fused, precision, d, *, local):
+        """Every entry is computed once, for a row and a column."""
+        n = 300_001 if fused.is_cuda else 1100
+        X, epsilon = points("cloud", n, d), bandwidth(n, d, local=local)
+        op = fused.gaussian_operator(X, epsilon, precision=precision)
+        assert op._kernel._symmetric
+        assert worst_error(op, X, epsilon, 1, n_rows=24) < BOUNDS[precision]
+        V = columns(n, 1)
+        np.testing.assert_array_equal(op @ V, op @ V)
+
+    def test_small_bandwidths_along_few_directions(self, fused):
+        """The leading principal directions need more digits than the others, in which all points are near."""
+        n, d = 5000 if fused.is_cuda else 131, 50
+        X = 0.04 * points("cloud", n, d)
+        X[:, :2] += np.random.default_rng(4).normal(size=(n, 2)).astype(np.float32)
+        axes = np.linalg.qr(np.random.default_rng(2).normal(size=(d, d)))[0]
+        X = (X @ axes).astype(np.float32)
+        op = fused.gaussian_operator(X, 0.1, precision="mixed")
+        assert op._kernel._split >= 2
+        assert worst_error(op, X, 0.1, 3, n_rows=131) < 2e-5
+        if fused.is_cuda:
+            assert fused.gaussian_operator(X, 0.1).arithmetic == "mixed"
+
     def test_order_and_repetition(self, fused):
         check_order(fused, BOUNDS["split"])
 

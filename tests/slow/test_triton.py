@@ -16,13 +16,14 @@ triton = pytest.importorskip("triton")
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 
-from heatsketch.backends.torch.products import Tile, differences_tiles, halves_tiles  # noqa: E402
+from heatsketch.backends.torch.products import Tile, differences_tiles, halves_tiles, symmetric_tiles  # noqa: E402
 from heatsketch.backends.torch.programs import (  # noqa: E402
     LARGEST,
     SINGLE,
     VALUES,
     differences_kernel,
     halves_kernel,
+    symmetric_kernel,
 )
 from heatsketch.backends.torch.search_programs import minima_kernel  # noqa: E402
 
@@ -31,9 +32,14 @@ SIZES = {"n_rows": "i32", "n_columns": "i32", "n_groups": "i32"}
 HALVES = {"L": "*fp16", "R": "*fp16", "L8": "*fp16", "R8": "*fp16", **TENSORS, **SIZES}
 POINTS = ("X", "Y", "x_scale", "y_scale", "shift")
 DIFFERENCES = {**dict.fromkeys(POINTS, "*fp32"), **TENSORS, **SIZES, "x_stride": "i32", "y_stride": "i32"}
-SPLIT = {"K": 48, "K1": 32, "E": 0, "E1": 0, "PIECE": 0}
-DEEP = {"K": 320, "K1": 256, "E": 0, "E1": 0, "PIECE": 64}
-MIXED = {"K": 64, "K1": 64, "E": 128, "E1": 128, "PIECE": 0}
+SPLIT = {"K": 48, "K1": 32, "E": 0, "PIECE": 0}
+DEEP = {"K": 320, "K1": 256, "E": 0, "PIECE": 64}
+MIXED = {"K": 64, "K1": 64, "E": 128, "PIECE": 0}
+SYMMETRIC = {
+    **{name: HALVES[name] for name in ("L", "R", "L8", "R8")},
+    **{"V": "*fp32", "Out": "*fp64"},
+    **dict.fromkeys(("turn", "n_blocks", "size", "n_padded"), "i32"),
+}
 SEARCHED = {"K": 160, "K1": 128, "PIECE": 0}
 SEARCHED_DEEP = {"K": 320, "K1": 256, "PIECE": 64}
 EIGHT_BITS = {"L8": "*fp8e4nv", "R8": "*fp8e4nv"}
@@ -95,3 +101,12 @@ def test_products_of_differences_compile(capability):
     constants = {"D": 5, "C": 32, "MODE": VALUES, "ZERO": False, "SKIP": False}
     compiled = _compiled(differences_kernel, DIFFERENCES, constants, differences_tiles(VALUES)[0], capability)
     assert "ex2.approx" in compiled.asm["ptx"]
+
+
+@pytest.mark.parametrize(("capability", "depths"), [(80, SPLIT), (90, MIXED)])
+def test_symmetric_products_compile(capability, depths):
+    constants = {name: depths[name] for name in ("K", "K1", "E")} | {"PAIRS": True}
+    tile = symmetric_tiles(2 * depths["K"] + depths["E"])[0]
+    signature = SYMMETRIC | (EIGHT_BITS if depths["E"] else {})
+    compiled = _compiled(symmetric_kernel, signature, constants, tile, capability)
+    assert "mma" in compiled.asm["ptx"]

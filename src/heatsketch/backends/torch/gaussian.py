@@ -15,10 +15,13 @@ The data decide how many terms the coordinates need (`choose_arithmetic`):
 arithmetic      terms of a coordinate                                        error of an exponent
 ==============  ===========================================================  =======================================
 ``"halves"``    ``x' y'``                                                    2^-12 |x||y| / sqrt(d), at random
-``"mixed"``     ``x' y'`` in float16, ``x' y'' + x'' y'`` in float8          a tenth of that
+``"mixed"``     ``x' y'`` in float16, ``x' y'' + x'' y'`` in float8          a twenty-fifth of that
 ``"split"``     ``x' y' + x' y'' + x'' y'`` in float16                       that of float32 sums
 ``"float32"``   differences, one by one                                      that of the coordinates themselves
 ==============  ===========================================================  =======================================
+
+Distances do not change if the points are rotated. For ``"mixed"`` the coordinates are along principal axes: the leading
+ones, which are the largest, have all their terms in float16, so that few points need ``"split"``.
 
 Points are sorted so that close points have close numbers. Tiles whose entries are all negligible are skipped.
 """
@@ -32,7 +35,21 @@ import torch
 
 from ..._utils.chunks import chunks
 from .chunked import ChunkedGaussian
-from .products import COLUMNS, DEEP, GROUP, PIECE, ROWS, SHIFT, Halves, Lists, Task, by_differences, by_halves
+from .products import (
+    COLUMNS,
+    DEEP,
+    GROUP,
+    PIECE,
+    ROWS,
+    SHIFT,
+    Halves,
+    Lists,
+    Task,
+    by_differences,
+    by_halves,
+    by_symmetry,
+    worth_symmetry,
+)
 from .programs import EIGHTH
 
 __all__ = ["FusedGaussian", "active_lists", "as_halves", "choose_arithmetic", "locality_order"]
@@ -95,19 +112,25 @@ class FusedGaussian:
         self, X: Any, centre: Any, unit: float, scale: Any, *, zero_diagonal: bool = False, precision: str = "auto"
     ) -> None:
         self._centre, self._unit, self._zero, self._n = centre, unit, zero_diagonal, len(X)
+        self._axes: Any = None
         x = self._centred(X)
         order = locality_order(x)
         self._uniform = bool((scale == 1.0).all())
         far = _far_away(x, scale)[order]
         self.arithmetic = self._arithmetic(x, scale, far, order, precision)
         exact = self.arithmetic == "float32"
+        self._split = x.shape[1] if self.arithmetic == "split" else 0
+        if self.arithmetic == "mixed":
+            self._axes = _principal_axes(x)
+            x, near = x @ self._axes, order[~far]
+            self._split = _split_coordinates(x[near], scale[near])
         # Far points come last, where the fused products do not see them.
         self._order = order if exact or not bool(far.any()) else torch.cat([order[~far], order[far]])
         self._near = self._n if exact else self._n - int(far.sum())
         self._x, self._scale = x[self._order], scale[self._order]
         del x  # free its memory on the device
         near, own = (X[self._order] if exact else self._x)[: self._near], self._scale[: self._near]
-        self._reach = float(_fourth_powers(self._x[: self._near], own).max())
+        self._reach = float(self._fourth_powers(self._x[: self._near], own).max())
         none = torch.zeros(self._near, dtype=torch.float64, device=X.device)
         self._right = self._factor(near, own, none, left=False)
         # Brings the largest exponent of each row to 0, so that rows of small entries keep their digits.
@@ -116,6 +139,8 @@ class FusedGaussian:
         self._lists = active_lists(self._x[: self._near], own, self._shift)
         blocks, groups = -(-self._near // ROWS), -(-self._near // GROUP)
         self.share = 1.0 if self._lists is None else len(self._lists.groups) / (blocks * groups)
+        # Every entry serves a row and a column, unless rows are shifted or tiles are skipped.
+        self._symmetric = not (exact or zero_diagonal) and self._lists is None and worth_symmetry(self._left)
 
     def _arithmetic(self, x: Any, scale: Any, far: Any, order: Any, precision: str) -> str:
         """The requested arithmetic if the points and the chip allow it, or the cheapest accurate one."""
@@ -137,7 +162,7 @@ class FusedGaussian:
     def product(self, V: Any) -> Any:
         """K V, (n, k) -> (n, k), tensors of float32."""
         m, inside = self._near, V[self._order]
-        out = self._multiply(self._left, m, inside[:m], zero=self._zero, lists=self._lists)
+        out = self._multiply(self._left, m, inside[:m], own=True)
         out *= torch.exp2(-self._shift).float()[:, None]
         if m < self._n:
             near, far = slice(0, m), slice(m, self._n)
@@ -169,7 +194,7 @@ class FusedGaussian:
             far = SHIFT - self._largest(X, scale) > _FAINT
         else:
             far = _far_away(torch.cat([x, x[:1]]), torch.cat([scale, self._scale.max()[None]]))[:-1]
-            far |= _fourth_powers(x, scale) > _FARTHER * self._reach
+            far |= self._fourth_powers(x, scale) > _FARTHER * self._reach
         points = X if exact else x
         out = torch.empty((len(x), V.shape[1]), dtype=torch.float32, device=V.device)
         logs = torch.empty(len(x), dtype=torch.float64, device=V.device)
@@ -183,8 +208,13 @@ class FusedGaussian:
         return out, logs
 
     def _centred(self, X: Any) -> Any:
-        """Points in the unit in which exponents are powers of two."""
-        return (X.double() - self._centre) * (_UNIT / self._unit)
+        """Points in the unit in which exponents are powers of two, along the axes of the arithmetic."""
+        x = (X.double() - self._centre) * (_UNIT / self._unit)
+        return x if self._axes is None else x @ self._axes
+
+    def _fourth_powers(self, x: Any, scale: Any) -> Any:
+        """Sums of fourth powers over the coordinates that are rounded, (n,)."""
+        return _fourth_powers(x[:, self._split :] if self.arithmetic == "mixed" else x, scale)
 
     def _largest(self, x: Any, scale: Any, *, zero: bool = False) -> Any:
         """The largest exponent of each row, plus `SHIFT`."""
@@ -192,15 +222,19 @@ class FusedGaussian:
         task = Task(len(x), self._near, None, zero)
         return self._run(self._factor(x, scale, none), task)[:, 0].double()
 
-    def _multiply(self, left: Any, n_rows: int, V: Any, *, zero: bool = False, lists: Lists | None = None) -> Any:
-        """2^e V for a left factor, some columns at a time."""
+    def _multiply(self, left: Any, n_rows: int, V: Any, *, own: bool = False) -> Any:
+        """2^e V for a left factor, that of the training points if `own`, some columns at a time."""
+        zero, lists = own and self._zero, self._lists if own else None
         out = torch.empty((n_rows, V.shape[1]), dtype=torch.float32, device=V.device)
         top = V.abs().amax(0).double()
         top = torch.where(top > 0, top, torch.ones_like(top))
         unit = torch.exp2(_TOP - torch.ceil(torch.log2(top)))  # powers of two, so that scaling does not round
         for some in chunks(V.shape[1], 1, COLUMNS):
             values = _values((V[:, some].double() * unit[some]).float())
-            found = self._run(left, Task(n_rows, self._near, values, zero, lists))[:, : some.stop - some.start]
+            if own and self._symmetric and values.ndim == 1:
+                found = by_symmetry(left, self._right, values)[:n_rows]
+            else:
+                found = self._run(left, Task(n_rows, self._near, values, zero, lists))[:, : some.stop - some.start]
             out[:, some] = (found.double() / (unit[some] * 2.0**SHIFT)).float()
         return out
 
@@ -213,20 +247,20 @@ class FusedGaussian:
 
     def _factor(self, x: Any, scale: Any, shift: Any, *, left: bool = True) -> Any:
         """The left or the right factor of some points, for the chosen arithmetic."""
-        pad = ROWS if left else GROUP
         if self.arithmetic == "float32":
-            return self._features(x, scale, shift + SHIFT, pad)
+            return self._features(x, scale, shift + SHIFT)
         own = None if self._uniform else scale
-        return as_halves(x, own, shift + SHIFT, arithmetic=self.arithmetic, left=left, pad=pad)
+        mixed = self.arithmetic == "mixed" and self._split < x.shape[1]
+        return as_halves(x, own, shift + SHIFT, split=self._split, mixed=mixed, left=left)
 
-    def _features(self, X: Any, scale: Any, shift: Any, pad: int) -> tuple[Any, Any, Any]:
+    def _features(self, X: Any, scale: Any, shift: Any) -> tuple[Any, Any, Any]:
         """Coordinates feature by feature, scales and shifts, padded.
 
         Coordinates are the given ones times a power of two, so that only their differences are rounded.
         """
         n, d = X.shape
         power = 2.0 ** -round(math.log2(self._unit))
-        held = torch.zeros((d + 2, -(-n // pad) * pad), dtype=torch.float32, device=X.device)
+        held = torch.zeros((d + 2, _padded(n)), dtype=torch.float32, device=X.device)
         held[0, n:] = _ELSEWHERE
         held[:d, :n] = X.T * power
         held[d] = 1.0
@@ -242,10 +276,15 @@ def _has_float8(device: Any) -> bool:
     return bool(torch.cuda.get_device_capability(device) >= (8, 9))
 
 
+def _padded(n: int) -> int:
+    """Points are padded to full groups."""
+    return -(-n // GROUP) * GROUP
+
+
 def _values(V: Any) -> Any:
     """Columns as the fused programs multiply them: one in float32; several as first and second halves side by side."""
     n, k = V.shape
-    full = -(-n // GROUP) * GROUP
+    full = _padded(n)
     if k == 1:
         single = torch.zeros(full, dtype=torch.float32, device=V.device)
         single[:n] = V[:, 0]
@@ -270,12 +309,21 @@ def choose_arithmetic(x: Any, scale: Any, *, eight_bits: bool) -> str:
 
     `scale` has the reciprocal local scales, (n,); `eight_bits` says whether the GPU multiplies float8.
     """
-    # By Cauchy-Schwarz, the square root of sum_c (x_ic x_jc)^2 for the worst pair of points.
-    error = _LN2 * _HALF * (2.0 * float(_fourth_powers(x, scale).max())) ** 0.5
-    if error <= _EXPONENT_ERROR:
+    if float(_exponent_errors(x, scale)[0]) <= _EXPONENT_ERROR:
         return "halves"
-    eight_bits = eight_bits and _MIXED[0] <= x.shape[1] <= _MIXED[1]
-    return "mixed" if eight_bits and _EIGHT_BITS * error <= _EXPONENT_ERROR else "split"
+    if eight_bits and _MIXED[0] <= x.shape[1] <= _MIXED[1]:
+        return "mixed" if _split_coordinates(x @ _principal_axes(x), scale) < x.shape[1] else "split"
+    return "split"
+
+
+def _exponent_errors(x: Any, scale: Any) -> Any:
+    """Error of the exponent of the worst pair of points if all coordinates from the c-th on are halves, (d + 1,)."""
+    worst = torch.zeros(x.shape[1] + 1, dtype=torch.float64, device=x.device)
+    for rows in chunks(len(x), x.shape[1], _CONVERTED):
+        powers = (x[rows] * scale[rows, None]).square().square()
+        worst[:-1] = torch.maximum(worst[:-1], powers.flip(1).cumsum(1).amax(0).flip(0))
+    # By Cauchy-Schwarz, the square root of sum_c (x_ic x_jc)^2 for the worst pair of points.
+    return _LN2 * _HALF * (2.0 * worst).sqrt()
 
 
 def _fourth_powers(x: Any, scale: Any) -> Any:
@@ -284,35 +332,63 @@ def _fourth_powers(x: Any, scale: Any) -> Any:
     return torch.cat(sums)
 
 
-def as_halves(x: Any, scale: Any, shift: Any, *, arithmetic: str, left: bool, pad: int) -> Halves:
-    """The left or the right factor of points x, (n, d), with rows padded to a multiple of `pad`.
+def _split_coordinates(x: Any, scale: Any) -> int:
+    """How many leading coordinates to split in float16 in "mixed": all, if that costs least.
+
+    Products cost as much as factors have columns; those of eight bits count half. The fewest coordinates are split at
+    the least cost for which exponents are accurate enough, and as many more as cost nothing.
+    """
+    d, norms = x.shape[1], 6 if bool((scale == 1.0).all()) else 2 * len(_TERMS) + 2
+    accurate = (_EIGHT_BITS * _exponent_errors(x, scale) <= _EXPONENT_ERROR).tolist()
+    widths = [
+        (_two_powers(norms + d + 2 * split, _DEPTH), _power_of_two(2 * (d - split)) if split < d else 0)
+        for split in range(d + 1)
+    ]
+    allowed = [split for split in range(d + 1) if split == d or (accurate[split] and widths[split][0] <= DEEP)]
+    fewest = min(allowed, key=lambda split: widths[split][0] + 0.5 * widths[split][1])
+    return max(split for split in allowed if widths[split] == widths[fewest])
+
+
+def _principal_axes(x: Any) -> Any:
+    """Principal axes of a sample of the points, the largest variance first, (d, d)."""
+    some = x[:: max(1, len(x) // _SAMPLE)].double()
+    some = some - some.mean(0)
+    return torch.linalg.eigh(some.T @ some)[1].flip(1)
+
+
+def as_halves(x: Any, scale: Any, shift: Any, *, split: int, mixed: bool, left: bool) -> Halves:
+    """The left or the right factor of points x, (n, d), with rows padded to full groups.
 
     `scale` has the reciprocal local scales, (n,), or is None; `shift`, (n,), is added to the exponents of a row (left).
+    The leading `split` coordinates have all terms in float16, the others only one, or if `mixed` two more in float8.
     """
     n, d = x.shape
-    full = -(-n // pad) * pad
+    full = _padded(n)
     columns, eighths = None, None
     for rows in chunks(n, d, _CONVERTED):
         some = None if scale is None else scale[rows, None].double()
         y, norms = x[rows].double(), -0.5 * x[rows].double().square().sum(1, keepdim=True)
         parts = _norm_columns(norms, some, shift[rows, None].double(), left)
         first, second = _pieces(y if some is None else y * some, 2)
-        if arithmetic == "split":
-            parts += [first, first, second] if left else [first, second, first]
-        else:
-            parts.append(first)
+        more = [first[:, :split], second[:, :split]]
+        parts += [first, *(more if left else more[::-1])]
         if columns is None:
             width = sum(part.shape[1] for part in parts)
             width = _two_powers(width, _DEPTH) if width <= DEEP else -(-width // PIECE) * PIECE
             columns = torch.zeros((full, width), dtype=torch.float16, device=x.device)
         _fill(columns[rows], parts)
-        if arithmetic == "mixed":
+        if mixed:
             if eighths is None:
-                width = _two_powers(2 * d, _DEPTH8)
+                width = _power_of_two(2 * (d - split))
                 eighths = torch.zeros((full, width), dtype=torch.float8_e4m3fn, device=x.device)
-            scaled = second.double() / EIGHTH
-            _fill(eighths[rows], [first, scaled] if left else [scaled, first])
+            rest = [first[:, split:], second[:, split:].double() / EIGHTH]
+            _fill(eighths[rows], rest if left else rest[::-1])
     return Halves(columns, eighths)
+
+
+def _power_of_two(width: int) -> int:
+    """Width of a factor in float8."""
+    return max(_DEPTH8, 1 << (width - 1).bit_length())
 
 
 def _two_powers(width: int, least: int) -> int:

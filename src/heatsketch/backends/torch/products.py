@@ -10,12 +10,14 @@ leave the registers. Tensor cores multiply float16 numbers; the result is as acc
   only the tiles of a group, and groups are added in float32;
 - entries are multiplied by 2^15 and columns are scaled to about 2^14, so that small ones keep their digits in float16.
 
-A single column needs no tensor core: it is multiplied and added in float32.
+A single column needs no tensor core: it is multiplied and added in float32. For many points every entry is computed
+once and serves a row and a column (`by_symmetry`). Programs that run together have no point in common, so that sums
+have one order and products repeat to the last bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +26,7 @@ from typing import Any, NamedTuple
 import torch
 from triton.runtime.errors import OutOfResources
 
-from .programs import GROUP, LARGEST, ROWS, SINGLE, VALUES, differences_kernel, halves_kernel
+from .programs import GROUP, LARGEST, ROWS, SINGLE, VALUES, differences_kernel, halves_kernel, symmetric_kernel
 
 __all__ = [
     "COLUMNS",
@@ -39,8 +41,11 @@ __all__ = [
     "Tile",
     "by_differences",
     "by_halves",
+    "by_symmetry",
     "differences_tiles",
     "halves_tiles",
+    "symmetric_tiles",
+    "worth_symmetry",
 ]
 
 # Kernel entries are multiplied by two to this power, just within the range of float16.
@@ -98,6 +103,29 @@ def differences_tiles(mode: int) -> tuple[Tile, ...]:
     return Tile(128, 32, 4, 3) if mode == VALUES else Tile(64, 32, 4, 3), *_SMALLER
 
 
+def symmetric_tiles(size: int) -> tuple[Tile, ...]:
+    """Tiles for symmetric products of one column with factors of `size` bytes a row, the fastest on an H200 first."""
+    first = (Tile(64, 128, 4, 3),) if size <= 2 * DEEP else ()
+    return *first, Tile(64, 64, 4, 3), *_SMALLER
+
+
+def _fitted(device: Any, key: tuple[Hashable, ...], tiles: Sequence[Tile], launch: Callable[[Tile], Any]) -> Any:
+    """What `launch` returns for the first tile for which the device has the resources."""
+    key = device, *key
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        for tile in (_fitting[key],) if key in _fitting else tiles:
+            try:
+                out = launch(tile)
+            except OutOfResources:
+                continue
+            _fitting[key] = tile
+            return out
+        raise MemoryError(
+            f"{torch.cuda.get_device_name()} has too little memory on its multiprocessors for a product with this "
+            "many features; use device='cpu' or float64 data."
+        )
+
+
 @dataclass(frozen=True)
 class Task:
     """A product of a kernel with `n_rows` rows and `n_columns` columns."""
@@ -128,20 +156,8 @@ class Task:
         `head` and `tail` are the arguments before and after those that all programs have. Returns a tensor of float32,
         shape (n_rows, width).
         """
-        device = head[0].device
-        key = device, kernel.fn.__name__, self.mode, self.width, *constants.values()
-        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            for tile in (_fitting[key],) if key in _fitting else tiles:
-                try:
-                    out = self._launch(kernel, tile, head, *tail, **constants)
-                except OutOfResources:
-                    continue
-                _fitting[key] = tile
-                return out
-            raise MemoryError(
-                f"{torch.cuda.get_device_name()} has too little memory on its multiprocessors for a product with this "
-                "many features; use device='cpu' or float64 data."
-            )
+        key = kernel.fn.__name__, self.mode, self.width, *constants.values()
+        return _fitted(head[0].device, key, tiles, lambda tile: self._launch(kernel, tile, head, *tail, **constants))
 
     def _launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
         """Run a program over all rows; if these are few, several programs share the columns of a block."""
@@ -165,10 +181,48 @@ class Task:
 def by_halves(left: Halves, right: Halves, task: Task) -> Any:
     """``2^(L R^T) V``, or the largest exponent of each row, (n_rows, width), with rows of L and R padded."""
     K, E = left.columns.shape[1], 0 if left.eighths is None else left.eighths.shape[1]
-    eighths = (left.columns, right.columns) if E == 0 else (left.eighths, right.eighths)
-    head = left.columns, right.columns, *eighths
-    depths = {"K": K, "K1": _leading(K), "E": E, "E1": _leading(E), "PIECE": PIECE if K > DEEP else 0}
-    return task.run(halves_kernel, halves_tiles(task.mode, 2 * K + E, task.width), head, **depths)
+    depths = {"K": K, "K1": _leading(K), "E": E, "PIECE": PIECE if K > DEEP else 0}
+    return task.run(halves_kernel, halves_tiles(task.mode, 2 * K + E, task.width), _tensors(left, right), **depths)
+
+
+def worth_symmetry(left: Halves) -> bool:
+    """Whether symmetric products are faster for these points: enough blocks of them keep the device busy."""
+    groups, K = left.columns.shape[0] // GROUP, left.columns.shape[1]
+    return bool(groups >= 2 * _multiprocessors(left.columns.device) and K <= DEEP)
+
+
+def by_symmetry(left: Halves, right: Halves, values: Any) -> Any:
+    """``2^(L R^T) v``, a matrix that must be symmetric, for one padded column of float32, (n_padded, 1), in float64.
+
+    Blocks of points take turns as in a tournament: in each of an odd number of turns, every block meets another one,
+    and all pairs of blocks meet once. Sums over the rows of a pair and over its columns then go to different blocks.
+    """
+    n, K = left.columns.shape
+    E = 0 if left.eighths is None else left.eighths.shape[1]
+    device = values.device
+    size = GROUP * max(1, -(-n // (4 * _multiprocessors(device) * GROUP)))
+    blocks = -(-n // size)
+    odd = blocks + 1 - blocks % 2  # an empty block completes the turns
+
+    def launch(tile: Tile) -> Any:
+        out = torch.zeros(n, dtype=torch.float64, device=device)
+        options = {
+            "K": K, "K1": _leading(K), "E": E, "BM": tile.rows, "BN": tile.columns, "STAGES": tile.stages,
+            "num_warps": tile.warps, "num_stages": tile.stages, "enable_fp_fusion": True,
+        }  # fmt: skip
+        head = *_tensors(left, right), values, out
+        symmetric_kernel[(blocks,)](*head, 0, odd, size, n, PAIRS=False, **options)
+        for turn in range(odd if odd > 1 else 0):
+            symmetric_kernel[(odd // 2,)](*head, turn, odd, size, n, PAIRS=True, **options)
+        return out[:, None]
+
+    return _fitted(device, (symmetric_kernel.fn.__name__, K, E), symmetric_tiles(2 * K + E), launch)
+
+
+def _tensors(left: Halves, right: Halves) -> tuple[Any, Any, Any, Any]:
+    """The tensors of both factors; a program that does not use float8 is given others in their place."""
+    eighths = (left.columns, right.columns) if left.eighths is None else (left.eighths, right.eighths)
+    return left.columns, right.columns, *eighths
 
 
 def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task) -> Any:

@@ -1,4 +1,6 @@
-"""Triton programs of the fused products: each handles a block of rows and loops over groups of 1024 columns.
+"""Triton programs of the fused products.
+
+Each handles a block of rows and loops over groups of 1024 columns; `symmetric_kernel` handles two blocks of points.
 
 :mod:`heatsketch.backends.torch.products` launches them.
 """
@@ -6,7 +8,17 @@
 import triton
 import triton.language as tl
 
-__all__ = ["EIGHTH", "GROUP", "LARGEST", "ROWS", "SINGLE", "VALUES", "differences_kernel", "halves_kernel"]
+__all__ = [
+    "EIGHTH",
+    "GROUP",
+    "LARGEST",
+    "ROWS",
+    "SINGLE",
+    "VALUES",
+    "differences_kernel",
+    "halves_kernel",
+    "symmetric_kernel",
+]
 
 # Kernel columns that tensor cores add up before float32 additions take over; they are also skipped together.
 GROUP = 1024
@@ -96,13 +108,12 @@ def _store(Out, total, i, n_rows, C: tl.constexpr, MODE: tl.constexpr):
 @triton.jit
 def halves_kernel(
     L, R, L8, R8, V, Out, starts, groups, n_rows, n_columns, n_groups,
-    K: tl.constexpr, K1: tl.constexpr, E: tl.constexpr, E1: tl.constexpr, PIECE: tl.constexpr,
+    K: tl.constexpr, K1: tl.constexpr, E: tl.constexpr, PIECE: tl.constexpr,
     C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Rows of ``2^(L R^T) V``; see `by_halves`."""
     K2: tl.constexpr = K - K1
-    E2: tl.constexpr = E - E1
     WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
     base = tl.program_id(0).to(tl.int64) * BM
     rows = tl.arange(0, BM)
@@ -116,11 +127,8 @@ def halves_kernel(
             l2 = tl.load(L + rows[:, None] * K + k2[None, :])
     if E > 0:
         L8 += base * E
-        e1 = tl.arange(0, E1)
-        l3 = tl.load(L8 + rows[:, None] * E + e1[None, :])
-        if E2 > 0:
-            e2 = E1 + tl.arange(0, E2)
-            l4 = tl.load(L8 + rows[:, None] * E + e2[None, :])
+        e = tl.arange(0, E)
+        l3 = tl.load(L8 + rows[:, None] * E + e[None, :])
     total = _initial_total(BM, C, MODE)
     begin, end = 0, n_groups
     if SKIP:
@@ -146,11 +154,7 @@ def halves_kernel(
                 if K2 > 0:
                     s = tl.dot(l2, tl.trans(tl.load(Rg + j[:, None] * K + k2[None, :])), s)
             if E > 0:
-                R8g = R8 + first * E
-                fine = tl.dot(l3, tl.trans(tl.load(R8g + j[:, None] * E + e1[None, :])))
-                if E2 > 0:
-                    fine = tl.dot(l4, tl.trans(tl.load(R8g + j[:, None] * E + e2[None, :])), fine)
-                s += fine * _EIGHTH
+                s += tl.dot(l3, tl.trans(tl.load(R8 + first * E + j[:, None] * E + e[None, :]))) * _EIGHTH
             part = _accumulate(part, s, Vg, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
         total = _add_group(total, part, MODE)
     _store(Out, total, i, n_rows, C, MODE)
@@ -190,3 +194,49 @@ def differences_kernel(
             part = _accumulate(part, s, V + first * WIDTH, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
         total = _add_group(total, part, MODE)
     _store(Out, total, i, n_rows, C, MODE)
+
+
+@triton.jit
+def symmetric_kernel(
+    L, R, L8, R8, V, Out, turn, n_blocks, size, n_padded,
+    K: tl.constexpr, K1: tl.constexpr, E: tl.constexpr, PAIRS: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Entries of two blocks of points, each of which serves a row and a column; see `by_symmetry`.
+
+    A tile has BN points of the first block, which are held, beside BM points of the second, which follow each other.
+    Sums over the second block stay in registers; those over the first are added to the result tile by tile.
+    """
+    K2: tl.constexpr = K - K1
+    a, b = tl.program_id(0), tl.program_id(0)
+    if PAIRS:  # blocks at equal distances from the turn's block, in a circle
+        a = (turn + tl.program_id(0) + 1) % n_blocks
+        b = (turn + n_blocks - tl.program_id(0) - 1) % n_blocks
+    columns = tl.arange(0, BN)
+    k1 = tl.arange(0, K1)
+    begin = b.to(tl.int64) * size
+    n_tiles = tl.minimum(size, tl.maximum(n_padded - b * size, 0)) // BM
+    for start in range(a * size, tl.minimum((a + 1) * size, n_padded), BN):
+        i = (start + columns).to(tl.int64)
+        r1 = tl.trans(tl.load(R + i[:, None] * K + k1[None, :]))
+        if K2 > 0:
+            k2 = K1 + tl.arange(0, K2)
+            r2 = tl.trans(tl.load(R + i[:, None] * K + k2[None, :]))
+        if E > 0:
+            e = tl.arange(0, E)
+            r3 = tl.trans(tl.load(R8 + i[:, None] * E + e[None, :]))
+        held = tl.load(V + i)
+        part = tl.zeros([BM, BN], dtype=tl.float32)
+        for t in tl.range(0, n_tiles, num_stages=STAGES):
+            j = t * BM + tl.arange(0, BM)
+            s = tl.dot(tl.load(L + begin * K + j[:, None] * K + k1[None, :]), r1)
+            if K2 > 0:
+                s = tl.dot(tl.load(L + begin * K + j[:, None] * K + k2[None, :]), r2, s)
+            if E > 0:
+                s += tl.dot(tl.load(L8 + begin * E + j[:, None] * E + e[None, :]), r3) * _EIGHTH
+            p = tl.exp2(s)
+            part += p * tl.load(V + begin + j)[:, None]
+            if PAIRS:
+                sums = Out + begin + j
+                tl.store(sums, tl.load(sums) + tl.sum(p * held[None, :], 1).to(tl.float64))
+        tl.store(Out + i, tl.load(Out + i) + tl.sum(part, 0).to(tl.float64))
