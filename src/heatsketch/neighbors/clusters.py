@@ -207,28 +207,33 @@ class Codes:
     """The points of an index as bytes: coordinates relative to the centre of their cluster, in units of its own."""
 
     def __init__(self, index: ClusterIndex) -> None:
-        self._points, self._unit, self._offsets = index.points, index._unit, index._offsets
+        self._points, self._offsets = index.points, index._offsets
         # In the dtype of the points, so that differences are exact.
-        self._centres = index._centres.astype(index.points.dtype)
+        self._centres, self._unit = index._centres.astype(index.points.dtype), index.points.dtype.type(index._unit)
         n_clusters, d = self._centres.shape
         # The first block of each cluster, and the blocks; see `heatsketch.compiled.search.offer_codes`.
         self._blocks = np.concatenate([[0], np.cumsum(-(-np.diff(self._offsets) // LANES))])
         self._codes = np.zeros((self._blocks[-1], -(-d // 4), LANES), dtype=np.int32)
-        # The units of the bytes, in that of the index.
+        # The units of the bytes, and squared distances from the centres, in the unit of the index.
         self._steps = np.empty(n_clusters, dtype=np.float32)
+        self._norms = np.empty(len(self._points), dtype=np.float32)
         each(self._round, range(n_clusters))
 
+    def _members(self, a: int) -> slice:
+        return slice(self._offsets[a], self._offsets[a + 1])
+
+    def _local(self, a: int) -> FloatArray:
+        """The points of a cluster relative to its centre."""
+        local: FloatArray = self._points[self._members(a)] - self._centres[a]
+        return local
+
     def _round(self, a: int) -> None:
-        points, codes = self._local(a), self._codes[self._blocks[a] : self._blocks[a + 1]]
+        points, codes = self._local(a) / self._unit, self._codes[self._blocks[a] : self._blocks[a + 1]]
+        self._norms[self._members(a)] = _squared_norms(points)
         self._steps[a] = max(np.abs(points).max() / LARGEST_BYTE, np.finfo(np.float32).tiny)
         rounded = np.zeros((len(codes) * LANES, 4 * codes.shape[1]), dtype=np.int8)
         rounded[: len(points), : points.shape[1]] = np.rint(points / self._steps[a])
         codes[:] = rounded.view(np.int32).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
-
-    def _local(self, a: int) -> FloatArray:
-        """The points of a cluster relative to its centre, in the unit of the index, float32."""
-        points = self._points[self._offsets[a] : self._offsets[a + 1]]
-        return np.asarray((points - self._centres[a]) / points.dtype.type(self._unit), dtype=np.float32)
 
     def compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Candidates) -> None:
         """Compare a cluster with others.
@@ -239,14 +244,16 @@ class Codes:
         from ..compiled.search import offer_codes  # noqa: PLC0415
 
         state = found.worst, found.count, found.squared, found.ids
-        P, gaps = self._local(a), ((self._centres[a] - self._centres[others]) / self._unit).astype(np.float32)
+        P, norms, gaps = self._local(a), self._norms[self._members(a)], (self._centres[a] - self._centres[others])
+        gaps /= self._unit
+        doubled = (gaps + gaps) / self._unit
         left = np.full((len(others), _padded(len(P))), np.nan, dtype=np.float32)
-        left[:, : len(P)] = gaps @ (P + P).T + _squared_norms(P) + _squared_norms(gaps)[:, None]
-        for b, gap, norms in zip(others.tolist(), gaps, left, strict=True):
+        left[:, : len(P)] = doubled @ P.T + norms + _squared_norms(gaps)[:, None]
+        for b, g, rows in zip(others.tolist(), doubled, left, strict=True):
             Q = self._local(b)
             right = np.full(_padded(len(Q)), np.nan, dtype=np.float32)
-            right[: len(Q)] = _squared_norms(Q) - Q @ (gap + gap)
-            places = self._blocks[a], self._blocks[b], norms, right, np.float32(2) * self._steps[a] * self._steps[b]
+            right[: len(Q)] = self._norms[self._members(b)] - Q @ g
+            places = self._blocks[a], self._blocks[b], rows, right, np.float32(2) * self._steps[a] * self._steps[b]
             mode = SAME_POINTS if a == b else BOTH_WAYS
             with locks[min(a, b)], locks[max(a, b)] if a != b else nullcontext():
                 offer_codes(self._codes, *places, self._offsets[a], self._offsets[b], mode, found.k, *state)
