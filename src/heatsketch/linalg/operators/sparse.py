@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
-from ..._utils.array import from_order
+from ..._utils.array import from_order, in_order
 from ..._utils.threads import each, shares
 from ..._utils.typing import FloatArray, IntArray
 from .base import Operator
@@ -80,7 +80,7 @@ class SparseOperator(Operator):
 
         K, n = self.held, self.shape[0]
         V = self.check_block(V)
-        V = V if self.order is None else V[self.order]
+        V = in_order(V, self.order)
         out = np.empty_like(V)
         if not V.shape[1]:
             return out
