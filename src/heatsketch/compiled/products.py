@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from .loops import exp, loop
-from .vectors import entry, load, multiply_add, store, zeros
+from .vectors import entry, load, multiply_add, prefetch, store, zeros
 
 __all__ = ["sparse_product", "tile_products"]
 
 # Squared distances, in units of epsilon, from which on the kernel is zero; those of outliers would overflow float32.
 _FARTHEST = np.float32(1e30)
+# Entries of a sparse matrix for which rows of V are fetched ahead.
+_AHEAD = 16
 
 
 def _block_products(lanes: int) -> tuple[Any, Any]:
@@ -149,12 +151,25 @@ def tile_products(pairs, points, columns, norms, scale, zero_diagonal, V, out, P
 def _sparse_product(lanes: int) -> Any:
     @loop
     def multiply(indptr, indices, data, V, out, start, stop):  # type: ignore[no-untyped-def]
-        k = V.shape[1]
+        k, final = V.shape[1], np.int64(indptr[stop]) - 1
         for i in range(start, stop):
             first, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
+            if lanes < k < 2 * lanes:  # both blocks at once: rows of V are gathered only once
+                sums, others = zeros(V, lanes), zeros(V, lanes)
+                for p in range(first, last):
+                    value, at = entry(data, p), entry(indices, p) * k
+                    sums = multiply_add(value, load(V, at, lanes), sums)
+                    others = multiply_add(value, load(V, at + k - lanes, lanes), others)
+                store(sums, out, i * k)
+                store(others, out, i * k + k - lanes)
+                continue
             for done in range(0, k, lanes):
                 column, sums = min(done, k - lanes), zeros(V, lanes)
                 for p in range(first, last):
+                    if lanes == 32:  # two cache lines, more than the processor fetches ahead by itself
+                        ahead = entry(indices, min(p + _AHEAD, final)) * k + column
+                        prefetch(V, ahead)
+                        prefetch(V, ahead + lanes // 2)
                     sums = multiply_add(entry(data, p), load(V, entry(indices, p) * k + column, lanes), sums)
                 store(sums, out, i * k + column)
 

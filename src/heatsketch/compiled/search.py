@@ -6,9 +6,30 @@ import numpy as np
 
 from . import BOTH_WAYS, LANES, SAME_POINTS
 from .loops import exp64, loop
-from .vectors import at_most, distances, load, lowest_bit, n_bits
+from .vectors import (
+    add_dots,
+    any_at_most,
+    at_most,
+    distances,
+    distances_of_dots,
+    load,
+    lowest_bit,
+    n_bits,
+    store,
+    zeros,
+)
 
-__all__ = ["gaussian_entries", "list_kept", "list_lonely", "measure", "mirror", "offer", "shrink", "smallest"]
+__all__ = [
+    "gaussian_entries",
+    "list_kept",
+    "list_lonely",
+    "measure",
+    "mirror",
+    "offer",
+    "offer_codes",
+    "shrink",
+    "smallest",
+]
 
 # Padding of a row: larger than any limit.
 _FARTHEST = np.float32(3.4e38)
@@ -16,14 +37,14 @@ _FARTHEST = np.float32(3.4e38)
 
 @loop
 def shrink(squared, ids, count, worst, k, start, stop):  # type: ignore[no-untyped-def]
-    """Move the k nearest candidates of the rows start to stop to the front; rows with fewer are unchanged.
+    """Move the k nearest candidates of the rows start to stop to the front; rows with no more are unchanged.
 
     The k-th distance is found by bisection, sixteen comparisons at a time. Among equal distances the smallest numbers
     are kept. For the arrays see `offer`.
     """
     for row in range(start, stop):
         held = count[row]
-        if held < k:
+        if held <= k:
             continue
         squared[row, held:] = _FARTHEST
         below, limit = _bisect(squared, row, k, held)
@@ -45,8 +66,6 @@ def _bisect(squared, row, k, held):  # type: ignore[no-untyped-def]
     low = high = squared[row, 0]
     for p in range(1, held):
         low, high = min(low, squared[row, p]), max(high, squared[row, p])
-    if held == k:
-        return high, high
     low -= np.float32(1e-6) * abs(low) + np.float32(1e-30)  # below all of them
     while True:
         middle = np.float32(0.5) * (low + high)
@@ -157,6 +176,71 @@ def smallest(D, ids, values):  # type: ignore[no-untyped-def]
                     q -= 1
                 kept[q], columns[q] = row[j], j
                 largest = kept[k - 1]
+
+
+@loop
+def offer_codes(codes, first, other, left, right, factor, row, column, mode, k, worst, count, squared, ids):  # type: ignore[no-untyped-def]
+    """As `offer`, for points that are stored as bytes: ``left_i + right_j - factor x_i.y_j`` are their distances.
+
+    Parameters
+    ----------
+    codes : ndarray of int32, shape (blocks, ceil(d / 4), 16)
+        Coordinates of 16 points in each block, four signed bytes in one number.
+    first, other : int
+        The first block of the rows, and of the columns.
+    left, right : ndarrays of float32, shape (m,), (n,)
+        NaN for padding to multiples of 16.
+    factor : float32
+    row, column, mode, k, worst, count, squared, ids
+        As for `offer`.
+    """
+    depth, room = codes.shape[1], squared.shape[1]
+    near = np.empty((4, LANES), np.float32)
+    for i in range(0, len(left), 4):
+        start = (first + i // LANES) * depth * LANES + i % LANES
+        for j in range(0, len(right), LANES):
+            dots0 = zeros(codes, LANES)
+            dots1, dots2, dots3 = dots0, dots0, dots0
+            at = (other * LANES + j) * depth
+            for c in range(0, depth * LANES, LANES):
+                rows, columns = load(codes, start + c, 4), load(codes, at + c, LANES)
+                dots0 = add_dots(rows, 0, columns, dots0)
+                dots1 = add_dots(rows, 1, columns, dots1)
+                dots2 = add_dots(rows, 2, columns, dots2)
+                dots3 = add_dots(rows, 3, columns, dots3)
+            norms, limits = load(right, j, LANES), load(worst, column + j, LANES)
+            apart0 = distances_of_dots(left[i], norms, factor, dots0)
+            apart1 = distances_of_dots(left[i + 1], norms, factor, dots1)
+            apart2 = distances_of_dots(left[i + 2], norms, factor, dots2)
+            apart3 = distances_of_dots(left[i + 3], norms, factor, dots3)
+            limit = worst[row + i], worst[row + i + 1], worst[row + i + 2], worst[row + i + 3]
+            if not any_at_most((apart0, apart1, apart2, apart3), limit, limits):
+                continue
+            store(apart0, near, 0)
+            store(apart1, near, LANES)
+            store(apart2, near, 2 * LANES)
+            store(apart3, near, 3 * LANES)
+            # The rows that take columns as neighbours, then the columns that take rows.
+            hits = at_most(apart0, limit[0]) | at_most(apart1, limit[1]) << 16
+            hits |= at_most(apart2, limit[2]) << 32 | at_most(apart3, limit[3]) << 48
+            others = 0
+            if mode == BOTH_WAYS:
+                others = at_most(apart0, limits) | at_most(apart1, limits) << 16
+                others |= at_most(apart2, limits) << 32 | at_most(apart3, limits) << 48
+            for side in range(2):
+                while hits:
+                    bit = lowest_bit(hits)
+                    hits &= hits - 1
+                    here, there = row + i + bit // LANES, column + j + bit % LANES
+                    if mode == SAME_POINTS and here == there:
+                        continue
+                    point, neighbor = (there, here) if side else (here, there)
+                    c = count[point]
+                    squared[point, c], ids[point, c] = near[bit // LANES, bit % LANES], neighbor
+                    count[point] = c + 1
+                    if c + 1 == room:
+                        shrink(squared, ids, count, worst, k, point, point + 1)
+                hits = others
 
 
 @loop

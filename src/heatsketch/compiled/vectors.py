@@ -14,16 +14,22 @@ from numba import types
 from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import intrinsic, register_model
 
+from . import BYTE_PRODUCTS
+
 __all__ = [
+    "add_dots",
+    "any_at_most",
     "at_most",
     "bits_of",
     "distances",
+    "distances_of_dots",
     "entry",
     "float_of",
     "load",
     "lowest_bit",
     "multiply_add",
     "n_bits",
+    "prefetch",
     "store",
     "zeros",
 ]
@@ -79,6 +85,20 @@ def load(typing_context: Any, array: Any, offset: Any, lanes: Any) -> Any:
 
 
 @intrinsic
+def prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Begin to load the cache line of an entry that is needed soon."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature.args[0], *args), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
+        begin = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
+        builder.call(begin, [pointer, _I32(0), _I32(3), _I32(1)])  # a read of data, kept in all levels
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
+@intrinsic
 def store(typing_context: Any, value: Any, array: Any, offset: Any) -> Any:
     """Write a vector to an array from an offset on."""
 
@@ -102,7 +122,7 @@ def zeros(typing_context: Any, array: Any, lanes: Any) -> Any:
     """Zeros of an array's dtype."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(context.get_value_type(signature.return_type), [0.0] * lanes.literal_value)
+        return ir.Constant(context.get_value_type(signature.return_type), None)
 
     return Vector(array.dtype, lanes.literal_value)(array, lanes), build
 
@@ -116,6 +136,76 @@ def multiply_add(typing_context: Any, value: Any, factors: Any, sums: Any) -> An
         return builder.fadd(products, sums, flags=("contract",))
 
     return sums(factors.dtype, factors, sums), _from_values(build)
+
+
+@intrinsic(prefer_literal=True)
+def add_dots(typing_context: Any, rows: Any, row: Any, columns: Any, sums: Any) -> Any:
+    """``sums + rows[row] . columns`` for vectors of int32 whose lanes hold four signed bytes each."""
+
+    def build(builder: Any, rows: Any, _: Any, columns: Any, sums: Any) -> Any:
+        chosen = _lanes(builder, rows, [row.literal_value] * sums.type.count)
+        if not BYTE_PRODUCTS:
+            for byte in range(4):
+                products = builder.mul(*(_signed_byte(builder, vector, byte) for vector in (chosen, columns)))
+                sums = builder.add(sums, products)
+            return sums
+        four, sixteen = ir.VectorType(_I32, 4), ir.VectorType(ir.IntType(8), 16)
+        kind = ir.FunctionType(four, [four, sixteen, sixteen])
+        dot = builder.module.declare_intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", (), kind)
+        parts = []
+        for start in range(0, sums.type.count, 4):
+            part, *factors = (_lanes(builder, v, range(start, start + 4)) for v in (sums, columns, chosen))
+            parts.append(builder.call(dot, [part, *(builder.bitcast(factor, sixteen) for factor in factors)]))
+        while len(parts) > 1:
+            parts = [
+                _lanes(builder, a, range(2 * a.type.count), b) for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
+    return sums(rows, row, columns, sums), _from_values(build)
+
+
+def _lanes(builder: Any, vector: Any, numbers: Any, after: Any = None) -> Any:
+    """Some lanes of a vector, or of two, one after the other."""
+    kind = ir.VectorType(_I32, len(numbers))
+    after = ir.Constant(vector.type, ir.Undefined) if after is None else after
+    return builder.shuffle_vector(vector, after, ir.Constant(kind, [*numbers]))
+
+
+def _signed_byte(builder: Any, vector: Any, byte: int) -> Any:
+    """One of the four signed bytes in each lane of a vector of int32."""
+    up, down = (ir.Constant(vector.type, [bits] * vector.type.count) for bits in (24 - 8 * byte, 24))
+    return builder.ashr(builder.shl(vector, up), down)
+
+
+@intrinsic
+def distances_of_dots(typing_context: Any, norm: Any, norms: Any, factor: Any, dots: Any) -> Any:
+    """``norm + norms - factor dots`` for numbers `norm` and `factor`, and integers `dots`."""
+
+    def build(builder: Any, norm: Any, norms: Any, factor: Any, dots: Any) -> Any:
+        products = builder.fmul(builder.sitofp(dots, norms.type), _spread(builder, factor, norms.type), ("contract",))
+        return builder.fadd(builder.fsub(norms, products, ("contract",)), _spread(builder, norm, norms.type))
+
+    return norms(norms.dtype, norms, norms.dtype, dots), _from_values(build)
+
+
+@intrinsic
+def any_at_most(typing_context: Any, values: Any, numbers: Any, limits: Any) -> Any:
+    """Whether any lane of several vectors is at most its limit: the number of its vector, or that of the lane."""
+
+    def build(builder: Any, values: Any, numbers: Any, limits: Any) -> Any:
+        kind, bits = limits.type, ir.VectorType(ir.IntType(1), limits.type.count)
+        declare = builder.module.declare_intrinsic
+        larger = declare(f"llvm.maxnum.v{kind.count}f32", (), ir.FunctionType(kind, [kind, kind]))
+        any_of = declare(f"llvm.vector.reduce.or.v{kind.count}i1", (), ir.FunctionType(bits.element, [bits]))
+        within = ir.Constant(bits, None)
+        for i in range(len(values.type)):
+            number = _spread(builder, builder.extract_value(numbers, i), kind)
+            limit = builder.call(larger, [number, limits])
+            within = builder.or_(within, builder.fcmp_ordered("<=", builder.extract_value(values, i), limit))
+        return builder.call(any_of, [within])
+
+    return types.boolean(values, numbers, limits), _from_values(build)
 
 
 @intrinsic

@@ -20,7 +20,7 @@ from .._utils.chunks import chunks
 from .._utils.memmap import arranged
 from .._utils.progress import task
 from .._utils.registry import Device
-from .._utils.threads import each, shares
+from .._utils.threads import each, shares, workers
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import philox
@@ -56,10 +56,13 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
     places : ndarray of int, shape (N,)
         The index into `first` of each row.
     """
-    keys = np.concatenate([row_keys(X[rows]) for rows in chunks(X.shape[0], X.shape[1])])
-    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    if len(first) == len(keys):
+    pieces = list(chunks(X.shape[0], X.shape[1], 1 << 20))
+    with workers(1 if len(pieces) == 1 else None) as share:
+        keys = np.concatenate([*share(lambda rows: row_keys(X[rows]), pieces)])
+    in_order = np.sort(keys)
+    if (in_order[1:] != in_order[:-1]).all():
         return None
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
     for rows in chunks(len(keys), X.shape[1]):
         if abs(X[rows] - X[first[places[rows]]]).max() > 0:  # a collision of the hash
             dense = X.toarray() if sparse.issparse(X) else X
@@ -335,10 +338,13 @@ def kth_apart(squared: Any, k: int) -> FloatArray:
     If there are fewer than k, the distance of the farthest. Distinct points may have the distance 0, by a cosine.
     """
     xp = array_namespace(squared)
-    coincident = xp.count_nonzero(squared <= 0, axis=1)
-    last = xp.clip(coincident + k, max=squared.shape[1]) - 1
-    rows = xp.arange(squared.shape[0], device=device_of(squared))
-    kth: FloatArray = to_numpy(astype(squared[rows, last], np.float64))
+    kth: FloatArray = to_numpy(astype(squared[:, min(k, squared.shape[1]) - 1], np.float64))
+    some = xp.nonzero(squared[:, 0] <= 0)[0]
+    if some.shape[0]:
+        rows = squared[some]
+        last = xp.clip(xp.count_nonzero(rows <= 0, axis=1) + k, max=squared.shape[1]) - 1
+        kth = kth if kth.flags.writeable else kth.copy()
+        kth[to_numpy(some)] = to_numpy(rows[xp.arange(rows.shape[0], device=device_of(squared)), last])
     return kth
 
 
@@ -346,6 +352,9 @@ def within(squared: Any, radii: FloatArray) -> IntArray:
     """How many of the leading entries of each row lie within its radius, shape (m,)."""
     xp, limits = array_namespace(squared), asarray_like(EDGE * radii, squared)[:, None]
     out = np.empty(squared.shape[0], dtype=np.int64)
-    for rows in chunks(squared.shape[0], squared.shape[1]):
+
+    def count(rows: slice) -> None:
         out[rows] = to_numpy(xp.count_nonzero(squared[rows] <= limits[rows], axis=1))
+
+    each(count, chunks(squared.shape[0], squared.shape[1], 1 << 20), blas=False)
     return out
