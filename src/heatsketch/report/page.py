@@ -107,12 +107,28 @@ def write_report(
 def plotly_script() -> str:
     """The plotting library, compressed."""
     script: str = optional("plotly.offline", "write a report", "plot").get_plotlyjs()
-    return _compressed(script)
+    return _compressed(script.encode())
 
 
-def _compressed(text: str) -> str:
-    """Text compressed by gzip, in base64: nothing in it can be taken for markup."""
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
+def _compressed(data: bytes) -> str:
+    """Data compressed by gzip, in base64: nothing in it can be taken for markup."""
+    return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode("ascii")
+
+
+def _packed(data: dict[str, Any]) -> bytes:
+    """Data as JSON and arrays: the length of the JSON in 4 bytes, the JSON, and the bytes of all arrays.
+
+    In the JSON an array is where its bytes begin after the JSON, and where they end.
+    """
+    arrays = bytearray()
+
+    def placed(array: bytes) -> tuple[int, int]:
+        start = len(arrays)
+        arrays.extend(array)
+        return start, len(arrays)
+
+    text = json.dumps(data, allow_nan=False, default=placed).encode()
+    return len(text).to_bytes(4, "little") + text + arrays
 
 
 def _render(model: Any, contents: Contents, *, title: str, call: str, plotly: str) -> str:
@@ -135,7 +151,7 @@ def _render(model: Any, contents: Contents, *, title: str, call: str, plotly: st
         version=__version__,
         date=date.today().isoformat(),
         plotly=plotly,
-        data=_compressed(json.dumps(contents.data, allow_nan=False)),
+        data=_compressed(_packed(contents.data)),
         script=script,
     )
 
