@@ -280,8 +280,8 @@ def _distance_measure(kernel: HeatKernel, power: Power) -> tuple[Measure, str]:
         return in_sample, measured
 
     def measure(Y: FloatArray) -> tuple[float, float, float]:
-        log, *others = in_sample(Y)
-        return max(log, kernel_distortion(Y, kernel, power, quantiles=()).log), *others
+        log, central, error = in_sample(Y)
+        return max(log, kernel_distortion(Y, kernel, power, quantiles=()).log), central, error
 
     return measure, f"{measured}, and for log L on the worst pairs that a search finds"
 

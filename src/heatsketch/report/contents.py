@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import squareform
 
 from .._utils.colors import Colors
 from .._utils.progress import shown, track
@@ -46,9 +45,7 @@ _SOLID_POINTS, _SOLID_FITTED = 6000, 20_000
 # Cells along a side of a picture, and of the large one for very many points: powers of two, which finer cells divide.
 _GRID, _LARGE_GRID, _VERY_MANY = 128, 256, 200_000
 # Entries of the kernel's rows at random points between which distances are exact, and the least and the most points.
-_ROW_ENTRIES, _ANCHORS = 1 << 21, (16, 128)
-# Points whose distances are drawn.
-_PAIRED = 64
+_ROW_ENTRIES, _ANCHORS = 1 << 21, (16, 64)
 _LEVEL = 0.95
 # Neighbours in the plane whose intervals are stored.
 _NEIGHBORS = 5
@@ -122,7 +119,7 @@ def gather(
         comparison = EmbeddingComparison(tuple(measurements), n, 2, power, measured)
         fitted = {type(one.model): one.model for one in measurements}
         sketch = _sketch_of_distances(model, fitted.get(GaussianProcessEmbedding), len(anchors))
-        outside, pairs = _pairs(model, sketch, plane, anchors, exact[measured_at.index(chosen)], names)
+        outside, pairs = _pairs(model, sketch, plane, anchors, exact[measured_at.index(chosen)], names=names)
         data = {
             "n": n,
             "components": model.n_components_,
@@ -231,15 +228,15 @@ def _sketch_of_distances(model: Any, sketch: Any, size: int) -> Any:
 
 
 def _pairs(
-    model: Any, sketch: Any, plane: FloatArray, anchors: IntArray, exact: FloatArray, names: list[str] | None
+    model: Any, sketch: Any, plane: FloatArray, anchors: IntArray, exact: FloatArray, *, names: list[str] | None
 ) -> tuple[NDArray[np.bool_], dict[str, list[Any]]]:
     """Which pairs of random points have a distance outside its interval, and distances and intervals of all."""
-    i, j = np.triu_indices(min(len(anchors), _PAIRED), 1)
+    i, j = np.triu_indices(len(anchors), 1)
     indices = np.column_stack([anchors[i], anchors[j]])
     embedded = model.diffusion_distances(indices)
     _, low, high = sketch.diffusion_distances(indices, interval=_LEVEL)
     flat = embedded_distances(plane, indices)
-    found = {"exact": squareform(exact)[i, j], "embedded": embedded, "flat": flat, "low": low, "high": high}
+    found = {"exact": exact, "embedded": embedded, "flat": flat, "low": low, "high": high}
     pairs: dict[str, list[Any]] = {name: rounded(values) for name, values in found.items()}
     pairs["names"] = [[str(row) if names is None else names[row] for row in pair] for pair in indices.tolist()]
     return (embedded < low) | (embedded > high), pairs

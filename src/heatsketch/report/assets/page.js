@@ -242,7 +242,7 @@ function discrete(column) {
 const inCells = () => !!report.methods[0].cells && state.view === "flat" && state.draw === "cells";
 
 // ---- the large picture -----------------------------------------------------------------------------------------------
-function drawPicture() {
+function drawPicture(kept) { // in a layout that is kept, or a new one
   const { view, method, power } = state, many = inCells();
   const { units } = frame(method, view, power), which = many ? pointsOverCells(units) : points(view);
   // A frame in space holds only the points drawn there.
@@ -252,7 +252,7 @@ function drawPicture() {
   const scene = { xaxis: blank(), yaxis: blank(), zaxis: blank(), aspectmode: "cube", uirevision: "scene", camera: { eye: EYE } };
   const shape = view === "solid" ? { scene, uirevision: "solid" }
     : { xaxis: blank({}, extents(units)[0]), yaxis: blank({ scaleanchor: "x" }, extents(units)[1]), dragmode: "pan", uirevision: "flat" };
-  return Plot.react("plot", data, look({ ...shape, legend: { itemsizing: "constant", y: 1, x: 1.01, xanchor: "left", title: { text: plain(report.columns[state.colour]?.name ?? "") } } }), settings);
+  return Plot.react("plot", data, kept ?? look({ ...shape, legend: { itemsizing: "constant", y: 1, x: 1.01, xanchor: "left", title: { text: plain(report.columns[state.colour]?.name ?? "") } } }), settings);
 }
 // Marks may be on points that are not among the few over cells.
 function markable(view, units, which, axes) { return view === "flat" ? [units, points("flat")] : [axes, which]; }
@@ -450,7 +450,7 @@ function wire() {
 function watch() { // purging a plot takes its listeners with it
   requestAnimationFrame(() => {
     $("plot").on("plotly_click", event => { const point = event.points[0].customdata; if (typeof point === "number") mark(point); });
-    $("plot").on("plotly_relayout", () => { if (inCells()) drawPicture(); }); // finer cells, and more points of the sample
+    $("plot").on("plotly_relayout", () => { if (inCells()) drawPicture($("plot").layout); }); // finer cells, and more points of the sample
   });
 }
 // Arrow keys, plus, minus and 0 in the picture.
