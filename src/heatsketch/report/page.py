@@ -53,7 +53,8 @@ def write_report(
     Parameters
     ----------
     model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
-        For the pictures it is fitted again to the same kernel with 2 and with 3 components, unless it has as many.
+        It is drawn as it is: its first components, or the principal axes of HeatSketch. For a picture in space, a model
+        with fewer than three components is fitted to the same kernel with three; HeatSketch up to 20,000 points.
     path : str or path-like
         The file; nothing is written if the report fails.
     names : array-like of shape (n_samples,), optional
@@ -68,8 +69,8 @@ def write_report(
     methods : bool
         Whether the other methods are fitted for comparison.
     max_points : int
-        Largest number of points that are drawn individually. Larger data are drawn as the cells of a grid, with a
-        random sample of this size over them.
+        Largest number of points that are drawn individually. Larger data are drawn as cells, which become finer as the
+        reader zooms in, with a random sample of this size over them.
 
     Returns
     -------
