@@ -44,8 +44,9 @@ __all__ = ["Contents", "gather"]
 _SOLID_POINTS, _SOLID_FITTED = 6000, 20_000
 # Cells along a side of a picture, and of the large one for very many points: powers of two, which finer cells divide.
 _GRID, _LARGE_GRID, _VERY_MANY = 128, 256, 200_000
-# Entries of the kernel's rows at random points between which distances are exact, and the least and the most points.
-_ROW_ENTRIES, _ANCHORS = 1 << 21, (16, 64)
+# Entries of a block of columns that the kernel multiplies, with the least and the most columns: of the spectral density,
+# whose error falls with the number of points, and of random points between which distances are exact.
+_ENTRIES, _COLUMNS, _ANCHORS = 1 << 21, (4, 16), (16, 64)
 _LEVEL = 0.95
 # Neighbours in the plane whose intervals are stored.
 _NEIGHBORS = 5
@@ -80,7 +81,7 @@ def gather(
     """Compute everything that a report shows of a fitted estimator; options as for `write_report`, checked."""
     kernel, power, n = model.kernel_, model.power_, model.kernel_.shape[0]
     with shown(bool(model.verbose)):
-        density = spectral_density(kernel)
+        density = spectral_density(kernel, n_columns=int(np.clip(_ENTRIES // n, *_COLUMNS)))
         powers = default_powers(density, power, kernel.dtype)
         # A picture for each time, and one for all times at once if the embedding keeps them.
         filters: list[Power] = [*powers.tolist(), *([power] if isinstance(power, MultiscaleFilter) else [])]
@@ -160,7 +161,7 @@ def _exact_distances(kernel: HeatKernel, filters: list[Power]) -> tuple[IntArray
 
     Squared distances at all times at once are sums of those at each time: ``h(x)^2 = sum_t w_t x^(2t)``.
     """
-    size = int(np.clip(_ROW_ENTRIES // kernel.shape[0], *_ANCHORS))
+    size = int(np.clip(_ENTRIES // kernel.shape[0], *_ANCHORS))
     times = [t for t in filters if not isinstance(t, MultiscaleFilter)]
     anchors, found = distances_in_sample(kernel, times or filters, size)
     if times and isinstance(h := filters[-1], MultiscaleFilter):  # its times are those of the other filters
