@@ -44,7 +44,7 @@ __all__ = ["Contents", "gather"]
 _SOLID_POINTS, _SOLID_FITTED = 6000, 20_000
 # Cells along a side of a picture, and of the large one for very many points: powers of two, which finer cells divide.
 _GRID, _LARGE_GRID, _VERY_MANY = 128, 256, 200_000
-# Entries of a block of columns that the kernel multiplies, with the least and the most columns: of the spectral density,
+# Entries of a block of columns that the kernel multiplies, and the least and the most columns: of the spectral density,
 # whose error falls with the number of points, and of random points between which distances are exact.
 _ENTRIES, _COLUMNS, _ANCHORS = 1 << 21, (4, 16), (16, 64)
 _LEVEL = 0.95
