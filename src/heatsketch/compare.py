@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,10 @@ from .linalg.sketch import resolve_seed
 from .optimize.pairs import COINCIDENT
 from .plotting import plot_embedding
 
-__all__ = ["EmbeddingComparison", "MeasuredEmbedding", "compare_embeddings", "distance_measure", "refit"]
+__all__ = ["EmbeddingComparison", "MeasuredEmbedding", "compare_embeddings", "refit", "sample_measure"]
+
+# From an embedding (N, k) to log L, central log L and the median relative error.
+Measure: TypeAlias = Callable[[FloatArray], tuple[float, float, float]]
 
 # Up to this many points the worst pairs are searched for; beyond, random points are measured.
 _MAX_SEARCHED = 20_000
@@ -211,7 +214,7 @@ def compare_embeddings(
     k = model.n_components_ if n_components is None else n_components
     found = []
     with shown(verbose):
-        measure, measured = distance_measure(model.kernel_, model.power_)
+        measure, measured = _distance_measure(model.kernel_, model.power_)
         for name in track(methods, "embedding", len(methods)):
             other, seconds = model, None
             if model is not X or type(model) is not ESTIMATORS[name] or k != model.n_components_:
@@ -262,13 +265,8 @@ def _own_parameters(model: Any, n_components: int) -> dict[str, Any]:
     return found
 
 
-def distance_measure(
-    kernel: HeatKernel, power: Power, *, max_searched: int = _MAX_SEARCHED
-) -> tuple[Callable[[FloatArray], tuple[float, float, float]], str]:
-    """A function from an embedding (N, k) to log L, central log L and median relative error, and the pairs measured.
-
-    Up to `max_searched` points the worst pairs are searched for, if not all are measured.
-    """
+def _distance_measure(kernel: HeatKernel, power: Power) -> tuple[Measure, str]:
+    """How embeddings of a kernel are measured at one power, and on which pairs."""
     n = kernel.shape[0]
     if n <= ALL_PAIRS:
         anchors: IntArray = np.arange(n)
@@ -277,13 +275,25 @@ def distance_measure(
     else:
         anchors, [d] = distances_in_sample(kernel, [power], _ANCHORS)
         measured = f"all pairs of {len(anchors)} random points"
-    searched = ALL_PAIRS < n <= max_searched
+    in_sample = sample_measure(anchors, d)
+    if not ALL_PAIRS < n <= _MAX_SEARCHED:
+        return in_sample, measured
+
+    def measure(Y: FloatArray) -> tuple[float, float, float]:
+        log, central, error = in_sample(Y)
+        return max(log, kernel_distortion(Y, kernel, power, quantiles=()).log), central, error
+
+    return measure, f"{measured}, and for log L on the worst pairs that a search finds"
+
+
+def sample_measure(points: IntArray, d: FloatArray) -> Measure:
+    """How embeddings are measured between some points, whose diffusion distances are d, condensed."""
     apart = d > COINCIDENT * d.max()
 
     def measure(Y: FloatArray) -> tuple[float, float, float]:
-        found = measure_distortion(Y[anchors], d, quantiles=(TAIL,))
-        log = kernel_distortion(Y, kernel, power, quantiles=()).log if searched else found.log
-        errors = np.abs(embedded_distances(Y[anchors], None)[apart] / d[apart] - 1.0)
-        return max(log, found.log), float(np.log(found.central[TAIL])), float(np.median(errors))
+        rows = to_numpy(Y[points])
+        found = measure_distortion(rows, d, quantiles=(TAIL,))
+        errors = np.abs(embedded_distances(rows, None)[apart] / d[apart] - 1.0)
+        return found.log, float(np.log(found.central[TAIL])), float(np.median(errors))
 
-    return measure, measured + (", and for log L on the worst pairs that a search finds" if searched else "")
+    return measure

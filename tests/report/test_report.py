@@ -14,9 +14,18 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import heatsketch as hs
+from heatsketch.estimators._base import HeatEmbedding
 from heatsketch.report import page
-from heatsketch.report.contents import gather
-from heatsketch.report.points import encode_cells, encode_points, feature_columns, read_columns, read_names, scaled
+from heatsketch.report.contents import _exact_distances, gather
+from heatsketch.report.points import (
+    encode_cells,
+    encode_fine_cells,
+    encode_points,
+    feature_columns,
+    read_columns,
+    read_names,
+    scaled,
+)
 
 N = 120
 EVIL = '</script><img src=x onerror="alert(1)"><b>&amp;</b>'
@@ -49,12 +58,28 @@ def written(model, tmp_path_factory):
 def data_of(text):
     """What the script of the page reads."""
     packed = re.search(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>', text)[1]
-    return json.loads(gzip.decompress(base64.b64decode(packed)))
+    data = gzip.decompress(base64.b64decode(packed))
+    end = 4 + int.from_bytes(data[:4], "little")
+
+    def with_bytes(found):
+        return found | {"data": data[end:][slice(*found["data"])]} if "kind" in found else found
+
+    return json.loads(data[4:end], object_hook=with_bytes)
 
 
 def array(found):
     kinds = {"Int16Array": "<i2", "Uint16Array": "<u2", "Uint32Array": "<u4", "Float32Array": "<f4", "Uint8Array": "u1"}
-    return np.frombuffer(base64.b64decode(found["data"]), kinds[found["kind"]])
+    return np.frombuffer(found["data"], kinds[found["kind"]])
+
+
+def finest(found):
+    """Coordinates of the finest cells of all points, in the order in which they are stored, (n, 2)."""
+    steps = array(found["steps"]).reshape(4, -1).T.astype(np.uint64) @ np.array(
+        [1, 1 << 8, 1 << 16, 1 << 24], np.uint64
+    )
+    bits = np.cumsum(steps)[:, None] >> np.arange(2 * found["bits"], dtype=np.uint64) & np.uint64(1)
+    weights = np.uint64(1) << np.arange(found["bits"], dtype=np.uint64)
+    return np.column_stack([bits[:, ::2] @ weights, bits[:, 1::2] @ weights]).astype(int)
 
 
 def restored(points):
@@ -92,9 +117,54 @@ class TestContents:
         np.testing.assert_allclose(curves["eigenvalues"], exact, rtol=1e-5, atol=1e-8)
 
     def test_comparison_measures_the_pictures(self, contents):
-        maps = contents.comparison["DiffusionMaps"]
-        assert maps.model.embedding_.shape == (N, 2)
-        assert maps.log_distortion == pytest.approx(maps.model.distortion().log)
+        pairs = np.array(contents.data["pairs"]["names"]).astype(int)
+        for method, found in zip(contents.data["methods"], contents.comparison.embeddings, strict=True):
+            plane = restored(method["flat"][contents.data["chosen"]])
+            ratio = np.linalg.norm(plane[pairs[:, 0]] - plane[pairs[:, 1]], axis=1) / contents.data["pairs"]["exact"]
+            low, high = np.quantile(ratio, [0.01, 0.99])
+            assert found.central_log_distortion == pytest.approx(np.log(high / low), abs=0.02)
+            assert found.central_log_distortion == pytest.approx(
+                method["distortion"][contents.data["chosen"]], rel=1e-4
+            )
+            assert found.median_error == pytest.approx(np.median(np.abs(ratio - 1.0)), abs=1e-3)
+
+    @pytest.mark.parametrize("power", [4, "multiscale"])
+    def test_distances_are_exact_at_every_time(self, X, power):
+        model = hs.GaussianProcessEmbedding(2, power=power, bandwidth=1.0, random_state=0).fit(X)
+        filters = [1.0, 4.0] if power == 4 else [*map(float, model.power_.times), model.power_]
+        anchors, found = _exact_distances(model.kernel_, filters)
+        i, j = np.triu_indices(len(anchors), 1)
+        for d, h in zip(found, filters, strict=True):
+            exact = hs.diffusion_distances(model.kernel_, h, np.column_stack([anchors[i], anchors[j]]))
+            np.testing.assert_allclose(d, exact, rtol=1e-6)
+
+    @pytest.mark.parametrize("kind", [hs.DiffusionMaps, hs.GaussianProcessEmbedding, hs.HeatSketch])
+    @pytest.mark.parametrize("components", [2, 3, 5])
+    def test_nothing_is_fitted_twice(self, monkeypatch, X, kind, components):
+        model = kind(components, power=4, bandwidth=1.0).fit(X)
+        fitted = []
+        embed = HeatEmbedding._embed
+
+        def counted(self, *args):
+            embed(self, *args)
+            fitted.append((type(self), self.n_components_))
+
+        monkeypatch.setattr(HeatEmbedding, "_embed", counted)
+        found = gather(model)
+        wanted = {(hs.DiffusionMaps, 12), (hs.GaussianProcessEmbedding, 3), (hs.HeatSketch, 2), (hs.HeatSketch, 3)}
+        wanted = {(other, k) for other, k in wanted if other is not kind} | ({(kind, 3)} if components == 2 else set())
+        assert len(fitted) == len(wanted)
+        assert set(fitted) == wanted
+        if components == 5:  # HeatSketch is drawn along its principal axes
+            for d, view in ((2, "flat"), (3, "solid")):
+                drawn, Y = restored(found.data["methods"][0][view][found.data["chosen"]]), model.embedding_
+                scale = np.sqrt(components / d) if kind is hs.GaussianProcessEmbedding else 1.0
+                if kind is hs.HeatSketch:
+                    wanted_axes = np.linalg.svd(Y - Y.mean(axis=0), compute_uv=False)[:d]
+                    got = np.linalg.svd(drawn - drawn.mean(axis=0), compute_uv=False)
+                    np.testing.assert_allclose(got, wanted_axes, rtol=1e-3)
+                else:
+                    np.testing.assert_allclose(drawn, centred(scale * Y[:, :d]), atol=1e-4 * np.ptp(drawn))
 
     def test_findings_are_those_of_the_embedding(self, model, contents):
         assert contents.diagnosis == model.diagnose()
@@ -122,7 +192,10 @@ class TestContents:
     def test_many_points_are_sampled_and_counted_in_cells(self, model, contents):
         few = gather(model, max_points=50, methods=False)
         assert len(array(few.data["drawn"])) == 50
-        assert all(array(cells["counts"]).sum() == N for cells in few.data["methods"][0]["cells"])
+        cells = few.data["methods"][0]["cells"]
+        assert all(array(one["counts"]).sum() == N for one in cells)
+        assert [at for at, one in enumerate(cells) if "fine" in one] == [few.data["chosen"]]
+        assert len(finest(cells[few.data["chosen"]]["fine"])) == N
         assert "50" in few.notes[0]
         assert not any("sample" in note for note in contents.notes)
 
@@ -158,6 +231,36 @@ class TestPoints:
         means = low + (high - low) * (levels - 1) / 253
         assert np.abs(means - (-3 + np.arange(10) + 0.5)).max() < 0.5
         assert (groups == np.repeat([1, 2], 5)[:, None]).all()
+
+    def test_finer_cells_divide_coarser_ones(self):
+        rng = np.random.default_rng(2)
+        Y = np.vstack([rng.normal(size=(3000, 2)), 1e-3 * rng.normal(size=(1000, 2))])
+        values = rng.normal(size=4000)
+        values[::5] = np.nan
+        columns = read_columns({"v": values, "g": rng.choice(["a", "b", "c"], 4000)}, 4000)
+        fine, places = encode_fine_cells(Y, columns), finest(encode_fine_cells(Y, columns))
+        for size in (1, 8, 128, 256):
+            coarse = encode_cells(Y, columns, size)
+            across, along = (places * size >> fine["bits"]).T
+            cells = along * size + across
+            np.testing.assert_array_equal(np.bincount(cells, minlength=size**2), array(coarse["counts"]))
+            # The points of a cell are consecutive.
+            assert (np.diff(cells) != 0).sum() + 1 == np.count_nonzero(array(coarse["counts"]))
+            numbers, groups = (array(one) for one in fine["colours"])
+            votes = np.bincount(cells * 4 + groups, minlength=4 * size**2).reshape(-1, 4)
+            full = votes.any(axis=1)
+            np.testing.assert_array_equal(votes.argmax(axis=1)[full], array(coarse["colours"][1])[full])
+            known, stored = numbers != 255, array(coarse["colours"][0]).astype(float)
+            counts = np.bincount(cells[known], minlength=size**2)
+            means = np.bincount(cells[known], weights=numbers[known], minlength=size**2) / np.maximum(counts, 1)
+            assert np.abs(means - stored)[counts > 0].max() <= 1.0
+            assert (stored[full & (counts == 0)] == 255).all()
+
+    def test_values_of_fine_cells_are_limited(self, monkeypatch):
+        monkeypatch.setattr("heatsketch.report.points._FINE_VALUES", 25)
+        columns = read_columns({name: np.arange(10.0) for name in "abc"}, 10)
+        found = encode_fine_cells(np.random.default_rng(0).normal(size=(10, 2)), columns)
+        assert [one is None for one in found["colours"]] == [False, False, True]
 
     def test_empty_cells_differ_from_missing_values(self):
         Y = np.array([[0.0, 0.0], [1.0, 1.0]])

@@ -246,7 +246,7 @@ def test_many_points_are_drawn_in_cells(browser, written):
     page = watched.page
     assert page.locator("html").get_attribute("data-theme") == "dark"
     assert watched.data("trace.type")[0] == "heatmap"
-    assert f"All {N} points are drawn as the cells of a grid" in page.locator(".notice").first.inner_text()
+    assert f"All {N} points are drawn as cells" in page.locator(".notice").first.inner_text()
     words = watched.data("trace.text ? trace.text.flat().filter(text => text.includes('mean number')).length : 0")
     assert 0 < words[0] <= N
     before = watched.data("trace.z ? trace.z.flat() : []")[0]
@@ -262,5 +262,78 @@ def test_many_points_are_drawn_in_cells(browser, written):
     page.select_option("#draw", "cells")
     watched.settle()
     assert any("most common" in text for text in watched.data("trace.text ? trace.text.flat().join('') : ''"))
+    assert watched.errors == []
+    watched.context.close()
+
+
+def _cells(watched):
+    """Side of a cell, number of points, cells with a label, and cells with a colour, in the part that is drawn."""
+    return watched.page.evaluate(
+        """() => { const { dx, z, text } = document.getElementById('plot').data[0];
+             const words = text.flat().filter(one => one), painted = z.flat().filter(one => one !== null);
+             const counts = words.map(one => Number(one.split(' ')[0].replaceAll(',', '')));
+             return [dx, counts.reduce((sum, one) => sum + one, 0), words.length, painted.length]; }"""
+    )
+
+
+def _inside(watched, places):
+    """How many of all points lie in the cells that are drawn, by their places in the picture, (n, 2)."""
+    x0, y0, dx, columns, rows = watched.page.evaluate(
+        """() => { const { x0, y0, dx, z } = document.getElementById('plot').data[0];
+             return [x0, y0, dx, z[0].length, z.length]; }"""
+    )
+    low, high = np.array([x0, y0]) - dx / 2, np.array([x0, y0]) + dx * (np.array([columns, rows]) - 0.5)
+    return int(((places >= low) & (places < high)).all(axis=1).sum())
+
+
+def test_zooming_shows_finer_cells_of_the_same_points(browser, tmp_path):
+    n = 3000
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(n - 600, 3)), 1e-2 * rng.normal(size=(600, 3))])
+    model = hs.DiffusionMaps(2, bandwidth=1.0, power=4).fit(X)
+    group = np.where(X[:, 0] > 0, "right", "left")
+    columns = {"number": X[:, 0], "group": group}
+    path = hs.write_report(model, tmp_path / "page.html", columns=columns, max_points=100, methods=False)
+    Y = model.embedding_
+    box = (Y.max(axis=0) + Y.min(axis=0)) / 2, np.ptp(Y, axis=0).max() / 2
+    places = np.minimum((Y - box[0]) / box[1], 1 - 1e-12)
+    watched = Watched(browser, path)
+    page = watched.page
+    page.locator("#plot").scroll_into_view_if_needed()
+    side, count, cells, painted = _cells(watched)
+    assert (side, count, cells) == (2 / 128, n, painted)
+    page.focus("#plot")
+    sides = [side]
+    for _ in range(12):  # the points of the middle, by the keyboard
+        page.keyboard.press("+")
+        watched.settle()
+        side, count, cells, painted = _cells(watched)
+        assert count == _inside(watched, places)
+        assert cells == painted
+        sides.append(side)
+    assert sides == sorted(sides, reverse=True)
+    assert sides[-1] <= sides[0] / 8
+    box = page.locator("#plot").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    for _ in range(16):  # a turn of the wheel changes the picture by a tenth
+        page.mouse.wheel(0, 900)
+    page.wait_for_function(f"() => document.getElementById('plot').data[0].dx > {sides[-1]}")
+    watched.settle()
+    assert _cells(watched)[1] == _inside(watched, places)
+    page.select_option("#colour", index=1)
+    watched.settle()
+    words = watched.data("trace.text ? trace.text.flat().filter(text => text) : []")[0]
+    assert words
+    assert all("most common: left" in one or "most common: right" in one for one in words)
+    side = _cells(watched)[0]
+    for _ in range(2):
+        page.locator("#plot [data-title='Zoom in']").click()
+        watched.settle()
+    assert _cells(watched)[0] < side
+    assert _cells(watched)[1] == _inside(watched, places)
+    page.focus("#plot")
+    page.keyboard.press("0")
+    watched.settle()
+    assert _cells(watched)[:2] == [2 / 128, n]
     assert watched.errors == []
     watched.context.close()

@@ -53,7 +53,8 @@ def write_report(
     Parameters
     ----------
     model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
-        For the pictures it is fitted again to the same kernel with 2 and with 3 components, unless it has as many.
+        It is drawn as it is: its first components, or the principal axes of HeatSketch. For a picture in space, a model
+        with fewer than three components is fitted to the same kernel with three; HeatSketch up to 20,000 points.
     path : str or path-like
         The file; nothing is written if the report fails.
     names : array-like of shape (n_samples,), optional
@@ -68,8 +69,8 @@ def write_report(
     methods : bool
         Whether the other methods are fitted for comparison.
     max_points : int
-        Largest number of points that are drawn individually. Larger data are drawn as the cells of a grid, with a
-        random sample of this size over them.
+        Largest number of points that are drawn individually. Larger data are drawn as cells, which become finer as the
+        reader zooms in, with a random sample of this size over them.
 
     Returns
     -------
@@ -107,12 +108,28 @@ def write_report(
 def plotly_script() -> str:
     """The plotting library, compressed."""
     script: str = optional("plotly.offline", "write a report", "plot").get_plotlyjs()
-    return _compressed(script)
+    return _compressed(script.encode())
 
 
-def _compressed(text: str) -> str:
-    """Text compressed by gzip, in base64: nothing in it can be taken for markup."""
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
+def _compressed(data: bytes) -> str:
+    """Data compressed by gzip, in base64: nothing in it can be taken for markup."""
+    return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode("ascii")
+
+
+def _packed(data: dict[str, Any]) -> bytes:
+    """Data as JSON and arrays: the length of the JSON in 4 bytes, the JSON, and the bytes of all arrays.
+
+    In the JSON an array is where its bytes begin after the JSON, and where they end.
+    """
+    arrays = bytearray()
+
+    def placed(array: bytes) -> tuple[int, int]:
+        start = len(arrays)
+        arrays.extend(array)
+        return start, len(arrays)
+
+    text = json.dumps(data, allow_nan=False, default=placed).encode()
+    return len(text).to_bytes(4, "little") + text + arrays
 
 
 def _render(model: Any, contents: Contents, *, title: str, call: str, plotly: str) -> str:
@@ -135,7 +152,7 @@ def _render(model: Any, contents: Contents, *, title: str, call: str, plotly: st
         version=__version__,
         date=date.today().isoformat(),
         plotly=plotly,
-        data=_compressed(json.dumps(contents.data, allow_nan=False)),
+        data=_compressed(_packed(contents.data)),
         script=script,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ __all__ = [
     "MISSING",
     "encode_cells",
     "encode_column",
+    "encode_fine_cells",
     "encode_points",
     "feature_columns",
     "read_columns",
@@ -37,6 +37,8 @@ _MAX_FEATURES = 36
 _STEPS = 32767
 # Levels of a mean in a cell: 0 is an empty cell, 255 one whose values are all missing.
 _LEVELS, _NO_VALUE = 254, 255
+# Bits of either coordinate of the finest cells, and how many values of their points are stored.
+_FINE_BITS, _FINE_VALUES = 14, 4_000_000
 # Types of NumPy and their typed arrays in a browser.
 _ARRAYS = {"u1": "Uint8Array", "u2": "Uint16Array", "i2": "Int16Array", "u4": "Uint32Array", "f4": "Float32Array"}
 
@@ -119,27 +121,69 @@ def encode_cells(Y: FloatArray, columns: Sequence[Colors], size: int) -> dict[st
     Cells go by the second coordinate, then the first. A mean is a level from 1 to 254 over the column's range, a group
     its index plus 1; 0 is a cell without points, and 255 one whose values are all missing.
     """
-    first, second = np.clip(((_in_box(Y)[0] + 1.0) * (size / 2.0)).astype(np.int64), 0, size - 1).T
+    first, second = _cells(Y, size)
     cells = second * size + first
     counts = np.bincount(cells, minlength=size * size)
     colors = []
     for column in columns:
-        if column.groups is None:
-            low, high = _range(column)
-            found = summarize_cells(column, cells, len(counts))
-            found = np.rint((found - low) / (high - low if high > low else 1.0) * (_LEVELS - 1))
-        else:  # groups without their own colour count as one
-            few = replace(column, values=np.minimum(column.values, MAX_COLORS), groups=column.groups[: MAX_COLORS + 1])
-            found = summarize_cells(few, cells, len(counts))
-        levels = np.where(np.isnan(found), _NO_VALUE, found + 1)
+        levels = _levels(column, summarize_cells(_with_few_groups(column), cells, len(counts)))
         colors.append(to_binary(np.where(counts > 0, levels, 0).astype(np.uint8)))
     return {"size": size, "counts": to_binary(counts.astype(np.uint32)), "colours": colors}
 
 
-def to_binary(values: NDArray[Any]) -> dict[str, str]:
-    """An array as a typed array of the browser: its kind, and its bytes in base64."""
+def encode_fine_cells(Y: FloatArray, columns: Sequence[Colors]) -> dict[str, Any]:
+    """Points (n, 2) in the cells of a grid of side ``2^bits`` over their bounding box, and their values.
+
+    The bits of both coordinates of a cell alternate in its number (Morton order). The points of any larger cell of side
+    ``2^-b`` are then consecutive, so that a page counts them in one pass. Numbers of cells, in increasing order, are
+    stored as differences, one array for each byte: most bytes are zero. Values are levels as in `encode_cells`, of the
+    first columns, 4 million in all, and None for others.
+    """
+    first, second = _cells(Y, 1 << _FINE_BITS)
+    codes = _spread_bits(first) | _spread_bits(second) << np.uint32(1)
+    order = np.argsort(codes, kind="stable")
+    steps = np.diff(codes[order], prepend=np.uint32(0)).astype("<u4")
+    colors = [
+        to_binary(_levels(few, np.where(few.known, few.values, np.nan))[order].astype(np.uint8))
+        if (at + 1) * len(codes) <= _FINE_VALUES
+        else None
+        for at, few in enumerate(map(_with_few_groups, columns))
+    ]
+    return {"bits": _FINE_BITS, "steps": to_binary(steps.view(np.uint8).reshape(-1, 4).T), "colours": colors}
+
+
+def _cells(Y: FloatArray, size: int) -> IntArray:
+    """First and second coordinates of the cells of points (n, 2) in a grid over their bounding box, (2, n)."""
+    return np.clip(((_in_box(Y)[0] + 1.0) * (size / 2.0)).astype(np.int64), 0, size - 1).T
+
+
+def _spread_bits(numbers: IntArray) -> NDArray[np.uint32]:
+    """Numbers of up to 16 bits with a zero before each bit."""
+    spread = numbers.astype(np.uint32)
+    for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
+        spread = (spread | spread << np.uint32(shift)) & np.uint32(mask)
+    return spread
+
+
+def _with_few_groups(column: Colors) -> Colors:
+    """A column in which groups without a colour of their own count as one."""
+    if column.groups is None:
+        return column
+    return replace(column, values=np.minimum(column.values, MAX_COLORS), groups=column.groups[: MAX_COLORS + 1])
+
+
+def _levels(column: Colors, values: FloatArray) -> FloatArray:
+    """Numbers as levels from 1 to 254 over the column's range, or groups as their index plus 1; 255 for NaN."""
+    if column.groups is None:
+        low, high = _range(column)
+        values = np.rint((values - low) / (high - low if high > low else 1.0) * (_LEVELS - 1))
+    return np.where(np.isnan(values), _NO_VALUE, values + 1)
+
+
+def to_binary(values: NDArray[Any]) -> dict[str, Any]:
+    """An array as a typed array of the browser: its kind, and its bytes."""
     data = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
-    return {"kind": _ARRAYS[values.dtype.str[1:]], "data": base64.b64encode(data).decode("ascii")}
+    return {"kind": _ARRAYS[values.dtype.str[1:]], "data": data}
 
 
 def scaled(values: NDArray[Any]) -> dict[str, Any]:

@@ -6,25 +6,29 @@ const STEPS = 32767, NO_VALUE = 255, LEVELS = 254;
 const MISSING_COLOUR = "#8a8f98";
 const EYE = { x: 0.95, y: 0.95, z: 0.6 };
 const NEAREST = 8, OVER_CELLS = 1500, SVG_POINTS = 3000;
+// How far cells reach beyond the visible part, relative to its size.
+const BEYOND = 0.25;
 const $ = id => document.getElementById(id);
 const state = { view: "flat", method: 0, colour: 0, power: 0, draw: "cells", marked: null, space: "embedded" };
-let report, Plot;
+let report, arrays, Plot;
 
 const bytes = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
 const KINDS = { Uint8Array, Int16Array, Uint16Array, Uint32Array, Float32Array };
-const array = found => found.array ??= new KINDS[found.kind](bytes(found.data).buffer); // decoded when first used
+const array = found => found.array ??= new KINDS[found.kind](arrays.slice(...found.data)); // copied when first used
 async function unpacked(id) {
   const stream = new Blob([bytes($(id).textContent)]).stream().pipeThrough(new DecompressionStream("gzip"));
   $(id).remove();
-  return new Response(stream).text();
+  return new Response(stream);
 }
 async function load() {
   const [library, data] = await Promise.all([unpacked("plotly"), unpacked("data")]);
   const script = document.createElement("script");
-  script.textContent = library;
+  script.textContent = await library.text();
   document.head.append(script);
   Plot = window.Plotly;
-  report = JSON.parse(data);
+  const buffer = await data.arrayBuffer(), end = 4 + new DataView(buffer).getUint32(0, true);
+  report = JSON.parse(new TextDecoder().decode(buffer.slice(4, end)));
+  arrays = buffer.slice(end);
   report.drawn = array(report.drawn);
   report.solid = array(report.solid);
   [...report.columns, report.near.low, report.near.high].forEach(one => { one.values = array(one.values); });
@@ -79,10 +83,13 @@ function frame(method, view, power) {
 }
 function pick(axes, which) { return axes.map(values => Float32Array.from(which, at => values[at])); }
 // Indices of the points that are drawn.
-function points(view, few) {
-  const all = view === "solid" ? Array.from(report.solid) : Array.from(report.drawn, (_, at) => at);
-  const step = Math.ceil(all.length / OVER_CELLS); // every step-th, since the order of rows may carry meaning
-  return few ? all.filter((_, at) => at % step === 0) : all;
+const points = view => view === "solid" ? Array.from(report.solid) : Array.from(report.drawn, (_, at) => at);
+// Of those in the visible part every step-th, since the order of rows may carry meaning.
+function pointsOverCells([x, y]) {
+  const part = visible(), inside = (value, [low, high]) => low <= value && value <= high;
+  const all = points("flat").filter(at => !part || (inside(x[at], part[0]) && inside(y[at], part[1])));
+  const step = Math.ceil(all.length / OVER_CELLS);
+  return all.filter((_, at) => at % step === 0);
 }
 function groups(column, which, view) {
   if (!column) return [{ name: "points", marker: { color: ink("accent"), symbol: "circle" }, at: which.map((_, at) => at) }];
@@ -136,17 +143,77 @@ function marks(axes, which, view) {
 }
 
 // ---- cells -----------------------------------------------------------------------------------------------------------
-function cells(method, more = {}) {
-  const found = report.methods[method].cells[state.power], column = report.columns[state.colour], size = found.size;
-  const counts = array(found.counts), colours = column ? array(found.colours[state.colour]) : null;
+// Ranges of both axes of the picture in the plane; null before it is drawn.
+function visible() {
+  const { xaxis, yaxis } = $("plot")._fullLayout ?? {};
+  return state.view === "flat" && xaxis && yaxis ? [xaxis.range, yaxis.range] : null;
+}
+// Cells of a part of the picture: size to a side of the whole, from one column and row, with counts and levels.
+function grid(method, part) {
+  const found = report.methods[method].cells[state.power], { size, fine } = found;
+  const counts = array(found.counts), levels = report.columns[state.colour] ? array(found.colours[state.colour]) : null;
+  const coarse = { size, left: 0, bottom: 0, width: size, height: size, counts, levels };
+  if (!part || !fine) return coarse;
+  // As many cells along the shorter side of the visible part as the first picture has, when all of it is seen.
+  const shorter = Math.min(...part.map(([low, high]) => high - low)), wanted = report.methods[0].cells[0].size * 2.2 / shorter;
+  const level = Math.min(fine.bits, Math.floor(Math.log2(wanted)));
+  return 2 ** level > size ? finer(fine, level, part, coarse) : coarse;
+}
+// The points of a cell are consecutive: the bits of both coordinates alternate in the number of a cell.
+function finer(fine, level, part, coarse) {
+  fine.places ??= places(array(fine.steps));
+  const [x, y] = fine.places, shift = fine.bits - level, size = 2 ** level, up = shift + level - Math.log2(coarse.size);
+  const [[left, right], [bottom, top]] = part.map(([low, high]) => [low - BEYOND * (high - low), high + BEYOND * (high - low)]
+    .map(value => Math.min(size - 1, Math.max(0, Math.floor((value + 1) / 2 * size)))));
+  const width = right - left + 1, height = top - bottom + 1;
+  const counts = new Uint32Array(width * height), levels = coarse.levels && new Uint8Array(width * height);
+  const column = report.columns[state.colour], values = column && fine.colours[state.colour] && array(fine.colours[state.colour]);
+  for (let start = 0, end = 0; start < x.length; start = end) {
+    const across = x[start] >> shift, along = y[start] >> shift;
+    while (end < x.length && x[end] >> shift === across && y[end] >> shift === along) end++;
+    if (across < left || across > right || along < bottom || along > top) continue;
+    const cell = (along - bottom) * width + across - left;
+    counts[cell] = end - start;
+    if (values) levels[cell] = column.labels ? mostCommon(values, start, end) : mean(values, start, end);
+    else if (column) levels[cell] = coarse.levels[(y[start] >> up) * coarse.size + (x[start] >> up)];
+  }
+  return { size, left, bottom, width, height, counts, levels };
+}
+// Coordinates of the points, from the four bytes of the differences between the numbers of their cells.
+function places(steps) {
+  const n = steps.length / 4, x = new Uint16Array(n), y = new Uint16Array(n);
+  for (let at = 0, code = 0; at < n; at++) {
+    code += steps[at] + (steps[n + at] << 8) + (steps[2 * n + at] << 16) + (steps[3 * n + at] << 24);
+    x[at] = everySecondBit(code); y[at] = everySecondBit(code >>> 1);
+  }
+  return [x, y];
+}
+function everySecondBit(code) {
+  let bits = code & 0x55555555;
+  for (const [shift, mask] of [[1, 0x33333333], [2, 0x0f0f0f0f], [4, 0x00ff00ff], [8, 0x0000ffff]]) bits = (bits | bits >>> shift) & mask;
+  return bits;
+}
+function mean(values, start, end) {
+  let sum = 0, known = 0;
+  for (let at = start; at < end; at++) if (values[at] !== NO_VALUE) { sum += values[at]; known++; }
+  return known ? Math.round(sum / known) : NO_VALUE;
+}
+function mostCommon(values, start, end) {
+  if (end - start === 1) return values[start];
+  const counts = new Uint32Array(NO_VALUE);
+  for (let at = start; at < end; at++) if (values[at] !== NO_VALUE) counts[values[at]]++;
+  const most = counts.reduce((best, count, value) => count > counts[best] ? value : best, 0);
+  return counts[most] ? most : NO_VALUE;
+}
+function cells(method, part, more = {}) {
+  const { size, left, bottom, width, height, counts, levels } = grid(method, part), column = report.columns[state.colour];
   const z = [], text = [];
-  for (let row = 0; row < size; row++) {
-    const values = new Array(size), words = new Array(size);
-    for (let at = 0; at < size; at++) {
-      const cell = row * size + at, level = colours ? colours[cell] : 0;
-      values[at] = null; words[at] = "";
+  for (let row = 0; row < height; row++) {
+    const values = new Array(width).fill(null), words = new Array(width).fill("");
+    for (let at = 0; at < width; at++) {
+      const cell = row * width + at, level = levels ? levels[cell] : 0;
       if (!counts[cell]) continue;
-      words[at] = `${counts[cell].toLocaleString("en")} points`;
+      words[at] = counts[cell] === 1 ? "1 point" : `${counts[cell].toLocaleString("en")} points`;
       if (!column) { values[at] = Math.log10(counts[cell]); continue; }
       if (level === NO_VALUE) { words[at] += `<br>${plain(column.name)}: ${report.missing}`; continue; }
       if (!column.labels) {
@@ -162,7 +229,7 @@ function cells(method, more = {}) {
   const paint = !column ? { colorscale: "Viridis", colorbar: { title: { text: "points (log10)", side: "right" }, thickness: 14, outlinewidth: 0, len: 0.8 } }
     : !column.labels ? { zmin: column.range[0], zmax: column.range[1] > column.range[0] ? column.range[1] : column.range[0] + 1, colorscale: "Viridis", colorbar: bar(column) }
       : discrete(column);
-  return { type: "heatmap", x0: -1 + step / 2, dx: step, y0: -1 + step / 2, dy: step, z, text, hoverinfo: "text", hoverongaps: false, ...paint, ...more };
+  return { type: "heatmap", x0: -1 + (left + 0.5) * step, dx: step, y0: -1 + (bottom + 0.5) * step, dy: step, z, text, hoverinfo: "text", hoverongaps: false, ...paint, ...more };
 }
 const groupName = (column, code) => code >= report.mostColours && column.labels.length > report.mostColours + 1 ? "others" : column.labels[code];
 function discrete(column) {
@@ -175,17 +242,17 @@ function discrete(column) {
 const inCells = () => !!report.methods[0].cells && state.view === "flat" && state.draw === "cells";
 
 // ---- the large picture -----------------------------------------------------------------------------------------------
-function drawPicture() {
+function drawPicture(kept) { // in a layout that is kept, or a new one
   const { view, method, power } = state, many = inCells();
-  const which = points(view, many), { units } = frame(method, view, power);
+  const { units } = frame(method, view, power), which = many ? pointsOverCells(units) : points(view);
   // A frame in space holds only the points drawn there.
   const axes = view === "solid" ? units : many ? pick(units, which) : units;
   const over = { showscale: !many, trace: many ? { showlegend: false, marker: { size: 4, color: "rgba(0,0,0,0)", line: { width: 1, color: ink("ink") } }, opacity: 0.35 } : {} };
-  const data = [...(many ? [cells(method)] : []), ...cloud(axes, which, view, over), ...marks(...markable(view, units, which, axes), view)];
+  const data = [...(many ? [cells(method, visible())] : []), ...cloud(axes, which, view, over), ...marks(...markable(view, units, which, axes), view)];
   const scene = { xaxis: blank(), yaxis: blank(), zaxis: blank(), aspectmode: "cube", uirevision: "scene", camera: { eye: EYE } };
   const shape = view === "solid" ? { scene, uirevision: "solid" }
     : { xaxis: blank({}, extents(units)[0]), yaxis: blank({ scaleanchor: "x" }, extents(units)[1]), dragmode: "pan", uirevision: "flat" };
-  return Plot.react("plot", data, look({ ...shape, legend: { itemsizing: "constant", y: 1, x: 1.01, xanchor: "left", title: { text: plain(report.columns[state.colour]?.name ?? "") } } }), settings);
+  return Plot.react("plot", data, kept ?? look({ ...shape, legend: { itemsizing: "constant", y: 1, x: 1.01, xanchor: "left", title: { text: plain(report.columns[state.colour]?.name ?? "") } } }), settings);
 }
 // Marks may be on points that are not among the few over cells.
 function markable(view, units, which, axes) { return view === "flat" ? [units, points("flat")] : [axes, which]; }
@@ -263,7 +330,7 @@ function drawLineup() {
     const suffix = at ? at + 1 : "", gap = stacked ? 0.03 : 0.02, from = at / n, to = (at + 1) / n;
     const x = stacked ? [0, 1] : [from + gap / 2, to - gap / 2], y = stacked ? [1 - to, 1 - from - 0.25 / n] : [0, 0.86];
     const trace = { xaxis: `x${suffix}`, yaxis: `y${suffix}`, showlegend: false };
-    if (many) data.push(cells(at, { ...trace, showscale: false }));
+    if (many) data.push(cells(at, null, { ...trace, showscale: false }));
     else data.push(...cloud(frame(at, "flat", state.power).units, all, "flat", { showscale: false, trace }));
     const extent = extents(frame(at, "flat", state.power).units);
     layout[`xaxis${suffix}`] = blank({ domain: x, anchor: `y${suffix}` }, extent[0]);
@@ -381,7 +448,10 @@ function wire() {
   $("plot").addEventListener("keydown", steer);
 }
 function watch() { // purging a plot takes its listeners with it
-  requestAnimationFrame(() => $("plot").on("plotly_click", event => { const point = event.points[0].customdata; if (typeof point === "number") mark(point); }));
+  requestAnimationFrame(() => {
+    $("plot").on("plotly_click", event => { const point = event.points[0].customdata; if (typeof point === "number") mark(point); });
+    $("plot").on("plotly_relayout", () => { if (inCells()) drawPicture($("plot").layout); }); // finer cells, and more points of the sample
+  });
 }
 // Arrow keys, plus, minus and 0 in the picture.
 function steer(event) {
