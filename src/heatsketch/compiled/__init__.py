@@ -1,4 +1,8 @@
-"""Numba loops: arrays in, arrays out, where NumPy would take several passes over memory. Imported on first use."""
+"""Loops in C: arrays in, arrays out, where NumPy would take several passes over memory. Imported on first use.
+
+Each module describes the functions of the C files of the same name; `library` loads and calls them. A function releases
+the GIL, and takes a range of rows where :mod:`heatsketch._utils.threads` can run several at once.
+"""
 
 # Length of the vectors of the compiled search; its input is padded to a multiple of this.
 LANES = 16
