@@ -30,6 +30,7 @@ X86_VARIANTS = {
     "x86-64-v3": ["-march=x86-64-v3"],
     "x86-64-v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
+ARM_VARIANTS = {"baseline": ["-mcpu=generic"], "arm64-dotprod": ["-mcpu=cortex-a76"]}
 # Zig's names of the platforms of wheels.
 TARGETS = {
     "manylinux_2_17_x86_64": "x86_64-linux-gnu.2.17",
@@ -62,15 +63,14 @@ def compile_loops(folder: Path, wanted: str | None = None) -> list[Path]:
         machine, system = TARGETS[wanted].split("-")[:2]
         command += ["-target", TARGETS[wanted]]
     suffix = "dll" if system.startswith("win") else "dylib" if system.startswith(("darwin", "macos")) else "so"
-    if suffix != "dll":
-        command += ["-fPIC", "-lm"]
-    # Zig's default is the processor of this machine.
-    variants = X86_VARIANTS if machine in {"x86_64", "amd64"} else {"baseline": ["-mcpu=generic"]}
+    linked = LINKED if suffix == "dll" else [*LINKED, "-fPIC", "-lm"]
+    is_x86, is_arm = machine in {"x86_64", "amd64"}, machine in {"aarch64", "arm64"}
+    variants = X86_VARIANTS if is_x86 else ARM_VARIANTS if is_arm else {"baseline": []}
 
     def build(variant: str) -> Path:
         path = folder / f"loops-{variant}.{suffix}"
         sources = sorted(map(str, HOME.glob("*.c")))
-        subprocess.run([*command, *FLAGS, *variants[variant], *sources, *LINKED, "-o", str(path)], check=True)
+        subprocess.run([*command, *FLAGS, *variants[variant], *sources, *linked, "-o", str(path)], check=True)
         return path
 
     with ThreadPoolExecutor() as several:

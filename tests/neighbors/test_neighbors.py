@@ -11,7 +11,10 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from heatsketch.compiled import BOTH_WAYS, SAME_POINTS
+from heatsketch.compiled.search import offer_codes
 from heatsketch.linalg.metrics import Metric
+from heatsketch.neighbors import clusters
 from heatsketch.neighbors.clusters import ClusterIndex
 from heatsketch.neighbors.search import BlockedIndex, TreeIndex, index_kind, make_index, nearest_neighbors
 
@@ -136,6 +139,69 @@ def test_clusters_find_nearly_all_and_report_the_recall(n, dtype):
     assert (np.diff(squared, axis=1) >= 0).all()
     assert (ids != np.arange(n)[:, None]).all()
     assert (np.diff(np.sort(ids, axis=1), axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("data", ["branches", "far from the origin", "heavy tails", "wide"])
+def test_bytes_lose_hardly_any_neighbours(data, monkeypatch):
+    """They are used for the first three, whatever the processor; heavy tails need more digits than they have."""
+    rng = np.random.default_rng(1)
+    X = {
+        "branches": tree_like(5000).astype(np.float32),
+        "far from the origin": tree_like(5000) + 1e6,
+        "heavy tails": rng.standard_t(2, size=(5000, 12)),
+        "wide": rng.normal(size=(5000, 70)),
+    }[data]
+    rounded, made = [], clusters.Codes
+    monkeypatch.setattr(clusters, "Codes", lambda index: rounded.append(index) or made(index))
+    recalls = []
+    for fast in (False, True):
+        monkeypatch.setattr(clusters, "BYTE_PRODUCTS", fast)
+        index = ClusterIndex(X)
+        ids, squared = index.neighbors(15)
+        recalls.append(true_recall(index, squared, X))
+        np.testing.assert_allclose(squared, np.square(index.points[:, None] - index.points[ids]).sum(axis=2), rtol=1e-5)
+        assert (ids != np.arange(len(X))[:, None]).all()
+    assert len(rounded) == (data != "heavy tails")
+    assert recalls[1] > recalls[0] - 0.002
+
+
+def test_products_of_bytes_are_exact():
+    """Points whose coordinates are bytes: all distances are exact, of two clusters and within one."""
+    rng = np.random.default_rng(0)
+    m, n, d, k = 37, 53, 10, 6
+    X = rng.integers(-127, 128, size=(m + n, d))
+    blocks = [np.zeros((64, 12), np.int8), np.zeros((64, 12), np.int8)]
+    for block, part in zip(blocks, (X[:m], X[m:]), strict=True):
+        block[: len(part), :d] = part
+    codes = np.concatenate(blocks).view(np.int32).reshape(8, 16, 3).transpose(0, 2, 1).copy()
+    norms = np.full((2, 64), np.nan, np.float32)
+    norms[0, :m], norms[1, :n] = np.square(X[:m]).sum(axis=1), np.square(X[m:]).sum(axis=1)
+    found = clusters.Candidates(m + n, k)
+    state = found.worst, found.count, found.squared, found.ids
+    starts = 0, m
+    for a, b, mode in ((0, 0, SAME_POINTS), (1, 1, SAME_POINTS), (0, 1, BOTH_WAYS)):
+        places = 4 * a, 4 * b, norms[a, : (48, 64)[a]], norms[b, : (48, 64)[b]], np.float32(2)
+        offer_codes(codes, *places, starts[a], starts[b], mode, k, *state)
+    found.cut()
+    D = cdist(X, X) ** 2
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_allclose(np.sort(found.squared[:, :k], axis=1), np.sort(D, axis=1)[:, :k], rtol=1e-6)
+    np.testing.assert_allclose(np.take_along_axis(D, found.nearest, axis=1), found.squared[:, :k], rtol=1e-6)
+
+
+def test_clusters_of_two_levels(monkeypatch):
+    X = tree_like(5000)
+    X[0] += 1e6  # an outlier stays alone
+    labels = []
+    for one_level in (2, 1000):
+        monkeypatch.setattr(clusters, "_ONE_LEVEL", one_level)
+        labels.append(clusters.kmeans(X, 40))
+    for some in labels:
+        assert (some == some[0]).sum() == 1
+        assert 35 <= len(np.unique(some)) <= 45
+    # Points differ from the centres of their clusters as little as in one level.
+    spread = [sum(np.square(X[y == a] - X[y == a].mean(axis=0)).sum() for a in np.unique(y)) for y in labels]
+    assert spread[0] < 1.1 * spread[1]
 
 
 def test_clusters_widen_their_reach_after_an_easy_sample(monkeypatch):

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, to_device
 
-__all__ = ["array_namespace", "as_array", "asarray_like", "astype", "device", "from_order", "to_numpy"]
+from .threads import each, shares
+
+__all__ = ["array_namespace", "as_array", "asarray_like", "astype", "device", "from_order", "in_order", "to_numpy"]
 
 
 def as_array(values: Any) -> Any:
@@ -45,7 +47,27 @@ def from_order(V: Any, order: Any) -> Any:
     if order is None:
         return V
     out = array_namespace(V).empty_like(V)
-    out[order] = V
+    if not isinstance(V, np.ndarray):
+        out[order] = V
+        return out
+
+    def put(rows: slice) -> None:
+        out[order[rows]] = V[rows]
+
+    each(put, shares(len(V), V[:1].size), blas=False)
+    return out
+
+
+def in_order(V: Any, order: Any) -> Any:
+    """The rows of `V` in an order: row ``order[i]`` becomes row i."""
+    if order is None or not isinstance(V, np.ndarray):
+        return V if order is None else V[order]
+    out = np.empty((len(order), *V.shape[1:]), dtype=V.dtype)
+
+    def take(rows: slice) -> None:
+        out[rows] = V[order[rows]]
+
+    each(take, shares(len(order), V[:1].size), blas=False)
     return out
 
 

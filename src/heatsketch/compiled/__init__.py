@@ -9,3 +9,5 @@ LANES = 16
 # Modes of the compiled search: columns are candidates of the rows; rows and columns are the same points; columns are
 # candidates of the rows, and rows of the columns.
 TO_ROWS, SAME_POINTS, BOTH_WAYS = range(3)
+# Largest absolute value of a coordinate that is stored as a signed byte.
+LARGEST_BYTE = 127

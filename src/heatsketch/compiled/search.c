@@ -2,14 +2,17 @@
 
 #include "loops.h"
 
-#ifdef __SSE2__
+#if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_DOTPROD)
+#include <arm_neon.h>
 #endif
 
 /* Vectors of the search, and the registers that hold one. Its input is padded to a multiple of LANES. */
-enum { LANES = 16, N_PARTS = PART(float, LANES), PARTS = LANES / N_PARTS };
-typedef VECTOR(float, N_PARTS) vector;
-typedef VECTOR(int32_t, N_PARTS) mask;
+enum { LANES = 16, N_PART = PART(float, LANES), PARTS = LANES / N_PART };
+typedef VECTOR(float, N_PART) vector;
+typedef VECTOR(int32_t, N_PART) mask;
+#define EACH_PART UNROLL for (int q = 0; q < PARTS; q++)
 
 /* Modes of `offer`: columns are candidates of the rows; rows and columns are the same points; columns are candidates of
 the rows, and rows of the columns. */
@@ -30,7 +33,7 @@ INLINE uint32_t bits_of_lanes(const mask lanes[PARTS]) {
 #else
   mask bits = {0};
   const mask one = {1, 2, 4, 8};
-  UNROLL for (int q = 0; q < PARTS; q++) bits |= lanes[q] & (one << 4 * q);
+  EACH_PART bits |= lanes[q] & (one << 4 * q);
   return bits[0] | bits[1] | bits[2] | bits[3];
 #endif
 }
@@ -39,10 +42,10 @@ INLINE uint32_t bits_of_lanes(const mask lanes[PARTS]) {
 INLINE int64_t n_within(const float *row, int64_t room, float limit) {
   mask found[PARTS] = {0};
   for (int64_t p = 0; p < room; p += LANES)
-    UNROLL for (int q = 0; q < PARTS; q++) found[q] -= ((const vector *)(row + p))[q] <= limit + (vector){0};
+    EACH_PART found[q] -= ((const vector *)(row + p))[q] <= limit + (vector){0};
   int64_t total = 0;
-  UNROLL for (int q = 0; q < PARTS; q++)
-    UNROLL for (int l = 0; l < N_PARTS; l++) total += found[q][l];
+  EACH_PART
+    UNROLL for (int l = 0; l < N_PART; l++) total += found[q][l];
   return total;
 }
 
@@ -52,10 +55,6 @@ INLINE void bisect(const float *row, int64_t room, int64_t held, int64_t k, floa
   for (int64_t p = 1; p < held; p++) {
     low = row[p] < low ? row[p] : low;
     high = row[p] > high ? row[p] : high;
-  }
-  if (held == k) {
-    *below = *limit = high;
-    return;
   }
   low -= 1e-6f * fabsf(low) + 1e-30f; /* below all of them */
   for (;;) {
@@ -94,7 +93,7 @@ static int64_t last_of_ties(const float *row, const int32_t *ids, int64_t held, 
 
 static void shrink_row(float *squared, int32_t *ids, int32_t *count, float *worst, int64_t k, int64_t room) {
   const int64_t held = *count;
-  if (held < k) return;
+  if (held <= k) return;
   for (int64_t p = held; p < room; p++) squared[p] = FARTHEST;
   float below, limit;
   bisect(squared, room, held, k, &below, &limit);
@@ -143,7 +142,7 @@ INLINE void offer_tile(const float *P, const float *left, const float *right, co
       const int64_t there = j - start + column;
       vector apart[PARTS];
       mask within[PARTS], others[PARTS];
-      UNROLL for (int q = 0; q < PARTS; q++) {
+      EACH_PART {
         apart[q] = norm + ((const vector *)(right + j))[q] - ((const vector *)(products + j))[q];
         within[q] = apart[q] <= of->worst[here] + (vector){0};
         if (mode == BOTH_WAYS) others[q] = apart[q] <= ((const vector *)(of->worst + there))[q];
@@ -172,6 +171,79 @@ EXPORT void offer(const float *P, const float *left, const float *right, float *
     offer_tile(P, left, right, &of, m, n, start, stop, row, column, SAME_POINTS);
   else
     offer_tile(P, left, right, &of, m, n, start, stop, row, column, BOTH_WAYS);
+}
+
+/* sums + row . columns: each lane of the columns, and the number `row`, hold four signed bytes. */
+INLINE void add_dots(mask sums[PARTS], int32_t row, const mask columns[PARTS]) {
+#ifdef __ARM_FEATURE_DOTPROD
+  const int8x16_t factors = vreinterpretq_s8_s32(vdupq_n_s32(row));
+  EACH_PART sums[q] = (mask)vdotq_s32((int32x4_t)sums[q], (int8x16_t)columns[q], factors);
+#else
+  UNROLL for (int bits = 24; bits >= 0; bits -= 8) {
+    const int32_t byte = (int32_t)((uint32_t)row << bits) >> 24;
+    EACH_PART sums[q] += byte * ((columns[q] << bits) >> 24);
+  }
+#endif
+}
+
+enum { ROWS = 4 }; /* that are compared with LANES columns at a time */
+
+INLINE void offer_coded(const int32_t *codes, const float *left, const float *right, const struct candidates *of,
+                        int64_t depth, int64_t first, int64_t other, int64_t m, int64_t n, float factor, int64_t row,
+                        int64_t column, const int mode) {
+  for (int64_t i = 0; i < m; i += ROWS) {
+    const int32_t *rows = codes + (first + i / LANES) * depth * LANES + i % LANES;
+    for (int64_t j = 0; j < n; j += LANES) {
+      const int32_t *columns = codes + (other * LANES + j) * depth;
+      mask dots[ROWS][PARTS] = {0};
+      for (int64_t c = 0; c < depth * LANES; c += LANES)
+        UNROLL for (int r = 0; r < ROWS; r++) add_dots(dots[r], rows[c + r], (const mask *)(columns + c));
+      const vector *norms = (const vector *)(right + j), *limits = (const vector *)(of->worst + column + j);
+      vector apart[ROWS][PARTS];
+      mask any[PARTS] = {0};
+      UNROLL for (int r = 0; r < ROWS; r++) {
+        const float limit = of->worst[row + i + r];
+        EACH_PART {
+          apart[r][q] = norms[q] - factor * __builtin_convertvector(dots[r][q], vector) + left[i + r];
+          any[q] |= (apart[r][q] <= limit + (vector){0}) | (apart[r][q] <= limits[q]);
+        }
+      }
+      if (!bits_of_lanes(any)) continue;
+      /* The rows that take columns as neighbours, then the columns that take rows. All limits are those of before. */
+      uint32_t hits[ROWS], others[ROWS];
+      UNROLL for (int r = 0; r < ROWS; r++) {
+        mask within[PARTS];
+        EACH_PART within[q] = apart[r][q] <= of->worst[row + i + r] + (vector){0};
+        hits[r] = bits_of_lanes(within);
+        EACH_PART within[q] = apart[r][q] <= limits[q];
+        others[r] = mode == BOTH_WAYS ? bits_of_lanes(within) : 0;
+      }
+      const float *near = (const float *)apart;
+      for (int r = 0; r < ROWS; r++)
+        for (; hits[r]; hits[r] &= hits[r] - 1) {
+          const int lane = __builtin_ctz(hits[r]);
+          if (mode == SAME_POINTS && row + i + r == column + j + lane) continue;
+          add(of, row + i + r, near[r * LANES + lane], column + j + lane);
+        }
+      for (int r = 0; r < ROWS; r++)
+        for (; others[r]; others[r] &= others[r] - 1) {
+          const int lane = __builtin_ctz(others[r]);
+          add(of, column + j + lane, near[r * LANES + lane], row + i + r);
+        }
+    }
+  }
+}
+
+EXPORT void offer_codes(const int32_t *codes, const float *left, const float *right, float *worst, int32_t *count,
+                        float *squared, int32_t *ids, int64_t depth, int64_t m, int64_t n, int64_t room, int64_t first,
+                        int64_t other, double factor, int64_t row, int64_t column, int64_t mode, int64_t k) {
+  const struct candidates of = {worst, count, squared, ids, k, room};
+  if (mode == SAME_POINTS)
+    offer_coded(codes, left, right, &of, depth, first, other, m, n, (float)factor, row, column, SAME_POINTS);
+  else if (mode == BOTH_WAYS)
+    offer_coded(codes, left, right, &of, depth, first, other, m, n, (float)factor, row, column, BOTH_WAYS);
+  else
+    offer_coded(codes, left, right, &of, depth, first, other, m, n, (float)factor, row, column, TO_ROWS);
 }
 
 EXPORT void mirror(const int32_t *ids, const int32_t *kept, bool *lonely, int64_t k, int64_t start, int64_t stop) {

@@ -5,10 +5,11 @@ from __future__ import annotations
 from .._utils.typing import FloatArray, IntArray
 from .library import Function
 
-__all__ = ["gaussian_entries", "list_kept", "list_lonely", "measure", "mirror", "offer", "shrink"]
+__all__ = ["gaussian_entries", "list_kept", "list_lonely", "measure", "mirror", "offer", "offer_codes", "shrink"]
 
 _shrink = Function("shrink", "fiif", "llll")
 _offer = Function("offer", "ffffifi", 9 * "l")
+_offer_codes = Function("offer_codes", "ifffifi", 6 * "l" + "d" + 4 * "l")
 _measure = Function("measure", "XYid", "llll", X="fd", Y="fd")
 _mirror = Function("mirror", "iib", "lll")
 _list_kept = Function("list_kept", "iTiliT", "lll", T="fd")
@@ -19,7 +20,7 @@ _gaussian_entries = Function("gaussian_entries", "IJSdT", "ll", I="il", J="il", 
 def shrink(
     squared: FloatArray, ids: IntArray, count: IntArray, worst: FloatArray, k: int, start: int, stop: int
 ) -> None:
-    """Move the k nearest candidates of the rows start to stop to the front; rows with fewer are unchanged.
+    """Move the k nearest candidates of the rows start to stop to the front; rows with no more are unchanged.
 
     The k-th distance is found by bisection, sixteen comparisons at a time. Among equal distances the smallest numbers
     are kept. For the arrays see `offer`.
@@ -67,6 +68,42 @@ def offer(
     """
     arrays = P, left, right, worst, count, squared, ids
     _offer(arrays, *P.shape, squared.shape[1], start, stop, row, column, mode, k)
+
+
+def offer_codes(
+    codes: IntArray,
+    first: int,
+    other: int,
+    left: FloatArray,
+    right: FloatArray,
+    factor: float,
+    row: int,
+    column: int,
+    mode: int,
+    k: int,
+    worst: FloatArray,
+    count: IntArray,
+    squared: FloatArray,
+    ids: IntArray,
+) -> None:
+    """As `offer`, for points that are stored as bytes: ``left_i + right_j - factor x_i.y_j`` are their distances.
+
+    Parameters
+    ----------
+    codes : ndarray of int32, shape (blocks, ceil(d / 4), 16)
+        Coordinates of 16 points in each block, four signed bytes in one number.
+    first, other : int
+        The first block of the rows, and of the columns.
+    left, right : ndarrays of float32, shape (m,), (n,)
+        NaN for padding to multiples of 16.
+    factor : float
+        Rounded to float32.
+    row, column, mode, k, worst, count, squared, ids
+        As for `offer`.
+    """
+    arrays = codes, left, right, worst, count, squared, ids
+    sizes = codes.shape[1], len(left), len(right), squared.shape[1]
+    _offer_codes(arrays, *sizes, first, other, factor, row, column, mode, k)
 
 
 def measure(X: FloatArray, Y: FloatArray, ids: IntArray, start: int, stop: int, squared: FloatArray) -> None:

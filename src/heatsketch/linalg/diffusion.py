@@ -16,7 +16,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.fft import dct
 
-from .._utils.array import asarray_like, astype, from_order, to_numpy
+from .._utils.array import asarray_like, astype, from_order, in_order, to_numpy
 from .._utils.progress import track
 from .._utils.registry import computing
 from .._utils.threads import product, quiet_blas
@@ -243,7 +243,7 @@ def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Opera
     order = S.order
     if order is None:
         return work(S, V)
-    return [from_order(block, order) for block in work(S.reordered(), V[order])]
+    return [from_order(block, order) for block in work(S.reordered(), in_order(V, order))]
 
 
 def _steps(S: Operator, V: Any, exponents: list[int]) -> list[FloatArray]:

@@ -3,11 +3,15 @@
 Points are grouped by k-means. Two clusters are compared if their centres are close relative to the clusters' sizes,
 ``|c_a - c_b|^2 <= reach (r_a^2 + r_b^2)``: one matrix product gives all distances between their points, for both
 sides. The reach is calibrated on the exact neighbours of a sample, and the recall is measured on another sample.
+
+Where the processor multiplies bytes fast, and bytes resolve the neighbours, coordinates are rounded to bytes for these
+products. A few more candidates than neighbours are then kept, whose exact distances decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
@@ -19,8 +23,9 @@ from .._utils.memmap import arranged
 from .._utils.threads import Scratch, each
 from .._utils.typing import FloatArray, IntArray
 from .._utils.warn import warn
-from ..compiled import BOTH_WAYS, LANES, SAME_POINTS, TO_ROWS
-from ..linalg.metrics import magnitude, refuse_overflow, squared_distances
+from ..compiled import BOTH_WAYS, LANES, LARGEST_BYTE, SAME_POINTS, TO_ROWS
+from ..compiled.library import BYTE_PRODUCTS
+from ..linalg.metrics import central_point, magnitude, refuse_overflow, squared_distances
 from ..linalg.sketch import sample
 
 __all__ = ["ClusterIndex"]
@@ -30,9 +35,10 @@ Progress = Callable[[int, int], None]
 # Matrix products favour large clusters, the search small ones; too many would cost more to assign than they save.
 _POINTS_PER_CLUSTER = 512
 _MOST_CLUSTERS = 2048
-# k-means: steps, points of the sample for each cluster, points that give the centre and the scale of the data, and the
-# coordinates, in units of that scale, from which on a point is an outlier.
+# k-means: steps, clusters that are found in one level, points of the sample for each cluster, points that give the
+# centre and the scale of the data, and the coordinates, in units of that scale, from which on a point is an outlier.
 _LLOYD_STEPS = 5
+_ONE_LEVEL = 128
 _SAMPLE_PER_CLUSTER = 48
 _FEW = 1000
 _OUTLYING = 1e4
@@ -53,6 +59,13 @@ SAME = 1.0 + 1e-5
 # it does not for more than this share of a sample, float64 is used.
 _RESOLVED = 1000.0
 _VAGUE = 0.002
+# The same for coordinates that are rounded to bytes, and the candidates beyond k that make up for it: at least this
+# many, and this part of k.
+_RESOLVED_BY_BYTES = 12.0
+_VAGUE_BYTES = 0.01
+_SPARE = 4
+# Squared distances, relative to those between clusters, that products in float64 give to few digits.
+_CANCELLED = 1e-9
 # Coordinates, in units of a typical cluster, beyond which squares in float32 would overflow.
 _FAR = 1e16
 
@@ -70,8 +83,9 @@ def _padded(width: int) -> int:
 def kmeans(X: FloatArray, n_clusters: int) -> IntArray:
     """Labels of the points by a few steps of Lloyd's iteration on a sample, in float32, shape (N,).
 
-    Outliers form their own cluster, so that they do not widen another one. scikit-learn's KMeans on the same sample
-    takes as long in total, needs a limit on OpenMP's threads, and importing it delays the first fit.
+    Many clusters are found in two levels, each cluster of the first divided on its own, which takes a fraction of the
+    time. Outliers form their own cluster, so that they do not widen another one. scikit-learn's KMeans on the same
+    sample takes as long in total, needs a limit on OpenMP's threads, and importing it delays the first fit.
     """
     n = X.shape[0]
     few = np.asarray(X[sample(n, _FEW)], dtype=np.float64)
@@ -82,27 +96,57 @@ def kmeans(X: FloatArray, n_clusters: int) -> IntArray:
     def normal(rows: Any) -> FloatArray:
         return np.asarray(np.clip((X[rows] - centre) / unit, -_OUTLYING, _OUTLYING), dtype=np.float32)
 
-    def assign(points: Callable[[slice], FloatArray], n: int) -> IntArray:
-        labels, half = np.empty(n, dtype=np.int64), 0.5 * _squared_norms(centres)
-
-        def nearest_centre(rows: slice) -> None:
-            here = points(rows)
-            labels[rows] = (here @ centres.T - half).argmax(axis=1)
-            labels[rows][np.abs(here).max(axis=1) >= _OUTLYING] = len(centres)
-
-        each(nearest_centre, chunks(n, len(centres), 1 << 19))
-        return labels
-
-    centres = normal(sample(n, n_clusters))
     some = normal(sample(n, _SAMPLE_PER_CLUSTER * n_clusters))
+    n_coarse = n_clusters if n_clusters <= _ONE_LEVEL else int(np.sqrt(n_clusters))
+    centres = lloyd(some, n_coarse)
+    labels = np.empty(n, dtype=np.int64)
+
+    def assign(rows: slice) -> None:
+        here = normal(rows)
+        labels[rows] = nearest_centre(here, centres)
+        labels[rows][np.abs(here).max(axis=1) >= _OUTLYING] = n_coarse
+
+    each(assign, chunks(n, n_coarse, 1 << 19))
+    if n_coarse == n_clusters:
+        return labels
+    sampled = nearest_centre(some, centres)
+    # Finer clusters of each coarse one, in proportion to its points; the outliers stay together.
+    sizes = np.bincount(labels, minlength=n_coarse + 1)
+    shares = np.append(np.maximum(1, np.rint(n_clusters * sizes[:n_coarse] / n).astype(int)), 1)
+    first = np.cumsum(shares) - shares
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
+
+    def divide(a: int) -> None:
+        mine = some[sampled == a]
+        fine = lloyd(mine, min(shares[a], len(mine))) if a < n_coarse else mine
+        for rows in chunks(len(members[a]), max(1, len(fine)), 1 << 19):
+            numbers = members[a][rows]
+            labels[numbers] = first[a] + (nearest_centre(normal(numbers), fine) if len(fine) > 1 else 0)
+
+    each(divide, range(n_coarse + 1))
+    return labels
+
+
+def lloyd(points: FloatArray, n_clusters: int) -> FloatArray:
+    """Centres of clusters after a few steps of Lloyd's iteration from points in regular intervals."""
+    centres = points[np.arange(n_clusters) * len(points) // max(1, n_clusters)]
     for _ in range(_LLOYD_STEPS):
-        labels = assign(some.__getitem__, len(some))
+        labels = nearest_centre(points, centres)
         order = np.argsort(labels, kind="stable")
         taken, starts, sizes = np.unique(labels[order], return_index=True, return_counts=True)
-        inside = taken < n_clusters
-        means = np.add.reduceat(some[order], starts, axis=0) / sizes[:, None]
-        centres[taken[inside]] = means[inside]
-    return assign(normal, n)
+        centres[taken] = np.add.reduceat(points[order], starts, axis=0) / sizes[:, None]
+    return centres
+
+
+def nearest_centre(points: FloatArray, centres: FloatArray) -> IntArray:
+    """The number of the nearest centre of each point, (m,)."""
+    labels, half = np.empty(len(points), dtype=np.int64), 0.5 * _squared_norms(centres)
+
+    def assign(rows: slice) -> None:
+        labels[rows] = (points[rows] @ centres.T - half).argmax(axis=1)
+
+    each(assign, chunks(len(points), len(centres), 1 << 19))
+    return labels
 
 
 class Tile(NamedTuple):
@@ -158,6 +202,62 @@ class Candidates:
         """Set the candidates of some rows."""
         self.worst[rows], self.count[rows] = other.worst[: len(rows)], other.count
         self.squared[rows], self.ids[rows] = other.squared, other.ids
+
+
+class Codes:
+    """The points of an index as bytes: coordinates relative to the centre of their cluster, in units of its own."""
+
+    def __init__(self, index: ClusterIndex) -> None:
+        self._points, self._offsets = index.points, index._offsets
+        # In the dtype of the points, so that differences are exact.
+        self._centres, self._unit = index._centres.astype(index.points.dtype), index.points.dtype.type(index._unit)
+        n_clusters, d = self._centres.shape
+        # The first block of each cluster, and the blocks; see `heatsketch.compiled.search.offer_codes`.
+        self._blocks = np.concatenate([[0], np.cumsum(-(-np.diff(self._offsets) // LANES))])
+        self._codes = np.zeros((self._blocks[-1], -(-d // 4), LANES), dtype=np.int32)
+        # The units of the bytes, and squared distances from the centres, in the unit of the index.
+        self._steps = np.empty(n_clusters, dtype=np.float32)
+        self._norms = np.empty(len(self._points), dtype=np.float32)
+        each(self._round, range(n_clusters))
+
+    def _members(self, a: int) -> slice:
+        return slice(self._offsets[a], self._offsets[a + 1])
+
+    def _local(self, a: int) -> FloatArray:
+        """The points of a cluster relative to its centre."""
+        local: FloatArray = self._points[self._members(a)] - self._centres[a]
+        return local
+
+    def _round(self, a: int) -> None:
+        points, codes = self._local(a) / self._unit, self._codes[self._blocks[a] : self._blocks[a + 1]]
+        self._norms[self._members(a)] = _squared_norms(points)
+        self._steps[a] = max(np.abs(points).max() / LARGEST_BYTE, np.finfo(np.float32).tiny)
+        rounded = np.zeros((len(codes) * LANES, 4 * codes.shape[1]), dtype=np.int8)
+        rounded[: len(points), : points.shape[1]] = np.rint(points / self._steps[a])
+        codes[:] = rounded.view(np.int32).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
+
+    def compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Candidates) -> None:
+        """Compare a cluster with others.
+
+        With p and q relative to the centres of x and y, and g between these, ``|x - y|^2 = |p|^2 + 2 p.g + |g|^2 +
+        |q|^2 - 2 q.g - 2 p.q``; bytes give the last term.
+        """
+        from ..compiled.search import offer_codes  # noqa: PLC0415
+
+        state = found.worst, found.count, found.squared, found.ids
+        P, norms, gaps = self._local(a), self._norms[self._members(a)], (self._centres[a] - self._centres[others])
+        gaps /= self._unit
+        doubled = (gaps + gaps) / self._unit
+        left = np.full((len(others), _padded(len(P))), np.nan, dtype=np.float32)
+        left[:, : len(P)] = doubled @ P.T + norms + _squared_norms(gaps)[:, None]
+        for b, g, rows in zip(others.tolist(), doubled, left, strict=True):
+            Q = self._local(b)
+            right = np.full(_padded(len(Q)), np.nan, dtype=np.float32)
+            right[: len(Q)] = self._norms[self._members(b)] - Q @ g
+            places = self._blocks[a], self._blocks[b], rows, right, np.float32(2) * self._steps[a] * self._steps[b]
+            mode = SAME_POINTS if a == b else BOTH_WAYS
+            with locks[min(a, b)], locks[max(a, b)] if a != b else nullcontext():
+                offer_codes(self._codes, *places, self._offsets[a], self._offsets[b], mode, found.k, *state)
 
 
 class ClusterIndex:
@@ -219,17 +319,18 @@ class ClusterIndex:
     def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
         """The k nearest other points of each point; `progress` gets the number of clusters done, and of all."""
         n = self.points.shape[0]
-        found = Candidates(n, k)
         chosen = sample(n, 2 * _CALIBRATION)
         ids, squared = self._exact(chosen, k)
         self._choose_precision(chosen, squared[:, -1])
+        codes = Codes(self) if self._coded(chosen, squared[:, -1]) else None
+        found = Candidates(n, k if codes is None else min(n - 1, k + max(_SPARE, k // _SPARE)))
         first, second = chosen[::2], chosen[1::2]
         ratios, again = self._ratios(first, ids[::2]), self._ratios(second, ids[1::2])
         done, self._reach = -1.0, float(np.quantile(ratios, _COVERED, method="higher"))
         while True:
-            self._compare(found, done, self._reach, progress)
+            self._compare(found, codes, done, self._reach, progress)
             found.cut()
-            self.recall = self._measure_recall(found, second, squared[1::2, -1])
+            self.recall = self._measure_recall(found, second, squared[1::2, -1], k)
             if self.recall >= _RECALL or self._reach == np.inf:
                 break
             # The sample was too easy. Search as far as the neighbours of both samples, then everywhere.
@@ -238,7 +339,15 @@ class ClusterIndex:
         if self.recall < _LEAST_RECALL:
             self._last_resort(found)
         self._complete(found, None)
-        return self._measured(self.points, found.nearest)
+        found.squared = found.squared[:0]  # the largest of the arrays
+        ids, squared = np.empty((n, k), dtype=np.int32), np.empty((n, k))
+
+        def measure(rows: slice) -> None:
+            some, apart = self._measured(self.points[rows], np.ascontiguousarray(found.ids[rows, : found.k]))
+            ids[rows], squared[rows] = some[:, :k], apart[:, :k]
+
+        each(measure, chunks(n, 1, 4096))
+        return ids, squared
 
     def _last_resort(self, found: Candidates) -> None:
         """Exact search, or a warning, if points lie in groups too small for products to resolve."""
@@ -261,14 +370,21 @@ class ClusterIndex:
         vague = extent**2 > _RESOLVED * kth
         self._precision = np.float64 if vague.mean() > _VAGUE else np.float32
 
-    def _measure_recall(self, found: Candidates, rows: IntArray, kth: FloatArray) -> float:
+    def _coded(self, rows: IntArray, kth: FloatArray) -> bool:
+        """Whether the processor multiplies bytes fast, and they resolve the neighbours of almost all points."""
+        extent = self._extent[np.searchsorted(self._offsets, rows, side="right") - 1]
+        vague = extent**2 > _RESOLVED_BY_BYTES * kth
+        farthest = np.abs(self._centres - self._centres[0]).max() + self._extent.max()
+        return BYTE_PRODUCTS and bool(vague.mean() <= _VAGUE_BYTES and farthest <= _FAR * self._unit)
+
+    def _measure_recall(self, found: Candidates, rows: IntArray, kth: FloatArray, k: int) -> float:
         """Share of neighbours of the sample that are as near as the true ones, by exact distances."""
         ids = found.nearest[rows]
         held = np.arange(found.k) < found.count[rows, None]
         # Neighbours that are missing stand at the end of the sorted row, infinitely far.
         _, squared = self._measured(self.points[rows], np.where(held, ids, 0))
         squared = np.where(np.sort(held, axis=1)[:, ::-1], squared, np.inf)
-        return float((squared <= SAME * kth[:, None]).mean())
+        return float((squared[:, :k] <= SAME * kth[:, None]).mean())
 
     def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """Nearest neighbours of other points, as `neighbors` gives them."""
@@ -300,19 +416,22 @@ class ClusterIndex:
         apart = np.square(self._centres[a][:, None, :] - self._centres[b]).sum(axis=2)
         return _ratio(apart, self._spread[a][:, None] + self._spread[b]).ravel()
 
-    def _compare(self, found: Candidates, beyond: float, reach: float, progress: Progress | None) -> None:
+    def _compare(
+        self, found: Candidates, codes: Codes | None, beyond: float, reach: float, progress: Progress | None
+    ) -> None:
         """Compare all pairs of clusters whose ratio is above `beyond` and at most `reach`."""
         n_clusters = len(self._centres)
         locks = [Lock() for _ in range(n_clusters)]
+        compare = self._compare_cluster if codes is None else codes.compare_cluster
         if beyond < 0:  # each with itself first: limits found there save work everywhere else
-            each(lambda a: self._compare_cluster(a, np.array([a]), locks, found), range(n_clusters))
+            each(lambda a: compare(a, np.array([a]), locks, found), range(n_clusters))
         finished = count(1)
 
         def with_others(a: int) -> None:
             apart = np.square(self._centres[a + 1 :] - self._centres[a]).sum(axis=1)
             ratio = _ratio(apart, self._spread[a + 1 :] + self._spread[a])
             others = np.flatnonzero((ratio > beyond) & (ratio <= reach))
-            self._compare_cluster(a, a + 1 + others[np.argsort(ratio[others])], locks, found)
+            compare(a, a + 1 + others[np.argsort(ratio[others])], locks, found)
             if progress is not None:
                 progress(next(finished), n_clusters)
 
@@ -394,16 +513,22 @@ class ClusterIndex:
         unit = np.sort(squared_distances(block, self._centres), axis=1)[:, typical, None] + self._unit**2
 
         def look(columns: slice) -> None:
-            width = columns.stop - columns.start
-            D2 = np.full((len(rows), _padded(width)), np.nan)
-            D2[:, :width] = squared_distances(block, self.points[columns]) / unit
-            if Q is None:
-                inside = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
-                D2[inside, rows[inside] - columns.start] = np.nan
-            right = np.zeros(D2.shape[1], dtype=np.float32)
-            near = -np.minimum(D2, _FAR).astype(np.float32)
+            here = self.points[columns]
+            middle = central_point(here)
+            A, B = np.asarray(block - middle, dtype=np.float64), np.asarray(here - middle, dtype=np.float64)
+            # -|x - y|^2 in one product, of vectors with the squared norms beside the coordinates.
+            A = np.hstack([A + A, -_squared_norms(A)[:, None], np.full((len(A), 1), -1.0)]) / unit
+            near = A @ np.hstack([B, np.ones((len(B), 1)), _squared_norms(B)[:, None]]).T
+            itself = np.flatnonzero((rows >= columns.start) & (rows < columns.stop)) if Q is None else rows[:0]
+            near[itself, rows[itself] - columns.start] = -np.inf
+            if near.max() > -_CANCELLED:
+                near = -squared_distances(block, here) / unit
+            tile = np.full((len(A), _padded(len(B))), np.nan, dtype=np.float32)
+            np.maximum(near, -_FAR, out=tile[:, : len(B)], casting="same_kind")
+            tile[itself, rows[itself] - columns.start] = np.nan
+            right = np.zeros(tile.shape[1], dtype=np.float32)
             with lock:
-                found.offer(Tile(near, zeros, right, slice(0, len(right)), 0, columns.start), 0, TO_ROWS)
+                found.offer(Tile(tile, zeros, right, slice(0, len(right)), 0, columns.start), 0, TO_ROWS)
 
         each(look, chunks(len(self.points), max(len(rows), 1), 1 << 18))
         found.cut()

@@ -18,7 +18,7 @@ from .._utils.chunks import chunks
 from .._utils.memmap import arranged
 from .._utils.progress import task
 from .._utils.registry import Device
-from .._utils.threads import each, shares
+from .._utils.threads import each, shares, workers
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import philox
@@ -52,10 +52,13 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
     places : ndarray of int, shape (N,)
         The index into `first` of each row.
     """
-    keys = np.concatenate([row_keys(X[rows]) for rows in chunks(X.shape[0], X.shape[1])])
-    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    if len(first) == len(keys):
+    pieces = list(chunks(X.shape[0], X.shape[1], 1 << 20))
+    with workers(1 if len(pieces) == 1 else None) as share:
+        keys = np.concatenate([*share(lambda rows: row_keys(X[rows]), pieces)])
+    in_order = np.sort(keys)
+    if (in_order[1:] != in_order[:-1]).all():
         return None
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
     for rows in chunks(len(keys), X.shape[1]):
         if abs(X[rows] - X[first[places[rows]]]).max() > 0:  # a collision of the hash
             dense = X.toarray() if sparse.issparse(X) else X
@@ -305,15 +308,20 @@ def kth_apart(squared: FloatArray, k: int) -> FloatArray:
 
     If there are fewer than k, the distance of the farthest. Distinct points may have the distance 0, by a cosine.
     """
-    coincident = np.count_nonzero(squared <= 0, axis=1)
-    last = np.minimum(coincident + k, squared.shape[1]) - 1
-    kth: FloatArray = squared[np.arange(len(squared)), last].astype(np.float64)
+    kth: FloatArray = squared[:, min(k, squared.shape[1]) - 1].astype(np.float64)
+    some = np.flatnonzero(squared[:, 0] <= 0)
+    if len(some):
+        last = np.minimum(np.count_nonzero(squared[some] <= 0, axis=1) + k, squared.shape[1]) - 1
+        kth[some] = squared[some, last]
     return kth
 
 
 def within(squared: FloatArray, radii: FloatArray) -> IntArray:
     """How many of the leading entries of each row lie within its radius, shape (m,)."""
     out = np.empty(len(squared), dtype=np.int64)
-    for rows in chunks(len(squared), squared.shape[1]):
-        out[rows] = (squared[rows] <= EDGE * radii[rows, None]).sum(axis=1)
+
+    def count(rows: slice) -> None:
+        out[rows] = np.count_nonzero(squared[rows] <= EDGE * radii[rows, None], axis=1)
+
+    each(count, chunks(len(squared), squared.shape[1], 1 << 20), blas=False)
     return out

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..._utils.array import as_array, asarray_like, to_numpy
-from ..._utils.threads import product
+from ..._utils.chunks import chunks
+from ..._utils.threads import each, product, workers
 from ..._utils.typing import FloatArray, IntArray
 from ..sketch import Sketch
 
@@ -16,6 +17,7 @@ from ..sketch import Sketch
 _IDENTITY_BLOCK = 256
 # A column whose component along a vector is below this many roundings of its norm is orthogonal to it.
 _PROJECTED_ULPS = 4.0
+_PROJECTED_ENTRIES = 1 << 18
 # Squares of norms below this, or above its inverse, may underflow or overflow in float32.
 _SQUARABLE = 1e-15
 
@@ -82,11 +84,22 @@ class Operator(ABC):
 
     def project(self, V: Any, u: Any) -> Any:
         """``(I - u u^T) V`` for a unit vector u, or `V` itself if it is orthogonal to u up to rounding."""
-        part = u @ V
-        if self.is_clean(part, np.einsum("ij,ij->j", V, V)):  # saves a pass
+        pieces = list(chunks(len(V), V.shape[1], _PROJECTED_ENTRIES))
+
+        def measure(rows: slice) -> tuple[FloatArray, FloatArray]:
+            return u[rows] @ V[rows], np.einsum("ij,ij->j", V[rows], V[rows])
+
+        with workers(1 if len(pieces) == 1 else None) as share:
+            parts, squared = zip(*share(measure, pieces), strict=True)
+        part = sum(parts)
+        if self.is_clean(part, sum(squared)):  # saves a pass
             return V
-        out = u[:, None] * -part[None, :]
-        out += V
+        out = np.empty_like(V)
+
+        def subtract(rows: slice) -> None:
+            np.subtract(V[rows], u[rows, None] * part, out=out[rows])
+
+        each(subtract, pieces)
         return out
 
     def is_clean(self, part: FloatArray, squared: FloatArray) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
-from ..._utils.array import from_order
+from ..._utils.array import from_order, in_order
 from ..._utils.threads import each, shares
 from ..._utils.typing import FloatArray, IntArray
 from .base import Operator
@@ -63,9 +63,15 @@ class SparseOperator(Operator):
 
     def scaled(self, left: FloatArray, right: FloatArray) -> SparseOperator:
         """``diag(left) K diag(right)``, for a matrix without an order."""
-        K = self.held
-        data = K.data * np.repeat(self.asblock(left), np.diff(K.indptr))
-        data *= self.asblock(right)[K.indices]
+        K, left, right = self.held, self.asblock(left), self.asblock(right)
+        data = np.empty_like(K.data)
+
+        def scale(rows: slice) -> None:
+            here = slice(K.indptr[rows.start], K.indptr[rows.stop])
+            np.multiply(K.data[here], right[K.indices[here]], out=data[here])
+            data[here] *= np.repeat(left[rows], np.diff(K.indptr[rows.start : rows.stop + 1]))
+
+        each(scale, shares(K.shape[0], 1 + K.nnz // max(1, K.shape[0])), blas=False)
         return SparseOperator(sparse.csr_array((data, K.indices, K.indptr), shape=K.shape), reorder=False)
 
     def matmat(self, V: FloatArray) -> FloatArray:
@@ -74,7 +80,7 @@ class SparseOperator(Operator):
 
         K, n = self.held, self.shape[0]
         V = self.check_block(V)
-        V = V if self.order is None else V[self.order]
+        V = in_order(V, self.order)
         out = np.empty_like(V)
         if not V.shape[1]:
             return out
