@@ -25,12 +25,8 @@ HOME = Path(__file__).parent / "src" / "heatsketch" / "compiled"
 FLAGS = ["-std=c11", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
 LINKED = ["-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"]
 # Variants of the library: the best that the processor supports is loaded.
-X86_VARIANTS = {
-    "baseline": ["-march=x86-64"],
-    "x86-64-v3": ["-march=x86-64-v3"],
-    "x86-64-v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
-}
-ARM_VARIANTS = {"baseline": ["-mcpu=generic"], "arm64-dotprod": ["-mcpu=cortex-a76"]}
+X86_VARIANTS = {"baseline": "-march=x86-64", "x86-64-v3": "-march=x86-64-v3", "x86-64-v4": "-march=x86-64-v4"}
+ARM_VARIANTS = {"baseline": "-mcpu=generic", "arm64-dotprod": "-mcpu=cortex-a76"}
 # Zig's names of the platforms of wheels.
 TARGETS = {
     "manylinux_2_17_x86_64": "x86_64-linux-gnu.2.17",
@@ -65,12 +61,14 @@ def compile_loops(folder: Path, wanted: str | None = None) -> list[Path]:
     suffix = "dll" if system.startswith("win") else "dylib" if system.startswith(("darwin", "macos")) else "so"
     linked = LINKED if suffix == "dll" else [*LINKED, "-fPIC", "-lm"]
     is_x86, is_arm = machine in {"x86_64", "amd64"}, machine in {"aarch64", "arm64"}
-    variants = X86_VARIANTS if is_x86 else ARM_VARIANTS if is_arm else {"baseline": []}
+    variants = X86_VARIANTS if is_x86 else ARM_VARIANTS if is_arm else {"baseline": "-O3"}
 
     def build(variant: str) -> Path:
-        path = folder / f"loops-{variant}.{suffix}"
+        path, processor = folder / f"loops-{variant}.{suffix}", variants[variant]
+        if "zig" in " ".join(command):  # its names of processors have underscores
+            processor = processor[:2] + processor[2:].replace("-", "_")
         sources = sorted(map(str, HOME.glob("*.c")))
-        subprocess.run([*command, *FLAGS, *variants[variant], *sources, *linked, "-o", str(path)], check=True)
+        subprocess.run([*command, *FLAGS, processor, *sources, *linked, "-o", str(path)], check=True)
         return path
 
     with ThreadPoolExecutor() as several:
