@@ -28,8 +28,9 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: demo docs reproduce study defaults pipelines labels lint types format bench bench-full bench-gpu bench-cluster
 .PHONY: test test-slow test-oldest hunt coverage mutants audit clean
 
-# The stamp is remade when the project file changes, so that a pull never leaves an old environment behind.
-.venv/stamp-%: pyproject.toml
+# The stamp is remade when the project file or C code changes, so that a pull never leaves an old environment behind.
+COMPILED := hatch_build.py $(wildcard src/heatsketch/compiled/*.[ch])
+.venv/stamp-%: pyproject.toml $(COMPILED)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$*]'
 	touch $@
@@ -72,7 +73,7 @@ test-oldest: BIN = .venv-oldest/bin
 test-oldest: .venv-oldest/stamp
 	$(PYTEST) -o "filterwarnings=$$(printf 'default\nerror:::heatsketch')" tests src
 
-.venv-oldest/stamp: pyproject.toml
+.venv-oldest/stamp: pyproject.toml $(COMPILED)
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct --editable '.[test]'
@@ -108,4 +109,4 @@ format: .venv/stamp-dev
 
 clean:
 	rm -rf docs/gallery docs/api/generated docs/sg_execution_times.rst
-	rm -rf .venv .venv-oldest out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf src/heatsketch/compiled/loops-* .venv .venv-oldest out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -324,7 +324,7 @@ class Section(Experiment):
     """One kind of measurement: the function of this module that has the name of the table, in a fresh process."""
 
     alone: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = ("heatsketch", "numba", "dask", "distributed")
+    libraries: ClassVar[tuple[str, ...]] = ("heatsketch", "dask", "distributed")
     small: int = 0
 
     def trial(self, index: int) -> list[Row]:  # noqa: ARG002

@@ -411,7 +411,7 @@ class Section(Experiment):
     """One kind of measurement: a function of this module with the name of the table, in a fresh process."""
 
     alone: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = ("heatsketch", "numba", "torch", "triton", "pykeops")
+    libraries: ClassVar[tuple[str, ...]] = ("heatsketch", "torch", "triton", "pykeops")
     device: str = "cuda"
     small: int = 0
 
@@ -419,7 +419,7 @@ class Section(Experiment):
         """All rows; caches of compiled code are empty, for the times of a first fit."""
         job = {"device": self.device, "small": bool(self.small)}
         with tempfile.TemporaryDirectory() as empty:
-            caches = {"TRITON_CACHE_DIR": f"{empty}/triton", "NUMBA_CACHE_DIR": f"{empty}/numba"}
+            caches = {"TRITON_CACHE_DIR": empty}
             rows = run_apart(f"benchmarks.gpu:{self.name}", job, timeout_s=200.0, memory_gib=100.0, environment=caches)
         if all(row.get("status", "ok") != "ok" for row in rows):
             raise ReproductionError(f"{self.name}: {rows[-1]['reason']}")

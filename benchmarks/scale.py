@@ -570,7 +570,7 @@ SEARCHES: dict[str, Callable[[Any], Any]] = {
 # Experiments.
 
 _LIBRARIES = (
-    "heatsketch", "numba", "faiss-cpu", "hnswlib", "phate", "pyamg", "pydiffmap", "pygsp", "pykeops", "pynndescent",
+    "heatsketch", "faiss-cpu", "hnswlib", "phate", "pyamg", "pydiffmap", "pygsp", "pykeops", "pynndescent",
     "topometry", "torch", "umap-learn",
 )  # fmt: skip
 

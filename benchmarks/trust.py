@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _QUIET = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 _PYTEST = ("-m", "pytest", "--quiet", "--numprocesses=2", "--dist=worksteal")
 _COUNTS = ("passed", "failed", "skipped")
-_VERSIONS = ("system", "python", "numpy", "scipy", "scikit-learn", "numba", "pandas")
+_VERSIONS = ("system", "python", "numpy", "scipy", "scikit-learn", "pandas")
 
 
 def run_tests(arguments: Sequence[str], **variables: str) -> tuple[str, ElementTree.Element]:
@@ -79,7 +79,7 @@ class Hunt(Experiment):
     """The tests that try to break the library, with more cases than usual, and new ones each time."""
 
     alone: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = ("numba", "pandas", "hypothesis", "mutmut", "pytest")
+    libraries: ClassVar[tuple[str, ...]] = ("pandas", "hypothesis", "mutmut", "pytest")
     times: int = 20
     files: tuple[str, ...] = ("tests/slow",)
 
@@ -193,8 +193,8 @@ it passes if the result is finite and agrees with an independent one, or if the 
 interrupt, a kill, a full disk, a memory limit, a damaged file or a second writer.
 """
 _COVERAGE = """
-Measured by `make coverage`. Code compiled by Numba and Triton cannot be traced and is not counted; its tests compare it
-with plain NumPy.
+Measured by `make coverage`. Code in C and for Triton cannot be traced and is not counted; its tests compare it with
+plain NumPy.
 """
 _SUITES = """
 All tests in other environments; "oldest versions" are the oldest that `pyproject.toml` allows. Skipped tests need

@@ -317,7 +317,7 @@ from heatsketch.cli import main
 try:
     main(["embed", "--help"])
 except SystemExit:
-    print("imported:", *{"sklearn", "scipy", "numpy", "pandas", "numba", "psutil"} & set(sys.modules))
+    print("imported:", *{"sklearn", "scipy", "numpy", "pandas", "psutil"} & set(sys.modules))
 """
     assert run_code(code).stdout.splitlines()[-1].split() == ["imported:"]
 

@@ -1,35 +1,35 @@
-"""Elementwise loops over blocks of columns: each reads its blocks once, where NumPy would read them several times.
-
-Indices into slices are never negative: the compiler can tell only then, and vectorises, which is four times as fast.
-"""
+"""Elementwise loops over blocks of columns: each reads its blocks once, where NumPy would read them several times."""
 
 from __future__ import annotations
 
-from .loops import loop
+from .._utils.typing import FloatArray
+from .library import Function
 
-__all__ = ["add", "combine", "subtract"]
+__all__ = ["add", "combine", "exponential", "subtract"]
+
+_combine = Function("combine", "TTT", "ddll", T="fd")
+_add = Function("add", "dT", "dll", T="fd")
+_subtract = Function("subtract", "TTT", "lll", T="fd")
+_exponential = Function("exponential", "TT", "l", T="fd")
 
 
-@loop
-def combine(out, current, previous, scale, shift, start, stop):  # type: ignore[no-untyped-def]
+def combine(
+    out: FloatArray, current: FloatArray, previous: FloatArray, scale: float, shift: float, start: int, stop: int
+) -> None:
     """``out = scale out - shift current - previous``, on entries start to stop of flat arrays."""
-    out, current, previous = out[start:stop], current[start:stop], previous[start:stop]
-    for i in range(len(out)):
-        out[i] = scale * out[i] - shift * current[i] - previous[i]
+    _combine((out, current, previous), scale, shift, start, stop)
 
 
-@loop
-def add(total, factor, term, start, stop):  # type: ignore[no-untyped-def]
-    """``total += factor term``, on entries start to stop of flat arrays."""
-    total, term = total[start:stop], term[start:stop]
-    for i in range(len(total)):
-        total[i] += factor * term[i]
+def add(total: FloatArray, factor: float, term: FloatArray, start: int, stop: int) -> None:
+    """``total += factor term``, on entries start to stop of flat arrays; the total is in float64."""
+    _add((total, term), factor, start, stop)
 
 
-@loop
-def subtract(W, factors, V, start, stop):  # type: ignore[no-untyped-def]
+def subtract(W: FloatArray, factors: FloatArray, V: FloatArray, start: int, stop: int) -> None:
     """``W -= V diag(factors)``, on rows start to stop of (N, k) blocks."""
-    W, V = W[start:stop], V[start:stop]
-    for i in range(len(W)):
-        for c in range(W.shape[1]):
-            W[i, c] -= factors[c] * V[i, c]
+    _subtract((W, factors, V), W.shape[1], start, stop)
+
+
+def exponential(x: FloatArray, out: FloatArray) -> None:
+    """exp(x) for x <= 0 as the other loops compute it, to two units in the last place; 0 below -87 or -708."""
+    _exponential((x, out), x.size)

@@ -1,49 +1,29 @@
-"""Loops over pairs of points: their distances, and what moves them."""
+"""Loops over pairs of points: their distances, and what moves them. Numbers of points are int64."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from .loops import loop
+from .._utils.typing import FloatArray, IntArray
+from .library import Function
 
 __all__ = ["distances", "log_ratios", "pull"]
 
-# Added to squared distances, so that their logarithms are finite.
-_LEAST = 1e-290
+_distances = Function("distances", "Tlld", "lll", T="fd")
+_log_ratios = Function("log_ratios", "dllddd", "ll")
+_pull = Function("pull", "dlldd", "ll")
 
 
-@loop
-def distances(F, i, j, out, start, stop):  # type: ignore[no-untyped-def]
+def distances(F: FloatArray, i: IntArray, j: IntArray, out: FloatArray, start: int, stop: int) -> None:
     """Distances of the pairs from `start` to `stop` between rows of F, (N, m), into `out`."""
-    for p in range(start, stop):
-        x, y, squared = F[i[p]], F[j[p]], 0.0
-        for c in range(F.shape[1]):
-            difference = np.float64(x[c]) - y[c]
-            squared += difference * difference
-        out[p] = np.sqrt(squared)
+    _distances((F, i, j, out), F.shape[1], start, stop)
 
 
-@loop
-def log_ratios(Y, i, j, log_d, ratios, inverse):  # type: ignore[no-untyped-def]
+def log_ratios(
+    Y: FloatArray, i: IntArray, j: IntArray, log_d: FloatArray, ratios: FloatArray, inverse: FloatArray
+) -> None:
     """``log(|y_i - y_j| / d_ij)`` of each pair into `ratios`, and ``1 / |y_i - y_j|^2`` into `inverse`."""
-    k = Y.shape[1]
-    for p in range(len(i)):
-        a, b = i[p], j[p]
-        squared = _LEAST
-        for c in range(k):
-            difference = Y[a, c] - Y[b, c]
-            squared += difference * difference
-        ratios[p] = 0.5 * np.log(squared) - log_d[p]
-        inverse[p] = 1.0 / squared
+    _log_ratios((Y, i, j, log_d, ratios, inverse), Y.shape[1], len(i))
 
 
-@loop
-def pull(Y, i, j, weights, out):  # type: ignore[no-untyped-def]
+def pull(Y: FloatArray, i: IntArray, j: IntArray, weights: FloatArray, out: FloatArray) -> None:
     """Add ``w_p (y_i - y_j)`` to row i of `out` and take it from row j, for each pair p."""
-    k = Y.shape[1]
-    for p in range(len(i)):
-        a, b = i[p], j[p]
-        for c in range(k):
-            force = weights[p] * (Y[a, c] - Y[b, c])
-            out[a, c] += force
-            out[b, c] -= force
+    _pull((Y, i, j, weights, out), Y.shape[1], len(i))

@@ -233,6 +233,7 @@ def row_distances(Z: Any, i: Any, j: Any) -> Any:
     """
     from ..compiled.pairs import distances  # noqa: PLC0415
 
+    Z, i, j = np.ascontiguousarray(Z), np.ascontiguousarray(i, np.int64), np.ascontiguousarray(j, np.int64)
     out = np.empty(len(i))
     each(lambda some: distances(Z, i, j, out, some.start, some.stop), shares(len(i), 4 * Z.shape[1]), blas=False)
     return out

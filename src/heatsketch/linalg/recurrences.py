@@ -34,8 +34,7 @@ def chebyshev_step(S: Operator, previous: Any, current: Any, centre: float, half
         from ..compiled.blocks import combine  # noqa: PLC0415
 
         blocks = out.reshape(-1), current.reshape(-1), previous.reshape(-1)
-        factors = out.dtype.type(scale), out.dtype.type(shift)
-        each(lambda some: combine(*blocks, *factors, some.start, some.stop), shares(out.size), blas=False)
+        each(lambda some: combine(*blocks, scale, shift, some.start, some.stop), shares(out.size), blas=False)
         return out
     out *= scale
     out -= shift * current

@@ -23,7 +23,8 @@ from .._utils.memmap import arranged
 from .._utils.threads import Scratch, each
 from .._utils.typing import FloatArray, IntArray
 from .._utils.warn import warn
-from ..compiled import BOTH_WAYS, BYTE_PRODUCTS, LANES, LARGEST_BYTE, SAME_POINTS, TO_ROWS
+from ..compiled import BOTH_WAYS, LANES, LARGEST_BYTE, SAME_POINTS, TO_ROWS
+from ..compiled.library import BYTE_PRODUCTS
 from ..linalg.metrics import central_point, magnitude, refuse_overflow, squared_distances
 from ..linalg.sketch import sample
 

@@ -137,8 +137,8 @@ class _CompiledForces:
         from ..compiled.forces import stretch  # noqa: PLC0415
 
         out, totals, others = np.empty_like(Y), np.empty(self._n), np.ascontiguousarray(Y[self._landmarks].T)
-        limits, work = (np.float32(least), np.float32(mean)), shares(self._n, 4 * others.size)
-        each(lambda rows: stretch(Y, others, self._logs, *limits, out, totals, rows.start, rows.stop), work, blas=False)
+        arrays, work = (Y, others, self._logs, least, mean, out, totals), shares(self._n, 4 * others.size)
+        each(lambda rows: stretch(*arrays, rows.start, rows.stop), work, blas=False)
         return out, float(totals.sum()) / self._pairs
 
 
