@@ -143,3 +143,14 @@ class TestScales:
     def test_bad_powers(self, model):
         with pytest.raises(ValueError, match="positive"):
             model.scales([1, -2])
+
+
+@pytest.mark.parametrize("normalization", ["bistochastic", "stochastic"])
+@pytest.mark.parametrize("estimator", [hs.GaussianProcessEmbedding, hs.DiffusionMaps])
+def test_scales_from_inner_products(torus, monkeypatch, estimator, normalization):
+    """Large data: distances from entries of S^(2t) are those from rows of S^t."""
+    model = estimator(3, bandwidth=1.0, normalization=normalization).fit(torus)
+    monkeypatch.setattr("heatsketch.analysis.scales._ANCHORS", 32)
+    expected = model.scales([2.0, 8.0, 32.0]).distortion
+    monkeypatch.setattr("heatsketch.analysis.scales._FEW", 0)
+    np.testing.assert_allclose(model.scales([2.0, 8.0, 32.0]).distortion, expected, rtol=0.05)

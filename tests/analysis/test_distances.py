@@ -261,3 +261,11 @@ class TestComponents:
 def test_matrix_without_a_scaling_has_intervals():
     low, high = sketch_interval(np.eye(3), None, 0.9, n_exact=1, kernel=as_heat_kernel(np.eye(3)), power=1)
     assert (low < high).all()
+
+
+def test_pairs_and_points_give_the_same(kernel):
+    """Few pairs are diffused as differences, many as points."""
+    pairs = np.random.default_rng(0).integers(0, kernel.shape[0], (400, 2))
+    many = hs.diffusion_distances(kernel, 4.0, pairs)
+    few = np.concatenate([hs.diffusion_distances(kernel, 4.0, pairs[i : i + 5]) for i in range(0, 50, 5)])
+    np.testing.assert_allclose(few, many[:50], rtol=1e-8, atol=1e-14)

@@ -8,7 +8,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 import heatsketch as hs
-from heatsketch.analysis.neighborhoods import stability_map
+from heatsketch.analysis.neighborhoods import Repetitions, stability_map
 from heatsketch.analysis.reference_sketch import reference_sketch
 
 mpl.use("Agg")
@@ -79,7 +79,7 @@ class TestStability:
     def test_similarity_is_no_change(self):
         Y = np.random.default_rng(0).normal(size=(80, 3))
         Q = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
-        found = stability_map(Y, [5.0 * Y @ Q + 3.0, -Y], "seed", 10)
+        found = stability_map(Repetitions(np.arange(80), Y, [5.0 * Y @ Q + 3.0, -Y], 80), "seed", 10)
         np.testing.assert_allclose(found.kept, 1.0)
         np.testing.assert_allclose(found.moved, 0.0, atol=1e-9)
 
@@ -87,7 +87,7 @@ class TestStability:
         Y = np.random.default_rng(0).normal(size=(100, 2))
         other = Y.copy()
         other[0] += 20.0
-        found = stability_map(Y, [other], "data", 10)
+        found = stability_map(Repetitions(np.arange(100), Y, [other], 90), "data", 10)
         assert np.argmin(found.kept) == np.argmax(found.moved) == 0
 
     def test_same_seed_same_result(self, torus):
@@ -126,3 +126,47 @@ def test_results_draw_themselves(torus, k):
         assert ax.collections[0].get_offsets().shape == (300, 2)
         assert result.plot(ax) is ax
     plt.close("all")
+
+
+class TestSamples:
+    """Large data are sampled; sizes are reduced here."""
+
+    @pytest.fixture
+    def model(self):
+        X = hs.datasets.stretched_torus(2500, random_state=0)
+        return GP(3, n_neighbors=12, random_state=0).fit(X)
+
+    def test_sampled_support_is_part_of_the_whole(self, model):
+        whole, some = model.unsupported_neighbors(n_points=None), model.unsupported_neighbors(n_points=400)
+        assert whole.indices.shape == (2500, 15)
+        assert some.points.shape == some.share.shape == (400,)
+        np.testing.assert_array_equal(some.indices, whole.indices[some.points])
+        np.testing.assert_array_equal(some.supported, whole.supported[some.points])
+        np.testing.assert_array_equal(some.embedding, model.embedding_[some.points])
+        assert "400 points, a random sample of 2,500" in str(some)
+
+    @pytest.mark.parametrize("joined", [True, False])
+    def test_neighbors_by_diffusion(self, model, monkeypatch, joined):
+        """Those within two edges of a graph are nearly the nearest of all."""
+        reference, rows = reference_sketch(model.kernel_, model.power_), np.arange(0, 2500, 50)
+        if not joined:
+            monkeypatch.setattr(type(model.kernel_), "graph", lambda _: None)
+        found = reference.neighbors(rows, 10)
+        D = np.linalg.norm(reference.features[rows, None] - reference.features[None], axis=2)
+        D[np.arange(50), rows] = np.inf
+        farthest = np.take_along_axis(D, found, axis=1).max(axis=1)
+        np.testing.assert_allclose(farthest, np.sort(D, axis=1)[:, 9], rtol=0.02 if joined else 1e-5)
+
+    @pytest.mark.parametrize("under", ["data", "seed"])
+    def test_stability_of_a_sample(self, model, under):
+        found = model.stability(under, n_repeats=2)
+        assert found.points.shape == found.kept.shape == found.moved.shape == (1000,)
+        assert found.n_fitted == {"data": 800, "seed": 1000}[under]
+        assert found.kept.mean() > 10 * 15 / 1000  # ten times as often as by chance
+        assert model.stability(under, n_repeats=1, n_points=None).kept.shape == (2500,)
+
+    def test_reference_sketch_covers(self, model):
+        pairs = np.random.default_rng(0).integers(0, 2500, (200, 2))
+        low, high = reference_sketch(model.kernel_, model.power_).interval(pairs, 0.95)
+        true = hs.diffusion_distances(model.kernel_, model.power_, pairs)
+        assert np.mean((low <= true) & (true <= high)) > 0.85

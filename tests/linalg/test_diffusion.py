@@ -15,7 +15,7 @@ import heatsketch as hs
 from conftest import NORMALIZATIONS
 from heatsketch.kernel.operator import as_heat_kernel
 from heatsketch.linalg import diffusion
-from heatsketch.linalg.diffusion import coefficients, diffuse, matrix_power
+from heatsketch.linalg.diffusion import coefficients, diffuse, matrix_power, rows_of_powers
 from heatsketch.linalg.operators import DenseOperator
 from heatsketch.linalg.sketch import GaussianSketch
 from laws import Permuted, Recorded, assert_close, symmetric
@@ -277,3 +277,13 @@ class TestGraphs:
             pairs = np.column_stack(np.triu_indices(len(graph), 1))
             np.testing.assert_allclose(hs.diffusion_distances(A, power, pairs), expected, atol=1e-9)
             np.testing.assert_allclose(hs.diffusion_distances(A, power), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3])  # with and without the trivial mode in the interval
+def test_rows_of_powers(torus, size):
+    kernel = hs.heat_kernel(torus, bandwidth=1.0, n_neighbors=20)
+    V, rows = np.random.default_rng(0).normal(size=(300, 3)), np.array([5, 3, 200])
+    found = rows_of_powers(kernel, V, rows, [1.0, 6.0, 40.0], rtol=1e-6, size=size)
+    expected = diffuse(kernel, V, [1.0, 6.0, 40.0], trivial=False)
+    for block, whole in zip(found, expected, strict=True):
+        np.testing.assert_allclose(block, whole[rows], atol=1e-4 * np.abs(whole).max())

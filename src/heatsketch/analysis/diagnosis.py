@@ -48,7 +48,8 @@ _RECALL = 0.99
 # Columns of other units dominate if up to this share of them has this share of the squared distances, or any number of
 # them has that share; measured on so many rows.
 _FEW_COLUMNS, _DOMINATED, _ALL_BUT, _ROWS = 0.25, 0.95, 0.99, 2000
-_COLUMNS, _STEPS = 64, 48
+# Columns and products of the spectral density: a trace of d equal modes is known to within 2 / sqrt(16 d).
+_COLUMNS, _STEPS, _FEW_STEPS = 16, 48, 16
 _MOST_DIRECTIONS = 16
 
 
@@ -112,7 +113,9 @@ class Subject:
 
     @cached_property
     def density(self) -> SpectralDensity:
-        return spectral_density(self.kernel, n_columns=_COLUMNS, n_steps=_STEPS)
+        # Traces of S and S^2, and for a single time that of its power.
+        steps = _FEW_STEPS if isinstance(self.power, MultiscaleFilter) else _STEPS
+        return spectral_density(self.kernel, n_columns=_COLUMNS, n_steps=steps)
 
     @cached_property
     def directions(self) -> Any:

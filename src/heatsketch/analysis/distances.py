@@ -19,6 +19,7 @@ from ..kernel.options import check_count, is_number
 from ..linalg.diffusion import diffuse, matrix_power, relative_error, require_definite, require_range
 from ..linalg.filters import Power, longest
 from ..linalg.metrics import column_distances, magnitude, squared_distances
+from ..linalg.recurrences import column_products
 from ..linalg.sketch import sample
 from .power import power_of
 
@@ -98,9 +99,16 @@ def _pair_distances(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatA
     most = max(2, ROW_ENTRIES // kernel.shape[0]) if kernel.in_memory else MOST_COLUMNS
     for group in groups_of_pairs(pairs, most):
         indices, where = np.unique(pairs[group], return_inverse=True)
-        units = kernel.units(indices, weighted=True)
-        columns = diffuse(kernel, units, [power], trivial=not kernel.trivial_is_constant)[0]
-        out[group] = column_distances(columns, *where.reshape(-1, 2).T)
+        if len(group) < len(indices):  # columns e_i - e_j of pairs, otherwise columns e_i of points
+            i, j = (kernel.units(ends, weighted=True) for ends in pairs[group].T)
+            columns = diffuse(kernel, i - j, [power], trivial=not kernel.trivial_is_constant)[0]
+            scale = magnitude(columns)
+            columns = columns / scale
+            out[group] = scale * np.sqrt(column_products(columns, columns))
+        else:
+            units = kernel.units(indices, weighted=True)
+            columns = diffuse(kernel, units, [power], trivial=not kernel.trivial_is_constant)[0]
+            out[group] = column_distances(columns, *where.reshape(-1, 2).T)
     return out
 
 

@@ -10,17 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 
-from .._utils.array import asarray_like, astype, to_numpy
+from .._utils.array import astype, to_numpy
 from .._utils.display import Shown
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray, RandomState
 from ..kernel.operator import HeatKernel
-from ..linalg.diffusion import coefficients, diffuse
+from ..linalg.diffusion import coefficients
 from ..linalg.filters import Power
 from ..linalg.metrics import magnitude, row_distances
-from ..linalg.sketch import GaussianSketch, first_by_key, philox, resolve_seed, sample
-from ..optimize.pairs import COINCIDENT, distinct_points, neighbor_pairs
-from .distances import diffusion_distances, rows_of_pairs
+from ..linalg.sketch import resolve_seed, sample
+from ..neighbors.search import nearest_neighbors
+from ..optimize.pairs import COINCIDENT, NEIGHBORS, distinct_points, neighbor_pairs
+from .distances import diffusion_distances, embedded_distances
+from .reference_sketch import ReferenceSketch, reference_sketch
 
 __all__ = [
     "Distortion",
@@ -37,10 +39,10 @@ TAIL = 0.01
 ALL_PAIRS = 2000
 # Entries of kernel rows of new points (128 MB, and a few times as much to diffuse them).
 _ROW_ENTRIES = 1 << 24
-_OTHER_SEED = 0xD15707
-_ANCHORS, _MINED_PAIRS, _WIDTH = 256, 128, 64
-# Points of a data set on a cluster among which the worst pairs are searched, in this process.
-_MINED_FROM = 20_000
+# Random pairs whose distances are estimated, and pairs at either end whose distances are computed.
+_RANDOM_PAIRS, _MINED_PAIRS = 20_000, 8
+# Points whose neighbours in embedding and kernel are searched for the worst pairs; fewer if the kernel is no graph.
+_SEARCHED, _FEW_SEARCHED = 100_000, 20_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,10 +61,12 @@ class Distortion(Shown):
     most_contracted, most_expanded : tuple of int
         The pairs at which L is attained.
     n_pairs : int
-        Number of pairs measured, without coincident points.
+        Number of pairs measured, without coincident points; if not `exhaustive`, of pairs whose distances were
+        estimated, of which the worst were measured.
     exhaustive : bool
         True if all pairs were measured. Otherwise `constant` is a lower bound for L, from a search in neighbourhoods
-        of embedding and kernel, and `central` are estimates from random pairs.
+        of embedding and kernel, and `central` are estimates from random pairs and a sketch of the kernel. The variance
+        of the sketch is taken out of the spread of the logarithms of the dilations.
     """
 
     constant: float
@@ -187,12 +191,13 @@ def kernel_distortion(
     quantiles: Sequence[float] = QUANTILES,
     exhaustive: bool | None = None,
     random_state: RandomState = 0,
+    reference: Callable[[], ReferenceSketch] | None = None,
 ) -> Distortion:
     """Distortion of an embedding against the diffusion distance of a kernel.
 
-    If `exhaustive`, by default up to 2000 points, all pairs are measured, which needs an N x N matrix. Otherwise exact
-    distances are computed for all pairs of 256 random points, and for the worst pairs that neighbour searches find:
-    near in `Y` but far in a wide sketch of the kernel, and the other way round.
+    If `exhaustive`, by default up to 2000 points, all pairs are measured, which needs an N x N matrix. Otherwise a
+    reference sketch estimates the distances of random pairs, and of neighbours in `Y` and by diffusion. For the 16
+    worst of these pairs distances are computed. `reference` makes the sketch, by default that of the kernel.
     """
     Y = astype(kernel.collect(Y), np.float64)
     Y = Y / magnitude(Y)  # L does not depend on the scale
@@ -202,19 +207,23 @@ def kernel_distortion(
         )
     if exhaustive if exhaustive is not None else len(Y) <= ALL_PAIRS and kernel.in_memory:
         return measure_distortion(Y, diffusion_distances(kernel, power), quantiles=quantiles)
-    seed = resolve_seed(random_state)
-    sampled = _random_pairs(len(Y), seed)
-    mined = _mined_pairs(Y, kernel, power, seed)
-    pairs, m = np.vstack([sampled, mined]), len(sampled)
-    d = np.concatenate([diffusion_distances(kernel, power, some) for some in (sampled, mined)])
-    ends = rows_of_pairs(Y, pairs)
-    embedded = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)
-
-    def pair_at(position: int) -> tuple[int, int]:
-        return int(pairs[position, 0]), int(pairs[position, 1])
-
-    central = _summarise(embedded[:m], d[:m], pair_at, quantiles, exhaustive=False).central
-    return replace(_summarise(embedded, d, pair_at, (), exhaustive=False), central=central)
+    sketch = reference_sketch(kernel, power) if reference is None else reference()
+    pairs = np.random.default_rng(resolve_seed(random_state)).integers(len(Y), size=(_RANDOM_PAIRS, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    every = np.vstack([pairs, _near_pairs(Y, sketch)])
+    dilations = _dilations(Y, sketch.features, every)
+    central = _central(dilations[: len(pairs)], sketch.log_variance(pairs), quantiles) if quantiles else {}
+    order = np.argsort(dilations, kind="stable")
+    order = order[np.isfinite(dilations[order])]
+    worst = every[np.unique(np.concatenate([order[:_MINED_PAIRS], order[-_MINED_PAIRS:]]))]
+    found = _summarise(
+        embedded_distances(Y, worst),
+        diffusion_distances(kernel, power, worst),
+        lambda at: (int(worst[at, 0]), int(worst[at, 1])),
+        (),
+        exhaustive=False,
+    )
+    return replace(found, central=central, n_pairs=len(order))
 
 
 def new_point_distortion(
@@ -237,30 +246,44 @@ def new_point_distortion(
     return replace(measure_distortion(kernel.at_new_points(X, Z), d), exhaustive=m <= size)
 
 
-def _random_pairs(n: int, seed: int) -> IntArray:
-    """All pairs of a random subset of the points, shape (m, 2)."""
-    anchors = first_by_key(n, _ANCHORS, lambda numbers: philox((numbers, 0, 0, 0xD), seed)[0])
-    i, j = np.triu_indices(len(anchors), 1)
-    return np.column_stack([anchors[i], anchors[j]])
+def _dilations(Y: FloatArray, features: FloatArray, pairs: IntArray) -> FloatArray:
+    """Estimated dilations of pairs, (m, 2) -> (m,); NaN for points that coincide."""
+    points, places = np.unique(pairs, return_inverse=True)
+    blocks = (np.ascontiguousarray(to_numpy(Z[points])) for Z in (Y, features))
+    embedded, d = (magnitude(Z) * row_distances(Z / magnitude(Z), *places.reshape(-1, 2).T) for Z in blocks)
+    dilations: FloatArray = np.full(len(d), np.nan)
+    np.divide(embedded, d, out=dilations, where=d > COINCIDENT * d.max(initial=0.0))
+    return dilations
 
 
-def _mined_pairs(Y: FloatArray, kernel: HeatKernel, power: Power, seed: int) -> IntArray:
-    """Most contracted and most expanded pairs according to a wide sketch, shape (m, 2)."""
-    # Not the seed of the caller, which may be that of the embedding: its own columns show no distortion.
-    G = kernel.sketched(GaussianSketch(seed ^ _OTHER_SEED), _WIDTH) / float(np.sqrt(_WIDTH))
-    wide = kernel.weigh_rows(diffuse(kernel, G, [power], trivial=not kernel.trivial_is_constant)[0])
-    numbers: Any = slice(None)
-    if not kernel.in_memory:
-        numbers = sample(len(Y), _MINED_FROM)
-        Y, wide = to_numpy(Y[numbers]), to_numpy(wide[numbers])
-    wide = wide / magnitude(wide)
-    distinct = to_numpy(distinct_points(wide))
-    found = []
-    Y = asarray_like(Y, wide)
-    for here, there in ((Y, wide), (wide, Y)):  # near in one, far in the other
-        pairs = distinct[np.column_stack([to_numpy(ends) for ends in neighbor_pairs(here[distinct])])]
-        near, far = (row_distances(Z, *pairs.T) for Z in (here, there))
-        order = np.argsort(near / np.maximum(far, np.finfo(np.float64).tiny), kind="stable")
-        found.append(pairs[order[:_MINED_PAIRS]])
-    mined = np.vstack(found)
-    return mined if isinstance(numbers, slice) else numbers[mined]
+def _central(dilations: FloatArray, log_variance: float, quantiles: Sequence[float]) -> dict[float, float]:
+    """Central versions of L from dilations whose logarithms have errors of a known variance.
+
+    Errors add up to the variance of the logarithms. Without them their spread is smaller by the factor `shrunk`.
+    """
+    dilations = dilations[np.isfinite(dilations)]
+    spread = float(np.var(np.log(dilations[dilations > 0]))) if dilations.any() else 0.0
+    shrunk = np.sqrt(max(0.0, 1.0 - log_variance / spread)) if spread > 0 else 1.0
+    return {float(q): _ratio(*np.quantile(dilations, [1.0 - q, q])) ** shrunk for q in quantiles}
+
+
+def _near_pairs(Y: FloatArray, sketch: ReferenceSketch) -> IntArray:
+    """Pairs of distinct points that are near in the embedding, and pairs that are near by diffusion, (m, 2).
+
+    The latter are edges of the kernel if it is a graph, otherwise neighbours in the sketch.
+    """
+    graph = sketch.kernel.graph()
+    if graph is None:
+        numbers = sample(len(Y), _FEW_SEARCHED)
+        Y, features = (np.ascontiguousarray(to_numpy(Z[numbers])) for Z in (Y, sketch.features))
+        numbers = numbers[distinct := distinct_points(features)]
+        found = [np.column_stack(neighbor_pairs(Z[distinct])) for Z in (Y, features)]
+        return np.asarray(numbers[np.vstack(found)])
+    points = graph.points
+    some = sample(len(points), _SEARCHED)
+    edges = graph.S[some]
+    near = nearest_neighbors(Y[points], min(NEIGHBORS, len(points) - 1), device=sketch.kernel.device).indices[some]
+    i = np.concatenate([np.repeat(some, np.diff(edges.indptr)), np.repeat(some, near.shape[1])])
+    j = np.concatenate([edges.indices, near.ravel()])
+    pairs = np.column_stack([i, j])[i != j]
+    return np.asarray(points[pairs])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,25 @@ from scipy.spatial import procrustes
 from sklearn.base import clone
 
 from .._utils.array import to_numpy
+from .._utils.chunks import chunks
 from .._utils.display import Shown
 from .._utils.progress import track
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.affinity import GaussianAffinity
 from ..linalg.filters import MultiscaleFilter
 from ..linalg.metrics import magnitude
-from ..linalg.sketch import resolve_seed
+from ..linalg.sketch import resolve_seed, sample
 from ..neighbors.search import nearest_neighbors
 from .reference_sketch import ReferenceSketch
 
-__all__ = ["NeighborSupport", "StabilityMap", "neighbor_support", "repeated_embeddings", "stability_map"]
+__all__ = [
+    "NeighborSupport",
+    "Repetitions",
+    "StabilityMap",
+    "neighbor_support",
+    "repeated_embeddings",
+    "stability_map",
+]
 
 # A neighbour is false if it is farther away than this multiple of the radius of true neighbours. Multiscale distances
 # grow like the root of lengths, so their multiple is the root of that.
@@ -35,32 +43,44 @@ class NeighborSupport(Shown):
 
     Attributes
     ----------
-    indices : ndarray of int, shape (N, k)
-        Each point's nearest neighbours in the embedding, nearest first.
-    supported : ndarray of bool, shape (N, k)
+    points : ndarray of int, shape (m,)
+        The points whose neighbours were looked at, in increasing order.
+    indices : ndarray of int, shape (m, k)
+        Their nearest neighbours in the embedding, nearest first.
+    supported : ndarray of bool, shape (m, k)
         False if, at the level of the interval, the two are farther apart than twice the radius of k true neighbours
         (the root of 2 times for multiscale distances, which grow like the root of lengths).
     level : float
-    embedding : ndarray of shape (N, n_components)
+    embedding : ndarray of shape (m, n_components)
+        Of these points.
+    n_samples : int
+        Number of all points. The share of supported neighbours among all of them is that of the m points with a
+        standard error of at most ``1 / (2 sqrt(m))``.
     """
 
+    points: IntArray
     indices: IntArray
     supported: NDArray[np.bool_]
     level: float
     embedding: FloatArray
+    n_samples: int
 
     @property
     def share(self) -> FloatArray:
-        """Share of each point's neighbours that are supported, shape (N,)."""
+        """Share of each point's neighbours that are supported, shape (m,)."""
         share: FloatArray = self.supported.mean(axis=1)
         return share
 
     def __str__(self) -> str:
         bad = self.share < 0.5
+        sampled, error = "", ""
+        if len(bad) < self.n_samples:
+            sampled = f", a random sample of {self.n_samples:,}"
+            error = f" (standard error {self.share.std() / np.sqrt(len(bad)):.1%})"
         return (
-            f"{1.0 - self.supported.mean():.1%} of the {self.indices.shape[1]} nearest neighbours in the embedding are "
-            f"not supported by the diffusion distance (intervals at {self.level:g}); more than half for {bad.sum()} of "
-            f"{len(bad)} points."
+            f"{1.0 - self.supported.mean():.1%}{error} of the {self.indices.shape[1]} nearest neighbours in the "
+            f"embedding are not supported by the diffusion distance (intervals at {self.level:g}); more than half for "
+            f"{bad.sum()} of {len(bad)} points{sampled}."
         )
 
     def plot(self, ax: Any = None) -> Any:
@@ -70,22 +90,27 @@ class NeighborSupport(Shown):
         return draw_shares(ax, self.embedding, self.share, "share of supported neighbours")
 
 
-def neighbor_support(Y: FloatArray, reference: ReferenceSketch, n_neighbors: int, level: float) -> NeighborSupport:
-    """Find false neighbours in an embedding by the intervals of an independent reference sketch."""
+def neighbor_support(
+    Y: FloatArray, reference: ReferenceSketch, n_neighbors: int, level: float, n_points: int | None
+) -> NeighborSupport:
+    """Find false neighbours of some points in an embedding by the intervals of an independent reference sketch."""
     n = len(Y)
-    k = min(n_neighbors, n - 1)
-    shown, true = _neighbors(_scaled(Y), k), _neighbors(_scaled(reference.features), k)
-    # At least k points lie within the largest upper end.
-    radius = reference.interval(_pairs(true), level)[1].reshape(n, k).max(axis=1)
-    low = reference.interval(_pairs(shown), level)[0].reshape(n, k)
+    k, points = min(n_neighbors, n - 1), sample(n, n if n_points is None else n_points)
+    shown = _neighbors(_scaled(Y), k)[points]
+    supported = np.empty(shown.shape, dtype=bool)
     slack = np.sqrt(_SLACK) if isinstance(reference.power, MultiscaleFilter) else _SLACK
-    return NeighborSupport(shown, low <= slack * radius[:, None], level, Y)
+    for some in chunks(len(points), k * reference.features.shape[1]):
+        # At least k points lie within the largest upper end.
+        near = reference.neighbors(points[some], k)
+        radius = reference.interval(_pairs(points[some], near), level)[1].reshape(-1, k).max(axis=1)
+        low = reference.interval(_pairs(points[some], shown[some]), level)[0].reshape(-1, k)
+        supported[some] = low <= slack * radius[:, None]
+    return NeighborSupport(points, shown, supported, level, Y[points], n)
 
 
-def _pairs(indices: IntArray) -> IntArray:
-    """Each point with its neighbours, (N k, 2)."""
-    n, k = indices.shape
-    return np.column_stack([np.repeat(np.arange(n), k), indices.ravel()])
+def _pairs(points: IntArray, indices: IntArray) -> IntArray:
+    """Each point with its neighbours, (m k, 2)."""
+    return np.column_stack([np.repeat(points, indices.shape[1]), indices.ravel()])
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,28 +119,35 @@ class StabilityMap(Shown):
 
     Attributes
     ----------
-    kept : ndarray of shape (N,)
+    points : ndarray of int, shape (m,)
+        The points that are compared, in increasing order; neighbours are neighbours among these.
+    kept : ndarray of shape (m,)
         Share of its nearest neighbours in the embedding that are its nearest neighbours in a repetition, on average.
-    moved : ndarray of shape (N,)
+    moved : ndarray of shape (m,)
         Root mean square distance to its position in the repetitions after Procrustes alignment, in units of the
         embedding's root mean square radius.
     under : str
         What was changed: "data" or "seed".
     n_repeats, n_neighbors : int
-    embedding : ndarray of shape (N, n_components)
+    n_fitted : int
+        Number of points that a repetition is fitted to.
+    embedding : ndarray of shape (m, n_components)
+        Of these points.
     """
 
+    points: IntArray
     kept: FloatArray
     moved: FloatArray
     under: str
     n_repeats: int
     n_neighbors: int
+    n_fitted: int
     embedding: FloatArray
 
     def __str__(self) -> str:
         changed = "subsets of the data" if self.under == "data" else "other seeds"
         return (
-            f"Over {self.n_repeats} repetitions with {changed}, points keep "
+            f"Over {self.n_repeats} repetitions with {changed}, of {self.n_fitted:,} points each, points keep "
             f"{self.kept.mean():.0%} of their {self.n_neighbors} nearest neighbours (the least stable tenth "
             f"{np.quantile(self.kept, 0.1):.0%} or less) and move by {np.sqrt(np.mean(self.moved**2)):.2f} of the "
             "embedding's radius."
@@ -128,33 +160,47 @@ class StabilityMap(Shown):
         return draw_shares(ax, self.embedding, self.kept, "share of neighbours kept")
 
 
+class Repetitions(NamedTuple):
+    """An embedding of some points, (m, k), and repetitions of it, each fitted to `n_fitted` points."""
+
+    points: IntArray
+    embedding: FloatArray
+    others: Iterable[FloatArray]
+    n_fitted: int
+
+
 def repeated_embeddings(
-    model: Any, under: str, n_repeats: int, share: float, random_state: int | None
-) -> Iterator[FloatArray]:
-    """Embeddings of the same points by a fitted estimator, with other seeds or from subsets of its data."""
+    model: Any, under: str, n_repeats: int, share: float, *, n_points: int | None, random_state: int | None
+) -> Repetitions:
+    """Embeddings of the same points by a fitted estimator, with other seeds or from subsets of its data.
+
+    Of more than `n_points` points a sample is embedded, again and again; a graph has no sample that is like it.
+    """
     if under not in ("data", "seed"):
         raise ValueError(f"under={under!r} is not known; use 'data' or 'seed'.")
+    (_require_seed if under == "seed" else _require_subsets)(model)
+    n = model.kernel_.shape[0]
+    points = sample(n, n_points if n_points is not None and _has_points(model) else n)
+    if len(points) < n:
+        model = _fitted_to(model, points, thinned=True)
     seeds = np.random.default_rng(resolve_seed(random_state)).integers(2**31, size=n_repeats)
     rngs = (np.random.default_rng(seed) for seed in seeds)
-    others = (_with_other_seed(model, rng) if under == "seed" else _from_subset(model, rng, share) for rng in rngs)
-    return track(others, "repeating", n_repeats)
+    size = len(points) if under == "seed" else max(2, round(share * len(points)))
+    others = (_with_other_seed(model, rng) if under == "seed" else _from_subset(model, rng, size) for rng in rngs)
+    return Repetitions(points, _embedding(model), track(others, "repeating", n_repeats), size)
 
 
-def _with_other_seed(model: Any, rng: np.random.Generator) -> FloatArray:
-    """The embedding of the same kernel with another seed."""
+def _has_points(model: Any) -> bool:
+    return isinstance(model.kernel_.affinity, GaussianAffinity)
+
+
+def _require_seed(model: Any) -> None:
     if not hasattr(model, "random_state") or not isinstance(getattr(model, "sketch", "named"), str):
         raise ValueError(f"this {type(model).__name__} has no random numbers to draw again; use under='data'.")
-    other = _unfitted(model, random_state=int(rng.integers(2**31)))
-    other._labels = model._labels
-    other._embed(model.kernel_, model.power_, model.kernel_.dtype)
-    embedding: FloatArray = to_numpy(other.embedding_)
-    return embedding
 
 
-def _from_subset(model: Any, rng: np.random.Generator, share: float) -> FloatArray:
-    """All points, embedded by a model that was fitted to a random subset."""
-    affinity = model.kernel_.affinity
-    if not isinstance(affinity, GaussianAffinity):
+def _require_subsets(model: Any) -> None:
+    if not _has_points(model):
         raise ValueError(
             "under='data' was given for a precomputed affinity, whose vertices may lose all neighbours in a subset; "
             "use under='seed'."
@@ -162,20 +208,46 @@ def _from_subset(model: Any, rng: np.random.Generator, share: float) -> FloatArr
     for name in ("sketch", "init"):
         if isinstance(getattr(model, name, "named"), np.ndarray):
             raise ValueError(f"{name} was given as an array for all samples, which does not fit a subset of them.")
-    X, n = affinity.X, affinity.n_samples
-    part: Any = np.sort(rng.choice(n, max(2, round(share * n)), replace=False))
-    labels = None if model._labels is None else model._labels[part]
-    rule = model.kernel_.bandwidth_rule if np.ndim(affinity.epsilon) else float(affinity.epsilon)
-    seeded = {"random_state": model.seed_} if hasattr(model, "seed_") else {}
-    other = _unfitted(model, bandwidth=rule, **seeded)
-    masses = model.kernel_.scaling.masses
-    masses = None if masses is None else masses[part]
-    if affinity.metric.precomputed:
-        part, X = X[part][:, part], X[:, part]
-    else:
-        part = X[part]
-    placed: FloatArray = other.fit(part, labels, masses).transform(X)
+
+
+def _embedding(model: Any) -> FloatArray:
+    """The embedding of a fitted estimator as a NumPy array."""
+    embedding: FloatArray = to_numpy(model.embedding_)
+    return embedding
+
+
+def _with_other_seed(model: Any, rng: np.random.Generator) -> FloatArray:
+    """The embedding of the same kernel with another seed."""
+    other = _unfitted(model, random_state=int(rng.integers(2**31)))
+    other._labels = model._labels
+    other._embed(model.kernel_, model.power_, model.kernel_.dtype)
+    return _embedding(other)
+
+
+def _from_subset(model: Any, rng: np.random.Generator, size: int) -> FloatArray:
+    """All points, embedded by a model that was fitted to a random subset."""
+    affinity = model.kernel_.affinity
+    part = np.sort(rng.choice(affinity.n_samples, size, replace=False))
+    X = affinity.X[:, part] if affinity.metric.precomputed else affinity.X
+    placed: FloatArray = _fitted_to(model, part).transform(X)
     return placed
+
+
+def _fitted_to(model: Any, part: IntArray, *, thinned: bool = False) -> Any:
+    """A model like a fitted one, fitted to a part of its points; `thinned` if these are much farther apart."""
+    affinity, masses = model.kernel_.affinity, model.kernel_.scaling.masses
+    options: dict[str, Any] = {"random_state": model.seed_} if hasattr(model, "seed_") else {}
+    if getattr(model, "init", None) is not None:
+        options["init"] = np.asarray(model.init)[part]
+    if thinned:
+        options["n_neighbors"] = model.n_neighbors_
+    if np.ndim(affinity.epsilon):
+        options["bandwidth"] = model.kernel_.bandwidth_rule
+    elif not (thinned and isinstance(model.bandwidth, str)):  # otherwise the rule finds the bandwidth of fewer points
+        options["bandwidth"] = float(affinity.epsilon)
+    X = affinity.X[part][:, part] if affinity.metric.precomputed else affinity.X[part]
+    labels, masses = (None if values is None else values[part] for values in (model._labels, masses))
+    return _unfitted(model, **options).fit(X, labels, masses)
 
 
 def _unfitted(model: Any, **parameters: Any) -> Any:
@@ -185,8 +257,9 @@ def _unfitted(model: Any, **parameters: Any) -> Any:
     return other.set_output(transform="default")
 
 
-def stability_map(Y: FloatArray, others: Iterable[FloatArray], under: str, n_neighbors: int) -> StabilityMap:
-    """Compare an embedding with its repetitions, (N, k) each."""
+def stability_map(repetitions: Repetitions, under: str, n_neighbors: int) -> StabilityMap:
+    """Compare an embedding with its repetitions."""
+    points, Y, others, n_fitted = repetitions
     here = _scaled(Y)
     near = _neighbors(here, n_neighbors)
     n, k = near.shape
@@ -197,7 +270,7 @@ def stability_map(Y: FloatArray, others: Iterable[FloatArray], under: str, n_nei
         kept += np.isin(near + offset, _neighbors(there, k) + offset).mean(axis=1)
         moved += n * np.square(np.subtract(*procrustes(here, there)[:2])).sum(axis=1)
         repeats += 1
-    return StabilityMap(kept / repeats, np.sqrt(moved / repeats), under, repeats, k, Y)
+    return StabilityMap(points, kept / repeats, np.sqrt(moved / repeats), under, repeats, k, n_fitted, Y)
 
 
 def _scaled(Y: FloatArray) -> FloatArray:

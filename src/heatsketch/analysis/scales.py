@@ -8,22 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.array import to_numpy
+from .._utils.array import array_namespace, to_numpy
 from .._utils.display import Shown, html_table
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
+from ..linalg.diffusion import require_definite, rows_of_powers
 from ..linalg.filters import MultiscaleFilter, Power, longest
 from ..linalg.lanczos import horizon
+from ..linalg.sketch import sample
 from .density import SpectralDensity, spectral_density
 from .distances import distances_in_sample
 from .distortion import TAIL, measure_distortion
 
 __all__ = ["Scales", "default_powers", "measure_scales", "sample_distortions"]
 
-_COLUMNS, _MOST_STEPS = 64, 96
+# Columns and most products of the spectral density: a trace of d equal modes is known to within 2 / sqrt(16 d).
+_COLUMNS, _MOST_STEPS = 16, 96
 _LONGEST = 1024.0
-# Points whose pairs are measured.
-_ANCHORS = 128
+# Points whose pairs are measured, of up to so many points and of more.
+_FEW, _ANCHORS, _FEW_ANCHORS = 2000, 128, 32
+# Error of inner products of rows of S^t, and squared distances that it does not resolve, both relative to the largest.
+_ERROR, _RESOLVED = 1e-4, 1e-3
 # Default powers stop where the power of the largest eigenvalue is below this.
 _LEAST_LEFT = {np.dtype(np.float64): 1e-100, np.dtype(np.float32): 1e-12}
 
@@ -42,8 +47,8 @@ class Scales(Shown):
     spectral_dimension : ndarray of shape (n_powers,)
         -2 times the slope of the entropy against log t: the dimension of the data at this scale.
     distortion : ndarray of shape (n_powers,)
-        log L of the embedding against the diffusion distance at this time, on a sample of points, without 1% of the
-        pairs at either end.
+        log L of the embedding against the diffusion distance at this time, for all pairs of 32 random points (128 of up
+        to 2000), without 1% of the pairs at either end.
     chosen : float or None
         The power of the embedding; None if it keeps all times.
     """
@@ -98,22 +103,77 @@ class Scales(Shown):
 
 
 def measure_scales(
-    kernel: HeatKernel, power: Power, embed: Callable[[FloatArray], FloatArray], powers: FloatArray | None = None
+    kernel: HeatKernel,
+    power: Power,
+    M: Any,
+    embed: Callable[[list[float]], list[FloatArray]],
+    powers: FloatArray | None = None,
 ) -> Scales:
-    """Measure an embedding at many diffusion times; `embed` maps powers, (p,), to embeddings, (p, N, k)."""
+    """Measure an embedding at many diffusion times.
+
+    The embeddings are ``diag(w) S^t M``, M of shape (N, k); or, if M is None, `embed` maps the powers to them.
+    """
     last = max(_LONGEST, longest(power)) if powers is None else float(np.max(powers))
     steps = int(np.clip(np.ceil(np.sqrt(last / horizon(1))), 16, _MOST_STEPS))
     density = spectral_density(kernel, n_columns=_COLUMNS, n_steps=steps)
     if powers is None:
         powers = default_powers(density, power, kernel.dtype)
+    if kernel.in_memory and kernel.shape[0] > _FEW:
+        distortion = _distortions(kernel, powers, M, embed, float(np.abs(density.nodes).max()))
+    else:
+        embeddings = (kernel.collect(Y) for Y in embed(powers.tolist()))
+        distortion = sample_distortions(kernel, powers.tolist(), _ANCHORS)(embeddings)
     return Scales(
         powers=powers,
         entropy=density.entropy(powers),
         effective_dimension=density.effective_dimension(powers),
         spectral_dimension=density.spectral_dimension(powers),
-        distortion=sample_distortions(kernel, powers.tolist(), _ANCHORS)(kernel.collect(Y) for Y in embed(powers)),
+        distortion=distortion,
         chosen=None if isinstance(power, MultiscaleFilter) else power,
     )
+
+
+def _distortions(
+    kernel: HeatKernel,
+    powers: FloatArray,
+    M: Any,
+    embed: Callable[[list[float]], list[FloatArray]],
+    size: float,
+) -> FloatArray:
+    """Central log L between sampled points at each power, (n_powers,); arguments as for `measure_scales`.
+
+    `size` is about that of the largest nontrivial eigenvalue.
+
+    One pass over the kernel gives both the embeddings and the distances: the inner products of rows of ``S^t`` are
+    entries of ``S^(2t)``.
+    """
+    require_definite(kernel, powers.tolist())
+    points = sample(kernel.shape[0], _FEW_ANCHORS)
+    V, m = kernel.asblock(kernel.units(points)), len(points)
+    if M is not None:
+        V = array_namespace(V).concat([V, kernel.asblock(M)], axis=1)
+    times, places = np.unique(np.concatenate([powers, 2.0 * powers]), return_inverse=True)
+    blocks = rows_of_powers(kernel, V, points, times.tolist(), rtol=_ERROR, size=size)
+    products = blocks[places[len(powers) :], :, :m]
+    w = np.ones(m) if kernel.row_weight is None else to_numpy(kernel.row_weight)[points]
+    embeddings = w[:, None] * blocks[places[: len(powers)], :, m:]
+    if kernel.trivial is not None and not kernel.trivial_is_constant:
+        u = to_numpy(kernel.trivial).astype(np.float64)
+        products = products + np.outer(u[points], u[points])
+        if M is not None:
+            embeddings = embeddings + (w * u[points])[:, None] * (u @ to_numpy(M))
+    if M is None:
+        embeddings = np.array([to_numpy(Y[points]) for Y in embed(powers.tolist())], dtype=np.float64)
+    products = w[:, None] * products * w
+    norms = np.einsum("tii->ti", products)
+    squared = norms[:, :, None] + norms[:, None, :] - 2.0 * products
+    # Points too near for rounding coincide.
+    squared[squared <= _RESOLVED * (norms[:, :, None] + norms[:, None, :])] = 0.0
+    pairs = np.triu_indices(m, 1)
+    measured = (
+        measure_distortion(Y, np.sqrt(D2[pairs]), quantiles=(TAIL,)) for Y, D2 in zip(embeddings, squared, strict=True)
+    )
+    return np.log([found.central[TAIL] for found in measured])
 
 
 def default_powers(density: SpectralDensity, power: Power, dtype: Any) -> FloatArray:

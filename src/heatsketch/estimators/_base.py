@@ -441,6 +441,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
         stacked: FloatArray = as_given(np.stack(scales), self.embedding_)
         return stacked
 
+    def _powered_matrix(self) -> Any:
+        """M, for embeddings at other times; None if `_at_powers` needs no products with the kernel."""
+        return self._matrix_again()
+
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         blocks = diffuse(self.kernel_, self._matrix_again(), powers, trivial=not self.kernel_.trivial_is_constant)
         return [self.kernel_.weigh_rows(block) for block in blocks]
@@ -642,7 +646,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return self._reference
 
     @fitted
-    def unsupported_neighbors(self, n_neighbors: int = 15, *, interval: float = 0.95) -> NeighborSupport:
+    def unsupported_neighbors(
+        self, n_neighbors: int = 15, *, interval: float = 0.95, n_points: int | None = 2000
+    ) -> NeighborSupport:
         """False neighbours: neighbours in the embedding that are not neighbours by diffusion distance.
 
         A sketch that is independent of the embedding gives an interval for each distance. A neighbour is unsupported
@@ -654,26 +660,32 @@ class HeatEmbedding(  # type: ignore[call-arg]
         n_neighbors : int
         interval : float in (0, 1)
             Level of the intervals.
+        n_points : int, optional
+            Number of random points whose neighbours are looked at; None for all points. With 2000 points the standard
+            error of the share of supported neighbours is at most 1.1%.
 
         Returns
         -------
         support : NeighborSupport
-            With ``.indices`` and ``.supported``, both (n_samples, n_neighbors), ``.share`` of each point, and
-            ``.plot()``.
+            With the points, ``.points``, their neighbours ``.indices`` and ``.supported``, both (n_points,
+            n_neighbors), ``.share`` of each point, and ``.plot()``.
         """
         level = check_level(interval, "interval")
         check_count(n_neighbors, "n_neighbors")
         self._require_memory("unsupported_neighbors()")
-        return neighbor_support(self._Y, self._reference_sketch(), n_neighbors, level)
+        if n_points is not None:
+            check_count(n_points, "n_points")
+        return neighbor_support(self._Y, self._reference_sketch(), n_neighbors, level, n_points)
 
     @fitted
     def stability(
         self,
         under: str = "data",
         *,
-        n_repeats: int = 5,
+        n_repeats: int = 3,
         share: float = 0.8,
         n_neighbors: int = 15,
+        n_points: int | None = 1000,
         random_state: int | None = 0,
     ) -> StabilityMap:
         """Where the embedding would change under another seed, or under resampled data.
@@ -681,26 +693,32 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Parameters
         ----------
         under : {"data", "seed"}
-            "data" fits to random subsets, with the same bandwidth and power, and embeds all points; "seed" draws
-            another random matrix for the same kernel.
+            "data" fits to random subsets, with the same bandwidth (or rule for it) and power, and embeds points by
+            them; "seed" draws another random matrix for the same kernel.
         n_repeats : int
         share : float in (0, 1)
             Share of the points in each subset.
         n_neighbors : int
             Number of neighbours that are compared.
+        n_points : int, optional
+            Of more points than that, the stability of an embedding of a random sample is measured instead, made with
+            the same parameters. Neighbours in a sample are farther apart, so this shows whether large features come out
+            again. None for all points, which takes `n_repeats` fits. A precomputed affinity is not sampled.
         random_state : int or None
 
         Returns
         -------
         stability : StabilityMap
-            With ``.kept`` and ``.moved`` of each point, and ``.plot()``.
+            With ``.kept`` and ``.moved`` of each of ``.points``, and ``.plot()``.
         """
         check_count(n_repeats, "n_repeats")
         check_count(n_neighbors, "n_neighbors")
         check_level(share, "share")
         self._require_memory("stability()")
-        others = repeated_embeddings(self, under, n_repeats, share, random_state)
-        return stability_map(self._Y, others, under, n_neighbors)
+        if n_points is not None:
+            check_count(n_points, "n_points", "an integer of at least 2, or None", least=2)
+        repetitions = repeated_embeddings(self, under, n_repeats, share, n_points=n_points, random_state=random_state)
+        return stability_map(repetitions, under, n_neighbors)
 
     @fitted
     def scales(self, powers: ArrayLike | None = None) -> Scales:
@@ -718,7 +736,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             With an array for each quantity, and ``.plot()``.
         """
         times = None if powers is None else check_powers(powers)
-        return measure_scales(self.kernel_, self.power_, self.at_powers, times)
+        return measure_scales(self.kernel_, self.power_, self._powered_matrix(), self._at_powers, times)
 
     @fitted
     def diagnose(self) -> Diagnosis:
@@ -743,7 +761,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
             if there are more than 8000 training points.
         exhaustive : bool, optional
             Whether all pairs of training points are measured; by default up to 2000 points. Otherwise L is a lower
-            bound.
+            bound, attained by one of 16 pairs that a search finds, and ``.central`` is an estimate from 20,000 random
+            pairs, whose distances are known to within 9% (standard error).
         random_state : int or None
             Seed of the sample of pairs.
 
@@ -754,7 +773,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """
         kernel, power = self.kernel_, self.power_
         if X is None:
-            return kernel_distortion(self._Y, kernel, power, exhaustive=exhaustive, random_state=random_state)
+            sketch = self._reference_sketch
+            options: dict[str, Any] = {"exhaustive": exhaustive, "random_state": random_state, "reference": sketch}
+            return kernel_distortion(self._Y, kernel, power, **options)
         self._require_memory("the distortion of new points")
         backend = distributed_backend(X)
         points = self._check_data(X if backend is None else backend.gathered(X), reset=False)

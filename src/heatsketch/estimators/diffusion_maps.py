@@ -180,6 +180,9 @@ class DiffusionMaps(HeatEmbedding):
     def _pairs(self) -> Eigenpairs:
         return Eigenpairs(self.eigenvalues_, self.kernel_.collect(self.eigenvectors_), self.residuals_)
 
+    def _powered_matrix(self) -> None:
+        return None
+
     def _at_powers(self, powers: list[float]) -> list[FloatArray]:
         kernel, pairs = self.kernel_, self._pairs
         return [kernel.weigh_rows(pairs.coordinates(t, rounding_level(kernel))) for t in powers]

@@ -22,6 +22,7 @@ from ..linalg.operators import (
     SparseOperator,
     TiledGaussianOperator,
 )
+from ..neighbors.clusters import ClusterIndex
 from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, kth_apart, looked_at
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
@@ -74,6 +75,10 @@ class Affinity(ABC):
         log_scale : ndarray of shape (m,)
             The kernel is ``exp(log_scale) * rows``: a point far from all others keeps a row that does not underflow.
         """
+
+    def batch_order(self, X: Any) -> IntArray | None:  # noqa: ARG002
+        """An order of new points in which batches of them are faster, shape (m,); None if it does not matter."""
+        return None
 
     def row_products(self, X: Any, V: Any) -> tuple[FloatArray, FloatArray]:
         """``rows(X)[0] @ V`` and the same `log_scale`, if `multiplies_rows`."""
@@ -327,6 +332,11 @@ class NeighborAffinity(GaussianAffinity):
             vertices = self._placed(SparseOperator(vertices.held, order=order))
         places = self.neighborhoods.places
         return vertices if places is None else FoldedOperator(vertices, places)
+
+    def batch_order(self, X: Any) -> IntArray | None:
+        """An order of new points in which batches of them are faster, shape (m,); None if it does not matter."""
+        index = self.neighborhoods.index
+        return index.query_order(X) if isinstance(index, ClusterIndex) else None
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""

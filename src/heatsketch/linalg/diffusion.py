@@ -20,7 +20,7 @@ from .._utils.array import asarray_like, astype, from_order, in_order, to_numpy
 from .._utils.progress import track
 from .._utils.registry import computing
 from .._utils.threads import product, quiet_blas
-from .._utils.typing import FloatArray
+from .._utils.typing import FloatArray, IntArray
 from .filters import MultiscaleFilter, Power, check_power, longest
 from .lanczos import extreme_ritz
 from .operators import HeatOperator, Operator
@@ -36,6 +36,7 @@ __all__ = [
     "relative_error",
     "require_definite",
     "require_range",
+    "rows_of_powers",
 ]
 
 METHODS = ("auto", "steps", "chebyshev", "eigen")
@@ -138,6 +139,57 @@ def coefficients(kernel: HeatOperator, M: Any, power: Power, *, trivial: bool = 
     if isinstance(power, MultiscaleFilter):
         return _apply_multiscale(kernel, M, power)
     return _apply_powers(kernel, M, [power - 1.0], trivial=trivial, weight=1)[0]
+
+
+@computing()
+@quiet_blas()
+def rows_of_powers(
+    kernel: HeatOperator, V: Any, rows: IntArray, exponents: Sequence[float], *, rtol: float, size: float
+) -> FloatArray:
+    """Rows of ``S^e V`` without the trivial mode, for each e, all from one pass over the kernel in little memory.
+
+    Parameters
+    ----------
+    kernel : HeatOperator
+    V : array of shape (N, k)
+    rows : ndarray of int, shape (m,)
+    exponents : sequence of float > 0
+    rtol : float
+        Error relative to the largest nontrivial eigenvalue of ``S^e``.
+    size : float
+        The largest nontrivial eigenvalue of S, or somewhat less.
+
+    Returns
+    -------
+    blocks : ndarray of float64, shape (n_exponents, m, k)
+    """
+    require_range(kernel, exponents)
+    V, most = kernel.symmetric.asblock(V), max(exponents)
+    mode = _trivial_part(kernel, V)
+    if _whole(exponents) and rtol * size**most > RELATIVE_ERROR[kernel.dtype]:
+        # What rounding brings back of the trivial mode does not grow, because the interval contains its eigenvalue.
+        interval, rtol, S = _multiscale_interval(kernel, most), rtol * size**most, kernel.symmetric
+    else:
+        interval, size, S = *_spectral_interval(kernel, exponents), kernel.deflated
+    if size <= noise_level(kernel):
+        return np.zeros((len(exponents), len(rows), V.shape[1]))
+    largest = max(map(abs, interval))
+    targets = [_power_target(e, 0, largest) for e in exponents]
+    series, error = _chebyshev_series(targets, interval, _degree(most, rtol), rtol)
+    if error > rtol:
+        warn_inexact(error, rtol)
+    order, rest, at = S.order, V if mode is None else V - mode, rows
+    if order is not None:
+        S, rest, at = S.reordered(), rest[order], np.argsort(order)[rows]
+    half, centre = (interval[1] - interval[0]) / 2.0, (interval[1] + interval[0]) / 2.0
+    previous, current = rest, (S.matmat(rest) - centre * rest) / half
+    seen = [to_numpy(previous[at]), to_numpy(current[at])]  # rows of T_n V
+    for _ in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):
+        previous, current = current, chebyshev_step(S, previous, current, centre, half)
+        seen.append(to_numpy(current[at]))
+    factors = np.power(largest, exponents)[:, None] * np.array(series)
+    blocks: FloatArray = np.tensordot(factors, np.array(seen, dtype=np.float64), axes=1)
+    return blocks
 
 
 @quiet_blas()

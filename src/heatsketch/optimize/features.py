@@ -124,13 +124,15 @@ def deflated_columns(kernel: HeatKernel, Q: Any, n_random: int, seed: int) -> An
 
 
 @computing()
-def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: Power, seed: int) -> tuple[Any, Any]:
-    """The M of `deflated_columns` and its features ``diag(w) h(S) M``."""
+def deflated_sketch(
+    kernel: HeatKernel, Q: Any, n_random: int, power: Power, seed: int, *, rtol: float | None = None
+) -> tuple[Any, Any]:
+    """The M of `deflated_columns` and its features ``diag(w) h(S) M``; `rtol` as for `diffuse`."""
     M = deflated_columns(kernel, Q, n_random, seed)
     features = array_namespace(M).empty(M.shape, dtype=M.dtype, device=device(M))
     for start in range(0, M.shape[1], _SLICE):
         some = slice(start, min(start + _SLICE, M.shape[1]))
-        blocks = diffuse(kernel, M[:, some], [power], trivial=not kernel.trivial_is_constant)
+        blocks = diffuse(kernel, M[:, some], [power], trivial=not kernel.trivial_is_constant, rtol=rtol)
         features[:, some] = kernel.weigh_rows(blocks[0])
     return M, features
 

@@ -152,7 +152,7 @@ def _columns(model: Any, given: Sequence[Colors]) -> tuple[list[Colors], str | N
         columns += [column for column in features if column.label not in taken]
     if model.kernel_.shape[0] > _MANY:
         return columns, None
-    found = model.unsupported_neighbors()
+    found = model.unsupported_neighbors(n_points=None)
     return [*columns, Colors(found.share, label="share of supported neighbours")], str(found)
 
 

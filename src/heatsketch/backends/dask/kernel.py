@@ -111,7 +111,7 @@ class ChunkedHeatKernel(HeatKernel):
 def _place(sums: FloatArray, log_scale: FloatArray, left: LeftFactor, first: int, dtype: str) -> FloatArray:
     """New points from the products of their kernel rows with ones, the reference and coefficients."""
     degrees, against = sums[:, 0], sums[:, 1]
-    refuse_alone(degrees, first)
+    refuse_alone(degrees, first + np.arange(len(degrees)))
     placed: FloatArray = left(degrees, against, log_scale)[:, None] * sums[:, 2:]
     return placed.astype(dtype)
 
