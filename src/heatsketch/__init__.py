@@ -3,10 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._version import __version__
-
 if TYPE_CHECKING:
     from . import datasets, reference, scanpy
+    from ._version import __version__
     from .analysis.comparison import compare_kernels, global_diffusion_distance
     from .analysis.density import spectral_density
     from .analysis.distances import components_for, diffusion_distances, distance_interval
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 # Public names by module. Modules are imported when a name of theirs is first used, because scikit-learn alone takes
 # over a second to import.
 _MODULES = {
+    "._version": ("__version__",),
     ".analysis.comparison": ("compare_kernels", "global_diffusion_distance"),
     ".analysis.density": ("spectral_density",),
     ".analysis.distances": ("components_for", "diffusion_distances", "distance_interval"),

@@ -13,7 +13,7 @@ from .._utils.chunks import CHUNK_ENTRIES, chunks
 from .._utils.progress import track
 from .._utils.registry import Device
 from .._utils.threads import each, shares
-from .._utils.typing import FloatArray
+from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import Metric, gaussian_affinity, squared_distances
 from ..linalg.operators import (
     DenseOperator,
