@@ -180,10 +180,11 @@ def eigenpairs(
 
 def _fastest(kernel: HeatOperator, n_pairs: int) -> str:
     """The fastest solver for some pairs of a kernel."""
-    is_sparse = isinstance(kernel.symmetric, SparseOperator)
-    if prefers_dense(kernel, n_pairs, _SPARSE_DENSE_LIMIT if is_sparse else None):
+    few = kernel.in_memory and kernel.shape[0] <= _ARPACK_LIMIT
+    cheap = few and isinstance(kernel.symmetric.reordered(), SparseOperator)
+    if prefers_dense(kernel, n_pairs, _SPARSE_DENSE_LIMIT if cheap else None):
         return "dense"
-    return "arpack" if is_sparse and kernel.shape[0] <= _ARPACK_LIMIT else "randomized"
+    return "arpack" if cheap else "randomized"
 
 
 def _residuals(kernel: HeatOperator, values: FloatArray, vectors: FloatArray) -> FloatArray:
@@ -309,14 +310,14 @@ def _subspace(
             vectors = from_order(Q[:, list(range(width - 1, width - 1 - k, -1))], order)
             return ritz[::-1][:k].astype(np.float64), vectors
         damped = lower, max(float(ritz[0]), lower + 1e-3)
-        if step < _EASY_STEPS:
+        if step < _EASY_STEPS or _KRYLOV_BLOCKS * width > n // 2:
             V, degree = _filter(S, Q, damped, float(ritz[-1]), _FILTER_DEGREE)
             V, products = outside(V), products + degree
             continue
         # The eigenvalues lie close together. The best vectors of a Krylov space, of all powers of the filter, converge
         # like the square root of the gap, where those of one power converge like the gap.
         blocks = [Q]
-        while len(blocks) < _KRYLOV_BLOCKS and len(blocks) * width <= n // 4:
+        while len(blocks) < _KRYLOV_BLOCKS:
             V, degree = _filter(S, blocks[-1], damped, float(ritz[-1]), _KRYLOV_DEGREE)
             V, products = outside(V), products + degree
             blocks.append(V / linalg.vector_norm(V, axis=0))

@@ -57,12 +57,12 @@ class ScaledOperator(ComposedOperator):
 
     def reordered(self) -> Operator:
         """The same matrix with rows and columns in `order`."""
-        if self.order is None:
-            return self
-        inside, left, right = self.operator.reordered(), self.left[self.order], self.right[self.order]
+        inside, left, right = self.operator.reordered(), self.left, self.right
+        if self.order is not None:
+            left, right = left[self.order], right[self.order]
         if hasattr(inside, "scaled"):  # saves a pass in every product
             return inside.scaled(left, right)  # type: ignore[no-any-return]
-        return ScaledOperator(inside, left, right)
+        return self if self.order is None else ScaledOperator(inside, left, right)
 
     def matmat(self, V: Any) -> Any:
         """diag(left) (K (diag(right) V))."""
