@@ -23,6 +23,13 @@ def test_chebyshev_step(blocks):
     np.testing.assert_allclose(chebyshev_step(DenseOperator(S), previous, current, 0.3, 0.7), expected, atol=1e-10)
 
 
+def test_chebyshev_step_of_blocks_in_another_precision(blocks):
+    S, (previous, current) = RNG.normal(size=(200, 200)), blocks
+    found = chebyshev_step(DenseOperator(S.astype(np.float32)), previous, current, 0.3, 0.7)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, chebyshev_step(DenseOperator(S), previous, current, 0.3, 0.7), atol=1e-3)
+
+
 def test_add_term(blocks):
     total, term = blocks
     expected = total + 0.25 * term

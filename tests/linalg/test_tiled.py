@@ -124,3 +124,10 @@ def test_embeddings_equal_those_of_the_matrix(torus, monkeypatch, options):
     scale = np.abs(held.embedding_).max()
     np.testing.assert_allclose(tiled.embedding_, held.embedding_, atol=1e-10 * scale)
     np.testing.assert_allclose(tiled.transform(X), tiled.embedding_, atol=1e-8 * scale)
+
+
+def test_points_in_any_memory_order(monkeypatch):
+    monkeypatch.setattr("heatsketch.kernel.plan.DENSE_LIMIT", 10)  # formed on the fly
+    X = np.random.default_rng(0).normal(size=(60, 9))
+    A, B = (hs.heat_kernel(Z, bandwidth=5.0, n_neighbors=None) for Z in (X, np.asfortranarray(X)))
+    np.testing.assert_allclose(A @ np.eye(60), B @ np.eye(60), atol=1e-12)

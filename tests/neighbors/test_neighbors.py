@@ -246,7 +246,8 @@ def test_choice_of_the_search():
         (space, Metric("minkowski", {"p": 3}), False),
         (space, Metric(), True),
         ((100_000, 100_000), Metric("precomputed"), False),
-        ((1000, 2), Metric(), False),
+        ((400, 2), Metric(), False),
+        ((1000, 50), Metric(), False),
     ):
         assert index_kind(shape, metric, sparse_points) == "blocks"
     assert isinstance(make_index(CLOUD, Metric()), BlockedIndex)

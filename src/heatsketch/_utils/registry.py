@@ -47,8 +47,8 @@ _BACKENDS = ("torch", "dask")
 # Values of `device` (besides those with the number of a GPU, such as "cuda:1"), and the backend of these devices.
 DEVICES = ("auto", "cpu", "cuda", "torch-cpu")
 _DEVICES = "torch"
-# Devices of DLPack that are GPUs: CUDA, ROCm, and CUDA's managed memory.
-_DLPACK_GPUS = (2, 10, 13)
+# Devices of DLPack that are GPUs: CUDA and ROCm.
+_DLPACK_GPUS = (2, 10)
 
 
 class Device(Protocol):
@@ -95,8 +95,21 @@ def backend_of(X: Any) -> Any:
     library = type(X).__module__.partition(".")[0]
     if library in _BACKENDS:
         return _load(library)
-    on_gpu = hasattr(type(X), "__dlpack_device__") and X.__dlpack_device__()[0] in _DLPACK_GPUS
-    return _load(_DEVICES) if on_gpu else None
+    return _load(_DEVICES) if _is_on_gpu(X) else None
+
+
+def _is_on_gpu(X: Any) -> bool:
+    """Whether an array of any library is in the memory of a GPU, by DLPack."""
+    if not hasattr(type(X), "__dlpack_device__"):
+        return False
+    try:
+        return X.__dlpack_device__()[0] in _DLPACK_GPUS
+    except (
+        BufferError,
+        RuntimeError,
+        ValueError,
+    ):  # on several devices, or one unknown to DLPack
+        return False
 
 
 def find_device(name: str) -> Device | None:

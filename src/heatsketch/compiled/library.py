@@ -21,8 +21,12 @@ _NUMBERS: dict[str, Any] = {"l": ctypes.c_int64, "d": ctypes.c_double}
 _SUFFIX = {"win32": "dll", "darwin": "dylib"}.get(sys.platform, "so")
 
 
+def _path(variant: str) -> Path:
+    return Path(__file__).parent / f"loops-{variant}.{_SUFFIX}"
+
+
 def _load(variant: str) -> ctypes.CDLL:
-    path = Path(__file__).parent / f"loops-{variant}.{_SUFFIX}"
+    path = _path(variant)
     if not path.exists():
         raise ImportError(f"{path} does not exist; install heatsketch with pip, which compiles it: pip install -e .")
     return ctypes.CDLL(str(path))
@@ -36,6 +40,8 @@ def _best() -> str:
 
 
 _VARIANT = _best()
+if not _path(_VARIANT).exists():  # its compiler was too old for this processor
+    _VARIANT = "baseline"
 _LIBRARY = _load(_VARIANT)
 # Whether one instruction multiplies and adds four bytes in each lane, four times as fast as float32. Elsewhere bytes
 # take longer than float32.
@@ -68,7 +74,7 @@ class Function:
     """
 
     def __init__(self, name: str, arrays: str, numbers: str, **types: str) -> None:
-        self._name = name
+        self._name, self._n_numbers = name, len(numbers)
         self._instances: dict[tuple[np.dtype[Any], ...], Any] = {}
         for letters in product(*types.values()):
             chosen = dict(zip(types, letters, strict=True))
@@ -83,6 +89,8 @@ class Function:
         if instance is None:
             accepted = " or ".join(f"({', '.join(map(str, dtypes))})" for dtypes in self._instances)
             raise TypeError(f"{self._name} takes arrays of {accepted}, got {[str(array.dtype) for array in arrays]}")
+        if len(numbers) != self._n_numbers:  # ctypes accepts more
+            raise TypeError(f"{self._name} takes {self._n_numbers} numbers, got {len(numbers)}")
         instance(*[_pointer(array) for array in arrays], *numbers)
 
 

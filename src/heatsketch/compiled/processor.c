@@ -19,7 +19,7 @@ static const char *x86_level(void) {
   uint32_t a, b, c, d, saved, high;
   if (!__get_cpuid(1, &a, &b, &c, &d) || ~c & fma_movbe_osxsave_avx_f16c) return "baseline";
   if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || ~c & lzcnt) return "baseline";
-  __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0)); /* registers that the operating system saves */
+  __asm__ volatile("xgetbv" : "=a"(saved), "=d"(high) : "c"(0)); /* registers that the operating system saves */
   if (~saved & 0x6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || ~b & bmi_avx2_bmi2) return "baseline";
   return ~saved & 0xE6 || ~b & avx512_f_dq_cd_bw_vl ? "x86-64-v3" : "x86-64-v4";
 }
@@ -35,7 +35,11 @@ EXPORT const char *variant(void) {
 #elif defined(_WIN32)
   const bool dot_products = IsProcessorFeaturePresent(43); /* PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE */
 #else
-  const bool dot_products = true; /* Apple's processors */
+#ifdef __APPLE__
+  const bool dot_products = true;
+#else
+  const bool dot_products = false; /* unknown */
+#endif
 #endif
   return dot_products ? "arm64-dotprod" : "baseline";
 #else

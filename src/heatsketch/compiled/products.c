@@ -84,6 +84,7 @@ INLINE void ROW(1)(int64_t first, int64_t last, const TYPE(INDEX) *indices, cons
 #define DEFINE_MULTIPLY(ENDS)                                                                                         \
   EXPORT void MULTIPLY(ENDS)(const TYPE(ENDS) *indptr, const TYPE(INDEX) *indices, const REAL *data, const REAL *V,    \
                              REAL *out, int64_t k, int64_t start, int64_t stop) {                                     \
+    if (!k) return;                                                                                                   \
     const int64_t final = indptr[stop] - 1;                                                                           \
     if (k >= 32)                                                                                                      \
       EACH_ROW(32);                                                                                                   \

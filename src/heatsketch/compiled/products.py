@@ -49,5 +49,5 @@ def tile_products(
         Buffers for the inner products of some rows of a tile, and for a whole tile.
     """
     arrays = pairs, points, columns, norms, scale, V, out, P, K
-    sizes = len(pairs), len(points), *columns.shape, zero_diagonal, V.shape[1], *P.shape, K.shape[1]
+    sizes = len(pairs), len(points), *columns.shape, bool(zero_diagonal), V.shape[1], *P.shape, K.shape[1]
     _tile_products(arrays, *sizes)

@@ -23,7 +23,7 @@ static const float FARTHEST = 3.4e38f;
 
 /* The lanes that are set, as bits of an integer. */
 INLINE uint32_t bits_of_lanes(const mask lanes[PARTS]) {
-#if defined(__AVX512F__)
+#if defined(__AVX512DQ__)
   return _mm512_movepi32_mask((__m512i)lanes[0]);
 #elif defined(__AVX__)
   return _mm256_movemask_ps((__m256)lanes[0]) | _mm256_movemask_ps((__m256)lanes[1]) << 8;

@@ -33,8 +33,9 @@ def chebyshev_step(S: Operator, previous: Any, current: Any, centre: float, half
     if _is_large(out):
         from ..compiled.blocks import combine  # noqa: PLC0415
 
-        blocks = out.reshape(-1), current.reshape(-1), previous.reshape(-1)
-        each(lambda some: combine(*blocks, scale, shift, some.start, some.stop), shares(out.size), blas=False)
+        # Blocks may start in float64, where S multiplies in float32.
+        flat, now, before = (V.astype(out.dtype, copy=False).reshape(-1) for V in (out, current, previous))
+        each(lambda some: combine(flat, now, before, scale, shift, some.start, some.stop), shares(out.size), blas=False)
         return out
     out *= scale
     out -= shift * current

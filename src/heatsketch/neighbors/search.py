@@ -36,7 +36,8 @@ __all__ = [
 # that clusters do not support, than all distances.
 _TREE_FEATURES = 4
 _MOST_TREE_FEATURES = 6
-# Up to this many points all distances are computed, except in few dimensions.
+# Up to this many points all distances are computed, in few dimensions and in others.
+_FEW_POINTS = 500
 _BLOCKED_LIMIT = 4096
 # Neighbours up to which they are inserted into a sorted list, and beyond which distances are partitioned.
 _FEW_NEIGHBORS = 64
@@ -97,7 +98,7 @@ class TreeIndex:
         self.recall: float | None = 1.0
         depth = max(0, int(np.ceil(np.log2(n / _LEAF))))
         self.points = np.array(X, dtype=np.float64, order="C")
-        self.order: IntArray = np.arange(n)
+        self.order: IntArray = np.arange(n, dtype=np.int64)
         boxes, top = (np.empty((2 << depth, d)), np.empty((2 << depth, d))), min(_TOP, depth)
         split(self.points, self.order, *boxes, 0, 0, top)
         each(lambda i: split(self.points, self.order, *boxes, top, i, depth), range(1 << top), blas=False)
@@ -109,6 +110,7 @@ class TreeIndex:
 
     def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """The k points that are nearest to each query."""
+        refuse_overflow(Q)
         return self._search(np.ascontiguousarray(Q, dtype=np.float64), k, itself=False)
 
     def _search(
@@ -227,7 +229,7 @@ def index_kind(
     if device is not None and metric.euclidean and not sparse_points:
         pairs = shape[0] * (shape[0] if queries is None else queries)
         return "tree" if shape[1] <= _TREE_FEATURES and pairs > _DEVICE_PAIRS else "device"
-    if sparse_points or metric.precomputed or metric.params:
+    if sparse_points or metric.precomputed or metric.params or shape[0] <= _FEW_POINTS:
         return "blocks"
     if shape[1] <= (_TREE_FEATURES if metric.euclidean else _MOST_TREE_FEATURES) and minkowski_exponent(metric):
         return "tree"

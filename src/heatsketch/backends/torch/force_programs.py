@@ -41,7 +41,8 @@ def attraction_kernel(
     """Sums over a row of a matrix P in compressed rows of ``P_ij (y_i - y_j) / (s_i s_j + |y_i - y_j|^2)``."""
     rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     i = tl.minimum(rows, n - 1)
-    first, end = tl.load(starts + i), tl.load(starts + i + 1)
+    # In 64 bits: positions beyond the last entry must not wrap.
+    first, end = tl.load(starts + i).to(tl.int64), tl.load(starts + i + 1).to(tl.int64)
     own = tl.load(scales + i)
     out = tl.zeros([BM, KP], dtype=tl.float32)
     for start in range(0, tl.max(end - first, 0), BN):

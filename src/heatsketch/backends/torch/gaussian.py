@@ -121,8 +121,11 @@ class FusedGaussian:
         exact = self.arithmetic == "float32"
         self._split = x.shape[1] if self.arithmetic == "split" else 0
         if self.arithmetic == "mixed":
-            self._axes = _principal_axes(x)
-            x, near = x @ self._axes, order[~far]
+            # With a zero diagonal, new points that equal another must be recognised: turning would round them.
+            if not zero_diagonal:
+                self._axes = _principal_axes(x)
+                x = x @ self._axes
+            near = order[~far]
             self._split = _split_coordinates(x[near], scale[near])
         # Far points come last, where the fused products do not see them.
         self._order = order if exact or not bool(far.any()) else torch.cat([order[~far], order[far]])

@@ -192,7 +192,7 @@ def worth_symmetry(left: Halves) -> bool:
 
 
 def by_symmetry(left: Halves, right: Halves, values: Any) -> Any:
-    """``2^(L R^T) v``, a matrix that must be symmetric, for one padded column of float32, (n_padded, 1), in float64.
+    """``2^(L R^T) v``, (n_padded, 1) in float64, for a symmetric matrix and one padded column of float32, (n_padded,).
 
     Blocks of points take turns as in a tournament: in each of an odd number of turns, every block meets another one,
     and all pairs of blocks meet once. Sums over the rows of a pair and over its columns then go to different blocks.

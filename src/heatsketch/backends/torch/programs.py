@@ -22,7 +22,7 @@ __all__ = [
 
 # Kernel columns that tensor cores add up before float32 additions take over; they are also skipped together.
 GROUP = 1024
-# Rows are padded to a multiple of this, the largest block of a program.
+# The largest block of rows of a program; `Lists` has an entry for each.
 ROWS = 256
 # Factor of inner products of float8 numbers.
 EIGHTH = 2.0**-12

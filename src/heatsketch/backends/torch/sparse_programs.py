@@ -18,7 +18,8 @@ def sparse_kernel(
     rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     i = tl.minimum(rows, n - 1)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
-    first, end = tl.load(starts + i), tl.load(starts + i + 1)
+    # In 64 bits: positions beyond the last entry must not wrap.
+    first, end = tl.load(starts + i).to(tl.int64), tl.load(starts + i + 1).to(tl.int64)
     out = tl.zeros([BM, BC], dtype=Out.dtype.element_ty)
     for start in range(0, tl.max(end - first, 0), BN):
         place = first[:, None] + (start + tl.arange(0, BN))[None, :]

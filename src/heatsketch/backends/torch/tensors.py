@@ -42,6 +42,8 @@ class TensorDevice:
         """An array or a tensor as a tensor on this device, detached; not copied if it is one already, or remembered."""
         dtype = None if dtype is None else self.dtype(dtype)
         values = _copies.get((self.name, id(values)), values)
+        if not isinstance(values, np.ndarray | torch.Tensor) and hasattr(values, "__dlpack__"):
+            values = torch.from_dlpack(values)
         if not isinstance(values, torch.Tensor):
             values = np.ascontiguousarray(values)
             values = values.astype(values.dtype.newbyteorder("="), copy=False)

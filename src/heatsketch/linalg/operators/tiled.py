@@ -72,7 +72,7 @@ class Arithmetic:
         columns = np.zeros((d, n + _COLUMNS), dtype=self.kind)  # padded: the last tile reads whole vectors
         columns[:, :n] = centred.T
         return Tiles(
-            centred[: 0 if self.differences else n].astype(self.kind),
+            centred[: 0 if self.differences else n].astype(self.kind, order="C"),
             columns,
             np.einsum("ij,ij->i", centred, centred).astype(self.kind),
             (unit / scales).astype(self.dtype),
@@ -195,7 +195,8 @@ class TiledGaussianOperator(Operator):
         threads = n_threads()
         with workers(threads, blas=False) as share:
             for fixture in tournament(self.shape[0], TILE):
-                pairs = np.array([(a.start, a.stop, b.start, b.stop) for a, b in fixture]).reshape(-1, 4)
+                corners = [(a.start, a.stop, b.start, b.stop) for a, b in fixture]
+                pairs = np.array(corners, dtype=np.int64).reshape(-1, 4)
                 # The same number of tiles for each thread, in jobs large enough to pay for their scheduling.
                 n_jobs = threads * -(-len(pairs) // (threads * _TILES_PER_JOB))
                 for _ in share(multiply, np.array_split(pairs, n_jobs) if n_jobs else []):
