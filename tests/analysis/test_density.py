@@ -154,3 +154,10 @@ def test_scales_from_inner_products(torus, monkeypatch, estimator, normalization
     expected = model.scales([2.0, 8.0, 32.0]).distortion
     monkeypatch.setattr("heatsketch.analysis.scales._FEW", 0)
     np.testing.assert_allclose(model.scales([2.0, 8.0, 32.0]).distortion, expected, rtol=0.05)
+
+
+def test_scales_refuse_powers_at_which_nothing_is_left():
+    model = hs.GaussianProcessEmbedding(2, bandwidth=0.5, random_state=0).fit(hs.datasets.circle(200, random_state=0))
+    assert np.isfinite(model.scales([1, 64]).distortion).all()
+    with pytest.raises(ValueError, match="nothing but the constant"):
+        model.scales([1, 1e6])

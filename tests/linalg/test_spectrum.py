@@ -136,6 +136,15 @@ def test_double_eigenvalues_of_a_sparse_circle_are_found():
     np.testing.assert_allclose(found.values, (1 + 2 * np.cos(2 * np.pi * m / n)) / 3, atol=1e-9)
 
 
+def test_invariant_subspaces_of_sparse_kernels_repeat():
+    # Many equal components: an iteration from one vector breaks down at once and draws others.
+    W = sparse.block_diag([np.ones((4, 4))] * 100, format="csr")
+    kernel = hs.heat_kernel(W, affinity="precomputed", diagonal="keep")
+    first, second = (eigenpairs(kernel, 6, solver="arpack") for _ in range(2))
+    np.testing.assert_array_equal(first.vectors, second.vectors)
+    np.testing.assert_allclose(first.values, 1.0, atol=1e-8)
+
+
 def test_trivial_mode_of_indefinite_kernel_is_dropped():
     # A complete graph without self-loops: eigenvalues 1 and -1/(n-1).
     W = 1.0 - np.eye(6)

@@ -210,7 +210,7 @@ def kernel_distortion(
     sketch = reference_sketch(kernel, power) if reference is None else reference()
     pairs = np.random.default_rng(resolve_seed(random_state)).integers(len(Y), size=(_RANDOM_PAIRS, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    every = np.vstack([pairs, _near_pairs(Y, sketch)])
+    every = np.vstack([pairs, np.unique(np.sort(_near_pairs(Y, sketch), axis=1), axis=0)])
     dilations = _dilations(Y, sketch.features, every)
     central = _central(dilations[: len(pairs)], sketch.log_variance(pairs), quantiles) if quantiles else {}
     order = np.argsort(dilations, kind="stable")

@@ -205,9 +205,8 @@ def _require_subsets(model: Any) -> None:
             "under='data' was given for a precomputed affinity, whose vertices may lose all neighbours in a subset; "
             "use under='seed'."
         )
-    for name in ("sketch", "init"):
-        if isinstance(getattr(model, name, "named"), np.ndarray):
-            raise ValueError(f"{name} was given as an array for all samples, which does not fit a subset of them.")
+    if isinstance(getattr(model, "sketch", "named"), np.ndarray):
+        raise ValueError("sketch was given as an array for all samples, which does not fit a subset of them.")
 
 
 def _embedding(model: Any) -> FloatArray:
@@ -239,8 +238,8 @@ def _fitted_to(model: Any, part: IntArray, *, thinned: bool = False) -> Any:
     options: dict[str, Any] = {"random_state": model.seed_} if hasattr(model, "seed_") else {}
     if getattr(model, "init", None) is not None:
         options["init"] = np.asarray(model.init)[part]
-    if thinned:
-        options["n_neighbors"] = model.n_neighbors_
+    if thinned:  # times reach farther among fewer points, so that "auto" chooses them anew
+        options |= {"n_neighbors": model.n_neighbors_, "power": model.power}
     if np.ndim(affinity.epsilon):
         options["bandwidth"] = model.kernel_.bandwidth_rule
     elif not (thinned and isinstance(model.bandwidth, str)):  # otherwise the rule finds the bandwidth of fewer points

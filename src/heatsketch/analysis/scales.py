@@ -116,10 +116,16 @@ def measure_scales(
     last = max(_LONGEST, longest(power)) if powers is None else float(np.max(powers))
     steps = int(np.clip(np.ceil(np.sqrt(last / horizon(1))), 16, _MOST_STEPS))
     density = spectral_density(kernel, n_columns=_COLUMNS, n_steps=steps)
+    largest = float(np.abs(density.nodes).max())
     if powers is None:
         powers = default_powers(density, power, kernel.dtype)
+    elif not _is_left(largest, powers.max(), float(np.finfo(kernel.dtype).tiny)):
+        raise ValueError(
+            f"at power={powers.max():g} nothing but the constant is left of the heat kernel in {kernel.dtype}; ask for "
+            "smaller powers."
+        )
     if kernel.in_memory and kernel.shape[0] > _FEW:
-        distortion = _distortions(kernel, powers, M, embed, float(np.abs(density.nodes).max()))
+        distortion = _distortions(kernel, powers, M, embed, largest)
     else:
         embeddings = (kernel.collect(Y) for Y in embed(powers.tolist()))
         distortion = sample_distortions(kernel, powers.tolist(), _ANCHORS)(embeddings)
@@ -182,8 +188,12 @@ def default_powers(density: SpectralDensity, power: Power, dtype: Any) -> FloatA
         return np.array(power.times, dtype=np.float64)
     largest = float(np.abs(density.nodes).max())
     powers = 2.0 ** np.arange(np.log2(_LONGEST) + 1.0)
-    left = powers * np.log(largest) > np.log(_LEAST_LEFT[np.dtype(dtype)]) if largest > 0 else powers <= 1
-    return np.unique(np.append(powers[left], power))
+    return np.unique(np.append(powers[_is_left(largest, powers, _LEAST_LEFT[np.dtype(dtype)])], power))
+
+
+def _is_left(largest: float, powers: Any, least: float) -> Any:
+    """Whether powers of the largest nontrivial eigenvalue are above the least number that counts."""
+    return powers * np.log(largest) > np.log(least) if largest > 0 else powers <= 1
 
 
 def sample_distortions(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
 from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.array import array_namespace, asarray_like, astype, from_order, to_numpy
@@ -33,7 +34,7 @@ DENSE_LIMIT = 2000
 _SPARSE_DENSE_LIMIT = 200
 # Beyond this many points, products with one column at a time take longer than those with blocks.
 _ARPACK_LIMIT = 5000
-# Accuracy, relative, of the search for an eigenvalue that ARPACK missed.
+# Accuracy, relative, of the search for an eigenvalue that ARPACK missed: this, or a tenth of the distance to 1.
 _MISSED = 1e-2
 _OVERSAMPLING = 10
 _FILTER_DEGREE = 100
@@ -52,6 +53,8 @@ _SHIFT = 3.0
 # Inner products of orthogonal eigenvectors, in units of rounding for each point.
 _ORTHOGONAL = 100.0
 _START = GaussianSketch(0x5EED)  # starting vectors: fixed, so that results repeat
+# ARPACK draws new vectors where it meets an invariant subspace; SciPy from 1.17 on asks for a seed.
+_SEED = {"rng": 0} if "rng" in signature(eigsh).parameters else {}
 
 
 @dataclass(frozen=True)
@@ -266,13 +269,14 @@ def _arpack(
 
     def largest(k: int, U: FloatArray, start: FloatArray, tol: float) -> tuple[FloatArray, FloatArray]:
         shifted = LinearOperator(S.shape, matvec=lambda v: A @ v - _SHIFT * (U @ (U.T @ v)), dtype=np.float64)
-        return eigsh(shifted, k, which="LA", v0=start, tol=tol, maxiter=max_iter)  # type: ignore[no-any-return]
+        return eigsh(shifted, k, which="LA", v0=start, tol=tol, maxiter=max_iter, **_SEED)  # type: ignore[no-any-return]
 
     try:
         values, vectors = largest(k, U, starts[:, 0], max(tol, 10.0 * kernel.rounding))
         # From another start: a copy that was missed is orthogonal to the first one.
-        next_value = largest(1, np.hstack([U, vectors]), starts[:, 1], _MISSED)[0][0]
-    except ArpackNoConvergence:
+        accuracy = min(_MISSED, 0.1 * abs(1.0 - values[0]) + tol)
+        next_value = largest(1, np.hstack([U, vectors]), starts[:, 1], accuracy)[0][0]
+    except ArpackError:
         return _subspace(kernel, k, known, tol, max_iter)
     if next_value > values[0] + max(10.0 * tol, rounding_level(kernel)):
         return _subspace(kernel, k, known, tol, max_iter)
@@ -320,7 +324,7 @@ def _subspace(
         while len(blocks) < _KRYLOV_BLOCKS:
             V, degree = _filter(S, blocks[-1], damped, float(ritz[-1]), _KRYLOV_DEGREE)
             V, products = outside(V), products + degree
-            blocks.append(V / linalg.vector_norm(V, axis=0))
+            blocks.append(V / (linalg.vector_norm(V, axis=0) + np.finfo(np.float64).tiny))
         V = array_namespace(Q).concat(blocks, axis=1)
     raise AssertionError("unreachable")
 
