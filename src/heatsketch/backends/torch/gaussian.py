@@ -35,11 +35,10 @@ import torch
 
 from ..._utils.chunks import chunks
 from .chunked import ChunkedGaussian
+from .halves import CONVERTED, DEEP, factor_width, fill, pieces
 from .products import (
     COLUMNS,
-    DEEP,
     GROUP,
-    PIECE,
     ROWS,
     SHIFT,
     Halves,
@@ -77,8 +76,7 @@ _EXPONENT_ERROR = 4e-5
 # Range of features for which "mixed" is faster and its factors fit on the chip.
 _MIXED = 16, 128
 # Widths of factors are multiples of the depth of the tensor cores, in float16 and float8.
-_DEPTH, _DEPTH8 = 16, 32
-_CONVERTED = 1 << 23  # entries that are converted at a time
+_DEPTH8 = 32
 
 # Principal directions that the order of the points follows, and bits of a key.
 _DIRECTIONS, _BITS = 3, 30
@@ -322,7 +320,7 @@ def choose_arithmetic(x: Any, scale: Any, *, eight_bits: bool) -> str:
 def _exponent_errors(x: Any, scale: Any) -> Any:
     """Error of the exponent of the worst pair of points if all coordinates from the c-th on are halves, (d + 1,)."""
     worst = torch.zeros(x.shape[1] + 1, dtype=torch.float64, device=x.device)
-    for rows in chunks(len(x), x.shape[1], _CONVERTED):
+    for rows in chunks(len(x), x.shape[1], CONVERTED):
         powers = (x[rows] * scale[rows, None]).square().square()
         worst[:-1] = torch.maximum(worst[:-1], powers.flip(1).cumsum(1).amax(0).flip(0))
     # By Cauchy-Schwarz, the square root of sum_c (x_ic x_jc)^2 for the worst pair of points.
@@ -331,7 +329,7 @@ def _exponent_errors(x: Any, scale: Any) -> Any:
 
 def _fourth_powers(x: Any, scale: Any) -> Any:
     """``sum_c (s x_c)^4`` of each point, (n,), on which the error of rounded coordinates depends."""
-    sums = [(x[rows] * scale[rows, None]).square().square().sum(1) for rows in chunks(len(x), x.shape[1], _CONVERTED)]
+    sums = [(x[rows] * scale[rows, None]).square().square().sum(1) for rows in chunks(len(x), x.shape[1], CONVERTED)]
     return torch.cat(sums)
 
 
@@ -344,7 +342,7 @@ def _split_coordinates(x: Any, scale: Any) -> int:
     d, norms = x.shape[1], 6 if bool((scale == 1.0).all()) else 2 * len(_TERMS) + 2
     accurate = (_EIGHT_BITS * _exponent_errors(x, scale) <= _EXPONENT_ERROR).tolist()
     widths = [
-        (_two_powers(norms + d + 2 * split, _DEPTH), _power_of_two(2 * (d - split)) if split < d else 0)
+        (factor_width(norms + d + 2 * split), _power_of_two(2 * (d - split)) if split < d else 0)
         for split in range(d + 1)
     ]
     allowed = [split for split in range(d + 1) if split == d or (accurate[split] and widths[split][0] <= DEEP)]
@@ -368,41 +366,30 @@ def as_halves(x: Any, scale: Any, shift: Any, *, split: int, mixed: bool, left: 
     n, d = x.shape
     full = _padded(n)
     columns, eighths = None, None
-    for rows in chunks(n, d, _CONVERTED):
+    for rows in chunks(n, d, CONVERTED):
         some = None if scale is None else scale[rows, None].double()
         y, norms = x[rows].double(), -0.5 * x[rows].double().square().sum(1, keepdim=True)
         parts = _norm_columns(norms, some, shift[rows, None].double(), left)
-        first, second = _pieces(y if some is None else y * some, 2)
+        first, second = pieces(y if some is None else y * some, 2)
         more = [first[:, :split], second[:, :split]]
         parts += [first, *(more if left else more[::-1])]
         if columns is None:
             width = sum(part.shape[1] for part in parts)
-            width = _two_powers(width, _DEPTH) if width <= DEEP else -(-width // PIECE) * PIECE
+            width = factor_width(width)
             columns = torch.zeros((full, width), dtype=torch.float16, device=x.device)
-        _fill(columns[rows], parts)
+        fill(columns[rows], parts)
         if mixed:
             if eighths is None:
                 width = _power_of_two(2 * (d - split))
                 eighths = torch.zeros((full, width), dtype=torch.float8_e4m3fn, device=x.device)
             rest = [first[:, split:], second[:, split:].double() / EIGHTH]
-            _fill(eighths[rows], rest if left else rest[::-1])
+            fill(eighths[rows], rest if left else rest[::-1])
     return Halves(columns, eighths)
 
 
 def _power_of_two(width: int) -> int:
     """Width of a factor in float8."""
     return max(_DEPTH8, 1 << (width - 1).bit_length())
-
-
-def _two_powers(width: int, least: int) -> int:
-    """The smallest sum of one or two powers of two, each at least `least`, that is not below the width."""
-    top = least
-    while 2 * top <= width:
-        top *= 2
-    rest = 0 if width <= top else least
-    while rest and top + rest < width:
-        rest *= 2
-    return top + rest
 
 
 # Products of pieces, largest first, that make a product of numbers of 33 bits.
@@ -413,30 +400,13 @@ def _norm_columns(norms: Any, scale: Any, shift: Any, left: bool) -> list[Any]:
     """Columns of ``-|x_i|^2/2 - |x_j|^2/2 + shift_i``, to 33 bits; with local scales, times ``s_i s_j``."""
     one = torch.ones_like(norms).half()
     if scale is None:
-        own = _pieces(norms + shift if left else norms, 3)
+        own = pieces(norms + shift if left else norms, 3)
         return [*own, one, one, one] if left else [one, one, one, *own]
-    lengths, scales = _pieces(norms * scale, 3), _pieces(scale, 3)
+    lengths, scales = pieces(norms * scale, 3), pieces(scale, 3)
     if left:
         terms = [lengths[i] for i, _ in _TERMS] + [scales[i] for i, _ in _TERMS]
-        return [*terms, *_pieces(shift, 2)]
+        return [*terms, *pieces(shift, 2)]
     return [scales[j] for _, j in _TERMS] + [lengths[j] for _, j in _TERMS] + [one, one]
-
-
-def _pieces(values: Any, count: int) -> list[Any]:
-    """Float16 numbers that add up to the values."""
-    pieces = []
-    for _ in range(count):
-        pieces.append(values.half())
-        values = values - pieces[-1].double()
-    return pieces
-
-
-def _fill(out: Any, parts: list[Any]) -> None:
-    """Write parts side by side, in the dtype of `out`."""
-    start = 0
-    for part in parts:
-        out[:, start : start + part.shape[1]] = part.to(out.dtype)
-        start += part.shape[1]
 
 
 # Order of the points, and tiles that are skipped

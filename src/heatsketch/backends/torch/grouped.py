@@ -14,15 +14,16 @@ Tensor cores multiply float16 numbers (11 bits) and add in float32. Each coordin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import torch
-from triton.runtime.errors import OutOfResources
 
 from ..._utils.chunks import chunks
 from .gaussian import locality_order
+from .halves import CONVERTED, DEEP, PIECE, factor_width, fill, leading, pieces
+from .products import Tile, fitted
 from .search_programs import COLUMNS, RUN, candidates_kernel, minima_kernel
 
 __all__ = ["LARGEST_NORM", "RUN", "Groups", "depth", "rounding"]
@@ -33,32 +34,17 @@ LARGEST_NORM = 128.0
 _LOST = 2.0**-25
 # Half the squared norm of points that only fill up a group: farther than any other.
 _ELSEWHERE = 6e4
-# Factors with more columns than this do not fit on the chip: they are read again for every tile, in pieces.
-_DEEP, _PIECE = 256, 64
-# Rows, warps and stages of tiles, the fastest on an H200 first; the others for chips with less memory.
-_TILES = (128, 4, 3), (128, 4, 2), (64, 4, 2), (32, 4, 1)
+# Tiles, the fastest on an H200 first; the others for chips with less memory.
+_TILES = Tile(128, COLUMNS, 4, 3), Tile(128, COLUMNS, 4, 2), Tile(64, COLUMNS, 4, 2), Tile(32, COLUMNS, 4, 1)
 # Rows of a left factor are padded to a multiple of this.
 _ROWS = 128
 # Programs that share the columns of a block of rows.
 _SHARES = 8
-# Entries that are converted at a time.
-_CONVERTED = 1 << 23
-_fitting: dict[Hashable, tuple[int, int, int]] = {}
 
 
 def depth(d: int) -> int:
-    """Columns of the factors of points with d features: one or two powers of two, or a multiple of a piece."""
-    width = 3 * d + 3
-    if width > _DEEP:
-        return -(-width // _PIECE) * _PIECE
-    top = max(16, _leading(width))
-    rest = 0 if width <= top else max(16, 1 << (width - top - 1).bit_length())
-    return top + rest
-
-
-def _leading(width: int) -> int:
-    """The largest power of two up to a width."""
-    return 1 << (width.bit_length() - 1)
+    """Columns of the factors of points with d features."""
+    return factor_width(3 * d + 3)
 
 
 def rounding(d: int) -> tuple[float, float]:
@@ -96,18 +82,18 @@ class Groups:
         full = -(-n // sheet) * sheet
         self.n_groups = full // RUN
         rough = torch.empty((n, d), dtype=torch.float32, device=device)
-        for some in chunks(n, d, _CONVERTED):
+        for some in chunks(n, d, CONVERTED):
             rough[some] = points(some).float()
         self.order = locality_order(rough)
         del rough
         self._x = torch.zeros((full, self._width), dtype=torch.float32, device=device)
         right = torch.zeros((full, depth(d)), dtype=torch.float16, device=device)
-        for some in chunks(n, d, _CONVERTED):
+        for some in chunks(n, d, CONVERTED):
             x = points(self.order[some])
             self._x[some, :d] = x.float()
             norms = 0.5 * x.square().sum(1, keepdim=True)
-            first, second = _pieces(x, 2)
-            _fill(right[some], [first, second, first, *_pieces(norms, 3)])
+            first, second = pieces(x, 2)
+            fill(right[some], [first, second, first, *pieces(norms, 3)])
         right[n:, 3 * d] = _ELSEWHERE
         # Tile t of a sheet has the t-th points of its groups.
         self._right = right.view(-1, COLUMNS, RUN, right.shape[1]).transpose(1, 2).contiguous()
@@ -116,30 +102,25 @@ class Groups:
         """The smallest ``|y|^2 / 2 - x.y`` of each group, for queries x in float64, (m, d): (m, n_groups)."""
         m, d = x.shape
         left = torch.zeros((-(-m // _ROWS) * _ROWS, depth(d)), dtype=torch.float16, device=self._device)
-        first, second = _pieces(x, 2)
+        first, second = pieces(x, 2)
         one = torch.ones((m, 3), dtype=torch.float16, device=self._device)
-        _fill(left[:m], [-first, -first, -second, one])
+        fill(left[:m], [-first, -first, -second, one])
         out = torch.empty((m, self.n_groups), dtype=torch.float32, device=self._device)
         self._launch(left, out)
         return out
 
     def _launch(self, left: Any, out: Any) -> None:
         """Run the first program with the first tile for which the device has the resources."""
-        K, key = left.shape[1], (self._device, left.shape[1])
-        deep = K > _DEEP
-        with _on(self._device):
-            for rows, warps, stages in (_fitting[key],) if key in _fitting else _TILES:
-                try:
-                    minima_kernel[-(-len(out) // rows), min(_SHARES, self.n_groups // COLUMNS)](
-                        left, self._right, out, len(out), self.n_groups // COLUMNS, self.n_groups,
-                        K=K, K1=_leading(K), PIECE=_PIECE if deep else 0, BM=rows, STAGES=stages,
-                        num_warps=warps, num_stages=stages,
-                    )  # fmt: skip
-                except OutOfResources:
-                    continue
-                _fitting[key] = rows, warps, stages
-                return
-        raise MemoryError("this GPU has too little memory on its multiprocessors for a search; use device='cpu'.")
+        K, n_sheets = left.shape[1], self.n_groups // COLUMNS
+
+        def launch(tile: Tile) -> None:
+            minima_kernel[-(-len(out) // tile.rows), min(_SHARES, n_sheets)](
+                left, self._right, out, len(out), n_sheets, self.n_groups,
+                K=K, K1=leading(K), PIECE=PIECE if K > DEEP else 0, BM=tile.rows, STAGES=tile.stages,
+                num_warps=tile.warps, num_stages=tile.stages,
+            )  # fmt: skip
+
+        fitted(self._device, (minima_kernel.fn.__name__, K), _TILES, launch)
 
     def distances(self, x: Any, groups: Any, own: Any) -> Any:
         """Squared distances of queries, (m, d), to all points of some groups, (m, c), in float32: (m, 32 c).
@@ -160,20 +141,3 @@ class Groups:
 
 def _on(device: Any) -> Any:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-def _pieces(values: Any, count: int) -> list[Any]:
-    """Float16 numbers that add up to the values."""
-    pieces = []
-    for _ in range(count):
-        pieces.append(values.half())
-        values = values - pieces[-1].double()
-    return pieces
-
-
-def _fill(out: Any, parts: list[Any]) -> None:
-    """Write parts side by side."""
-    start = 0
-    for part in parts:
-        out[:, start : start + part.shape[1]] = part
-        start += part.shape[1]

@@ -26,13 +26,12 @@ from typing import Any, NamedTuple
 import torch
 from triton.runtime.errors import OutOfResources
 
+from .halves import DEEP, PIECE, leading
 from .programs import GROUP, LARGEST, ROWS, SINGLE, VALUES, differences_kernel, halves_kernel, symmetric_kernel
 
 __all__ = [
     "COLUMNS",
-    "DEEP",
     "GROUP",
-    "PIECE",
     "ROWS",
     "SHIFT",
     "Halves",
@@ -43,6 +42,7 @@ __all__ = [
     "by_halves",
     "by_symmetry",
     "differences_tiles",
+    "fitted",
     "halves_tiles",
     "symmetric_tiles",
     "worth_symmetry",
@@ -52,8 +52,6 @@ __all__ = [
 SHIFT = 15.0
 # Most columns that are multiplied at a time.
 COLUMNS = 64
-# Factors with more columns than this do not fit on the chip: they are read again for every tile, in pieces.
-DEEP, PIECE = 256, 64
 # Programs for each multiprocessor, below which the columns are shared between programs too.
 _PROGRAMS = 8
 
@@ -109,7 +107,7 @@ def symmetric_tiles(size: int) -> tuple[Tile, ...]:
     return *first, Tile(64, 64, 4, 3), *_SMALLER
 
 
-def _fitted(device: Any, key: tuple[Hashable, ...], tiles: Sequence[Tile], launch: Callable[[Tile], Any]) -> Any:
+def fitted(device: Any, key: tuple[Hashable, ...], tiles: Sequence[Tile], launch: Callable[[Tile], Any]) -> Any:
     """What `launch` returns for the first tile for which the device has the resources."""
     key = device, *key
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
@@ -121,8 +119,8 @@ def _fitted(device: Any, key: tuple[Hashable, ...], tiles: Sequence[Tile], launc
             _fitting[key] = tile
             return out
         raise MemoryError(
-            f"{torch.cuda.get_device_name()} has too little memory on its multiprocessors for a product with this "
-            "many features; use device='cpu' or float64 data."
+            f"{torch.cuda.get_device_name()} has too little memory on its multiprocessors for this many "
+            "features; use device='cpu' or float64 data."
         )
 
 
@@ -157,7 +155,7 @@ class Task:
         shape (n_rows, width).
         """
         key = kernel.fn.__name__, self.mode, self.width, *constants.values()
-        return _fitted(head[0].device, key, tiles, lambda tile: self._launch(kernel, tile, head, *tail, **constants))
+        return fitted(head[0].device, key, tiles, lambda tile: self._launch(kernel, tile, head, *tail, **constants))
 
     def _launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
         """Run a program over all rows; if these are few, several programs share the columns of a block."""
@@ -181,7 +179,7 @@ class Task:
 def by_halves(left: Halves, right: Halves, task: Task) -> Any:
     """``2^(L R^T) V``, or the largest exponent of each row, (n_rows, width), with rows of L and R padded."""
     K, E = left.columns.shape[1], 0 if left.eighths is None else left.eighths.shape[1]
-    depths = {"K": K, "K1": _leading(K), "E": E, "PIECE": PIECE if K > DEEP else 0}
+    depths = {"K": K, "K1": leading(K), "E": E, "PIECE": PIECE if K > DEEP else 0}
     return task.run(halves_kernel, halves_tiles(task.mode, 2 * K + E, task.width), _tensors(left, right), **depths)
 
 
@@ -207,7 +205,7 @@ def by_symmetry(left: Halves, right: Halves, values: Any) -> Any:
     def launch(tile: Tile) -> Any:
         out = torch.zeros(n, dtype=torch.float64, device=device)
         options = {
-            "K": K, "K1": _leading(K), "E": E, "BM": tile.rows, "BN": tile.columns, "STAGES": tile.stages,
+            "K": K, "K1": leading(K), "E": E, "BM": tile.rows, "BN": tile.columns, "STAGES": tile.stages,
             "num_warps": tile.warps, "num_stages": tile.stages, "enable_fp_fusion": True,
         }  # fmt: skip
         head = *_tensors(left, right), values, out
@@ -216,7 +214,7 @@ def by_symmetry(left: Halves, right: Halves, values: Any) -> Any:
             symmetric_kernel[(odd // 2,)](*head, turn, odd, size, n, PAIRS=True, **options)
         return out[:, None]
 
-    return _fitted(device, (symmetric_kernel.fn.__name__, K, E), symmetric_tiles(2 * K + E), launch)
+    return fitted(device, (symmetric_kernel.fn.__name__, K, E), symmetric_tiles(2 * K + E), launch)
 
 
 def _tensors(left: Halves, right: Halves) -> tuple[Any, Any, Any, Any]:
@@ -233,11 +231,6 @@ def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task) -> 
     a, b, shift = scales
     strides = x.stride(0), y.stride(0)
     return task.run(differences_kernel, differences_tiles(task.mode), (x, y, a, b, shift), *strides, D=x.shape[0])
-
-
-def _leading(width: int) -> int:
-    """The largest power of two up to a width."""
-    return 1 << (width.bit_length() - 1) if width else 0
 
 
 @cache
