@@ -1,0 +1,126 @@
+"""What people wait for besides a fit: the first one of a process, questions about a fit, and the page."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heatsketch as hs
+
+from . import data as points
+from .exactness import POWER, Row
+
+__all__ = ["QUESTIONS", "first_use", "page", "questions"]
+
+COMPONENTS = 10
+_FEW = 2_000  # points of a warm-up
+
+# Arguments: a file of points, the name of an estimator and its parameters. NumPy is loaded by heatsketch, in its time.
+_FIRST_FIT = """
+import json, sys, time
+start = time.perf_counter()
+import heatsketch as hs
+imported = time.perf_counter() - start
+import numpy
+X, times = numpy.load(sys.argv[1]), []
+for _ in range(3):
+    start = time.perf_counter()
+    getattr(hs, sys.argv[2])(**json.loads(sys.argv[3])).fit(X)
+    times.append(time.perf_counter() - start)
+print(json.dumps([imported, *times]))
+"""
+
+
+def parameters(method: str) -> Row:
+    """HeatSketch as it comes; the paper's methods with ten columns and one diffusion time."""
+    return {"random_state": 0} if method == "HeatSketch" else {"n_components": COMPONENTS, "power": POWER}
+
+
+def estimator(method: str) -> Any:
+    """An estimator of heatsketch by name."""
+    return getattr(hs, method)(**parameters(method))
+
+
+def first_use(method: str, data: str, n: int) -> Iterator[Row]:
+    """Seconds of ``import heatsketch``, of the first fit of a process, of later ones, and of the first fit ever."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/points.npy", points.make(data, n))
+        command = [sys.executable, "-c", _FIRST_FIT, f"{folder}/points.npy", method, json.dumps(parameters(method))]
+        # No compiled code is there for the first process, whatever a version keeps.
+        empty = os.environ | {"XDG_CACHE_HOME": folder, "NUMBA_CACHE_DIR": f"{folder}/numba"}
+        imports, first, later = [], [], []
+        for _ in range(3):
+            printed = subprocess.run(command, env=empty, check=True, capture_output=True, text=True).stdout
+            imported, *fits = json.loads(printed)
+            imports.append(imported)
+            first.append(fits[0])
+            later += fits[1:]
+    again = float(np.median(later))
+    yield {
+        "status": "ok", "import_s": float(np.median(imports[1:])), "ever_s": first[0],
+        "first_s": float(np.median(first[1:])), "seconds": again, "more_s": float(np.median(first[1:])) - again,
+    }  # fmt: skip
+
+
+def _few_pairs(n: int) -> Any:
+    return np.random.default_rng(0).integers(n, size=(10, 2))
+
+
+QUESTIONS: dict[str, Callable[[Any, int], Any]] = {
+    "distortion": lambda model, _: model.distortion(),
+    "diagnose": lambda model, _: model.diagnose(),
+    "stability": lambda model, _: model.stability(),
+    "scales": lambda model, _: model.scales(),
+    "unsupported_neighbors": lambda model, _: model.unsupported_neighbors(),
+    "distances of 10 pairs": lambda model, n: model.diffusion_distances(_few_pairs(n)),
+    "intervals of 10 pairs": lambda model, n: model.diffusion_distances(_few_pairs(n), interval=0.95),
+}
+
+
+def questions(method: str, data: str, n: int) -> Iterator[Row]:
+    """Seconds of a fit and of each question about it, each as if it were the first."""
+    X = points.make(data, n)
+    few = estimator(method).fit(points.tuning(_FEW, X.shape[1]))
+    for ask in QUESTIONS.values():
+        ask(few, _FEW)
+    model = estimator(method)
+    start = time.perf_counter()
+    model.fit(X)
+    fitted = time.perf_counter() - start
+    yield {"status": "ok", "question": "fit", "seconds": fitted}
+    for question, ask in QUESTIONS.items():
+        fresh = _forgetful(model)
+        start = time.perf_counter()
+        ask(fresh, n)
+        taken = time.perf_counter() - start
+        yield {"status": "ok", "question": question, "seconds": taken, "ratio": taken / fitted}
+
+
+def _forgetful(model: Any) -> Any:
+    """The same fit without the wide sketch that several questions share."""
+    fresh = copy.copy(model)
+    fresh.__dict__.pop("_reference", None)
+    return fresh
+
+
+def page(method: str, data: str, n: int) -> Iterator[Row]:  # noqa: ARG001
+    """Seconds of the process that reads a csv of the points, embeds them and writes the page; its size."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, written = Path(folder) / "points.csv", Path(folder) / "page.html"
+        X = points.make(data, n)
+        np.savetxt(table, X, "%.6g", ",", header=",".join(f"x{i}" for i in range(X.shape[1])), comments="")
+        del X
+        command = [sys.executable, "-m", "heatsketch", "embed", str(table), "--report", str(written)]
+        start = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        yield {"status": "ok", "seconds": time.perf_counter() - start, "page_mb": written.stat().st_size / 1e6}
