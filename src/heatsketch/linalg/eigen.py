@@ -283,13 +283,13 @@ def _arpack(
         # For single columns SciPy's product in float64 is faster than ours on several threads, and more accurate.
         L = (S.held.astype(np.float64) - centre * sparse.eye_array(S.shape[0], format="csr")) / half
 
-    def mapped(V: FloatArray) -> FloatArray:  # by L, which is S mapped from the damped interval to [-1, 1]
+    def mapped(V: Any) -> Any:  # by L, which is S mapped from the damped interval to [-1, 1]
         return L @ V if L is not S else (S @ V - centre * V) / half
 
     def largest(
         k: int, U: FloatArray, start: FloatArray, tol: float, ncv: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        def filtered(v: FloatArray) -> FloatArray:  # T_m(L) v
+        def filtered(v: Any) -> Any:  # T_m(L) v
             previous = v - U @ (U.T @ v)
             current = mapped(previous)
             for _ in range(_ARPACK_DEGREE - 1):
