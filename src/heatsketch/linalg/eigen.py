@@ -40,7 +40,7 @@ _MISSED = 1e-2
 _OVERSAMPLING = 10
 # ARPACK multiplies by a Chebyshev polynomial of this degree. It is odd, so that eigenvalues below the damped interval
 # are not taken for the largest. The interval begins here, and ends below the wanted eigenvalues by this share of their
-# distance to 1. A polynomial of the last degree, on a smaller interval, helps to find where it ends.
+# distance to 1, or to the largest. A polynomial of the last degree, on a smaller interval, helps to find where it ends.
 _ARPACK_DEGREE, _LOWEST, _MARGIN, _START_DEGREE = 5, -0.25, 0.5, 8
 # Columns beyond k for that, and vectors that the search for a single eigenvalue keeps.
 _FEW_MORE, _FEW_VECTORS = 2, 8
@@ -277,7 +277,9 @@ def _arpack(
     starts, known = to_numpy(kernel.sketched(_START, k + _FEW_MORE)), to_numpy(known)
     starts, U = (starts, known) if order is None else (starts[order], known[order])
     high, start = _below(S, k, U, starts)
-    half, centre = (high - _LOWEST) / 2.0, (high + _LOWEST) / 2.0
+    # Without much to damp, of small eigenvalues, the polynomial is S itself.
+    low, high, degree = (_LOWEST, high, _ARPACK_DEGREE) if high > -_LOWEST else (-1.0, 1.0, 1)
+    half, centre = (high - low) / 2.0, (high + low) / 2.0
     L: Any = S
     if isinstance(S, SparseOperator):
         # For single columns SciPy's product in float64 is faster than ours on several threads, and more accurate.
@@ -292,7 +294,7 @@ def _arpack(
         def filtered(v: Any) -> Any:  # T_m(L) v
             previous = v - U @ (U.T @ v)
             current = mapped(previous)
-            for _ in range(_ARPACK_DEGREE - 1):
+            for _ in range(degree - 1):
                 step = mapped(current)
                 step += step
                 step -= previous
@@ -305,8 +307,9 @@ def _arpack(
 
     try:
         values, vectors = largest(k, U, start, max(tol, 10.0 * kernel.rounding))
-        # From another start: a copy that was missed is orthogonal to the first one.
-        accuracy = min(_MISSED, 0.1 * abs(1.0 - values[0]) + tol)
+        # From another start: a copy that was missed is orthogonal to the first one. A relative error of the polynomial
+        # is at least as many times that of an eigenvalue as its degree.
+        accuracy = degree * min(_MISSED, 0.1 * abs(1.0 - values[0]) + tol)
         next_value = largest(1, np.hstack([U, vectors]), starts[:, 0], accuracy, _FEW_VECTORS)[0][0]
     except ArpackError:
         return _subspace(kernel, k, known, tol, max_iter)
@@ -323,8 +326,8 @@ def _below(S: Operator, k: int, U: FloatArray, G: FloatArray) -> tuple[float, Fl
     V, _ = _filter(S, S.asblock(G - U @ (U.T @ G)), (_LOWEST, -_LOWEST), 1.0, _START_DEGREE)
     V = np.linalg.qr(V - U @ (U.T @ V))[0]
     ritz, W = np.linalg.eigh(V.T @ astype(S @ V, np.float64))
-    least = float(ritz[-k])
-    return max(least - _MARGIN * (1.0 - least), -_LOWEST), V @ W[:, -k:].sum(axis=1)
+    least, most = float(ritz[-k]), max(1.0, float(ritz[-1]))
+    return least - _MARGIN * (most - least), V @ W[:, -k:].sum(axis=1)
 
 
 def _subspace(
