@@ -36,3 +36,13 @@ def test_read_only_and_empty_arrays():
     add(total, 2.0, term, 0, 3)
     np.testing.assert_array_equal(total, [0.0, 2.0, 4.0])
     add(np.empty(0), 2.0, np.empty(0), 0, 0)
+    with pytest.raises(TypeError, match="read-only"):
+        add(term, 2.0, total, 0, 3)
+    np.testing.assert_array_equal(term, np.arange(3.0))
+
+
+def test_unaligned_arrays_are_refused():
+    apart = np.zeros(25, dtype=np.uint8)[1:].view(np.float64)
+    for arrays in ((apart, np.ones(3)), (np.ones(3), apart)):
+        with pytest.raises(TypeError, match="not aligned"):
+            add(arrays[0], 1.0, arrays[1], 0, 3)

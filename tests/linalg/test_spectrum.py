@@ -145,6 +145,38 @@ def test_invariant_subspaces_of_sparse_kernels_repeat():
     np.testing.assert_allclose(first.values, 1.0, atol=1e-8)
 
 
+def _cycle(n: int) -> sparse.csr_array:
+    """Random walk on a cycle: eigenvalues from -1 to 1, all but these two double."""
+    return sparse.csr_array(nx.to_scipy_sparse_array(nx.cycle_graph(n), dtype=float) / 2.0)
+
+
+def _random(scale: float) -> sparse.csr_array:
+    """A symmetric matrix with eigenvalues of both signs, of the given size."""
+    A = np.random.default_rng(0).standard_normal((300, 300)) * (
+        np.random.default_rng(1).uniform(size=(300, 300)) < 0.05
+    )
+    return sparse.csr_array(scale * (A + A.T) / np.abs(np.linalg.eigvalsh(A + A.T)).max())
+
+
+def _few_large() -> sparse.csr_array:
+    """Five eigenvalues above the rest, which lies between -0.9 and 0.1."""
+    values = np.concatenate([np.linspace(-0.9, 0.1, 295), [0.7, 0.8, 0.9, 0.95, 1.0]])
+    Q = np.linalg.qr(np.random.default_rng(2).standard_normal((300, 300)))[0]
+    return sparse.csr_array((Q * values) @ Q.T)
+
+
+@pytest.mark.parametrize(
+    "S",
+    [_cycle(400), _random(1.0), _random(0.05), _random(100.0), _few_large(), -_few_large()],
+    ids=["cycle", "1", "small", "large", "few", "negative"],
+)
+def test_arpack_finds_the_largest_of_any_spectrum(S):
+    S = (S + S.T) / 2.0
+    pairs = eigenpairs(as_heat_kernel(S), 10, solver="arpack")
+    np.testing.assert_allclose(pairs.values, np.linalg.eigvalsh(S.toarray())[::-1][:10], rtol=1e-7, atol=1e-7)
+    assert pairs.residuals.max() < 1e-6 * max(1.0, pairs.values[0])
+
+
 def test_trivial_mode_of_indefinite_kernel_is_dropped():
     # A complete graph without self-loops: eigenvalues 1 and -1/(n-1).
     W = 1.0 - np.eye(6)

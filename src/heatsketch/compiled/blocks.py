@@ -7,10 +7,10 @@ from .library import Function
 
 __all__ = ["add", "combine", "exponential", "subtract"]
 
-_combine = Function("combine", "TTT", "ddll", T="fd")
-_add = Function("add", "dT", "dll", T="fd")
-_subtract = Function("subtract", "TTT", "lll", T="fd")
-_exponential = Function("exponential", "TT", "l", T="fd")
+_combine = Function("combine", "T*TT", "ddll", T="fd")
+_add = Function("add", "d*T", "dll", T="fd")
+_subtract = Function("subtract", "T*TT", "lll", T="fd")
+_exponential = Function("exponential", "TT*", "l", T="fd")
 
 
 def combine(

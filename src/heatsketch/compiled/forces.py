@@ -7,9 +7,9 @@ from .library import Function
 
 __all__ = ["attract", "repel", "stretch"]
 
-_attract = Function("attract", "IIffff", "lll", I="il")
-_repel = Function("repel", "fffffd", "llll")
-_stretch = Function("stretch", "ffffd", "ddllll")
+_attract = Function("attract", "IIffff*", "lll", I="il")
+_repel = Function("repel", "fffff*d*", "llll")
+_stretch = Function("stretch", "ffff*d*", "ddllll")
 
 
 def attract(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from itertools import product
 from pathlib import Path
@@ -56,7 +57,7 @@ class Function:
     name : str
     arrays : str
         The type of each array, in the order of the arguments: f, d, i, l or b (float32, float64, int32, int64, bool),
-        or a capital letter that stands for several.
+        or a capital letter that stands for several. A star follows the type of an array that is written to.
     numbers : str
         The types of the numbers that follow: l or d.
     **types : str
@@ -66,7 +67,7 @@ class Function:
     --------
     >>> from heatsketch.compiled.library import Function
     >>> import numpy as np
-    >>> add = Function("add", "dT", "dll", T="fd")
+    >>> add = Function("add", "d*T", "dll", T="fd")
     >>> total = np.ones(3)
     >>> add((total, np.arange(3.0)), 10.0, 0, 3)
     >>> total
@@ -75,6 +76,8 @@ class Function:
 
     def __init__(self, name: str, arrays: str, numbers: str, **types: str) -> None:
         self._name, self._n_numbers = name, len(numbers)
+        self._written = [star == "*" for star in re.findall(r"\w(\*?)", arrays)]
+        arrays = arrays.replace("*", "")
         self._instances: dict[tuple[np.dtype[Any], ...], Any] = {}
         for letters in product(*types.values()):
             chosen = dict(zip(types, letters, strict=True))
@@ -84,26 +87,25 @@ class Function:
             self._instances[tuple(_DTYPES[chosen.get(letter, letter)] for letter in arrays)] = instance
 
     def __call__(self, arrays: tuple[Any, ...], *numbers: float) -> None:
-        """Call the instance for the types of the arrays, which are C-contiguous."""
+        """Call the instance for the types of the arrays, which are C-contiguous and aligned."""
         instance = self._instances.get(tuple([array.dtype for array in arrays]))
         if instance is None:
             accepted = " or ".join(f"({', '.join(map(str, dtypes))})" for dtypes in self._instances)
             raise TypeError(f"{self._name} takes arrays of {accepted}, got {[str(array.dtype) for array in arrays]}")
         if len(numbers) != self._n_numbers:  # ctypes accepts more
             raise TypeError(f"{self._name} takes {self._n_numbers} numbers, got {len(numbers)}")
-        instance(*[_pointer(array) for array in arrays], *numbers)
+        instance(*map(_pointer, arrays, self._written), *numbers)
 
 
 # The address of an array, four times as fast as its attribute `ctypes`, but not for arrays that are read-only.
 _buffer = (ctypes.c_char * 0).from_buffer
 
 
-def _pointer(array: Any) -> Any:
-    try:
+def _pointer(array: Any, written: bool) -> Any:
+    flags = array.flags
+    if flags.carray:
         return _buffer(array)
-    except (TypeError, ValueError):
-        if not array.flags.c_contiguous:
-            raise TypeError(
-                f"an array of shape {array.shape} and strides {array.strides} is not C-contiguous"
-            ) from None
+    if flags.c_contiguous and flags.aligned and not written:
         return array.ctypes.data
+    trouble = "not C-contiguous" if not flags.c_contiguous else "not aligned" if not flags.aligned else "read-only"
+    raise TypeError(f"an array of shape {array.shape} and strides {array.strides} is {trouble}")

@@ -7,9 +7,9 @@ from .library import Function
 
 __all__ = ["distances", "log_ratios", "pull"]
 
-_distances = Function("distances", "Tlld", "lll", T="fd")
-_log_ratios = Function("log_ratios", "dllddd", "ll")
-_pull = Function("pull", "dlldd", "ll")
+_distances = Function("distances", "Tlld*", "lll", T="fd")
+_log_ratios = Function("log_ratios", "dlldd*d*", "ll")
+_pull = Function("pull", "dlldd*", "ll")
 
 
 def distances(F: FloatArray, i: IntArray, j: IntArray, out: FloatArray, start: int, stop: int) -> None:

@@ -7,8 +7,8 @@ from .library import Function
 
 __all__ = ["sparse_product", "tile_products"]
 
-_sparse_product = Function("sparse_product", "IJTTT", "lll", I="il", J="il", T="fd")
-_tile_products = Function("tile_products", "lPPPTTTPT", 9 * "l", P="fd", T="fd")
+_sparse_product = Function("sparse_product", "IJTTT*", "lll", I="il", J="il", T="fd")
+_tile_products = Function("tile_products", "lPPPTTT*P*T*", 9 * "l", P="fd", T="fd")
 
 
 def sparse_product(

@@ -17,15 +17,15 @@ __all__ = [
     "smallest",
 ]
 
-_shrink = Function("shrink", "fiif", "llll")
-_offer = Function("offer", "ffffifi", 9 * "l")
-_offer_codes = Function("offer_codes", "ifffifi", 6 * "l" + "d" + 4 * "l")
-_smallest = Function("smallest", "did", "lll")
-_measure = Function("measure", "XYid", "llll", X="fd", Y="fd")
-_mirror = Function("mirror", "iib", "lll")
-_list_kept = Function("list_kept", "iTiliT", "lll", T="fd")
-_list_lonely = Function("list_lonely", "iTibliT", "ll", T="fd")
-_gaussian_entries = Function("gaussian_entries", "IJSdT", "ll", I="il", J="il", S="fd", T="fd")
+_shrink = Function("shrink", "f*i*i*f*", "llll")
+_offer = Function("offer", "ffff*i*f*i*", 9 * "l")
+_offer_codes = Function("offer_codes", "ifff*i*f*i*", 6 * "l" + "d" + 4 * "l")
+_smallest = Function("smallest", "di*d*", "lll")
+_measure = Function("measure", "XYi*d*", "llll", X="fd", Y="fd")
+_mirror = Function("mirror", "iib*", "lll")
+_list_kept = Function("list_kept", "iTili*T*", "lll", T="fd")
+_list_lonely = Function("list_lonely", "iTibl*i*T*", "ll", T="fd")
+_gaussian_entries = Function("gaussian_entries", "IJSdT*", "ll", I="il", J="il", S="fd", T="fd")
 
 
 def shrink(

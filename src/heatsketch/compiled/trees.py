@@ -14,8 +14,8 @@ from .library import Function
 
 __all__ = ["nearest", "split"]
 
-_split = Function("split", "dldd", "lllll")
-_nearest = Function("nearest", "ddddid", "llllldll")
+_split = Function("split", "d*l*d*d*", "lllll")
+_nearest = Function("nearest", "ddddi*d*", "llllldll")
 
 
 def split(

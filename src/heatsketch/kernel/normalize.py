@@ -269,8 +269,8 @@ def sinkhorn(
             s = xp.exp(x)
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 row_sums = s * astype(K @ (s * weights), np.float64)
-            # Infinite if a row sum is not a positive number.
-            residual = float(xp.max(xp.where(row_sums > 0, xp.abs(row_sums - 1.0), np.inf)))
+            low, high = float(xp.min(row_sums)), float(xp.max(row_sums))
+            residual = max(1.0 - low, high - 1.0) if low > 0 else np.inf  # also for NaN
             if residual < best_residual:
                 best, best_sums, best_residual = x, row_sums, residual
             if residual <= tol:

@@ -235,25 +235,29 @@ class HeatKernel(HeatOperator):
                 masses = np.ones(len(Z)) if scaling.masses is None else scaling.masses
                 weighted = self.asblock(np.column_stack([masses, scaling.reference, weighted]))
         entries = X.shape[1] + Z.shape[1] if fused else affinity.row_entries
-        for batch in track(self._batches(X, entries), "placing new points", len(list(chunks(m, entries)))):
+        numbers, parts = np.arange(m), chunks(m, X.shape[1], _ORDERED)
+        n_batches = sum(len(list(chunks(part.stop - part.start, entries))) for part in parts)
+        for batch in track(self._batches(X, entries), "placing new points", n_batches):
             if fused:
                 products, log_scale = affinity.row_products(X[batch], weighted)
                 degrees, sums = products[:, :2].astype(np.float64).T
-                left, product = self._left(degrees, sums, log_scale, batch), products[:, 2:]
+                left, product = self._left(degrees, sums, log_scale, numbers[batch]), products[:, 2:]
             else:
-                left, rows = self._scaled_rows(X[batch], batch)
+                left, rows = self._scaled_rows(X[batch], numbers[batch])
                 product = rows @ weighted
             out[batch] = left[:, None] * product
         return out
 
-    def _batches(self, X: Any, entries: int) -> Iterator[IntArray]:
+    def _batches(self, X: Any, entries: int) -> Iterator[slice | IntArray]:
         """Batches of new points, which have so many entries each, in an order in which they are fast."""
         affinity, _ = self._source()
         for part in chunks(X.shape[0], X.shape[1], _ORDERED):
             order = affinity.batch_order(X[part])
-            numbers = np.arange(part.start, part.stop) if order is None else part.start + order
-            for batch in chunks(len(numbers), entries):
-                yield numbers[batch]
+            for batch in chunks(part.stop - part.start, entries):
+                if order is None:
+                    yield slice(part.start + batch.start, part.start + batch.stop)
+                else:
+                    yield part.start + order[batch]
 
     def rows_at_new_points(self, X: Any) -> FloatArray:
         """Rows of ``diag(w) S`` at new points, (m, N); those of `at_new_points` before the product."""

@@ -54,40 +54,40 @@ DENSE_LIMIT = 10_000
 _TILED_SECONDS = 5.0
 _PRODUCTS, _COLUMNS, _CORES = 30, 16, 2
 # "auto" looks for a GPU if the CPU would take longer than this, and uses every pair on it up to the second limit.
-_WORTHWHILE, _FUSED_SECONDS = 5.0, 60.0
+_WORTHWHILE, _FUSED_SECONDS = 2.0, 60.0
 # Share of the available memory that the kernel may take, and that a fit may take.
 _KERNEL_SHARE, _FIT_SHARE = 0.5, 0.95
 
 # Seconds that the parts of a fit take on one core of the machine of `docs/scale.md`, which has the measurements.
 _TILE_PAIR = (2.0e-9, 2.6e-11)  # a kernel entry formed on the fly; for each feature and twice each column
 _REFERENCE_FLOPS = 2.5e11  # float32 operations per second in a large matrix product, on both cores
-_TREE_POINT = (1e-6, 2e-6, 2.5e-6, 1.2e-5, 3e-5, 6e-5)  # a point's neighbours by a tree, in one to six features
-_CLUSTER_POINT = 1.4e-5  # a point's clustering, calibration and exact distances
-_CLUSTER_PAIR = (1.0e-9, 2.5e-11)  # a pair that is compared, and for each feature
+_TREE_POINT = (2e-7, 2.5e-7, 4e-7, 8e-7, 2e-6, 4e-6)  # a point's neighbours by a tree, in one to six features
+_CLUSTER_POINT = 3e-6  # a point's clustering, calibration and exact distances
+_CLUSTER_PAIR = (1.4e-10, 4e-12)  # a pair that is compared, and for each feature
 _COMPARED_SHARE = 0.06  # of all pairs, by a search in clusters of typical data
-_BLOCK_PAIR = 1.2e-8  # a pair in an exact search on the CPU
-_GRAPH_POINT = 2e-6  # building the graph, per point
-_SPARSE_ENTRY = 3e-10  # an entry of a sparse or given matrix, times a number
+_BLOCK_PAIR = 3.5e-9  # a pair in an exact search on the CPU
+_GRAPH_POINT = 4e-7  # building the graph, per point
+_SPARSE_ENTRY = 1.1e-10  # an entry of a sparse or given matrix, times a number
 _DENSE_PAIR = 1.2e-8  # an entry of a dense kernel
 _DENSE_PRODUCT = 4.5e-11  # an entry of a dense kernel, times a number
-_FIXED = 0.05
+_FIXED, _CALL = 0.01, 2e-4  # a fit of few points, and one product; on any machine
 # Seconds of an H200 (132 multiprocessors; float64 takes 30 times as long), from docs/gpu: a kernel entry formed on the
 # fly and for each feature; a pair in a neighbour search and for each feature. One pass multiplies up to 64 columns. The
 # last is the time of a neighbour graph and its products, relative to one core.
-_FUSED_PAIR, _GPU_PAIR, _GPU_GRAPH = (4.5e-13, 9.0e-15), (4e-13, 9.5e-15), 0.08
+_FUSED_PAIR, _GPU_PAIR, _GPU_GRAPH = (4.5e-13, 9.0e-15), (4e-13, 9.5e-15), 0.25
 _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
 _BALANCING, _NARROWEST = 12, 4
 # Methods whose fits are predicted. HeatSketch compares distances with a sketch of this many columns, at least, and for
 # each component, or searches in a wide one, for data whose kernel is diagonalised and for larger ones; its optimisation
-# takes so many seconds per point, and for each component, on both cores or on a GPU.
+# takes so many seconds, and so many per point and for each component, on both cores or on a GPU.
 METHODS = ("heatsketch", "gaussian-process")
 _COMPARED_COLUMNS, _WIDE_COLUMNS = (32, 2), (512, 256)
-_OPTIMISED_POINT, _GPU_OPTIMISED_POINT = (1.15e-5, 3e-6), (2.5e-6, 7.5e-7)
+_OPTIMISED_FIXED, _OPTIMISED_POINT, _GPU_OPTIMISED_POINT = 0.15, (1.15e-5, 3e-6), (2.5e-6, 7.5e-7)
 # Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
 # between 16 (well mixed data) and 4096 (long shapes); until it is known, this one stands for it.
 _DEGREE = {np.dtype(np.float64): 8.2, np.dtype(np.float32): 4.1}
-_TYPICAL_TIME = 512
+_TYPICAL_TIME = 1024
 _UNION = 1.35  # entries of the neighbour graph per requested neighbour
 _DIRECT_FEATURES = 16  # up to which distances are sums of squared differences, and need little memory
 _COPIES = 4  # of a given affinity, made while it is checked and completed
@@ -380,8 +380,9 @@ def predict(
     if power is not None:
         seconds = _seconds(shape, dtype, options, choice, n_components=n_components, power=power, entries=entries)
         fixed, each = _GPU_OPTIMISED_POINT if choice.on_gpu else _OPTIMISED_POINT
-        work = shape[0] * (fixed + each * optimised) if optimised else 0.0
-        seconds += work if choice.on_gpu or not optimised else work * _slowness()
+        if optimised:
+            work = shape[0] * (fixed + each * optimised)
+            seconds += _OPTIMISED_FIXED + (work if choice.on_gpu else work * _slowness())
     return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available, seconds)
 
 
@@ -469,7 +470,7 @@ def _seconds(
         if kind == "device" and choice.on_gpu:
             return _FIXED + float(n) * n * (_GPU_PAIR[0] + _GPU_PAIR[1] * d) + graph * _GPU_GRAPH
         work = _search_seconds(n, d, kind) + graph
-    return _FIXED + work * _slowness()
+    return _FIXED + products * _CALL + work * _slowness()
 
 
 def _steps(n_samples: int, dtype: Any, power: Power | str) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
@@ -37,6 +38,12 @@ _ARPACK_LIMIT = 5000
 # Accuracy, relative, of the search for an eigenvalue that ARPACK missed: this, or a tenth of the distance to 1.
 _MISSED = 1e-2
 _OVERSAMPLING = 10
+# ARPACK multiplies by a Chebyshev polynomial of this degree. It is odd, so that eigenvalues below the damped interval
+# are not taken for the largest. The interval begins here, and ends below the wanted eigenvalues by this share of their
+# distance to 1, or to the largest. A polynomial of the last degree, on a smaller interval, helps to find where it ends.
+_ARPACK_DEGREE, _LOWEST, _MARGIN, _START_DEGREE = 5, -0.25, 0.5, 8
+# Columns beyond k for that, and vectors that the search for a single eigenvalue keeps.
+_FEW_MORE, _FEW_VECTORS = 2, 8
 _FILTER_DEGREE = 100
 # Steps with one power of the filter, and beyond them, for eigenvalues that lie close together, the powers that are
 # kept and the degree of the filter.
@@ -46,7 +53,7 @@ _MOST_GROWTH = 1e8
 # Eigenvalues this close, relative to their size, are equal. To find where an eigenspace ends, this many more are
 # computed at first, and at most this many by the iterative solver.
 _REPEATED = 1e-8
-_LOOK_AHEAD = 4
+_LOOK_AHEAD = 2
 _LARGEST_SPACE = 64
 # Known eigenvectors are shifted from their eigenvalues, at most 1, to below the spectrum.
 _SHIFT = 3.0
@@ -231,6 +238,8 @@ def _spaces(values: FloatArray, epsilon: float) -> list[slice]:
 
 def _turn(seen: FloatArray) -> FloatArray:
     """The rotation to the canonical basis, from the components `seen` of the fixed vectors, (k, k)."""
+    if len(seen) == 1:
+        return np.where(seen < 0, -1.0, 1.0)
     Q, R = np.linalg.qr(seen)
     turn: FloatArray = Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)
     return turn
@@ -253,34 +262,72 @@ def _dense(
 def _arpack(
     kernel: HeatOperator, k: int, known: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Implicitly restarted Lanczos iteration, and a search for eigenvalues that it missed.
+    """Implicitly restarted Lanczos iteration on a polynomial of S, and a search for eigenvalues that it missed.
+
+    Orthogonalising takes longer than a product with a sparse matrix. The polynomial spreads the largest eigenvalues, so
+    that fewer vectors are orthogonalised.
 
     A single starting vector has one component in each eigenspace, so copies of a repeated eigenvalue enter by rounding
     alone, and may come too late. Whatever is orthogonal to all the vectors found has a Rayleigh quotient of at most
     the last eigenvalue, unless one is missing.
     """
-    if k + known.shape[1] >= kernel.shape[0]:  # ARPACK never finds all
+    if k + known.shape[1] + _FEW_MORE >= kernel.shape[0]:  # ARPACK never finds all
         return _subspace(kernel, k, known, tol, max_iter)
     order, S = kernel.symmetric.order, kernel.symmetric.reordered()
-    # For single columns SciPy's product in float64 is faster than ours on several threads, and more accurate.
-    A = S.held.astype(np.float64) if isinstance(S, SparseOperator) else S
-    starts, known = to_numpy(kernel.sketched(_START, 2)), to_numpy(known)
+    starts, known = to_numpy(kernel.sketched(_START, k + _FEW_MORE)), to_numpy(known)
     starts, U = (starts, known) if order is None else (starts[order], known[order])
+    high, start = _below(S, k, U, starts)
+    # Without much to damp, of small eigenvalues, the polynomial is S itself.
+    low, high, degree = (_LOWEST, high, _ARPACK_DEGREE) if high > -_LOWEST else (-1.0, 1.0, 1)
+    half, centre = (high - low) / 2.0, (high + low) / 2.0
+    L: Any = S
+    if isinstance(S, SparseOperator):
+        # For single columns SciPy's product in float64 is faster than ours on several threads, and more accurate.
+        L = (S.held.astype(np.float64) - centre * sparse.eye_array(S.shape[0], format="csr")) / half
 
-    def largest(k: int, U: FloatArray, start: FloatArray, tol: float) -> tuple[FloatArray, FloatArray]:
-        shifted = LinearOperator(S.shape, matvec=lambda v: A @ v - _SHIFT * (U @ (U.T @ v)), dtype=np.float64)
-        return eigsh(shifted, k, which="LA", v0=start, tol=tol, maxiter=max_iter, **_SEED)  # type: ignore[no-any-return]
+    def mapped(V: Any) -> Any:  # by L, which is S mapped from the damped interval to [-1, 1]
+        return L @ V if L is not S else (S @ V - centre * V) / half
+
+    def largest(
+        k: int, U: FloatArray, start: FloatArray, tol: float, ncv: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        def filtered(v: Any) -> Any:  # T_m(L) v
+            previous = v - U @ (U.T @ v)
+            current = mapped(previous)
+            for _ in range(degree - 1):
+                step = mapped(current)
+                step += step
+                step -= previous
+                previous, current = current, step
+            return current - U @ (U.T @ current)
+
+        T = LinearOperator(S.shape, matvec=filtered, dtype=np.float64)
+        _, vectors = eigsh(T, k, which="LA", v0=start, tol=tol, ncv=ncv, maxiter=max_iter, **_SEED)
+        return centre + half * np.einsum("ij,ij->j", vectors, mapped(vectors)), vectors
 
     try:
-        values, vectors = largest(k, U, starts[:, 0], max(tol, 10.0 * kernel.rounding))
-        # From another start: a copy that was missed is orthogonal to the first one.
-        accuracy = min(_MISSED, 0.1 * abs(1.0 - values[0]) + tol)
-        next_value = largest(1, np.hstack([U, vectors]), starts[:, 1], accuracy)[0][0]
+        values, vectors = largest(k, U, start, max(tol, 10.0 * kernel.rounding))
+        # From another start: a copy that was missed is orthogonal to the first one. A relative error of the polynomial
+        # is at least as many times that of an eigenvalue as its degree.
+        accuracy = degree * min(_MISSED, 0.1 * abs(1.0 - values[0]) + tol)
+        next_value = largest(1, np.hstack([U, vectors]), starts[:, 0], accuracy, _FEW_VECTORS)[0][0]
     except ArpackError:
         return _subspace(kernel, k, known, tol, max_iter)
     if next_value > values[0] + max(10.0 * tol, rounding_level(kernel)):
         return _subspace(kernel, k, known, tol, max_iter)
     return values[::-1], from_order(vectors[:, ::-1], order)
+
+
+def _below(S: Operator, k: int, U: FloatArray, G: FloatArray) -> tuple[float, FloatArray]:
+    """A number below the k largest eigenvalues of S outside of U, and a vector towards their eigenvectors.
+
+    The k-th Ritz value of any space is at most the k-th eigenvalue.
+    """
+    V, _ = _filter(S, S.asblock(G - U @ (U.T @ G)), (_LOWEST, -_LOWEST), 1.0, _START_DEGREE)
+    V = np.linalg.qr(V - U @ (U.T @ V))[0]
+    ritz, W = np.linalg.eigh(V.T @ astype(S @ V, np.float64))
+    least, most = float(ritz[-k]), max(1.0, float(ritz[-1]))
+    return least - _MARGIN * (most - least), V @ W[:, -k:].sum(axis=1)
 
 
 def _subspace(

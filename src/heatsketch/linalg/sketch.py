@@ -159,10 +159,10 @@ class Sketch(ABC):
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray: ...
 
 
-def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> Words:
-    """Four Philox words for each row and group of columns, shape (rows, groups, 4)."""
+def _words(rows: IntArray, groups: IntArray, stream: int, seed: int) -> tuple[Words, ...]:
+    """Four Philox words for each row and group of columns, each of shape (rows, groups)."""
     i = rows[:, None].astype(np.uint64)
-    return np.stack(philox((i & _MASK32, i >> np.uint64(32), groups[None, :], stream), seed), axis=-1)
+    return philox((i & _MASK32, i >> np.uint64(32), groups[None, :], stream), seed)
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,11 @@ class GaussianSketch(Sketch):
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
         groups, where = np.unique(columns // 4, return_inverse=True)
         words = _words(rows, groups, GAUSSIAN, self.seed)
-        uniform = (words + 0.5) * 2.0**-32  # in (0, 1): the logarithm below is finite
-        radius = np.sqrt(-2.0 * np.log(uniform[..., 0::2]))  # [rows, groups, 2]
-        angle = 2.0 * np.pi * uniform[..., 1::2]
-        normals = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
-        normals = normals.reshape(len(rows), len(groups), 4)
+        normals = np.empty((len(rows), len(groups), 4))
+        for at in (0, 2):
+            first, second = ((word + 0.5) * 2.0**-32 for word in words[at : at + 2])  # in (0, 1): log is finite
+            radius, angle = np.sqrt(-2.0 * np.log(first)), 2.0 * np.pi * second  # [rows, groups]
+            normals[..., at], normals[..., at + 1] = radius * np.cos(angle), radius * np.sin(angle)
         return np.ascontiguousarray(normals[:, where, columns % 4])
 
 
@@ -197,7 +197,7 @@ class RademacherSketch(Sketch):
 
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray:
         groups, where = np.unique(columns // 128, return_inverse=True)
-        words = _words(rows, groups, RADEMACHER, self.seed)
+        words = np.stack(_words(rows, groups, RADEMACHER, self.seed), axis=-1)
         word, bit = (columns % 128) // 32, (columns % 32).astype(np.uint64)
         bits = (words[:, where, word] >> bit) & np.uint64(1)  # [rows, columns]
         return 2.0 * bits - 1.0

@@ -147,6 +147,7 @@ class BlockedIndex:
         self._by_products = metric.euclidean and not sparse.issparse(X) and X.shape[1] >= _MANY_FEATURES
         if self._by_products:
             refuse_overflow(X)
+            self._X = X = np.ascontiguousarray(X)  # for compiled code
             self._centre = central_point(X)
             self._points = np.ascontiguousarray(X - self._centre, dtype=np.float64)
             self._norms = np.einsum("ij,ij->i", self._points, self._points)
@@ -187,12 +188,12 @@ class BlockedIndex:
 
         q = np.ascontiguousarray(Q - self._centre, dtype=np.float64)
         norms = np.einsum("ij,ij->i", q, q)
-        D2 = q @ (-2.0 * self._points.T)
+        D2 = (-2.0 * q) @ self._points.T
         D2 += norms[:, None]
         D2 += self._norms
         candidates, approximate = _smallest(D2, k + _SLACK, itself_at)
         squared = np.empty(candidates.shape)
-        measure(np.ascontiguousarray(Q), np.ascontiguousarray(self._X), candidates, 0, len(candidates), squared)
+        measure(np.ascontiguousarray(Q), self._X, candidates, 0, len(candidates), squared)
         # The bound on the error of an inner product, of d terms and of two norms, in float64.
         unit = (Q.shape[1] + 4) * np.finfo(np.float64).eps
         error = unit * np.square(np.sqrt(norms) + np.sqrt(self._norms.max()))

@@ -95,7 +95,11 @@ class DeflatedOperator(ComposedOperator):
 
     def matmat(self, V: Any) -> Any:
         """(I - u u^T) S (I - u u^T) V."""
-        return self.project(self.operator.matmat(self.project(V, self.vector)), self.vector)
+        return self.again(self.project(V, self.vector))
+
+    def again(self, V: Any) -> Any:
+        """The same for a block that is orthogonal to u already, such as a product with this operator."""
+        return self.project(self.operator.matmat(V), self.vector)
 
     def toarray(self) -> FloatArray:
         """The deflated matrix."""
