@@ -111,6 +111,7 @@ class Subject:
     n_components: int
     features: Sequence[str] | None = None  # names of the columns of the points
     measured: SpectralDensity | None = None  # of the kernel, if it is known
+    fast: HeatKernel | None = None  # the kernel in a lower precision, in which its leading directions are found
 
     @cached_property
     def density(self) -> SpectralDensity:
@@ -125,7 +126,7 @@ class Subject:
     def directions(self) -> Any:
         """Leading directions, (N, r)."""
         r = min(max(self.n_components + 2, 8), _MOST_DIRECTIONS, self.kernel.shape[0] - 1)
-        return astype(leading_directions(self.kernel, r, self.power), np.float64)
+        return astype(leading_directions(self.fast or self.kernel, r, self.power), np.float64)
 
     @cached_property
     def eigenvalues(self) -> FloatArray:

@@ -100,7 +100,7 @@ def gather(
             [
                 partial(_columns, model, columns),
                 partial(_exact_distances, kernel, [filters[at] for at in measured_at]),
-                partial(_diagnosis, model, density),
+                partial(_diagnosis, model, density, kernel),
                 *(partial(_embedding, model, kind, kernel) for kind in kinds),
             ],
             together=n <= _FEW and kernel.device is None,
@@ -171,14 +171,13 @@ def _fast(kernel: HeatKernel) -> HeatKernel:
     return HeatKernel(S, **options)
 
 
-def _diagnosis(model: Any, density: SpectralDensity) -> Diagnosis:
+def _diagnosis(model: Any, density: SpectralDensity, fast: HeatKernel) -> Diagnosis:
     """What looks wrong; of many points the density is not measured a second time."""
-    kernel = model.kernel_
-    if kernel.shape[0] <= _MANY:
+    if model.kernel_.shape[0] <= _MANY:
         found: Diagnosis = model.diagnose()
         return found
     features = getattr(model, "feature_names_in_", None)
-    return diagnose(Subject(kernel, model.power_, model.n_components_, features, density))
+    return diagnose(Subject(model.kernel_, model.power_, model.n_components_, features, density, fast))
 
 
 def _columns(model: Any, given: Sequence[Colors]) -> tuple[list[Colors], str | None]:
