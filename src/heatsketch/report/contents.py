@@ -45,8 +45,8 @@ from .points import (
 
 __all__ = ["Contents", "gather"]
 
-# Points drawn in three dimensions, and points up to which HeatSketch is fitted in three dimensions for that.
-_SOLID_POINTS, _SOLID_FITTED = 6000, 20_000
+# Points drawn in three dimensions.
+_SOLID_POINTS = 6000
 # Cells along a side of a picture, and of the large one for very many points: powers of two, which finer cells divide.
 _GRID, _LARGE_GRID, _VERY_MANY = 128, 256, 200_000
 # Entries of a block of columns that the kernel multiplies, and the least and the most columns: of the spectral density,
@@ -210,7 +210,8 @@ def _exact_distances(kernel: HeatKernel, filters: list[Power]) -> tuple[IntArray
 def _embedding(model: Any, kind: Any, kernel: HeatKernel) -> tuple[Any, Any, float | None]:
     """The model that a method is drawn by in the plane, that in space or None, and the seconds that the first took.
 
-    The given model is drawn as it is. Diffusion maps and random sketches in the plane are part of those in space.
+    The given model is drawn as it is. Diffusion maps and random sketches in the plane are part of those in space, and
+    HeatSketch in space goes on from the plane.
     """
     n, own = kernel.shape[0], type(model) is kind
     fitted_with = {DiffusionMaps: _EIGENVALUES, GaussianProcessEmbedding: 3, HeatSketch: 2}
@@ -220,8 +221,11 @@ def _embedding(model: Any, kind: Any, kernel: HeatKernel) -> tuple[Any, Any, flo
     seconds = None if given else time.perf_counter() - start
     if flat.n_components_ >= min(3, n - 1):
         return flat, flat, seconds
-    fitted_up_to = _SOLID_FITTED if kind is HeatSketch else _MANY
-    return flat, refit(model, kind, min(3, n - 1)) if n <= fitted_up_to else None, seconds
+    if n > _MANY:
+        return flat, None, seconds
+    if kind is HeatSketch:
+        return flat, flat._widened(), seconds
+    return flat, refit(model, kind, 3), seconds
 
 
 def _drawn(
