@@ -41,6 +41,12 @@ def model(X):
     return hs.GaussianProcessEmbedding(5, power=4, bandwidth=1.0, random_state=0).fit(X)
 
 
+@pytest.fixture(scope="module", params=["bistochastic", "symmetric", "stochastic"])
+def fitted(request):
+    X = hs.datasets.stretched_torus(700, random_state=0)
+    return hs.HeatSketch(normalization=request.param, random_state=0).fit(X)
+
+
 @pytest.fixture(scope="module")
 def contents(model):
     return gather(model)
@@ -128,9 +134,11 @@ class TestContents:
             )
             assert found.median_error == pytest.approx(np.median(np.abs(ratio - 1.0)), abs=1e-3)
 
+    @pytest.mark.parametrize("normalization", ["bistochastic", "symmetric", "stochastic"])
     @pytest.mark.parametrize("power", [4, "multiscale"])
-    def test_distances_are_exact_at_every_time(self, X, power):
-        model = hs.GaussianProcessEmbedding(2, power=power, bandwidth=1.0, random_state=0).fit(X)
+    def test_distances_are_exact_at_every_time(self, X, power, normalization):
+        options = {"bandwidth": 1.0, "normalization": normalization, "random_state": 0}
+        model = hs.GaussianProcessEmbedding(2, power=power, **options).fit(X)
         filters = [1.0, 4.0] if power == 4 else [*map(float, model.power_.times), model.power_]
         anchors, found = _exact_distances(model.kernel_, filters)
         i, j = np.triu_indices(len(anchors), 1)
@@ -203,7 +211,8 @@ class TestContents:
 
     @pytest.mark.parametrize("components", [2, 4])
     def test_very_many_points_are_not_embedded_again(self, monkeypatch, X, components):
-        monkeypatch.setattr("heatsketch.report.contents._MANY", N - 1)
+        for name in ("_MANY", "_VERY_MANY"):
+            monkeypatch.setattr(f"heatsketch.report.contents.{name}", N - 1)
         maps = hs.DiffusionMaps(components, power=4, bandwidth=1.0).fit(X)
         found = gather(maps)
         own, other = found.data["methods"]
@@ -228,11 +237,6 @@ class TestManyPoints:
     @pytest.fixture(autouse=True)
     def many(self, monkeypatch):
         monkeypatch.setattr("heatsketch.report.contents._MANY", 500)
-
-    @pytest.fixture(scope="class", params=["bistochastic", "symmetric", "stochastic"])
-    def fitted(self, request):
-        X = hs.datasets.stretched_torus(700, random_state=0)
-        return hs.HeatSketch(normalization=request.param, random_state=0).fit(X)
 
     def test_kernel_is_the_same_in_single_precision(self, fitted):
         V = np.random.default_rng(0).normal(size=(700, 3))

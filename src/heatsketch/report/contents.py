@@ -48,7 +48,7 @@ __all__ = ["Contents", "gather"]
 # Points drawn in three dimensions.
 _SOLID_POINTS = 6000
 # Cells along a side of a picture, and of the large one for very many points: powers of two, which finer cells divide.
-_GRID, _LARGE_GRID, _VERY_MANY = 128, 256, 200_000
+_GRID, _LARGE_GRID = 128, 256
 # Entries of a block of columns that the kernel multiplies, and the least and the most columns: of the spectral density,
 # whose error falls with the number of points, and of random points between which distances are exact.
 _ENTRIES, _COLUMNS, _ANCHORS = 1 << 21, (4, 16), (16, 64)
@@ -57,9 +57,9 @@ _LEVEL = 0.95
 _NEIGHBORS = 5
 # Up to this many points a product with the kernel is too little work for several threads, and each has a task instead.
 _FEW = 10_000
-# Beyond this many points no eigenvectors are computed, nothing is optimised, false neighbours are not looked for, the
-# distortion is measured at the chosen time only, and the kernel is multiplied in float32.
-_MANY = 50_000
+# Beyond this many points no eigenvectors are computed, nothing is optimised, false neighbours are not looked for, and
+# the kernel is multiplied in float32; beyond very many the distortion is measured at the chosen time only.
+_MANY, _VERY_MANY = 50_000, 200_000
 # Leading eigenvalues that are shown individually.
 _EIGENVALUES = 12
 
@@ -93,7 +93,7 @@ def gather(
         # A picture for each time, and one for all times at once if the embedding keeps them.
         filters: list[Power] = [*powers.tolist(), *([power] if isinstance(power, MultiscaleFilter) else [])]
         chosen = filters.index(power)
-        measured_at = [at for at in range(len(filters)) if n <= _MANY or at == chosen]
+        measured_at = [at for at in range(len(filters)) if n <= _VERY_MANY or at == chosen]
         kinds = [type(model), *(kind for kind in ESTIMATORS.values() if methods and kind is not type(model))]
         kinds = [kind for kind in kinds if n <= _MANY or kind in (type(model), GaussianProcessEmbedding)]
         (columns, support), (anchors, exact), diagnosis, *embeddings = _done(
@@ -201,9 +201,12 @@ def _exact_distances(kernel: HeatKernel, filters: list[Power]) -> tuple[IntArray
     """
     size = int(np.clip(_ENTRIES // kernel.shape[0], *_ANCHORS))
     times = [t for t in filters if not isinstance(t, MultiscaleFilter)]
-    anchors, found = distances_in_sample(kernel, times or filters, size)
-    if times and isinstance(h := filters[-1], MultiscaleFilter):  # its times are those of the other filters
-        found.append(np.sqrt(sum(w * np.square(d) for w, d in zip(h.weights, found, strict=True))))
+    # The multiscale filter leaves out the trivial mode, and powers do not, unless it is constant.
+    if not times or len(times) == len(filters) or not (kernel.trivial is None or kernel.trivial_is_constant):
+        return distances_in_sample(kernel, filters, size)
+    anchors, found = distances_in_sample(kernel, times, size)
+    h: Any = filters[-1]  # its times are those of the other filters
+    found.append(np.sqrt(sum(w * np.square(d) for w, d in zip(h.weights, found, strict=True))))
     return anchors, found
 
 
@@ -335,8 +338,12 @@ def _notes(n: int, n_drawn: int, n_solid: int) -> list[str]:
         notes.append(f"In three dimensions a random sample of {n_solid:,} points is drawn.")
     if n > _MANY:
         notes.append(
-            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for comparison, the distortion is "
-            "measured at the chosen diffusion time only, and false neighbours are not looked for; use "
-            "hs.compare_embeddings(model), model.scales() and model.unsupported_neighbors()."
+            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for comparison, and false "
+            "neighbours are not looked for; use hs.compare_embeddings(model) and model.unsupported_neighbors()."
+        )
+    if n > _VERY_MANY:
+        notes.append(
+            f"Beyond {_VERY_MANY:,} points the distortion is measured at the chosen diffusion time only; use "
+            "model.scales()."
         )
     return notes
