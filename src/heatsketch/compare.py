@@ -241,14 +241,18 @@ def _fitted(X: Any, n_components: int | None, random_state: Any, verbose: bool, 
     return GaussianProcessEmbedding(k, random_state=resolve_seed(random_state), verbose=verbose, **options).fit(X)
 
 
-def refit(model: Any, method: Any, n_components: int, **parameters: Any) -> Any:
-    """Fit an estimator of another class, or with other components, to the kernel and the power of a fitted one."""
+def refit(model: Any, method: Any, n_components: int, *, kernel: HeatKernel | None = None, **parameters: Any) -> Any:
+    """Fit an estimator of another class, or with other components, to the kernel and the power of a fitted one.
+
+    `kernel` is the same one in another precision, if given.
+    """
     shared = {name: getattr(model, name) for name in SHARED}
     seeded = {} if issubclass(method, DiffusionMaps) else {"random_state": getattr(model, "seed_", 0)}
     if type(model) is method:
         parameters = _own_parameters(model, n_components) | parameters
     other = method(n_components, power=model.power_, **shared | seeded | parameters)
-    other._embed(model.kernel_, model.power_, to_numpy(model.embedding_[:1]).dtype)
+    kernel = model.kernel_ if kernel is None else kernel
+    other._embed(kernel, model.power_, to_numpy(model.embedding_[:1]).dtype)
     for name in ("n_features_in_", "feature_names_in_", "_sample_names"):
         if hasattr(model, name):
             setattr(other, name, getattr(model, name))

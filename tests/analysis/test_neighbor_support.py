@@ -16,11 +16,12 @@ GP, DM = hs.GaussianProcessEmbedding, hs.DiffusionMaps
 
 
 class TestReferenceSketch:
-    def test_covers_at_its_level(self):
+    @pytest.mark.parametrize("n_random", [None, 16])
+    def test_covers_at_its_level(self, n_random):
         covered, pairs = [], np.random.default_rng(0).integers(0, 150, (300, 2))
         for seed in range(10):  # the sketch is always the same, the data are not
             kernel = hs.heat_kernel(np.random.default_rng(seed).normal(size=(150, 6)), n_neighbors=10)
-            low, high = reference_sketch(kernel, 1.0).interval(pairs, 0.9)
+            low, high = reference_sketch(kernel, 1.0, n_random=n_random).interval(pairs, 0.9)
             true = hs.diffusion_distances(kernel, 1.0, pairs)
             covered.append(np.mean((low <= true) & (true <= high)))
         # Pairs of one data set share the sketch, so the error is that of a mean over data sets.

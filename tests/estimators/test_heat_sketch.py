@@ -113,6 +113,20 @@ class TestSketch:
         np.testing.assert_allclose(model.at_powers([8])[0], model.embedding_, atol=1e-9)
         np.testing.assert_allclose(model.transform(torus[:3]), model.embedding_[:3], atol=1e-9)
 
+    @pytest.mark.parametrize("options", [{}, {"power": 8}, {"bandwidth": 1.0}, {"objective": "log-stress"}, WORST])
+    def test_one_more_component_goes_on_from_the_present_ones(self, torus, options):
+        model = HS(2, **{"random_state": 0, **options}).fit(torus)
+        before, wider = model.embedding_.copy(), model._widened()
+        np.testing.assert_array_equal(model.embedding_, before)
+        np.testing.assert_allclose(wider.transform(torus[:3]), wider.embedding_[:3], atol=1e-6)
+        d = hs.diffusion_distances(model.kernel_, model.power_)
+        errors = [np.var(np.log(pdist(Y) / d)) for Y in (wider.embedding_, before)]
+        assert errors[0] < errors[1]
+        fresh = HS(3, **{"random_state": 0, **options}).fit(torus)
+        assert errors[0] < 1.25 * np.var(np.log(pdist(fresh.embedding_) / d))
+        kept = _share_of_neighbors(d, pdist(wider.embedding_)), _share_of_neighbors(d, pdist(fresh.embedding_))
+        assert kept[0] > kept[1] - 0.03
+
 
 class TestOptions:
     @pytest.mark.parametrize("objective", ["mixed", "bilipschitz"])

@@ -497,3 +497,58 @@ def test_embedding_is_added_to_h5ad(cells):
         read(cells, Reading(label=["age"]))
     cells.with_suffix(".h5ad.gz").write_bytes(gzip.compress(cells.read_bytes()))
     assert read(cells.with_suffix(".h5ad.gz")).X.shape == (4, 2)
+
+
+_RNG = np.random.default_rng(0)
+_TABLES = {
+    "numbers": "a,b,c\n1,2.5,x\n2,-3e-5,007\n",
+    "no text": "a,b\n1,2.5\n2,3\n",
+    "no header": "1,2.5,3\n2,3.25,4\n",
+    "text by name": "a,b,c\n1,1.5,\n2,2.5,NA\n",
+    "quotes": 'a,b,c\n"1","1.5","x,y"\n2,2.5,"a\nb"\n',
+    "blank lines": "\na,b,c\r\n\r\n1,1.5,x\r\n2,2.5,y",
+    "byte order mark": "\ufeffa,b,c\n1,1.5,é\n2,2.5,y\n",
+    "spaces and signs": "a,b,c\n 1,+1.5,x\n2,.5 ,y\n",
+    "equal names": "a,a,c\n1,1.5,x\n2,2.5,y\n",
+    "not finite": "a,b,c\n1,nan,x\n2,-inf,y\n",
+    "gap": "a,b,c\n1,,x\n2,3,y\n",
+    "short row": "a,b,c\n1,1.5\n2,2.5,y\n",
+    "wide row": "a,b,c\n1,1.5,x\n2,2.5,y,4\n",
+    "hexadecimal": "a,b,c\n0x1f,1.5,x\n0x10,2.5,y\n",
+    "huge integers": "a,b,c\n18446744073709551615,1.5,x\n1,2.5,y\n",
+    "out of range": "a,b,c\n1e400,1e-400,x\n1,2,y\n",
+    "truth": "a,b,c\nTrue,1.5,x\nFalse,2.5,y\n",
+    "dates": "a,b,c\n2020-01-01,1.5,x\n2020-01-02,2.5,y\n",
+    "zero byte": "a,b,c\n1,1.5,x\0y\n2,2.5,y\n",
+    "word at the end": "a,b,c\n" + 150_000 * "1,1.5,x\n" + "oops,2,x\n",
+    "number at the end": "a,b,c\n" + 150_000 * "1,1.5,x\n" + "1.25,2,x\n",
+    "many digits": "a,b,c\n" + "".join(f"{n},{x:.25f},x\n" for n, x in enumerate(_RNG.normal(size=500))),
+    "all sizes": "a,b,c\n" + "".join(f"{n},{float(x)!r},x\n" for n, x in enumerate(10 ** _RNG.uniform(-100, 100, 500))),
+}
+
+
+@pytest.mark.parametrize("label", [("c",), ()])
+@pytest.mark.parametrize("name", _TABLES)
+def test_large_tables_are_read_as_small_ones(tmp_path, monkeypatch, name, label):
+    pytest.importorskip("pyarrow")
+    path = _text(tmp_path / "t.csv", _TABLES[name])
+
+    def found(large):
+        monkeypatch.setattr("heatsketch.io.tables._LARGE", large)
+        try:
+            data = read(path, Reading(label=label))
+        except ValueError as error:
+            return str(error)
+        columns = {key: (str(column.dtype), column.tolist()) for key, column in data.columns.items()}
+        return data.X.tobytes(), data.X.shape, str(data.X.dtype), repr(columns), data.notes
+
+    assert found(0) == found(1 << 60)
+
+
+def test_numbers_and_labels_of_large_tables_are_read_by_pyarrow(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("heatsketch.io.tables._LARGE", 0)
+    monkeypatch.setattr("heatsketch.io.tables._read_cells", lambda *_, **__: pytest.fail("was read by pandas"))
+    data = read(_text(tmp_path / "t.csv", _TABLES["numbers"]), Reading(label=["c"]))
+    np.testing.assert_array_equal(data.X, [[1, 2.5], [2, -3e-5]])
+    assert data.columns["c"].tolist() == ["x", "007"]

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 import heatsketch as hs
 from heatsketch.estimators._base import HeatEmbedding
 from heatsketch.report import page
-from heatsketch.report.contents import _exact_distances, gather
+from heatsketch.report.contents import _exact_distances, _fast, gather
 from heatsketch.report.points import (
     encode_cells,
     encode_fine_cells,
@@ -39,6 +39,12 @@ def X():
 @pytest.fixture(scope="module")
 def model(X):
     return hs.GaussianProcessEmbedding(5, power=4, bandwidth=1.0, random_state=0).fit(X)
+
+
+@pytest.fixture(scope="module", params=["bistochastic", "symmetric", "stochastic"])
+def fitted(request):
+    X = hs.datasets.stretched_torus(700, random_state=0)
+    return hs.HeatSketch(normalization=request.param, random_state=0).fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +134,11 @@ class TestContents:
             )
             assert found.median_error == pytest.approx(np.median(np.abs(ratio - 1.0)), abs=1e-3)
 
+    @pytest.mark.parametrize("normalization", ["bistochastic", "symmetric", "stochastic"])
     @pytest.mark.parametrize("power", [4, "multiscale"])
-    def test_distances_are_exact_at_every_time(self, X, power):
-        model = hs.GaussianProcessEmbedding(2, power=power, bandwidth=1.0, random_state=0).fit(X)
+    def test_distances_are_exact_at_every_time(self, X, power, normalization):
+        options = {"bandwidth": 1.0, "normalization": normalization, "random_state": 0}
+        model = hs.GaussianProcessEmbedding(2, power=power, **options).fit(X)
         filters = [1.0, 4.0] if power == 4 else [*map(float, model.power_.times), model.power_]
         anchors, found = _exact_distances(model.kernel_, filters)
         i, j = np.triu_indices(len(anchors), 1)
@@ -151,8 +159,10 @@ class TestContents:
 
         monkeypatch.setattr(HeatEmbedding, "_embed", counted)
         found = gather(model)
-        wanted = {(hs.DiffusionMaps, 12), (hs.GaussianProcessEmbedding, 3), (hs.HeatSketch, 2), (hs.HeatSketch, 3)}
-        wanted = {(other, k) for other, k in wanted if other is not kind} | ({(kind, 3)} if components == 2 else set())
+        wanted = {(hs.DiffusionMaps, 12), (hs.GaussianProcessEmbedding, 3), (hs.HeatSketch, 2)}
+        wanted = {(other, k) for other, k in wanted if other is not kind}
+        if components == 2 and kind is not hs.HeatSketch:  # which adds a component to the plane
+            wanted |= {(kind, 3)}
         assert len(fitted) == len(wanted)
         assert set(fitted) == wanted
         if components == 5:  # HeatSketch is drawn along its principal axes
@@ -201,7 +211,8 @@ class TestContents:
 
     @pytest.mark.parametrize("components", [2, 4])
     def test_very_many_points_are_not_embedded_again(self, monkeypatch, X, components):
-        monkeypatch.setattr("heatsketch.report.contents._MANY", N - 1)
+        for name in ("_MANY", "_VERY_MANY"):
+            monkeypatch.setattr(f"heatsketch.report.contents.{name}", N - 1)
         maps = hs.DiffusionMaps(components, power=4, bandwidth=1.0).fit(X)
         found = gather(maps)
         own, other = found.data["methods"]
@@ -210,6 +221,44 @@ class TestContents:
         np.testing.assert_allclose(restored(flat), centred(maps.embedding_[:, :2]), atol=flat["radius"] / 60000)
         assert (own["solid"] is None) == (components == 2)
         assert [at for at, one in enumerate(own["distortion"]) if one is not None] == [found.data["chosen"]]
+
+    def test_tasks_side_by_side_change_nothing(self, monkeypatch, X):
+        model = hs.HeatSketch(random_state=0).fit(X)
+        together = gather(model)
+        monkeypatch.setattr("heatsketch.report.contents._FEW", 0)
+        apart = gather(model)
+        assert together.data == apart.data
+        assert (together.diagnosis, together.support) == (apart.diagnosis, apart.support)
+
+
+class TestManyPoints:
+    """Of many points the kernel is multiplied in float32, and intervals come from a narrow sketch."""
+
+    @pytest.fixture(autouse=True)
+    def many(self, monkeypatch):
+        monkeypatch.setattr("heatsketch.report.contents._MANY", 500)
+
+    def test_kernel_is_the_same_in_single_precision(self, fitted):
+        V = np.random.default_rng(0).normal(size=(700, 3))
+        fast = _fast(fitted.kernel_)
+        assert fast.dtype == np.float32
+        np.testing.assert_allclose(fast @ V, fitted.kernel_ @ V, atol=1e-5)
+
+    def test_weighted_and_equal_points_keep_their_kernel(self):
+        X = hs.datasets.stretched_torus(600, random_state=0)
+        for model in (hs.HeatSketch().fit(X, sample_weight=np.arange(1, 601)), hs.HeatSketch().fit(np.tile(X, (2, 1)))):
+            assert _fast(model.kernel_) is model.kernel_
+
+    def test_pictures_distances_and_findings_are_those_of_the_model(self, fitted):
+        found = gather(fitted)
+        data, pairs = found.data, np.array(found.data["pairs"]["names"]).astype(int)
+        for points, Y in zip(data["methods"][0]["flat"], fitted.at_powers(data["powers"]), strict=False):
+            np.testing.assert_allclose(restored(points), centred(Y), atol=points["radius"] / 1000)
+        exact = hs.diffusion_distances(fitted.kernel_, fitted.power_, pairs)
+        np.testing.assert_allclose(data["pairs"]["exact"], exact, rtol=1e-3)
+        low, high = np.array(data["pairs"]["low"]), np.array(data["pairs"]["high"])
+        assert np.mean((low <= exact) & (exact <= high)) > 0.8  # correlated, so that it is not exactly 0.95
+        assert found.diagnosis.names == fitted.diagnose().names
 
 
 class TestPoints:

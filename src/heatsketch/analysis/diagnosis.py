@@ -23,7 +23,7 @@ from ..linalg.range_finder import leading_directions
 from ..neighbors.paths import Paths, shortest_paths
 from .density import SpectralDensity, spectral_density
 
-__all__ = ["Diagnosis", "Finding", "diagnose"]
+__all__ = ["Diagnosis", "Finding", "Subject", "diagnose"]
 
 # Thresholds. Share of heat that a point keeps in one step, and largest nontrivial eigenvalue: beyond these the kernel
 # is nearly the identity, or nearly constant.
@@ -110,9 +110,14 @@ class Subject:
     power: Power
     n_components: int
     features: Sequence[str] | None = None  # names of the columns of the points
+    measured: SpectralDensity | None = None  # of the kernel, if it is known
+    fast: HeatKernel | None = None  # the kernel in a lower precision, in which its leading directions are found
 
     @cached_property
     def density(self) -> SpectralDensity:
+        """Spectral density of the kernel."""
+        if self.measured is not None:
+            return self.measured
         # Traces of S and S^2, and for a single time that of its power.
         steps = _FEW_STEPS if isinstance(self.power, MultiscaleFilter) else _STEPS
         return spectral_density(self.kernel, n_columns=_COLUMNS, n_steps=steps)
@@ -121,7 +126,7 @@ class Subject:
     def directions(self) -> Any:
         """Leading directions, (N, r)."""
         r = min(max(self.n_components + 2, 8), _MOST_DIRECTIONS, self.kernel.shape[0] - 1)
-        return astype(leading_directions(self.kernel, r, self.power), np.float64)
+        return astype(leading_directions(self.fast or self.kernel, r, self.power), np.float64)
 
     @cached_property
     def eigenvalues(self) -> FloatArray:
@@ -184,9 +189,8 @@ class Subject:
         return f"Use a {larger} bandwidth{by_rule}, or {more} neighbours"
 
 
-def diagnose(kernel: HeatKernel, power: Power, n_components: int, features: Sequence[str] | None = None) -> Diagnosis:
-    """Look for common problems of an embedding; `features` are the names of the columns of its points, if any."""
-    subject = Subject(kernel, power, n_components, features)
+def diagnose(subject: Subject) -> Diagnosis:
+    """Look for common problems of an embedding."""
     checks = (_kernel_findings, _width_findings, _point_findings, _data_findings, _choice_findings)
     found = [finding for check in checks for finding in check(subject)]
     return Diagnosis(sorted(found, key=lambda one: not one.harmful))

@@ -89,13 +89,20 @@ class ReferenceSketch:
         return found
 
 
-def reference_sketch(kernel: HeatKernel, power: Power) -> ReferenceSketch:
-    """Sketch the diffusion distances of a kernel with a fixed seed, independently of any embedding."""
+def reference_sketch(kernel: HeatKernel, power: Power, *, n_random: int | None = None) -> ReferenceSketch:
+    """Sketch the diffusion distances of a kernel with a fixed seed, independently of any embedding.
+
+    With `n_random`, a narrower sketch of so many random columns and no exact directions but the trivial one.
+    """
     columns, exact, error = _SMALL if kernel.shape[0] <= _FEW else _LARGE
     others = kernel.shape[0] - (kernel.trivial is not None)
-    Q = leading_directions(kernel, min(exact, others), power)
+    if n_random is None:
+        Q = leading_directions(kernel, min(exact, others), power)
+    else:
+        Q = kernel.asblock(np.empty((kernel.shape[0], 0)))
     if kernel.trivial is not None and not kernel.trivial_is_constant:
         Q = array_namespace(Q).concat([kernel.trivial[:, None], Q], axis=1)
     Q = astype(Q, kernel.dtype)
-    features = kernel.collect(deflated_sketch(kernel, Q, columns - Q.shape[1], power, _SEED, rtol=error)[1])
+    n_random = columns - Q.shape[1] if n_random is None else n_random
+    features = kernel.collect(deflated_sketch(kernel, Q, n_random, power, _SEED, rtol=error)[1])
     return ReferenceSketch(features, Q.shape[1], kernel, power, error if isinstance(power, MultiscaleFilter) else 0.0)

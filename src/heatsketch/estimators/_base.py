@@ -24,7 +24,7 @@ from .._utils.registry import as_given, computing, device_for, distributed_backe
 from .._utils.tables import explained
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
-from ..analysis.diagnosis import Diagnosis, diagnose
+from ..analysis.diagnosis import Diagnosis, Subject, diagnose
 from ..analysis.distances import check_level, embedded_distances
 from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
 from ..analysis.geodesics import COLUMNS, geodesics_from, paths, sketched_geodesics
@@ -748,7 +748,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             A tuple of findings, empty if nothing looks wrong; ``print`` shows it.
         """
         features = getattr(self, "feature_names_in_", None)
-        return diagnose(self.kernel_, self.power_, self.n_components_, features)
+        return diagnose(Subject(self.kernel_, self.power_, self.n_components_, features))
 
     @fitted
     def distortion(self, X: Any = None, *, exhaustive: bool | None = None, random_state: int | None = 0) -> Distortion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..kernel.options import check_choice, is_number, n_rows
 from ..kernel.plan import searched_columns, wide_columns
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
+from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import resolve_seed
 from ..optimize.features import WideSketch, wide_sketch
 from ..optimize.labels import few_labels
@@ -36,6 +38,8 @@ from ._extend import Near
 
 # Rounds for "bilipschitz" if all pairs are used, and if the worst pairs must be searched.
 _ROUNDS = 14, 28
+# Size of an added component at the start, relative to the present ones.
+_ADDED = 0.2
 OBJECTIVES = ("mixed", "neighbors", "log-stress", "bilipschitz")
 
 
@@ -257,9 +261,13 @@ class HeatSketch(HeatEmbedding):
 
     def _start(self, points: Any) -> FloatArray:
         """Where the search begins when m points are added: where they are placed, (N + m, k)."""
+        return np.vstack([self._parameters, self.kernel_.at_new_points(points, self._coefficients)])
+
+    @property
+    def _parameters(self) -> FloatArray:
+        """Where a search that goes on begins, (N, k)."""
         # Among all sketches of a sparse kernel, the parameters are M itself; Y is smoother.
-        before = to_numpy(self.kernel_.weigh_rows(self._M)) if self._at_once else self._Y
-        return np.vstack([before, self.kernel_.at_new_points(points, self._coefficients)])
+        return to_numpy(self.kernel_.weigh_rows(self._M)) if self._at_once else self._Y
 
     def _matrix_again(self) -> FloatArray:
         return self._M
@@ -311,6 +319,26 @@ class HeatSketch(HeatEmbedding):
         self._check_parameters()
         M = self._optimised(self.kernel_, self.power_, self.n_components_ + n, None)
         self._multiply(M, self._Y.dtype)
+
+    def _widened(self) -> HeatSketch:
+        """A copy with one more component, in which the search goes on from the present ones, with fewer steps."""
+        wider, k = copy(self), self.n_components_ + 1
+        if self.objective == "bilipschitz":
+            M = wider._optimised(self.kernel_, self.power_, k, None)
+        else:
+            M = wider._optimised(self.kernel_, self.power_, k, self._with_direction(), CONTINUED)
+        wider._multiply(M, self._Y.dtype)
+        return wider
+
+    def _with_direction(self) -> FloatArray:
+        """Where the search with one more component begins: with a leading direction that is lacking, (N, k + 1)."""
+        Y, kernel, k = self._parameters, self.kernel_, self.n_components_
+        Y = Y - Y.mean(axis=0)
+        r = min(2 * (k + 1), kernel.shape[0] - 1)
+        D = to_numpy(kernel.weigh_rows(leading_directions(kernel, r, self.power_))).astype(np.float64)
+        D -= D.mean(axis=0)
+        rest = np.linalg.svd(D - Y @ np.linalg.lstsq(Y, D)[0], full_matrices=False)[0]
+        return np.hstack([Y, _ADDED * np.linalg.norm(Y) / k**0.5 * rest[:, :1]])
 
 
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: Power) -> PairSource:

@@ -50,8 +50,9 @@ def _id_hints(frame: Any, categorical: Sequence[str]) -> Iterator[str]:
 def _target_hints(frame: Any) -> Iterator[str]:
     for name in frame.columns:
         column = frame[name]
-        is_class = column.nunique() <= _MOST_CLASSES or name.lower() in _ANY_TARGETS
-        if name.lower() in _TARGETS and column.dtype.kind in "biuf" and is_class:
+        if name.lower() not in _TARGETS or column.dtype.kind not in "biuf":
+            continue
+        if name.lower() in _ANY_TARGETS or column.nunique() <= _MOST_CLASSES:
             yield f"column {name!r} looks like a target and is embedded; keep it aside with --label {name}"
 
 

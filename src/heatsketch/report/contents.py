@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.array import to_numpy
 from .._utils.colors import Colors
 from .._utils.progress import shown, track
-from .._utils.threads import quiet_blas
+from .._utils.threads import quiet_blas, workers
 from .._utils.typing import FloatArray, IntArray
 from ..analysis.density import SpectralDensity, spectral_density
-from ..analysis.diagnosis import Diagnosis
+from ..analysis.diagnosis import Diagnosis, Subject, diagnose
 from ..analysis.distances import distances_in_sample, embedded_distances
+from ..analysis.reference_sketch import reference_sketch
 from ..analysis.scales import default_powers
 from ..compare import EmbeddingComparison, MeasuredEmbedding, refit, sample_measure
 from ..estimators import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding, HeatSketch
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.operator import HeatKernel
+from ..linalg.diffusion import diffuse
 from ..linalg.filters import MultiscaleFilter, Power
+from ..linalg.operators import SparseOperator
 from ..linalg.sketch import sample
 from ..neighbors.search import nearest_neighbors
 from .points import (
@@ -40,19 +45,21 @@ from .points import (
 
 __all__ = ["Contents", "gather"]
 
-# Points drawn in three dimensions, and points up to which HeatSketch is fitted in three dimensions for that.
-_SOLID_POINTS, _SOLID_FITTED = 6000, 20_000
+# Points drawn in three dimensions.
+_SOLID_POINTS = 6000
 # Cells along a side of a picture, and of the large one for very many points: powers of two, which finer cells divide.
-_GRID, _LARGE_GRID, _VERY_MANY = 128, 256, 200_000
+_GRID, _LARGE_GRID = 128, 256
 # Entries of a block of columns that the kernel multiplies, and the least and the most columns: of the spectral density,
 # whose error falls with the number of points, and of random points between which distances are exact.
 _ENTRIES, _COLUMNS, _ANCHORS = 1 << 21, (4, 16), (16, 64)
 _LEVEL = 0.95
 # Neighbours in the plane whose intervals are stored.
 _NEIGHBORS = 5
+# Up to this many points a product with the kernel is too little work for several threads, and each has a task instead.
+_FEW = 10_000
 # Beyond this many points no eigenvectors are computed, nothing is optimised, false neighbours are not looked for, and
-# the distortion is measured at the chosen time only.
-_MANY = 50_000
+# the kernel is multiplied in float32; beyond very many the distortion is measured at the chosen time only.
+_MANY, _VERY_MANY = 50_000, 200_000
 # Leading eigenvalues that are shown individually.
 _EIGENVALUES = 12
 
@@ -79,25 +86,31 @@ def gather(
     max_points: int = 20_000,
 ) -> Contents:
     """Compute everything that a report shows of a fitted estimator; options as for `write_report`, checked."""
-    kernel, power, n = model.kernel_, model.power_, model.kernel_.shape[0]
+    kernel, power, n = _fast(model.kernel_), model.power_, model.kernel_.shape[0]
     with shown(bool(model.verbose)):
         density = spectral_density(kernel, n_columns=int(np.clip(_ENTRIES // n, *_COLUMNS)))
         powers = default_powers(density, power, kernel.dtype)
         # A picture for each time, and one for all times at once if the embedding keeps them.
         filters: list[Power] = [*powers.tolist(), *([power] if isinstance(power, MultiscaleFilter) else [])]
         chosen = filters.index(power)
+        measured_at = [at for at in range(len(filters)) if n <= _VERY_MANY or at == chosen]
+        kinds = [type(model), *(kind for kind in ESTIMATORS.values() if methods and kind is not type(model))]
+        kinds = [kind for kind in kinds if n <= _MANY or kind in (type(model), GaussianProcessEmbedding)]
+        (columns, support), (anchors, exact), diagnosis, *embeddings = _done(
+            [
+                partial(_columns, model, columns),
+                partial(_exact_distances, kernel, [filters[at] for at in measured_at]),
+                partial(_diagnosis, model, density, kernel),
+                *(partial(_embedding, model, kind, kernel) for kind in kinds),
+            ],
+            together=n <= _FEW and kernel.device is None,
+        )
         drawn = sample(n, max_points)
         solid = sample(len(drawn), _SOLID_POINTS)
-        columns, support = _columns(model, columns)
-        measured_at = [at for at in range(len(filters)) if n <= _MANY or at == chosen]
-        anchors, exact = _exact_distances(kernel, [filters[at] for at in measured_at])
-        kinds = [type(model), *(kind for kind in ESTIMATORS.values() if methods and kind is not type(model))]
         pictures: list[dict[str, Any]] = []
         measurements: list[MeasuredEmbedding] = []
         plane: FloatArray = np.empty(0)
-        for other, flat, deep, seconds in track(
-            _embeddings(model, kinds, filters), "embedding for the pictures", len(kinds)
-        ):
+        for (other, _, seconds), (flat, deep) in zip(embeddings, _drawn(embeddings, filters, kernel), strict=True):
             if not pictures:
                 plane = flat[chosen]
             size = _LARGE_GRID if n > _VERY_MANY and not pictures else _GRID
@@ -119,8 +132,8 @@ def gather(
         measured = f"all pairs of {len(anchors)} random points" if len(anchors) < n else f"all {len(exact[0]):,} pairs"
         comparison = EmbeddingComparison(tuple(measurements), n, 2, power, measured)
         fitted = {type(one.model): one.model for one in measurements}
-        sketch = _sketch_of_distances(model, fitted.get(GaussianProcessEmbedding), len(anchors))
-        outside, pairs = _pairs(model, sketch, plane, anchors, exact[measured_at.index(chosen)], names=names)
+        interval = _intervals(model, kernel, len(anchors))
+        outside, pairs = _pairs(model, interval, plane, anchors, exact[measured_at.index(chosen)], names=names)
         data = {
             "n": n,
             "components": model.n_components_,
@@ -137,9 +150,34 @@ def gather(
             "figures": [dict(zip(("log", "central"), row[1:3], strict=True)) for row in comparison.rows()],
             "pairs": pairs,
             "curves": _curves(density, powers, fitted.get(DiffusionMaps)),
-            "near": _neighbors(sketch, plane, drawn),
+            "near": _neighbors(interval, plane, drawn),
         }
-        return Contents(comparison, model.diagnose(), support, outside, _notes(n, len(drawn), len(solid)), data)
+        return Contents(comparison, diagnosis, support, outside, _notes(n, len(drawn), len(solid)), data)
+
+
+def _done(tasks: Sequence[Callable[[], Any]], *, together: bool) -> list[Any]:
+    """Results of tasks, one after another or each on a thread of its own."""
+    with workers(None if together else 1) as share:
+        return list(track(share(lambda task: task(), tasks), "measuring and embedding", len(tasks)))
+
+
+def _fast(kernel: HeatKernel) -> HeatKernel:
+    """The kernel that the page multiplies by: of many points in float32, which takes half the time."""
+    n, graph = kernel.shape[0], kernel.graph() if kernel.shape[0] > _MANY and kernel.device is None else None
+    if graph is None or kernel.dtype == np.float32 or len(graph.masses) < n or (graph.masses != 1).any():
+        return kernel
+    S = SparseOperator(graph.S, order=graph.points)
+    options: dict[str, Any] = {name: getattr(kernel, name) for name in ("trivial", "row_weight", "definite", "scaling")}
+    return HeatKernel(S, **options)
+
+
+def _diagnosis(model: Any, density: SpectralDensity, fast: HeatKernel) -> Diagnosis:
+    """What looks wrong; of many points the density is not measured a second time."""
+    if model.kernel_.shape[0] <= _MANY:
+        found: Diagnosis = model.diagnose()
+        return found
+    features = getattr(model, "feature_names_in_", None)
+    return diagnose(Subject(model.kernel_, model.power_, model.n_components_, features, density, fast))
 
 
 def _columns(model: Any, given: Sequence[Colors]) -> tuple[list[Colors], str | None]:
@@ -163,44 +201,66 @@ def _exact_distances(kernel: HeatKernel, filters: list[Power]) -> tuple[IntArray
     """
     size = int(np.clip(_ENTRIES // kernel.shape[0], *_ANCHORS))
     times = [t for t in filters if not isinstance(t, MultiscaleFilter)]
-    anchors, found = distances_in_sample(kernel, times or filters, size)
-    if times and isinstance(h := filters[-1], MultiscaleFilter):  # its times are those of the other filters
-        found.append(np.sqrt(sum(w * np.square(d) for w, d in zip(h.weights, found, strict=True))))
+    # The multiscale filter leaves out the trivial mode, and powers do not, unless it is constant.
+    if not times or len(times) == len(filters) or not (kernel.trivial is None or kernel.trivial_is_constant):
+        return distances_in_sample(kernel, filters, size)
+    anchors, found = distances_in_sample(kernel, times, size)
+    h: Any = filters[-1]  # its times are those of the other filters
+    found.append(np.sqrt(sum(w * np.square(d) for w, d in zip(h.weights, found, strict=True))))
     return anchors, found
 
 
-def _embeddings(
-    model: Any, kinds: Sequence[Any], filters: list[Power]
-) -> Iterator[tuple[Any, FloatArray, FloatArray | None, float | None]]:
-    """For each method its model, its embeddings in the plane and in space for each filter, and the seconds it took.
+def _embedding(model: Any, kind: Any, kernel: HeatKernel) -> tuple[Any, Any, float | None]:
+    """The model that a method is drawn by in the plane, that in space or None, and the seconds that the first took.
 
-    The given model is drawn as it is. Diffusion maps and random sketches in the plane are part of those in space.
+    The given model is drawn as it is. Diffusion maps and random sketches in the plane are part of those in space, and
+    HeatSketch in space goes on from the plane.
     """
-    n = model.kernel_.shape[0]
+    n, own = kernel.shape[0], type(model) is kind
     fitted_with = {DiffusionMaps: _EIGENVALUES, GaussianProcessEmbedding: 3, HeatSketch: 2}
-    for kind in kinds:
-        own = type(model) is kind
-        if kind is not GaussianProcessEmbedding and n > _MANY and not own:
-            continue
-        start = time.perf_counter()
-        given = own and (model.n_components_ > 1 or n > _MANY)
-        shown_by = model if given else refit(model, kind, min(fitted_with[kind], n - 1))
-        seconds = None if given else time.perf_counter() - start
-        Y = _at(shown_by, filters)
-        deep = None
-        if Y.shape[2] >= min(3, n - 1):
-            deep = Y @ _axes(shown_by, 3)
-        elif n <= (_SOLID_FITTED if kind is HeatSketch else _MANY):
-            in_space = refit(model, kind, min(3, n - 1))
-            deep = _at(in_space, filters) @ _axes(in_space, 3)
-        yield shown_by, Y @ _axes(shown_by, 2), deep, seconds
+    start = time.perf_counter()
+    given = own and (model.n_components_ > 1 or n > _MANY)
+    flat = model if given else refit(model, kind, min(fitted_with[kind], n - 1), kernel=kernel)
+    seconds = None if given else time.perf_counter() - start
+    if flat.n_components_ >= min(3, n - 1):
+        return flat, flat, seconds
+    if n > _MANY:
+        return flat, None, seconds
+    if kind is HeatSketch:
+        return flat, flat._widened(), seconds
+    return flat, refit(model, kind, 3), seconds
 
 
-def _at(model: Any, filters: list[Power]) -> FloatArray:
-    """Embeddings of a model for each filter, (n_filters, n, k): its own for the multiscale filter, which comes last."""
+def _drawn(
+    embeddings: Sequence[tuple[Any, Any, float | None]], filters: list[Power], kernel: HeatKernel
+) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+    """For each method its embeddings in the plane, (n_filters, n, 2), and in space, for each filter."""
+    models = list({id(one): one for flat, deep, _ in embeddings for one in (flat, deep) if one is not None}.values())
+    found = dict(zip(map(id, models), _at(models, filters, kernel), strict=True))
+    for flat, deep, _ in embeddings:
+        space = None if deep is None else found[id(deep)] @ _axes(deep, 3)
+        yield found[id(flat)] @ _axes(flat, 2), space
+
+
+def _at(models: Sequence[Any], filters: list[Power], kernel: HeatKernel) -> list[FloatArray]:
+    """Embeddings of each model for each filter, (n_filters, n, k), from one pass over the kernel.
+
+    The embedding for the multiscale filter, which comes last, is the model's own.
+    """
     times = [t for t in filters if not isinstance(t, MultiscaleFilter)]
-    own = [] if len(times) == len(filters) else [model._Y]
-    return np.stack([*model.at_powers(times), *own])
+    matrices = [model._powered_matrix() for model in models]  # None if it needs no products
+    blocks: Any = [[] for _ in times]
+    if multiplied := [to_numpy(M) for M in matrices if M is not None]:
+        ends = np.cumsum([M.shape[1] for M in multiplied])[:-1]
+        every = diffuse(kernel, np.hstack(multiplied), times, trivial=not kernel.trivial_is_constant)
+        blocks = [np.split(to_numpy(kernel.weigh_rows(block)), ends, axis=1) for block in every]
+    parts = iter(zip(*blocks, strict=True))
+    found = []
+    for model, M in zip(models, matrices, strict=True):
+        at_times = model.at_powers(times) if M is None else next(parts)
+        own = [] if len(times) == len(filters) else [model._Y]
+        found.append(np.stack([*at_times, *own]))
+    return found
 
 
 def _axes(model: Any, d: int) -> FloatArray:
@@ -218,24 +278,22 @@ def _axes(model: Any, d: int) -> FloatArray:
     return axes.astype(model._Y.dtype)
 
 
-def _sketch_of_distances(model: Any, sketch: Any, size: int) -> Any:
-    """An embedding whose law gives intervals of diffusion distances; for many points a narrow sketch.
-
-    Columns are added to the sketch that was fitted for its picture.
-    """
-    if model.kernel_.shape[0] <= _MANY or isinstance(model, GaussianProcessEmbedding):
-        return model
-    return refit(model, GaussianProcessEmbedding, size) if sketch is None else sketch.add_components(size - 3)
+def _intervals(model: Any, kernel: HeatKernel, n_random: int) -> Callable[[IntArray, float], Any]:
+    """From pairs of points to intervals of their diffusion distances; for many points from a narrow sketch."""
+    if kernel.shape[0] <= _MANY or isinstance(model, GaussianProcessEmbedding):
+        interval: Callable[[IntArray, float], Any] = model._interval
+        return interval
+    return reference_sketch(kernel, model.power_, n_random=n_random).interval
 
 
 def _pairs(
-    model: Any, sketch: Any, plane: FloatArray, anchors: IntArray, exact: FloatArray, *, names: list[str] | None
+    model: Any, interval: Any, plane: FloatArray, anchors: IntArray, exact: FloatArray, *, names: list[str] | None
 ) -> tuple[NDArray[np.bool_], dict[str, list[Any]]]:
     """Which pairs of random points have a distance outside its interval, and distances and intervals of all."""
     i, j = np.triu_indices(len(anchors), 1)
     indices = np.column_stack([anchors[i], anchors[j]])
     embedded = model.diffusion_distances(indices)
-    _, low, high = sketch.diffusion_distances(indices, interval=_LEVEL)
+    low, high = interval(indices, _LEVEL)
     flat = embedded_distances(plane, indices)
     found = {"exact": exact, "embedded": embedded, "flat": flat, "low": low, "high": high}
     pairs: dict[str, list[Any]] = {name: rounded(values) for name, values in found.items()}
@@ -243,13 +301,13 @@ def _pairs(
     return (embedded < low) | (embedded > high), pairs
 
 
-def _neighbors(sketch: Any, plane: FloatArray, drawn: IntArray) -> dict[str, Any]:
+def _neighbors(interval: Any, plane: FloatArray, drawn: IntArray) -> dict[str, Any]:
     """The nearest of the points drawn, in the plane at the chosen power, with the ends of their intervals."""
     k = min(_NEIGHBORS, len(drawn) - 1)
     Y = plane[drawn].astype(np.float64)
     near = nearest_neighbors(Y / np.abs(Y).max(), k).indices
     pairs = np.column_stack([np.repeat(drawn, k), drawn[near].ravel()])
-    _, low, high = sketch.diffusion_distances(pairs, interval=_LEVEL)
+    low, high = interval(pairs, _LEVEL)
     points = near.astype(np.uint32 if len(drawn) > 1 << 16 else np.uint16)
     return {"k": k, "points": to_binary(points), "low": scaled(low), "high": scaled(high)}
 
@@ -280,8 +338,12 @@ def _notes(n: int, n_drawn: int, n_solid: int) -> list[str]:
         notes.append(f"In three dimensions a random sample of {n_solid:,} points is drawn.")
     if n > _MANY:
         notes.append(
-            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for comparison, the distortion is "
-            "measured at the chosen diffusion time only, and false neighbours are not looked for; use "
-            "hs.compare_embeddings(model), model.scales() and model.unsupported_neighbors()."
+            f"Beyond {_MANY:,} points diffusion maps and HeatSketch are not fitted for comparison, and false "
+            "neighbours are not looked for; use hs.compare_embeddings(model) and model.unsupported_neighbors()."
+        )
+    if n > _VERY_MANY:
+        notes.append(
+            f"Beyond {_VERY_MANY:,} points the distortion is measured at the chosen diffusion time only; use "
+            "model.scales()."
         )
     return notes

@@ -54,7 +54,8 @@ def write_report(
     ----------
     model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
         It is drawn as it is: its first components, or the principal axes of HeatSketch. For a picture in space, a model
-        with fewer than three components is fitted to the same kernel with three; HeatSketch up to 20,000 points.
+        with fewer than three components is fitted to the same kernel with three, up to 50,000 points; HeatSketch goes
+        on from the plane.
     path : str or path-like
         The file; nothing is written if the report fails.
     names : array-like of shape (n_samples,), optional
