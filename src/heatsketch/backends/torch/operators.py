@@ -201,7 +201,7 @@ class DeviceGaussianOperator(DeviceOperator):
     """Products with ``exp(-|x_i - x_j|^2 / epsilon)`` for all pairs, in memory O(N (d + k)), on a device.
 
     In float32 on a GPU fused kernels multiply (:mod:`heatsketch.backends.torch.gaussian`): every product is within
-    1e-4 of the exact one in the norm, mostly within 1e-5, for any columns. In float64, without Triton, or on the CPU
+    1e-4 of the exact one in the norm, mostly within 2e-5, for any columns. In float64, without Triton, or on the CPU
     PyTorch multiplies row chunk by row chunk (:mod:`heatsketch.backends.torch.chunked`).
 
     Parameters are those of :class:`heatsketch.linalg.operators.TiledGaussianOperator`; X may be a tensor, and
