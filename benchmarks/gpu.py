@@ -1,17 +1,20 @@
-"""All pairs on a GPU, beside its ceilings, plain PyTorch and the CPU: ``python -m benchmarks.gpu``.
+"""Speed and errors on a GPU, beside its ceilings, other libraries and the CPU: ``python -m benchmarks.gpu``.
 
 ``--set device=cuda:1`` names another GPU, and ``--quick --set device=torch-cpu`` tries everything on the CPU.
+``--set older=DIR`` measures a checkout of an earlier version as well. :mod:`benchmarks.gpu_page` writes the page.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
 
@@ -19,18 +22,20 @@ import numpy as np
 import psutil
 
 import heatsketch as hs
+from heatsketch._utils.registry import find_device
+from heatsketch.neighbors.search import nearest_neighbors
 from heatsketch_paper.errors import ReproductionError
 from heatsketch_paper.harness.experiment import Experiment, Row
 from heatsketch_paper.harness.process import failure_row, run_apart
-from heatsketch_paper.harness.store import records
-from heatsketch_paper.harness.study import Claim, Study, Tables, claim, main, number, rows_table, section
+from heatsketch_paper.harness.study import Study, main
 
+from . import gpu_page as page
 from .data import make
+from .gpu_page import COLUMNS, COMPONENTS, NEIGHBORS, POWER, STRIP
 
-COLUMNS, POWER, COMPONENTS, NEIGHBORS = 32, 16, 10, 32
 FEATURES = (3, 50)
 SAMPLED = 64  # rows that errors are measured on
-STRIP = 4096  # rows that plain PyTorch takes at a time
+PEERS = ("pykeops", "cuml", "cuvs", "faiss")
 
 
 class Bench:
@@ -106,6 +111,11 @@ def points(n: int, d: int) -> Any:
     return np.random.default_rng(d).standard_normal((n, d), dtype=np.float32)
 
 
+def sample(data: str, n: int, d: int) -> Any:
+    """Points of a data set, shape (n, d)."""
+    return points(n, d) if data == "normals" else make(data, n)
+
+
 def bandwidth_of(d: int) -> float:
     """A bandwidth at which no pair of standard normal points of R^d is negligible."""
     return 0.5 if d <= 3 else float(d)
@@ -161,28 +171,36 @@ def products(device: str, small: bool) -> Iterator[Row]:
     for n in (400,) if small else (100_000, 1_000_000):
         for d in (3, 10, 50, 200):
             X = bench.tensor(points(n, d))
-            cases = [(COLUMNS, "auto", "given")]
+            cases = [(COLUMNS, "auto", "given", "random")]
             if d in FEATURES:
-                cases.append((1, "auto", "given"))
+                cases.append((1, "auto", "given", "random"))
                 if n == 100_000:
-                    cases += [(COLUMNS, precision, "given") for precision in ("halves", "mixed", "split", "float32")]
+                    names = ("halves", "mixed", "split", "float32")
+                    cases += [(COLUMNS, precision, "given", "random") for precision in names]
+                else:
+                    cases.append((COLUMNS, "auto", "given", "diffused"))
             if d == 3:
-                cases.append((COLUMNS, "auto", "neighbor"))
-            for k, precision, rule in cases:
-                about = {"n": n, "d": d, "columns": k, "precision": precision, "rule": rule}
-                yield bench.case(partial(_product, bench, X, k, precision, rule), **about)
+                cases.append((COLUMNS, "auto", "neighbor", "random"))
+            for case in cases:
+                about = dict(zip(("columns", "precision", "rule", "kind"), case, strict=True))
+                yield bench.case(partial(_product, bench, X, case), n=n, d=d, **about)
 
 
-def _product(bench: Bench, X: Any, k: int, precision: str, rule: str) -> Row:
-    n, d = X.shape
+def _product(bench: Bench, X: Any, case: tuple[int, str, str, str]) -> Row:
+    (n, d), (k, precision, rule, kind) = X.shape, case
     op, epsilon = operator(bench, X, bandwidth_of(d) if rule == "given" else rule, precision)
     V = bench.columns(n, k)
+    if kind == "diffused":  # as in the later steps of a fit
+        degrees = op.matmat(bench.torch.ones_like(V[:, :1]))
+        for _ in range(2):
+            V = op.matmat(V) / degrees
+            V = V - V.mean(0)
     seconds = median(bench.seconds(lambda: op.matmat(V)))
     found = {"epsilon": epsilon, "seconds": seconds, "pairs_per_s": n * float(n) / seconds}
-    return found | bench.memory() | _work(op, k) | {"error": bench.error(X, epsilon, op.matmat(V), V)}
+    return found | bench.memory() | _work(op, k, kind) | {"error": bench.error(X, epsilon, op.matmat(V), V)}
 
 
-def _work(op: Any, k: int) -> Row:
+def _work(op: Any, k: int, kind: str) -> Row:
     """How exponents are formed, the share of tiles that is looked at, and matrix flops for each pair."""
     kernel = getattr(op, "_kernel", None)
     found: Row = {"arithmetic": getattr(op, "arithmetic", None), "share": getattr(kernel, "share", 1.0)}
@@ -193,7 +211,8 @@ def _work(op: Any, k: int) -> Row:
     depth = 0.0
     if hasattr(left, "columns"):  # eight bits are multiplied twice as fast, and so count half
         depth = left.columns.shape[1] + (0 if left.eighths is None else left.eighths.shape[1] / 2)
-    return found | {"flops_per_pair": 2.0 * (depth + 3 * width)}  # two halves each, in three terms
+    terms = 1 if kind == "diffused" else 3  # two halves each, in three terms; one if rounding averages out
+    return found | {"flops_per_pair": 2.0 * (depth + terms * width)}
 
 
 def growth(device: str, small: bool) -> Iterator[Row]:
@@ -284,30 +303,39 @@ def estimator(device: str, k: int = COLUMNS, **options: Any) -> Any:
     return hs.GaussianProcessEmbedding(k, power=POWER, **{"n_neighbors": None} | options, device=device, random_state=0)
 
 
-def _fit(d: int, device: str, small: bool) -> Iterator[Row]:
-    """An embedding of all pairs: first in a fresh process, then again, then with the bandwidth of a rule."""
-    n = 400 if small else 1_000_000
-    start = time.time()
-    X = points(n, d)
+def first(device: str, small: bool) -> Iterator[Row]:
+    """The first fit of all pairs in a process, imports and compilation included."""
+    n, start = 400 if small else 1_000_000, time.time()
+    X = points(n, 50)
     began = psutil.Process().create_time() + time.time() - start  # without the time that the points take
     bench = Bench(device)
 
-    def first() -> Row:
-        estimator(device, bandwidth=bandwidth_of(d)).fit(X)
+    def work() -> Row:
+        estimator(device, bandwidth=bandwidth_of(50)).fit(X)
         return {"seconds": time.time() - began} | bench.memory()
 
-    def again(bandwidth: float | str) -> Row:
-        model = estimator(device, bandwidth=bandwidth)
-        seconds, _ = bench.wall(lambda: model.fit(X))
-        found = {"seconds": seconds, "epsilon": float(model.bandwidth_), "scaling_products": int(model.n_iter_)}
-        return found | bench.memory() | {"row_sums": _row_sums(bench, model, X)}
-
-    yield bench.case(first, n=n, d=d, rule="given", run="first")
-    yield bench.case(partial(again, bandwidth_of(d)), n=n, d=d, rule="given", run="again")
-    yield bench.case(partial(again, "neighbor"), n=n, d=d, rule="neighbor", run="again")
+    yield bench.case(work, data="normals", n=n, d=50, rule="given")
 
 
-fit_50, fit_3 = partial(_fit, 50), partial(_fit, 3)
+def pairs(device: str, small: bool) -> Iterator[Row]:
+    """Embeddings of all pairs, with a given bandwidth and with that of a rule."""
+    bench, n = Bench(device), 400 if small else 1_000_000
+    for data, d, rules in (
+        ("normals", 50, ("given", "neighbor")),
+        ("tree", 50, ("neighbor",)),
+        ("normals", 3, ("given", "neighbor")),
+    ):
+        X = sample(data, n, d)
+        for rule in rules:
+            make = partial(estimator, device, bandwidth=bandwidth_of(d) if rule == "given" else rule)
+
+            def work(X: Any = X, make: Any = make) -> Row:
+                # Many enough for all programs of the large fit to be compiled.
+                row, model = _warm_fit(bench, make, X, warm=300_000)
+                found = {"epsilon": float(model.bandwidth_), "scaling_products": int(model.n_iter_)}
+                return row | found | {"row_sums": _row_sums(bench, model, X)}
+
+            yield bench.case(work, data=data, n=n, d=d, rule=rule)
 
 
 def _row_sums(bench: Bench, model: Any, X: Any) -> float:
@@ -318,54 +346,170 @@ def _row_sums(bench: Bench, model: Any, X: Any) -> float:
     return float((sums - 1.0).abs().max())
 
 
-def _warm_fit(bench: Bench, make: Callable[[], Any], X: Any) -> tuple[Row, Any]:
-    """A fit after one of a twentieth of the points."""
-    make().fit(X[: max(len(X) // 20, 60)])
+def _warm_fit(bench: Bench, make: Callable[[], Any], X: Any, warm: int = 50_000) -> tuple[Row, Any]:
+    """A fit after one of fewer points."""
+    make().fit(X[: min(len(X), warm)])
     seconds, model = bench.wall(lambda: make().fit(X))
     return {"seconds": seconds} | bench.memory(), model
 
 
-def others(device: str, small: bool) -> Iterator[Row]:
-    """DiffusionMaps and HeatSketch of all pairs."""
-    bench, n = Bench(device), 100 if small else 50_000
-    options = {"power": POWER, "bandwidth": bandwidth_of(3), "n_neighbors": None, "device": device}
-    for kind, k, more in (
-        (hs.DiffusionMaps, COMPONENTS, {}),
-        (hs.HeatSketch, 4, {"objective": "bilipschitz", "random_state": 0}),
-    ):
-        make = partial(kind, k, **options, **more)
-
-        def work(make: Any = make) -> Row:
-            row, model = _warm_fit(bench, make, points(n, 3))
-            return row | ({"log_distortion": model.distortion().log} if isinstance(model, hs.HeatSketch) else {})
-
-        yield bench.case(work, method=kind.__name__, n=n, d=3, components=k)
-
-
-def neighbours(device: str, small: bool) -> Iterator[Row]:
-    """Fits with a graph of neighbours."""
+def search(device: str, small: bool) -> Iterator[Row]:
+    """Nearest neighbours by themselves, also by other libraries; the recall is that of sampled points."""
     bench, n = Bench(device), 400 if small else 1_000_000
-    for d in FEATURES:
-
-        def work(d: int = d) -> Row:
-            make = partial(estimator, device, COMPONENTS, n_neighbors=NEIGHBORS)
-            row, model = _warm_fit(bench, make, points(n, d))
-            return row | {"recall": float(model.kernel_.affinity.recall)}
-
-        yield bench.case(work, n=n, d=d)
+    for data, d in (("swiss roll", 3), ("normals", 3), ("normals", 50), ("tree", 50), ("normals", 128)):
+        X = sample(data, n, d)
+        for method, find in (("heatsketch", _ours), ("FAISS", _faiss), ("cuVS", _cuvs)):
+            if method == "heatsketch" or d in (50, 128):
+                work = partial(_search, bench, find, X)
+                yield bench.case(work, data=data, n=n, d=d, method=method)
 
 
-def optimised(device: str, small: bool) -> Iterator[Row]:
-    """HeatSketch with its defaults, in the plane."""
+def _search(bench: Bench, find: Callable[..., Any], X: Any) -> Row:
+    find(bench, X[:50_000], NEIGHBORS)
+    seconds, ids = bench.wall(lambda: find(bench, X, NEIGHBORS))
+    rows, there = bench.sampled(len(X)), bench.tensor(X).double()
+    apart = bench.torch.cdist(there[rows], there, compute_mode="donot_use_mm_for_euclid_dist")
+    apart[bench.torch.arange(len(rows)), rows] = bench.torch.inf
+    kth = apart.kthvalue(NEIGHBORS, dim=1, keepdim=True).values
+    found = apart.gather(1, bench.tensor(ids[rows.cpu().numpy()].astype(np.int64)))
+    return {
+        "seconds": seconds,
+        "pairs_per_s": len(X) * float(len(X)) / seconds,
+        "recall": float((found <= kth * (1.0 + 1e-12)).double().mean()),
+    } | bench.memory()
+
+
+def _ours(bench: Bench, X: Any, k: int) -> Any:
+    return nearest_neighbors(X, k, device=find_device(bench.device)).indices
+
+
+def _faiss(bench: Bench, X: Any, k: int) -> Any:
+    import faiss  # noqa: PLC0415
+
+    index = faiss.IndexFlatL2(X.shape[1])
+    if bench.is_cuda:
+        index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
+    index.add(X)
+    return _others(index.search(X, k + 1)[1])
+
+
+def _cuvs(_bench: Bench, X: Any, k: int) -> Any:
+    import cupy  # noqa: PLC0415
+    from cuvs.neighbors import brute_force  # noqa: PLC0415
+
+    there = cupy.asarray(X)
+    return _others(cupy.asnumpy(brute_force.search(brute_force.build(there), there, k + 1)[1]))
+
+
+def _others(ids: Any) -> Any:
+    """Lists of neighbours without each point itself, or without the last if it is not among them."""
+    own = ids == np.arange(len(ids))[:, None]
+    own[~own.any(axis=1), -1] = True
+    return ids[~own].reshape(len(ids), -1)
+
+
+# Fits with neighbours, by name.
+FITS: dict[str, Callable[..., Any]] = {
+    "sketch": partial(hs.GaussianProcessEmbedding, COMPONENTS, power=POWER, n_neighbors=NEIGHBORS, random_state=0),
+    "sketch, multiscale": partial(hs.GaussianProcessEmbedding, COMPONENTS, power="multiscale", random_state=0),
+    "DiffusionMaps": partial(hs.DiffusionMaps, COMPONENTS, power=POWER, n_neighbors=NEIGHBORS),
+    "HeatSketch()": partial(hs.HeatSketch, random_state=0),
+}
+
+
+def fits(device: str, small: bool) -> Iterator[Row]:
+    """Fits with a graph of neighbours, everything included."""
     bench, n = Bench(device), 400 if small else 1_000_000
     for data in ("swiss roll", "tree"):
         X = make(data, n)
-        yield bench.case(
-            lambda X=X: _warm_fit(bench, lambda: hs.HeatSketch(device=device, random_state=0), X)[0],
-            data=data,
-            n=n,
-            d=X.shape[1],
-        )
+        for name, kind in FITS.items():
+
+            def work(kind: Any = kind, X: Any = X) -> Row:
+                row, model = _warm_fit(bench, partial(kind, device=device), X)
+                return row | {"recall": float(model.kernel_.affinity.recall)}
+
+            yield bench.case(work, method=name, data=data, n=n, d=X.shape[1])
+
+
+def moderate(device: str, small: bool) -> Iterator[Row]:
+    """Fewer points: eigenvectors of all pairs and of a graph, cuML's spectral embedding, and the worst distance."""
+    bench, n = Bench(device), 200 if small else 50_000
+    every: Row = {"power": POWER, "bandwidth": bandwidth_of(3), "n_neighbors": None, "device": device}
+    makers: dict[str, Callable[[], Any]] = {
+        "DiffusionMaps, all pairs": partial(hs.DiffusionMaps, COMPONENTS, **every),
+        "DiffusionMaps, 15 neighbours": partial(
+            hs.DiffusionMaps, COMPONENTS, power=POWER, n_neighbors=15, device=device
+        ),
+        "HeatSketch, all pairs, worst distance": partial(
+            hs.HeatSketch, 4, objective="bilipschitz", random_state=0, **every
+        ),
+        "cuML SpectralEmbedding, 15 neighbours": _cuml,
+    }
+    for data, d in (("normals", 3), ("tree", 50)):
+        X = sample(data, n, d)
+        for name, maker in makers.items():
+            if d == 3 or "neighbours" in name:
+
+                def work(maker: Any = maker, X: Any = X, repeats: int = 1 if "worst" in name else 5) -> Row:
+                    maker().fit(X)
+                    seconds = [bench.wall(lambda: maker().fit(X))[0] for _ in range(repeats)]
+                    return {"seconds": median(seconds)} | bench.memory()
+
+                yield bench.case(work, method=name, data=data, n=n, d=d)
+
+
+def _cuml() -> Any:
+    from cuml.manifold import SpectralEmbedding  # noqa: PLC0415
+
+    return SpectralEmbedding(n_components=COMPONENTS, n_neighbors=15, random_state=0)
+
+
+def arrays(device: str, small: bool) -> Iterator[Row]:
+    """The same fit of an array in memory, of a tensor, and of arrays of other libraries on the device."""
+    bench, n = Bench(device), 400 if small else 1_000_000
+    X = make("tree", n)
+    there = bench.tensor(X)
+    kinds: dict[str, Callable[[], Any]] = {
+        "NumPy array": lambda: X,
+        "PyTorch tensor": lambda: there,
+        "CuPy array": partial(_cupy, X),
+        "any other with DLPack": lambda: _Exchanged(there),
+    }
+    expected: Any = None
+    for name, maker in kinds.items():
+        if name.startswith(("NumPy", "PyTorch")) or bench.is_cuda:
+
+            def work(maker: Any = maker) -> Row:
+                given = maker()
+                model = estimator(device, COMPONENTS, n_neighbors=NEIGHBORS)
+                seconds, Y = bench.wall(lambda: model.fit_transform(given))
+                Y = np.from_dlpack(Y) if isinstance(Y, np.ndarray) else bench.torch.from_dlpack(Y).cpu().numpy()
+                nonlocal expected
+                expected = Y if expected is None else expected
+                return {"seconds": seconds, "largest_difference": float(abs(Y - expected).max())} | bench.memory()
+
+            if name.startswith("NumPy"):
+                bench.case(work)  # compiles
+            yield bench.case(work, data="tree", n=n, d=X.shape[1], method=name)
+
+
+def _cupy(X: Any) -> Any:
+    import cupy  # noqa: PLC0415
+
+    return cupy.asarray(X)
+
+
+class _Exchanged:
+    """An array of a library that is not known."""
+
+    def __init__(self, held: Any) -> None:
+        self._held, self.shape, self.dtype, self.ndim = held, held.shape, held.dtype, held.ndim
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._held.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._held.__dlpack_device__()
 
 
 def cpu(device: str, small: bool) -> Iterator[Row]:
@@ -406,183 +550,64 @@ def same(device: str, small: bool) -> Iterator[Row]:
                 yield bench.case(work, n=n, d=d, dtype=dtype, kernel=kernel)
 
 
+# Sections that an older version is measured in as well.
+COMPARED = ("search", "fits", "pairs", "moderate")
+
+
 @dataclass(frozen=True)
 class Section(Experiment):
-    """One kind of measurement: a function of this module with the name of the table, in a fresh process."""
+    """One kind of measurement: a function of this module with the name of the table, in a fresh process.
+
+    `older` is a checkout of an earlier version, whose rows come from the same functions in the same run.
+    """
 
     alone: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = ("heatsketch", "torch", "triton", "pykeops")
+    libraries: ClassVar[tuple[str, ...]] = ("heatsketch", "torch", "triton", "cupy", *PEERS)
+    free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "older")
     device: str = "cuda"
     small: int = 0
+    older: str = ""
 
     def trial(self, index: int) -> list[Row]:  # noqa: ARG002
         """All rows; caches of compiled code are empty, for the times of a first fit."""
-        job = {"device": self.device, "small": bool(self.small)}
-        with tempfile.TemporaryDirectory() as empty:
-            caches = {"TRITON_CACHE_DIR": empty}
-            rows = run_apart(f"benchmarks.gpu:{self.name}", job, timeout_s=200.0, memory_gib=100.0, environment=caches)
+        rows = self._run("now")
+        if self.older and self.name in COMPARED:
+            rows += self._run("before", PYTHONPATH=os.pathsep.join([f"{self.older}/src", str(Path.cwd())]))
         if all(row.get("status", "ok") != "ok" for row in rows):
             raise ReproductionError(f"{self.name}: {rows[-1]['reason']}")
         return rows
 
-
-def judged(tables: Tables) -> Iterator[Claim]:
-    """All claims whose tables are there."""
-    fits = [row for name in ("fit_50", "fit_3") for row in _good(tables, name) if "row_sums" in row]
-    if fits:
-        worst = max(row["row_sums"] for row in fits)
-        yield claim("Row sums of fitted kernels are within 1e-4 of 1.", f"{worst:.1e} at most", worst <= 1e-4)
-    chosen = [row["error"] for row in _good(tables, "products") if row["precision"] == "auto"]
-    if chosen:
-        statement = "Every product is within 1e-4 of the exact one, by the arithmetic that is chosen."
-        yield claim(statement, f"{max(chosen):.1e} at most", max(chosen) <= 1e-4)
-    ratios = [row["ratio"] for row in _good(tables, "plain") if row["method"].startswith("PyTorch")]
-    if ratios:
-        measured = f"{number(min(ratios))} to {number(max(ratios))} times as long"
-        yield claim("Plain and compiled PyTorch take longer for a product.", measured, min(ratios) > 1.0)
-
-
-def _good(tables: Tables, name: str) -> list[Row]:
-    return [row for row in records(tables[name]) if row.get("status", "ok") == "ok"] if name in tables else []
-
-
-_INTRODUCTION = """
-Points are standard normal, in float32. The bandwidth is 0.5 in R^3 and d in R^d, so that every pair counts and nothing
-can be skipped, unless a rule is named. Times of products are medians, after one product that is not counted. The error
-of a product is that of sampled rows against float64 by differences, relative, in the Frobenius norm, with random normal
-columns, for which nothing averages out. Every section runs in a fresh process. GB are 10^9 bytes.
-"""
-_PRODUCTS = """
-*Matrix units*: the share of the float16 ceiling, at 2 (K + 3 C) operations for each pair that is looked at: K columns
-make its exponent (those of eight bits count half), and C columns are multiplied in three terms. *Exponentials*: the
-share of their ceiling, one for each pair. Both kinds of units work at the same time. *Tiles*: the share of the kernel
-that is looked at; all other entries are below 2^-46.
-"""
-_PLAIN = f"""
-The plain way takes strips of {STRIP:,} rows: squared distances from norms and a product, exponentials in place, and a
-product, in float32 without TF32; *compiled* is the same by `torch.compile`. Contenders take turns; *of ours* is the
-ratio of medians. Where fewer rows than points were timed, the seconds are scaled up to all of them.
-"""
-_GROWTH = """
-*Normal*: 32 random normal columns. *Ones*: 32 columns of ones, and a single one: sums of positive numbers would drift
-with the number of points if they were added up in halves, or cut off. *One half each*: the error of the normal columns
-if entries and columns were rounded to halves, once, and nothing else.
-"""
-_FITS = f"""
-`GaussianProcessEmbedding(n_components={COLUMNS}, power={POWER}, n_neighbors=None)`, bistochastic. *First*: from the
-start of a Python process to the end of its first fit, imports, compilation by Triton into an empty cache and the
-transfer to the device included (making the points is not). *Again*: a later fit in the same process. *Row sums*:
-largest deviation from 1 of sampled row sums of the fitted kernel, in float64.
-"""
-_NEIGHBOURS = f"""
-`GaussianProcessEmbedding(n_components={COMPONENTS}, power={POWER}, n_neighbors={NEIGHBORS})`. Neighbours are searched
-by all distances on the device, or in few dimensions by a tree on the CPU; the graph is built on the CPU.
-"""
-_SAME = """
-Embeddings by the CPU and on the device with the same seed: Frobenius norm of the difference over that of the embedding.
-*Recall*: share of the true neighbours that each found. In many dimensions the CPU searches by clusters and misses some,
-so that the graphs differ, and the embeddings with them.
-"""
-_OPTIMISED = "`HeatSketch()`, neighbours included, after a first fit of a twentieth of the points."
-_OTHERS = f"All pairs, power={POWER}, after a first fit of a twentieth of the points."
-_CPU = 'The same fit of every pair by `device="cpu"` and on the device, in turns.'
-_SIZE = {"points": "n", "d": "d"}
-_MEMORY = {"device GB": "device_gb", "process GB": "host_gb"}
-_PLAIN_COLUMNS = _SIZE | {
-    "method": "method", "s": "seconds", "of ours": "ratio", "error": "error:.1e", "rows timed": "timed_rows",
-}  # fmt: skip
-_GROWTH_COLUMNS = _SIZE | {
-    "arithmetic": "arithmetic", "normal": "normal:.1e", "ones": "ones:.1e", "a single column": "one:.1e",
-    "one half each": "rounded:.1e",
-}  # fmt: skip
-_FIT_COLUMNS = _SIZE | {
-    "bandwidth": "epsilon", "rule": "rule", "run": "run", "s": "seconds", "row sums": "row_sums:.1e", **_MEMORY,
-}  # fmt: skip
-_OTHER_COLUMNS = {
-    "estimator": "method", "components": "components", **_SIZE, "s": "seconds", "log L": "log_distortion", **_MEMORY,
-}  # fmt: skip
-_NEIGHBOUR_COLUMNS = {**_SIZE, "s": "seconds", "recall": "recall:.4f", **_MEMORY}
-_OPTIMISED_COLUMNS = {"data": "data", **_SIZE, "s": "seconds", **_MEMORY}
-_CPU_COLUMNS = {**_SIZE, "CPU s": "cpu_s", "device s": "device_s", "times faster": "ratio"}
-_SAME_COLUMNS = _SIZE | {
-    "dtype": "dtype", "kernel": "kernel", "recall, CPU": "recall_cpu:.4f", "recall, device": "recall_device:.4f",
-    "difference": "difference:.1e",
-}  # fmt: skip
-
-
-def _rows(names: Sequence[str], text: str, columns: dict[str, str]) -> Callable[[Tables], str]:
-    """A section with the rows of some tables."""
-    return section(names, text)(
-        lambda tables: rows_table([row for name in tables for row in _good(tables, name)], columns)
-    )
-
-
-@section(["ceilings"])
-def _ceilings(tables: Tables) -> str:
-    chip, *rows = _good(tables, "ceilings")
-    columns = {"ceiling": "what", "measured on": "way", "best": "best", "unit": "unit"}
-    return f"{chip['way']}.\n\n{rows_table(rows, columns)}"
-
-
-def _shares(tables: Tables) -> str:
-    """Products, with the shares of the ceilings that they reach."""
-    if "products" not in tables:
-        return ""
-    best = {row["what"]: row.get("best") for row in _good(tables, "ceilings")}
-    rows = _good(tables, "products")
-    for row in rows:
-        looked_at = row["pairs_per_s"] * row["share"] / 1e12
-        row["trillions"] = row["pairs_per_s"] / 1e12
-        if best:
-            row["exponentials"] = looked_at / best["exponentials"]
-            if "flops_per_pair" in row:
-                row["units"] = row["flops_per_pair"] * looked_at / best["matrix product, float16"]
-    columns = _SIZE | {
-        "columns": "columns", "bandwidth": "epsilon", "rule": "rule", "precision": "precision",
-        "arithmetic": "arithmetic", "s": "seconds", "10^12 pairs/s": "trillions", "error": "error:.1e",
-        "tiles": "share:.3g", "matrix units": "units:.0%", "exponentials": "exponentials:.0%", "peak GB": "device_gb",
-    }  # fmt: skip
-    return f"{_PRODUCTS.strip()}\n\n{rows_table(rows, columns)}"
-
-
-def _failed(tables: Tables) -> str:
-    rows = [row for table in tables.values() for row in records(table) if row.get("status", "ok") != "ok"]
-    columns = {"table": "figure", "method": "method", **_SIZE, "precision": "precision", "reason": "reason"}
-    return rows_table(rows, columns) if rows else ""
+    def _run(self, version: str, **environment: str) -> list[Row]:
+        job = {"device": self.device, "small": bool(self.small)}
+        with tempfile.TemporaryDirectory() as empty:
+            caches = {"TRITON_CACHE_DIR": f"{empty}/triton", "NUMBA_CACHE_DIR": f"{empty}/numba"}
+            rows = run_apart(
+                f"benchmarks.gpu:{self.name}", job, timeout_s=200.0, memory_gib=100.0, environment=caches | environment
+            )
+        return [row | {"version": version} for row in rows]
 
 
 _NAMES = (
     "ceilings",
     "products",
-    "fit_50",
-    "fit_3",
+    "search",
+    "fits",
+    "pairs",
+    "first",
+    "moderate",
+    "arrays",
     "growth",
     "plain",
     "same",
     "cpu",
-    "neighbours",
-    "optimised",
-    "others",
 )
 STUDY = Study(
     "gpu",
     "On a GPU, measured",
-    _INTRODUCTION,
+    page.INTRODUCTION,
     tuple(map(Section, _NAMES)),
-    judged,
-    {
-        "The chip and its ceilings": _ceilings,
-        "Products with the kernel": _shares,
-        "Beside plain PyTorch and KeOps": _rows(["plain"], _PLAIN, _PLAIN_COLUMNS),
-        "The error as the number of points grows": _rows(["growth"], _GROWTH, _GROWTH_COLUMNS),
-        "From points to coordinates": _rows(["fit_50", "fit_3"], _FITS, _FIT_COLUMNS),
-        "HeatSketch": _rows(["optimised"], _OPTIMISED, _OPTIMISED_COLUMNS),
-        "Other estimators": _rows(["others"], _OTHERS, _OTHER_COLUMNS),
-        "Neighbours": _rows(["neighbours"], _NEIGHBOURS, _NEIGHBOUR_COLUMNS),
-        "Beside the CPU": _rows(["cpu"], _CPU, _CPU_COLUMNS),
-        "The same results": _rows(["same"], _SAME, _SAME_COLUMNS),
-        "Absent or failed": _failed,
-    },
+    page.judged,
+    page.SECTIONS,
     quick=lambda experiment: replace(experiment, small=1),  # type: ignore[call-arg]
 )
 

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import heatsketch as hs
+from heatsketch._utils.array import to_numpy
 from heatsketch._utils.registry import find_device
+from heatsketch.kernel.normalize import normalize
 
 torch = pytest.importorskip("torch")
-from heatsketch.backends.torch.operators import fused_kernels  # noqa: E402
+from heatsketch.backends.torch.operators import DeviceGaussianOperator, fused_kernels  # noqa: E402
 
 # Relative errors of products in each arithmetic; measured ones are mostly a tenth of these.
 BOUNDS = {"halves": 2e-3, "mixed": 1e-4, "split": 5e-5, "float32": 2e-5}
@@ -167,6 +169,41 @@ class TestFused:
         n, d, k = (30_001, 10, 17) if fused.is_cuda else (301 if data == "outlier" else 61, 3, 3)
         X, epsilon = points(data, n, d), bandwidth(n, d, factor, local=local)
         assert worst_error(fused.gaussian_operator(X, epsilon), X, epsilon, k, n_rows=61) < PROMISED
+
+    def test_rough_products_are_taken_if_rounding_averages_out(self, fused, monkeypatch):
+        from heatsketch.backends.torch import gaussian  # noqa: PLC0415 - needs Triton
+
+        monkeypatch.setattr(gaussian, "_MANY", 0)
+        X, V = points("cloud", 1100, 30), columns(1100, 5)
+        inside = torch.from_numpy(V).to(fused.name)
+        for epsilon, averages in ((1.0, True), (bandwidth(1100, 30), False)):
+            op = fused.gaussian_operator(X, epsilon, precision="split")
+            kernel, expected = op._kernel, product(X, epsilon, V)
+            values = gaussian._values(inside[kernel._order])
+            assert kernel._averages_out(values) is averages
+            rough = kernel._rough(kernel._left, slice(0, 1100), values).cpu().numpy()[:, :5] / 2.0**gaussian.SHIFT
+            order = kernel._order.cpu().numpy()
+            assert error(rough, expected[order]) < (1e-6 if averages else 2e-3)  # the diagonal is exact
+            assert error(op @ V, expected) < BOUNDS["split"]
+
+    def test_scaling_starts_from_some_of_the_points(self, fused, monkeypatch):
+        from heatsketch.backends.torch import gaussian  # noqa: PLC0415
+
+        X, n = points("cloud", 1100, 3), 1100
+        assert fused.gaussian_operator(X[:61], 2.0).thinned() is None
+        monkeypatch.setattr(gaussian, "worth_symmetry", lambda _: True)
+        op = fused.gaussian_operator(X, 2.0, precision="split")
+        some, few, products = op.thinned()
+        some, K = some.cpu().numpy(), product(X, 2.0, np.eye(n))
+        assert len(np.unique(some)) == few.shape[0] == 69
+        assert error(few.toarray(), K[np.ix_(some, some)]) < BOUNDS["split"]
+        v = np.random.default_rng(0).uniform(size=69)
+        assert error(products(fused.tensor(v)).cpu(), K[:, some] @ v) < BOUNDS["split"]
+        found = normalize(op)
+        scale = to_numpy(found.scale)
+        assert abs(scale * (K @ scale) - 1.0).max() < 1e-4
+        monkeypatch.setattr(DeviceGaussianOperator, "thinned", lambda _: None)
+        np.testing.assert_allclose(scale, to_numpy(normalize(op).scale), rtol=1e-4)
 
     def test_columns_of_different_sizes(self, fused):
         check_sizes(fused, BOUNDS["split"], precision="split")

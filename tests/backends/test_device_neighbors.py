@@ -99,7 +99,7 @@ def test_bound_is_valid_and_tight(d, dtype, spread, device):
     true = truth(X, X, 300, itself=True)
     D2 = torch.from_numpy(np.take_along_axis(true[1], np.argsort(true[0], axis=1), axis=1))
     D2.fill_diagonal_(0.0)
-    for way in module._ways(job, fused=False)[:-1]:
+    for way in module._ways(job, 0)[:-1]:
         placed = module._Placed(job, way, torch.arange(300, device=there.device))
         approximate = placed.distances(slice(0, 300), slice(0, 300)).cpu()
         rows = slice(0, 300)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks import gpu
+from benchmarks import gpu, gpu_page
 from heatsketch_paper.harness.store import Store
 
 pytest.importorskip("torch")
@@ -22,10 +22,12 @@ def rows():
 def test_every_section_gives_rows_of_the_same_kernel(rows):
     every = [row for found in rows.values() for row in found]
     assert all(rows.values())
-    assert {row.get("status", "ok") for row in every if row.get("method") != "KeOps"} == {"ok"}
+    others = ("KeOps", "FAISS", "cuVS", "cuML")
+    assert {row.get("status", "ok") for row in every if not str(row.get("method")).startswith(others)} == {"ok"}
     assert all(row["error"] < 1e-5 for row in every if "error" in row)
-    assert all(row["recall"] == 1.0 for row in rows["neighbours"])
-    assert all(row["row_sums"] < 1e-4 for row in rows["fit_3"] + rows["fit_50"] if "row_sums" in row)
+    assert all(row["recall"] == 1.0 for name in ("search", "fits") for row in rows[name] if "recall" in row)
+    assert all(row["row_sums"] < 1e-4 for row in rows["pairs"])
+    assert all(row["largest_difference"] < 1e-6 for row in rows["arrays"])
     assert all(1e-4 < row["rounded"] < 1e-3 for row in rows["growth"])
     bounds = {"float32": 1e-4, "float64": 1e-10}
     assert all(row["difference"] < bounds[row["dtype"]] for row in rows["same"])
@@ -44,6 +46,19 @@ def test_a_failing_case_is_a_row():
 
 def test_worse_figures_refute_claims():
     products = Store(Path(__file__).parents[2] / "docs" / "gpu").read("products")
+    statement = "Every product is within 1e-4"
     for table, expected in ((products, True), (products.assign(error=1.0), False)):
-        ((_, verdict),) = gpu.judged({"products": table})
-        assert verdict.holds is expected
+        found = [verdict for text, verdict in gpu_page.judged({"products": table}) if text.startswith(statement)]
+        assert [verdict.holds for verdict in found] == [expected]
+
+
+def test_an_earlier_version_stands_beside_this_one():
+    rows = [
+        {"data": "tree", "n": 9, "d": 3, "method": "sketch", "status": "ok", "version": v} for v in ("now", "before")
+    ]
+    table = pd.DataFrame(
+        [row | {"figure": "fits", "trial": 0, "seconds": s} for row, s in zip(rows, (2.0, 6.0), strict=True)]
+    )
+    [row] = gpu_page.with_before({"fits": table}, "fits")
+    assert (row["seconds"], row["before"], row["faster"]) == (2.0, 6.0, 3.0)
+    assert "Slower" not in gpu_page.SECTIONS["Where we lose or miss"]({"fits": table})

@@ -141,7 +141,7 @@ def test_new_rows_of_precomputed_distances():
 def test_duplicates_share_a_vertex():
     X = np.vstack([RNG.normal(size=(300, 3)), np.zeros((3000, 3))])
     model = hs.GaussianProcessEmbedding(3, n_neighbors=10, random_state=0).fit(X)
-    held = model.kernel_.affinity._graph
+    held = model.kernel_.affinity._vertices.held
     assert held.shape == (301, 301)
     assert np.ptp(model.embedding_[300:], axis=0).max() == 0
     sums = model.kernel_ @ np.ones(3300)

@@ -16,6 +16,11 @@ triton = pytest.importorskip("triton")
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 
+from heatsketch.backends.torch.force_programs import (  # noqa: E402
+    attraction_kernel,
+    repulsion_kernel,
+    stretching_kernel,
+)
 from heatsketch.backends.torch.products import Tile, differences_tiles, halves_tiles, symmetric_tiles  # noqa: E402
 from heatsketch.backends.torch.programs import (  # noqa: E402
     LARGEST,
@@ -25,9 +30,10 @@ from heatsketch.backends.torch.programs import (  # noqa: E402
     halves_kernel,
     symmetric_kernel,
 )
-from heatsketch.backends.torch.search_programs import minima_kernel  # noqa: E402
+from heatsketch.backends.torch.search_programs import candidates_kernel, minima_kernel  # noqa: E402
+from heatsketch.backends.torch.sparse_programs import sparse_kernel  # noqa: E402
 
-TENSORS = {"V": "*fp16", "Out": "*fp32", "starts": "*i32", "groups": "*i32"}
+TENSORS = {"V": "*fp16", "Out": "*fp32", "starts": "*i64", "groups": "*i32"}
 SIZES = {"n_rows": "i32", "n_columns": "i32", "n_groups": "i32"}
 HALVES = {"L": "*fp16", "R": "*fp16", "L8": "*fp16", "R8": "*fp16", **TENSORS, **SIZES}
 POINTS = ("X", "Y", "x_scale", "y_scale", "shift")
@@ -80,9 +86,11 @@ def _compiled(kernel, signature, constants, tile, capability):
     ("capability", "depths", "mode", "skip"),
     [(80, SPLIT, VALUES, True), (86, DEEP, VALUES, False), (89, MIXED, SINGLE, False), (120, MIXED, LARGEST, False)],
 )
-def test_products_of_halves_compile(capability, depths, mode, skip):
+@pytest.mark.parametrize("rough", [False, True])
+def test_products_of_halves_compile(capability, depths, mode, skip, rough):
     tile = halves_tiles(mode, 2 * depths["K"] + depths["E"], 32)[0]
     constants = {**depths, "C": 32 if mode == VALUES else 1, "MODE": mode, "ZERO": mode == LARGEST, "SKIP": skip}
+    constants["ROUGH"] = rough
     signature = HALVES | (EIGHT_BITS if depths["E"] else {}) | ({"V": "*fp32"} if mode != VALUES else {})
     compiled = _compiled(halves_kernel, signature, constants, tile, capability)
     assert "mma" in compiled.asm["ptx"]  # tensor cores are used
@@ -98,7 +106,7 @@ def test_searches_compile(capability, depths):
 
 @pytest.mark.parametrize("capability", [80, 90])
 def test_products_of_differences_compile(capability):
-    constants = {"D": 5, "C": 32, "MODE": VALUES, "ZERO": False, "SKIP": False}
+    constants = {"D": 5, "C": 32, "MODE": VALUES, "ROUGH": False, "ZERO": False, "SKIP": False}
     compiled = _compiled(differences_kernel, DIFFERENCES, constants, differences_tiles(VALUES)[0], capability)
     assert "ex2.approx" in compiled.asm["ptx"]
 
@@ -110,3 +118,31 @@ def test_symmetric_products_compile(capability, depths):
     signature = SYMMETRIC | (EIGHT_BITS if depths["E"] else {})
     compiled = _compiled(symmetric_kernel, signature, constants, tile, capability)
     assert "mma" in compiled.asm["ptx"]
+
+
+def _types(kernel, constants, **types):
+    """Types of the arguments: pointers to float32 and 32 bit integers, unless given."""
+    return {name: types.get(name, "*fp32") for name in kernel.arg_names if name not in constants}
+
+
+COUNTS = dict.fromkeys(("n", "m", "width", "n_points", "n_groups"), "i32")
+GRAPH = {"starts": "*i64", "columns": "*i32"}
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize(
+    ("kernel", "constants", "types"),
+    [
+        (candidates_kernel, {"D": 64}, {"groups": "*i32", "own": "*i64"}),
+        (sparse_kernel, {"BC": 32}, GRAPH),
+        (sparse_kernel, {"BC": 4}, GRAPH | dict.fromkeys(("values", "V", "Out"), "*fp64")),
+        (attraction_kernel, {"K": 3, "KP": 4}, GRAPH),
+        (repulsion_kernel, {"K": 2, "KP": 2}, {}),
+        (stretching_kernel, {"K": 2, "KP": 2}, {"least": "fp32", "mean": "fp32"}),
+    ],
+)
+def test_programs_without_tensor_cores_compile(kernel, constants, types, capability):
+    tile = Tile(8, 16, 1, 1)
+    blocks = {"BM": tile.rows, "BN": tile.columns}
+    signature = _types(kernel, constants | blocks, **COUNTS | types)
+    assert "st.global" in _compiled(kernel, signature, constants, tile, capability).asm["ptx"]

@@ -317,12 +317,7 @@ class NeighborAffinity(GaussianAffinity):
 
     def __getstate__(self) -> dict[str, Any]:
         # A matrix on a device is pickled as one in memory.
-        return super().__getstate__() | {"_vertices": SparseOperator(self._graph, reorder=False)}
-
-    @property
-    def _graph(self) -> sparse.csr_array:
-        """K between vertices, in memory."""
-        return getattr(self._vertices, "here", self._vertices).held
+        return super().__getstate__() | {"_vertices": getattr(self._vertices, "here", self._vertices)}
 
     @cached_property
     def operator(self) -> Operator:
@@ -349,8 +344,10 @@ class NeighborAffinity(GaussianAffinity):
         twins = np.flatnonzero(found.twin >= 0)
         if len(twins):  # a training point has the row that it has in the graph
             others = sparse.diags_array((found.twin < 0).astype(np.float64))
-            put = sparse.csr_array((np.ones(len(twins)), (twins, found.twin[twins])), shape=K.shape)
-            K = others @ K + put @ self._graph
+            put = sparse.csr_array(
+                (np.ones(len(twins)), (twins, np.arange(len(twins)))), shape=(len(K.indptr) - 1, len(twins))
+            )
+            K = others @ K + put @ self._vertices.selected(found.twin[twins])
             lowest[twins] = 0.0
         return hoods.unfolded(K), -lowest
 

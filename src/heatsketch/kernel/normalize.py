@@ -47,6 +47,8 @@ __all__ = ["NORMALIZATIONS", "LeftFactor", "Scaling", "ScalingOptions", "normali
 # Rounding in a product limits how exactly row sums are known: the tolerance is at least this many units in the last
 # place of the kernel's dtype.
 _TOLERANCE_ULPS = 64
+# Tolerance, and most products, of the scaling of some points.
+_ROUGHLY, _FEW_PRODUCTS = 1e-4, 20
 # If no scaling exists, the iteration diverges: it stops beyond this logarithm.
 _LARGEST_LOG = 500.0
 # Factors are smaller than the largest number by this ratio, so that products do not overflow.
@@ -187,7 +189,7 @@ def bistochastic_weighted(K: Operator, degrees: FloatArray, options: ScalingOpti
 def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingOptions) -> Scaling:
     """``s (K (s w)) = 1``; callers set the trivial vector and the row weight."""
     tol = max(options.tol, _TOLERANCE_ULPS * float(np.finfo(K.dtype).eps))
-    s, row_sums, n_iter = sinkhorn(K, w, start=(w * degrees) ** -0.5, tol=tol, max_iter=options.max_iter)
+    s, row_sums, n_iter = sinkhorn(K, w, start=_start(K, degrees, w), tol=tol, max_iter=options.max_iter)
     xp = array_namespace(s)
     residual = float(xp.max(xp.abs(row_sums - 1.0)))
     _require_range(K.dtype, row_sums, s * xp.sqrt(w), s / row_sums)
@@ -209,6 +211,21 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
         residual=residual,
         converged=residual <= tol,
     )
+
+
+def _start(K: Operator, degrees: FloatArray, w: FloatArray) -> FloatArray:
+    """Where the scaling begins: from the degrees, or for many points from the scaling of some of them.
+
+    With e the sums over these points in place of all, row i is scaled by ``s_i (s_i w_i + e_i) = 1``.
+    """
+    few = K.thinned()
+    if few is None:
+        return (w * degrees) ** -0.5
+    points, among, products = few
+    weights = w[points] * (K.shape[0] / among.shape[0])
+    s, _, _ = sinkhorn(among, weights, start=(w * degrees)[points] ** -0.5, tol=_ROUGHLY, max_iter=_FEW_PRODUCTS)
+    e, xp = products(s * weights), array_namespace(degrees)
+    return 2.0 / (e + xp.sqrt(e * e + 4.0 * w))  # type: ignore[no-any-return]
 
 
 def _require_range(dtype: np.dtype[Any], *factors: Any) -> None:

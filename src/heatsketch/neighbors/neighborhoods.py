@@ -145,9 +145,9 @@ class Neighborhoods:
         self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0, device: Device | None = None
     ) -> None:
         self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
-        there = X if device is None or sparse.issparse(X) else device.tensor(X)
-        same = None if metric.precomputed else distinct(there)
-        del there
+        same = None
+        if not metric.precomputed:
+            same = distinct(X if device is None or sparse.issparse(X) else device.tensor(X))
         self._X = X if same is None else arranged(X, same[0])
         self._first = None if same is None else same[0]
         self.places = None if same is None else same[1]

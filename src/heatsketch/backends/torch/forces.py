@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,12 +11,14 @@ from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
 from ...optimize.mixture import forces, log_distances
 from .operators import DeviceSparseOperator, fused_kernels
-from .tensors import device_of
+from .tensors import device_of, on
 
 __all__ = ["DeviceForces", "FusedForces"]
 
 # Entries of a block of differences.
 _BLOCK = 1 << 26
+# The logarithm of a squared distance below which points coincide.
+_COINCIDE = -100.0
 # Dimensions up to which the fused programs are faster.
 _FUSED = 16
 
@@ -38,10 +40,14 @@ class DeviceForces:
         self._scales = self._here.tensor(scales)
         self._graph = graph if isinstance(graph, DeviceSparseOperator) else DeviceSparseOperator(graph, self._here)
         self._landmarks = self._here.tensor(landmarks)
-        self._rows = torch.arange(len(features), device=features.device).repeat_interleave(self._graph.parts[0].diff())
         self._logs = log_distances(features, landmarks)
-        self._apart = self._logs > -100.0
-        self._pairs = max(1, int(self._apart.sum()))
+        self._pairs = max(1, int((self._logs > _COINCIDE).sum()))
+
+    @cached_property
+    def _rows(self) -> Any:
+        """The row of each entry of the graph."""
+        starts = self._graph.parts[0]
+        return torch.arange(len(starts) - 1, device=starts.device).repeat_interleave(starts.diff())
 
     def attraction(self, Y: Any) -> Any:
         """``sum_j P_ij q_ij (y_i - y_j) / (s_i s_j)``, (n, k)."""
@@ -77,9 +83,10 @@ class DeviceForces:
         for rows in chunks(len(Y), others.numel(), _BLOCK):
             between = Y[rows, None] - others  # [rows, landmarks, k]
             squared = between.square().sum(2).add_(least)
-            ratios = torch.where(self._apart[rows], 0.5 * (squared.log() - self._logs[rows]), 0.0)
+            apart = self._logs[rows] > _COINCIDE
+            ratios = torch.where(apart, 0.5 * (squared.log() - self._logs[rows]), 0.0)
             total = total + ratios.sum(dtype=torch.float64)
-            weights = torch.where(self._apart[rows], (ratios - mean) / squared, 0.0)
+            weights = torch.where(apart, (ratios - mean) / squared, 0.0)
             out[rows] = (weights[:, :, None] * between).sum(1)
         return out, float(total) / self._pairs
 
@@ -94,7 +101,7 @@ class FusedForces(DeviceForces):
         if Y.shape[1] > _FUSED:
             return super().attraction(Y)
         Y, out = Y.contiguous(), torch.empty_like(Y)
-        with self._launched():
+        with on(Y):
             attraction_kernel[self._grid(32)](
                 *self._graph.parts, Y, self._scales, out, len(Y), **_widths(Y), BM=32, BN=32, num_warps=4
             )
@@ -108,7 +115,7 @@ class FusedForces(DeviceForces):
             return super().repulsion(Y, drawn)
         points, Y = self._here.tensor(drawn), Y.contiguous()
         out, totals = torch.empty_like(Y), torch.empty_like(self._scales)
-        with self._launched():
+        with on(Y):
             repulsion_kernel[self._grid(64)](
                 Y, self._scales, Y[points], self._scales[points], out, totals, len(Y), len(drawn),
                 **_widths(Y), BM=64, BN=64, num_warps=4,
@@ -123,7 +130,7 @@ class FusedForces(DeviceForces):
             return super().stretching(Y, least, mean)
         Y = Y.contiguous()
         out, totals = torch.empty_like(Y), torch.empty_like(self._scales)
-        with self._launched():
+        with on(Y):
             stretching_kernel[self._grid(64)](
                 Y, Y[self._landmarks], self._logs, out, totals, len(Y), len(self._landmarks), least, mean,
                 **_widths(Y), BM=64, BN=32, num_warps=4,
@@ -132,9 +139,6 @@ class FusedForces(DeviceForces):
 
     def _grid(self, rows: int) -> tuple[int]:
         return (-(-len(self._scales) // rows),)
-
-    def _launched(self) -> Any:
-        return torch.cuda.device(self._here.name) if self._here.is_cuda else nullcontext()
 
 
 def _widths(Y: Any) -> dict[str, int]:

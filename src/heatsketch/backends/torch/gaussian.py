@@ -29,6 +29,7 @@ Points are sorted so that close points have close numbers. Tiles whose entries a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -65,6 +66,11 @@ _FARTHEST = 384.0
 _FARTHER, _FAINT = 4.0, 128.0
 # Coordinate of points that only pad a tile: so far away that their entries are zero.
 _ELSEWHERE = 1e18
+# One of so many points is taken for a first approximation of the scaling.
+_THINNED = 16
+# For this many points or more, rough products are compared with accurate ones on some rows, and taken for all rows if
+# they differ by at most this, relative, in each column.
+_MANY, _COMPARED, _ROUGH_ERROR = 1 << 17, 1024, 2e-5
 # Columns are scaled so that their largest entry is about two to this power.
 _TOP = 14
 
@@ -142,6 +148,10 @@ class FusedGaussian:
         self.share = 1.0 if self._lists is None else len(self._lists.groups) / (blocks * groups)
         # Every entry serves a row and a column, unless rows are shifted or tiles are skipped.
         self._symmetric = not (exact or zero_diagonal) and self._lists is None and worth_symmetry(self._left)
+        # Rows on which rough products are compared with accurate ones.
+        self._sampled: Any = None
+        if self._near >= _MANY and not (exact or zero_diagonal):
+            self._sampled = torch.arange(_COMPARED, device=X.device) * self._near // _COMPARED
 
     def _arithmetic(self, x: Any, scale: Any, far: Any, order: Any, precision: str) -> str:
         """The requested arithmetic if the points and the chip allow it, or the cheapest accurate one."""
@@ -172,6 +182,27 @@ class FusedGaussian:
         placed = torch.empty_like(out)
         placed[self._order] = out
         return placed
+
+    def thinned(self) -> tuple[Any, FusedGaussian, Callable[[Any], Any]] | None:
+        """Some of many points, the kernel between them, and products of all rows with them: (m,) -> (n,).
+
+        None if products are fast: for fewer points, or if tiles are skipped.
+        """
+        if not self._symmetric or self._near < self._n:
+            return None
+        some = slice(0, None, _THINNED)
+        few = FusedGaussian(self._x[some], torch.zeros_like(self._centre), _UNIT, self._scale[some])
+        if few._near < few._n:
+            return None
+
+        def products(v: Any) -> Any:
+            out = torch.empty(self._n, dtype=torch.float64, device=v.device)
+            for rows in chunks(self._n, self._x.shape[1], CONVERTED):
+                found, logs = few.rows(self._x[rows], self._scale[rows], v.float()[:, None])
+                out[self._order[rows]] = found[:, 0].double() * torch.exp(logs)
+            return out
+
+        return self._order[some], few, products
 
     def _far_part(self, rows: slice, columns: slice, inside: Any) -> Any:
         """Part of the product from some rows and columns of the kernel, by differences in float64."""
@@ -234,10 +265,28 @@ class FusedGaussian:
             values = _values((V[:, some].double() * unit[some]).float())
             if own and self._symmetric and values.ndim == 1:
                 found = by_symmetry(left, self._right, values)[:n_rows]
+            elif own and self._averages_out(values):
+                found = self._rough(left, slice(0, n_rows), values, lists)
             else:
-                found = self._run(left, Task(n_rows, self._near, values, zero, lists))[:, : some.stop - some.start]
-            out[:, some] = (found.double() / (unit[some] * 2.0**SHIFT)).float()
+                found = self._run(left, Task(n_rows, self._near, values, zero, lists))
+            out[:, some] = (found[:, : some.stop - some.start].double() / (unit[some] * 2.0**SHIFT)).float()
         return out
+
+    def _averages_out(self, values: Any) -> bool:
+        """Whether rough products with these columns are as accurate as others, by some rows of both."""
+        if self._sampled is None or values.ndim == 1:
+            return False
+        left = Halves(*(None if part is None else part[self._sampled] for part in self._left))
+        exact = self._run(left, Task(_COMPARED, self._near, values))
+        error = (self._rough(left, self._sampled, values) - exact).norm(dim=0)
+        return bool((error <= _ROUGH_ERROR * exact.norm(dim=0)).all())
+
+    def _rough(self, left: Any, rows: Any, values: Any, lists: Lists | None = None) -> Any:
+        """2^e V for some rows, with entries and columns rounded to float16; the diagonal is exact."""
+        width = values.shape[1] // 2
+        second = values[rows, width:].float()
+        task = Task(len(second), self._near, values[:, :width].contiguous(), lists=lists, rough=True)
+        return self._run(left, task).add_(second, alpha=2.0**SHIFT)
 
     def _run(self, left: Any, task: Task) -> Any:
         if self.arithmetic == "float32":
@@ -456,7 +505,7 @@ def active_lists(x: Any, scale: Any, shift: Any) -> Lists | None:
     totals = torch.cat(counts)
     if float(totals.sum()) > _WORTHWHILE * n_blocks * n_groups:
         return None
-    starts = torch.zeros(n_blocks + 1, dtype=torch.int32, device=x.device)
+    starts = torch.zeros(n_blocks + 1, dtype=torch.int64, device=x.device)
     starts[1:] = torch.cumsum(totals, 0)
     return Lists(starts, torch.cat(kept))
 

@@ -15,7 +15,6 @@ Tensor cores multiply float16 numbers (11 bits) and add in float32. Each coordin
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -23,10 +22,11 @@ import torch
 from ..._utils.chunks import chunks
 from .gaussian import locality_order
 from .halves import CONVERTED, DEEP, PIECE, factor_width, fill, leading, pieces
-from .products import Tile, fitted
+from .products import Tile, fitted, shared
 from .search_programs import COLUMNS, RUN, candidates_kernel, minima_kernel
+from .tensors import on
 
-__all__ = ["LARGEST_NORM", "RUN", "Groups", "depth", "rounding"]
+__all__ = ["LARGEST_NORM", "RUN", "Groups", "depth", "held_bytes", "rounding"]
 
 # Norms are at most this, so that their squares are within float16.
 LARGEST_NORM = 128.0
@@ -38,13 +38,18 @@ _ELSEWHERE = 6e4
 _TILES = Tile(128, COLUMNS, 4, 3), Tile(128, COLUMNS, 4, 2), Tile(64, COLUMNS, 4, 2), Tile(32, COLUMNS, 4, 1)
 # Rows of a left factor are padded to a multiple of this.
 _ROWS = 128
-# Programs that share the columns of a block of rows.
+# Least number of programs that share the columns of a block of rows.
 _SHARES = 8
 
 
 def depth(d: int) -> int:
     """Columns of the factors of points with d features."""
     return factor_width(3 * d + 3)
+
+
+def held_bytes(n: int, d: int) -> int:
+    """Bytes on the device that groups of n points take: both factors of the points, in float16 and float32."""
+    return n * (2 * depth(d) + 4 * (d + 4))
 
 
 def rounding(d: int) -> tuple[float, float]:
@@ -54,6 +59,11 @@ def rounding(d: int) -> tuple[float, float]:
     the rounding of coordinates, norms and differences.
     """
     return 2.0 * (depth(d) + 16) * 2.0**-23, 2.0 * (2.0 * d**0.5 + 1.0) * LARGEST_NORM * _LOST
+
+
+def _tiles(position: Any) -> tuple[Any, Any, Any]:
+    """Sheet, tile and column of the points at some positions."""
+    return position // (RUN * COLUMNS), position % RUN, position // RUN % COLUMNS
 
 
 class Groups:
@@ -87,16 +97,18 @@ class Groups:
         self.order = locality_order(rough)
         del rough
         self._x = torch.zeros((full, self._width), dtype=torch.float32, device=device)
-        right = torch.zeros((full, depth(d)), dtype=torch.float16, device=device)
+        # Tile t of a sheet has the t-th points of its groups.
+        self._right = torch.zeros((full, depth(d)), dtype=torch.float16, device=device)
+        tiled = self._right.view(-1, RUN, COLUMNS, depth(d))
         for some in chunks(n, d, CONVERTED):
             x = points(self.order[some])
             self._x[some, :d] = x.float()
             norms = 0.5 * x.square().sum(1, keepdim=True)
             first, second = pieces(x, 2)
-            fill(right[some], [first, second, first, *pieces(norms, 3)])
-        right[n:, 3 * d] = _ELSEWHERE
-        # Tile t of a sheet has the t-th points of its groups.
-        self._right = right.view(-1, COLUMNS, RUN, right.shape[1]).transpose(1, 2).contiguous()
+            block = torch.zeros((len(x), depth(d)), dtype=torch.float16, device=device)
+            fill(block, [first, second, first, *pieces(norms, 3)])
+            tiled[_tiles(torch.arange(some.start, some.stop, device=device))] = block
+        tiled[(*_tiles(torch.arange(n, full, device=device)), 3 * d)] = _ELSEWHERE
 
     def minima(self, x: Any) -> Any:
         """The smallest ``|y|^2 / 2 - x.y`` of each group, for queries x in float64, (m, d): (m, n_groups)."""
@@ -114,13 +126,15 @@ class Groups:
         K, n_sheets = left.shape[1], self.n_groups // COLUMNS
 
         def launch(tile: Tile) -> None:
-            minima_kernel[-(-len(out) // tile.rows), min(_SHARES, n_sheets)](
+            blocks = -(-len(out) // tile.rows)
+            shares = max(min(_SHARES, n_sheets), shared(n_sheets, blocks, self._device))
+            minima_kernel[blocks, shares](
                 left, self._right, out, len(out), n_sheets, self.n_groups,
                 K=K, K1=leading(K), PIECE=PIECE if K > DEEP else 0, BM=tile.rows, STAGES=tile.stages,
                 num_warps=tile.warps, num_stages=tile.stages,
             )  # fmt: skip
 
-        fitted(self._device, (minima_kernel.fn.__name__, K), _TILES, launch)
+        fitted(left, (minima_kernel.fn.__name__, K), _TILES, launch)
 
     def distances(self, x: Any, groups: Any, own: Any) -> Any:
         """Squared distances of queries, (m, d), to all points of some groups, (m, c), in float32: (m, 32 c).
@@ -132,12 +146,8 @@ class Groups:
         q[:, : self.d] = x
         out = torch.empty((m, c * RUN), dtype=torch.float32, device=self._device)
         wide = min(64, 1 << (self._width - 1).bit_length())
-        with _on(self._device):
+        with on(q):
             candidates_kernel[(m,)](
                 q, self._x, groups.int().contiguous(), own, out, self.n, c, self._width, D=wide, num_warps=1
             )
         return out
-
-
-def _on(device: Any) -> Any:
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

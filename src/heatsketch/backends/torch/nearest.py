@@ -49,6 +49,8 @@ _UNDERFLOW = 2.0**-80
 _TILE_BYTES = {"cuda": 1 << 31, "cpu": 1 << 26}
 _LEAST_BYTES = 1 << 18
 _MEMORY_SHARE = 0.25
+# The share of a GPU's free memory that the factors of the fused programs may take.
+_GROUPED_SHARE = 0.5
 # Copies of a tile that are alive at the same time: the tile and what is selected from it; the differences; and in the
 # last search keys that break ties.
 _PRODUCT_COPIES, _DIRECT_COPIES, _LAST_COPIES = 2, 3, 6
@@ -112,7 +114,8 @@ def nearest(
     job = _Job(device.tensor(Q), device.tensor(X), k, itself, _tile_bytes(device))
     out = tuple(torch.empty((m, k), dtype=dtype, device=job.X.device) for dtype in (torch.int32, torch.float64))
     rows = torch.arange(m, device=job.X.device)
-    for way in _ways(job, fused=fused_kernels(device)):
+    free = device.free_memory() if device.is_cuda else math.inf
+    for way in _ways(job, free if fused_kernels(device) else 0):
         if len(rows):
             rows = rows[~_search(job, way, rows, out, progress)]
             progress = None  # few rows are searched again
@@ -147,9 +150,10 @@ class _Job:
 class _Way:
     """How the distances of a tile are computed."""
 
-    dtype: Any  # float16 for the fused programs
+    dtype: Any
     direct: bool  # by differences
     last: bool = False  # by differences in float64, with ties in increasing order: no proof is needed
+    fused: bool = False  # by the fused programs
 
     def tile(self, m: int, n: int, n_listed: int, budget: int) -> tuple[int, int]:
         """Rows and columns of a tile."""
@@ -159,17 +163,22 @@ class _Way:
         return rows, max(1, min(n, entries // rows))
 
 
-def _ways(job: _Job, *, fused: bool) -> list[_Way]:
-    """The ways to search, each for the rows that the one before could not prove."""
+def _ways(job: _Job, free: float) -> list[_Way]:
+    """The ways to search, each for the rows that the one before could not prove.
+
+    The fused programs search if there is memory for them: `free` are bytes on their device, 0 if there are no programs.
+    """
     (n, d), last = job.X.shape, _Way(torch.float64, True, last=True)
     if d <= _DIRECT_FEATURES:
         return [_Way(torch.promote_types(job.Q.dtype, job.X.dtype), True), last]
     ways = [_Way(torch.float32, False), _Way(torch.float64, False), last]
-    if not fused or n < _MANY or len(job.Q) < _MANY_QUERIES:
+    if not free or n < _MANY or len(job.Q) < _MANY_QUERIES:
         return ways
-    from .grouped import RUN  # noqa: PLC0415 - needs Triton
+    from .grouped import RUN, held_bytes  # noqa: PLC0415 - needs Triton
 
-    return [_Way(torch.float16, False), *ways] if n // RUN >= _MORE_GROUPS * job.n_listed else ways
+    if n // RUN < _MORE_GROUPS * job.n_listed or held_bytes(n, d) > _GROUPED_SHARE * free:
+        return ways
+    return [_Way(torch.float16, False, fused=True), *ways]
 
 
 def _centre(X: Any) -> Any:
@@ -320,7 +329,7 @@ def _exponent(job: _Job, centre: Any) -> int:
 
 def _search(job: _Job, way: _Way, rows: Any, out: tuple[Any, ...], progress: Progress | None) -> Any:
     """Search rows one way, write their neighbours, and return which of them are proved, bool (m,)."""
-    placed: Any = _Grouped(job, rows) if way.dtype is torch.float16 else _Placed(job, way, rows)
+    placed: Any = _Grouped(job, rows) if way.fused else _Placed(job, way, rows)
     proved = torch.zeros(len(job.Q), dtype=torch.bool, device=rows.device)
     own = getattr(placed, "rows", rows)
     for some in chunks(len(rows), 1, placed.height):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from contextlib import nullcontext
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -25,7 +25,7 @@ from ...linalg.sketch import Sketch
 from ...optimize.pairs import Pairs
 from ...optimize.solver import dilations
 from .sketches import draw
-from .tensors import TensorDevice, computing, device_of
+from .tensors import TensorDevice, computing, device_of, on
 
 __all__ = ["DeviceDenseOperator", "DeviceGaussianOperator", "DeviceOperator", "DeviceSparseOperator", "PairDifferences"]
 
@@ -175,6 +175,16 @@ class DeviceSparseOperator(DeviceOperator):
         fused = self.device.is_cuda and fused_kernels(self.device)
         return sparse_product(self.parts, V) if fused else self._held @ V
 
+    def selected(self, rows: IntArray) -> sparse.csr_array:
+        """Some rows of the matrix in memory, (m, N), for a matrix without an order."""
+        starts, columns, values = self.parts
+        wanted = self.device.tensor(rows)
+        first, counts = starts[wanted].long(), (starts[wanted + 1] - starts[wanted]).long()
+        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        place = torch.arange(int(indptr[-1]), device=first.device) + (first - indptr[:-1]).repeat_interleave(counts)
+        parts = (to_numpy(part) for part in (values[place], columns[place], indptr))
+        return sparse.csr_array(tuple(parts), shape=(len(rows), self.shape[1]))
+
     @property
     def here(self) -> SparseOperator:
         """The same matrix in memory."""
@@ -191,7 +201,7 @@ class DeviceGaussianOperator(DeviceOperator):
     """Products with ``exp(-|x_i - x_j|^2 / epsilon)`` for all pairs, in memory O(N (d + k)), on a device.
 
     In float32 on a GPU fused kernels multiply (:mod:`heatsketch.backends.torch.gaussian`): every product is within
-    1e-4 of the exact one in the norm, mostly within 1e-5, for any columns. In float64, without Triton, or on the CPU
+    1e-4 of the exact one in the norm, mostly within 2e-5, for any columns. In float64, without Triton, or on the CPU
     PyTorch multiplies row chunk by row chunk (:mod:`heatsketch.backends.torch.chunked`).
 
     Parameters are those of :class:`heatsketch.linalg.operators.TiledGaussianOperator`; X may be a tensor, and
@@ -234,6 +244,17 @@ class DeviceGaussianOperator(DeviceOperator):
         return self._kernel.product(V)
 
     @computing()
+    def thinned(self) -> tuple[Any, Operator, Callable[[Any], Any]] | None:
+        """Some of many points, the kernel between them, and products of all rows with them: (m,) -> (N,)."""
+        found = self._kernel.thinned() if hasattr(self._kernel, "thinned") else None
+        if found is None:
+            return None
+        points, kernel, products = found
+        few = copy(self)
+        few._kernel, few.shape = kernel, (len(points), len(points))
+        return points, few, products
+
+    @computing()
     def rows(self, X: FloatArray, epsilon: Any, V: Any) -> tuple[FloatArray, FloatArray]:
         """Kernel rows of new points, (m, d), times V, (N, k), each divided by its largest entry: (m, k).
 
@@ -255,7 +276,7 @@ def sparse_product(parts: tuple[Any, Any, Any], V: Any) -> Any:
         # The fastest on an H200: many rows of few columns, or one row.
         columns = min(64, 1 << (width - 1).bit_length())
         rows, entries = (8, 16) if width <= _FEW_COLUMNS else (1, 32)
-        with torch.cuda.device(V.device) if V.is_cuda else nullcontext():
+        with on(V):
             sparse_kernel[-(-n // rows), -(-width // columns)](
                 *parts, V, out, n, width, BM=rows, BN=entries, BC=columns, num_warps=1
             )

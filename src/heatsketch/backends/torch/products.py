@@ -18,7 +18,6 @@ have one order and products repeat to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from triton.runtime.errors import OutOfResources
 
 from .halves import DEEP, PIECE, leading
 from .programs import GROUP, LARGEST, ROWS, SINGLE, VALUES, differences_kernel, halves_kernel, symmetric_kernel
+from .tensors import on
 
 __all__ = [
     "COLUMNS",
@@ -44,6 +44,7 @@ __all__ = [
     "differences_tiles",
     "fitted",
     "halves_tiles",
+    "shared",
     "symmetric_tiles",
     "worth_symmetry",
 ]
@@ -66,7 +67,7 @@ class Halves(NamedTuple):
 class Lists(NamedTuple):
     """Groups of columns that are not negligible for block b of 256 rows, from ``starts[b]`` to ``starts[b + 1]``."""
 
-    starts: Any  # int32, (n_blocks + 1,)
+    starts: Any  # int64, (n_blocks + 1,)
     groups: Any  # int32
 
 
@@ -85,9 +86,11 @@ _SMALLER = Tile(64, 64, 4, 2), Tile(64, 32, 4, 2), Tile(32, 32, 4, 1)
 _fitting: dict[Hashable, Tile] = {}
 
 
-def halves_tiles(mode: int, size: int, width: int) -> tuple[Tile, ...]:
+def halves_tiles(mode: int, size: int, width: int, *, rough: bool = False) -> tuple[Tile, ...]:
     """Tiles for factors of `size` bytes a row and `width` columns, the fastest on an H200 first."""
-    if size > 2 * DEEP or mode != VALUES:
+    if rough and width <= 32 and size <= 2 * DEEP:
+        first = Tile(64, 64, 4, 3) if size <= 64 else Tile(128, 64, 8, 3)
+    elif size > 2 * DEEP or mode != VALUES:
         first = Tile(64, 64, 4, 3) if size <= 64 else Tile(128, 64, 4, 3)
     elif width > 32:
         first = Tile(64, 64, 4, 3) if size <= 128 else Tile(128, 32, 4, 3)
@@ -107,10 +110,10 @@ def symmetric_tiles(size: int) -> tuple[Tile, ...]:
     return *first, Tile(64, 64, 4, 3), *_SMALLER
 
 
-def fitted(device: Any, key: tuple[Hashable, ...], tiles: Sequence[Tile], launch: Callable[[Tile], Any]) -> Any:
-    """What `launch` returns for the first tile for which the device has the resources."""
-    key = device, *key
-    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+def fitted(there: Any, key: tuple[Hashable, ...], tiles: Sequence[Tile], launch: Callable[[Tile], Any]) -> Any:
+    """What `launch` returns for the first tile for which the device of a tensor has the resources."""
+    key = there.device, *key
+    with on(there):
         for tile in (_fitting[key],) if key in _fitting else tiles:
             try:
                 out = launch(tile)
@@ -135,6 +138,7 @@ class Task:
     values: Any
     zero_diagonal: bool = False
     lists: Lists | None = None  # by default all groups are multiplied
+    rough: bool = False  # one float16 number for each entry and column; `values` are (n_padded, C)
 
     @property
     def mode(self) -> int:
@@ -146,7 +150,9 @@ class Task:
     @property
     def width(self) -> int:
         """Columns of the result."""
-        return self.values.shape[1] // 2 if self.mode == VALUES else 1
+        if self.mode != VALUES:
+            return 1
+        return int(self.values.shape[1]) // (1 if self.rough else 2)
 
     def run(self, kernel: Any, tiles: Sequence[Tile], head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
         """Run a program with the first tile for which the device has the resources.
@@ -154,21 +160,21 @@ class Task:
         `head` and `tail` are the arguments before and after those that all programs have. Returns a tensor of float32,
         shape (n_rows, width).
         """
-        key = kernel.fn.__name__, self.mode, self.width, *constants.values()
-        return fitted(head[0].device, key, tiles, lambda tile: self._launch(kernel, tile, head, *tail, **constants))
+        key = kernel.fn.__name__, self.mode, self.rough, self.width, *constants.values()
+        return fitted(head[0], key, tiles, lambda tile: self._launch(kernel, tile, head, *tail, **constants))
 
     def _launch(self, kernel: Any, tile: Tile, head: tuple[Any, ...], *tail: Any, **constants: Any) -> Any:
         """Run a program over all rows; if these are few, several programs share the columns of a block."""
         device = head[0].device
         blocks, n_groups = -(-self.n_rows // tile.rows), -(-self.n_columns // GROUP)
-        shares = max(1, min(n_groups, _PROGRAMS * _multiprocessors(device) // blocks))
+        shares = shared(n_groups, blocks, device)
         out = torch.empty((shares, self.n_rows, self.width), dtype=torch.float32, device=device)
         lists = Lists(out, out) if self.lists is None else self.lists
         values = out if self.values is None else self.values
         sizes = self.n_rows, self.n_columns, n_groups
         kernel[blocks, shares](
             *head, values, out, lists.starts, lists.groups, *sizes, *tail,
-            C=self.width, MODE=self.mode, ZERO=self.zero_diagonal, SKIP=self.lists is not None,
+            C=self.width, MODE=self.mode, ROUGH=self.rough, ZERO=self.zero_diagonal, SKIP=self.lists is not None,
             BM=tile.rows, BN=tile.columns, STAGES=tile.stages,
             num_warps=tile.warps, num_stages=tile.stages, enable_fp_fusion=True,
             **constants,
@@ -180,7 +186,8 @@ def by_halves(left: Halves, right: Halves, task: Task) -> Any:
     """``2^(L R^T) V``, or the largest exponent of each row, (n_rows, width), with rows of L and R padded."""
     K, E = left.columns.shape[1], 0 if left.eighths is None else left.eighths.shape[1]
     depths = {"K": K, "K1": leading(K), "E": E, "PIECE": PIECE if K > DEEP else 0}
-    return task.run(halves_kernel, halves_tiles(task.mode, 2 * K + E, task.width), _tensors(left, right), **depths)
+    tiles = halves_tiles(task.mode, 2 * K + E, task.width, rough=task.rough)
+    return task.run(halves_kernel, tiles, _tensors(left, right), **depths)
 
 
 def worth_symmetry(left: Halves) -> bool:
@@ -214,7 +221,7 @@ def by_symmetry(left: Halves, right: Halves, values: Any) -> Any:
             symmetric_kernel[(odd // 2,)](*head, turn, odd, size, n, PAIRS=True, **options)
         return out[:, None]
 
-    return fitted(device, (symmetric_kernel.fn.__name__, K, E), symmetric_tiles(2 * K + E), launch)
+    return fitted(values, (symmetric_kernel.fn.__name__, K, E), symmetric_tiles(2 * K + E), launch)
 
 
 def _tensors(left: Halves, right: Halves) -> tuple[Any, Any, Any, Any]:
@@ -231,6 +238,11 @@ def by_differences(x: Any, y: Any, scales: tuple[Any, Any, Any], task: Task) -> 
     a, b, shift = scales
     strides = x.stride(0), y.stride(0)
     return task.run(differences_kernel, differences_tiles(task.mode), (x, y, a, b, shift), *strides, D=x.shape[0])
+
+
+def shared(n_parts: int, blocks: int, device: Any) -> int:
+    """How many programs share the columns of a block of rows, which come in `n_parts`, to keep a device busy."""
+    return max(1, min(n_parts, _PROGRAMS * _multiprocessors(device) // blocks))
 
 
 @cache

@@ -57,7 +57,10 @@ def _initial_group(BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, MODE: tl
 
 
 @triton.jit
-def _accumulate(part, s, V, i, j, offset, n_columns, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr):
+def _accumulate(
+    part, s, V, i, j, offset, n_columns,
+    C: tl.constexpr, MODE: tl.constexpr, ROUGH: tl.constexpr, ZERO: tl.constexpr,
+):  # fmt: skip
     """Add a tile of exponents to the part of its group; `j` and `V` start at the group's `offset`."""
     if MODE == _LARGEST:
         kept = offset + j[None, :] < n_columns
@@ -70,6 +73,8 @@ def _accumulate(part, s, V, i, j, offset, n_columns, C: tl.constexpr, MODE: tl.c
             p = tl.where(i[:, None] == offset + j[None, :], 0.0, p)
         if MODE == _SINGLE:
             part += p * tl.load(V + j)[None, :]
+        elif ROUGH:
+            part = tl.dot(p.to(tl.float16), tl.load(V + j[:, None] * C + tl.arange(0, C)[None, :]), part)
         else:
             c = tl.arange(0, C)
             first = tl.load(V + j[:, None] * (2 * C) + c[None, :])
@@ -109,12 +114,12 @@ def _store(Out, total, i, n_rows, C: tl.constexpr, MODE: tl.constexpr):
 def halves_kernel(
     L, R, L8, R8, V, Out, starts, groups, n_rows, n_columns, n_groups,
     K: tl.constexpr, K1: tl.constexpr, E: tl.constexpr, PIECE: tl.constexpr,
-    C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
+    C: tl.constexpr, MODE: tl.constexpr, ROUGH: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Rows of ``2^(L R^T) V``; see `by_halves`."""
     K2: tl.constexpr = K - K1
-    WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
+    WIDTH: tl.constexpr = 1 if MODE != _VALUES else C if ROUGH else 2 * C
     base = tl.program_id(0).to(tl.int64) * BM
     rows = tl.arange(0, BM)
     i = tl.program_id(0) * BM + rows
@@ -155,7 +160,7 @@ def halves_kernel(
                     s = tl.dot(l2, tl.trans(tl.load(Rg + j[:, None] * K + k2[None, :])), s)
             if E > 0:
                 s += tl.dot(l3, tl.trans(tl.load(R8 + first * E + j[:, None] * E + e[None, :]))) * _EIGHTH
-            part = _accumulate(part, s, Vg, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
+            part = _accumulate(part, s, Vg, i, j, g * _GROUP, n_columns, C, MODE, ROUGH, ZERO)
         total = _add_group(total, part, MODE)
     _store(Out, total, i, n_rows, C, MODE)
 
@@ -163,11 +168,11 @@ def halves_kernel(
 @triton.jit
 def differences_kernel(
     X, Y, x_scale, y_scale, shift, V, Out, starts, groups, n_rows, n_columns, n_groups, x_stride, y_stride,
-    D: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
+    D: tl.constexpr, C: tl.constexpr, MODE: tl.constexpr, ROUGH: tl.constexpr, ZERO: tl.constexpr, SKIP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Rows of the same product from coordinates stored feature by feature; see `by_differences`."""
-    WIDTH: tl.constexpr = 2 * C if MODE == _VALUES else 1
+    WIDTH: tl.constexpr = 1 if MODE != _VALUES else C if ROUGH else 2 * C
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     a, e = tl.load(x_scale + i), tl.load(shift + i)
     total = _initial_total(BM, C, MODE)
@@ -191,7 +196,7 @@ def differences_kernel(
                 x += x_stride
                 y += y_stride
             s = e[:, None] - squared * a[:, None] * tl.load(y_scale + first + j)[None, :]
-            part = _accumulate(part, s, V + first * WIDTH, i, j, g * _GROUP, n_columns, C, MODE, ZERO)
+            part = _accumulate(part, s, V + first * WIDTH, i, j, g * _GROUP, n_columns, C, MODE, ROUGH, ZERO)
         total = _add_group(total, part, MODE)
     _store(Out, total, i, n_rows, C, MODE)
 

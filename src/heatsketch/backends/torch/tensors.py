@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-__all__ = ["TensorDevice", "computing", "device_of"]
+__all__ = ["TensorDevice", "computing", "device_of", "on"]
 
 # Tensors with the entries of NumPy arrays that nobody changes, by device and the identity of the array.
 _copies: dict[tuple[str, int], Any] = {}
@@ -66,6 +66,11 @@ class TensorDevice:
 def device_of(values: Any) -> TensorDevice:
     """The device that a tensor is on."""
     return TensorDevice(str(values.device))
+
+
+def on(values: Any) -> Any:
+    """Context manager that launches programs on the GPU of a tensor; no effect for tensors in memory."""
+    return torch.cuda.device(values.device) if values.is_cuda else nullcontext()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,13 @@ class Operator(ABC):
     def laid_out(self, values: Any) -> Any:
         """A user's vector with an entry for each point, (N,), as an array in float64 of the kind of `ones`."""
         return to_numpy(values).astype(np.float64, copy=False)
+
+    def thinned(self) -> tuple[Any, Operator, Callable[[Any], Any]] | None:
+        """Some of the points, the operator between them, and products of all rows with them: (m,) -> (N,).
+
+        None, unless products with all points take long.
+        """
+        return None
 
     def sketched(self, sketch: Sketch, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> Any:
         """Columns of a sketch, (N, n_columns), as an array that this operator multiplies."""

@@ -47,6 +47,10 @@ class SparseOperator(Operator):
         """The matrix as a csr_array, rows and columns in the original order."""
         return self.held if self.order is None else permuted(self.held, np.argsort(self.order))
 
+    def selected(self, rows: IntArray) -> Any:
+        """Some rows of the matrix, (m, N), for a matrix without an order."""
+        return self.held[rows]
+
     def row_counts(self) -> IntArray:
         """Number of entries of each row in the original order, shape (N,)."""
         counts: IntArray = from_order(np.diff(self.held.indptr).astype(np.int64), self.order)
