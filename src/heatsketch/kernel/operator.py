@@ -16,6 +16,7 @@ from .._utils.chunks import chunks
 from .._utils.progress import track
 from .._utils.registry import Device, computing
 from .._utils.tables import table
+from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.operators import DenseOperator, FoldedOperator, HeatOperator, Operator, ScaledOperator, SparseOperator
 from .affinity import Affinity, GaussianAffinity
@@ -235,7 +236,8 @@ class HeatKernel(HeatOperator):
                 masses = np.ones(len(Z)) if scaling.masses is None else scaling.masses
                 weighted = self.asblock(np.column_stack([masses, scaling.reference, weighted]))
         entries = X.shape[1] + Z.shape[1] if fused else affinity.row_entries
-        for batch in track(self._batches(X, entries), "placing new points", len(list(chunks(m, entries)))):
+
+        def place(batch: IntArray) -> None:
             if fused:
                 products, log_scale = affinity.row_products(X[batch], weighted)
                 degrees, sums = products[:, :2].astype(np.float64).T
@@ -244,6 +246,9 @@ class HeatKernel(HeatOperator):
                 left, rows = self._scaled_rows(X[batch], batch)
                 product = rows @ weighted
             out[batch] = left[:, None] * product
+
+        batches = track(self._batches(X, entries), "placing new points", len(list(chunks(m, entries))))
+        each(place, batches, threads=None if self.device is None else 1)
         return out
 
     def _batches(self, X: Any, entries: int) -> Iterator[IntArray]:
