@@ -709,9 +709,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
         n_neighbors : int
             Number of neighbours that are compared.
         n_points : int, optional
-            Of more points than that, the stability of an embedding of a random sample is measured instead, made with
-            the same parameters. Neighbours in a sample are farther apart, so this shows whether large features come out
-            again. None for all points, which takes `n_repeats` fits. A precomputed affinity is not sampled.
+            If there are more points than that, a random sample of so many is embedded with the same parameters, and the
+            stability of this embedding is measured. Neighbours in a sample are farther apart, so that only large
+            features are tested. None for all points, which takes `n_repeats` fits. A precomputed affinity is not
+            sampled.
         random_state : int or None
 
         Returns
