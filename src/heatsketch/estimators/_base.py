@@ -115,7 +115,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
     `_matrix_again` and `_add`.
     """
 
-    # Columns of the independent sketch of large data, such that it takes less time than a fit.
+    # Columns of the independent sketch of large data: few, as fits are short.
     _REFERENCE_COLUMNS: ClassVar[int] = 32
 
     # Parameters of every embedding; subclasses list them in their constructors.
@@ -566,7 +566,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             sketch: of the embedding itself if it is one, otherwise of an independent sketch, made on first use. A
             distance of the embedding outside its interval is wrong. For random signs the law is an approximation,
             which is poor with few components and few neighbours. An embedding without a law has the exact distances of
-            pairs of up to 16 points, in intervals as wide as rounding errors.
+            pairs of up to 16 points, in intervals as wide as the errors of rounding and of the polynomial.
 
         Returns
         -------
