@@ -114,6 +114,20 @@ class TestSampled:
         assert model.distortion(exhaustive=False).log > 0.9 * model.distortion(exhaustive=True).log
 
 
+def test_central_versions_near_the_noise_of_the_sketch(monkeypatch):
+    """64 components, whose distances are about as uncertain as those of the reference sketch."""
+    X = hs.datasets.circle(800, random_state=0)
+    model = hs.GaussianProcessEmbedding(64, n_neighbors=12, power=16, random_state=0).fit(X)
+    exact = model.distortion(exhaustive=True).central
+    monkeypatch.setattr("heatsketch.analysis.reference_sketch._FEW", 0)
+    ratios = []
+    for seed in range(101, 107):  # other columns than those of the embedding
+        monkeypatch.setattr("heatsketch.analysis.reference_sketch._SEED", seed)
+        found = kernel_distortion(model.embedding_, model.kernel_, 16.0, exhaustive=False).central
+        ratios.append([np.log(found[q]) / np.log(exact[q]) for q in (0.05, 0.25)])
+    np.testing.assert_allclose(np.mean(ratios, axis=0), 1.0, atol=0.1)
+
+
 def test_large_data_are_sampled_by_default(monkeypatch, torus):
     monkeypatch.setattr("heatsketch.analysis.distortion.ALL_PAIRS", 100)
     model = hs.DiffusionMaps(2, bandwidth=1.0).fit(torus)

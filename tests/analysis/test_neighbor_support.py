@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 import heatsketch as hs
 from heatsketch.analysis.neighborhoods import Repetitions, stability_map
-from heatsketch.analysis.reference_sketch import reference_sketch
+from heatsketch.analysis.reference_sketch import ReferenceSketch, reference_sketch
 
 mpl.use("Agg")
 GP, DM = hs.GaussianProcessEmbedding, hs.DiffusionMaps
@@ -40,6 +40,32 @@ class TestReferenceSketch:
         _, low, high = model.diffusion_distances(interval=0.95)
         true = hs.diffusion_distances(model.kernel_, power)
         assert np.mean((low <= true) & (true <= high)) > 0.9
+
+    @pytest.mark.parametrize("d", [2, 5])
+    def test_variance_over_pairs(self, kernel, d):
+        """Of distances between points of R^d in m random columns: (1 - 1/d) / (2 m), as the mean of cos^2 is 1/d."""
+        rng, m, n = np.random.default_rng(0), 24, 300
+        X, pairs = rng.normal(size=(n, d)), rng.integers(0, n, (2000, 2))
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        true = np.log(np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1))
+        predicted, seen = [], []
+        for _ in range(300):
+            F = X @ rng.normal(size=(d, m)) / np.sqrt(m)
+            predicted.append(ReferenceSketch(F, 0, kernel, 1.0).log_variance(pairs))
+            seen.append(np.var(np.log(np.linalg.norm(F[pairs[:, 0]] - F[pairs[:, 1]], axis=1)) - true))
+        expected = (1.0 - 1.0 / d) / (2.0 * m)
+        assert np.mean(predicted) == pytest.approx(expected, rel=0.1)
+        assert np.mean(seen) == pytest.approx(expected, rel=0.1)
+
+    @pytest.mark.parametrize("power", [16.0, "multiscale"])
+    def test_few_pairs_are_exact(self, torus, power):
+        model = DM(2, n_neighbors=10, power=power).fit(torus)
+        pairs = [[0, 1], [7, 200], [40, 41], [3, 3]]
+        _, low, high = model.diffusion_distances(pairs, interval=0.95)
+        true = hs.diffusion_distances(model.kernel_, model.power_, pairs)
+        assert ((low <= true) & (true <= high)).all()
+        assert (high - low < 1e-3 * true.max()).all()
+        assert "_reference" not in vars(model)
 
 
 class TestSupport:
@@ -157,6 +183,12 @@ class TestSamples:
         D[np.arange(50), rows] = np.inf
         farthest = np.take_along_axis(D, found, axis=1).max(axis=1)
         np.testing.assert_allclose(farthest, np.sort(D, axis=1)[:, 9], rtol=0.02 if joined else 1e-5)
+
+    def test_neighbors_in_little_memory(self, model, monkeypatch):
+        reference, rows = reference_sketch(model.kernel_, model.power_), np.arange(0, 2500, 50)
+        whole = reference.neighbors(rows, 10)
+        monkeypatch.setattr("heatsketch.analysis.reference_sketch._MEASURED", 1000)
+        np.testing.assert_array_equal(reference.neighbors(rows, 10), whole)
 
     @pytest.mark.parametrize("under", ["data", "seed"])
     def test_stability_of_a_sample(self, model, under):

@@ -16,7 +16,14 @@ from heatsketch.compiled.search import offer_codes
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors import clusters
 from heatsketch.neighbors.clusters import ClusterIndex
-from heatsketch.neighbors.search import BlockedIndex, TreeIndex, index_kind, make_index, nearest_neighbors
+from heatsketch.neighbors.search import (
+    BlockedIndex,
+    TreeIndex,
+    index_kind,
+    make_index,
+    nearest_neighbors,
+    neighbors_of,
+)
 
 RNG = np.random.default_rng(0)
 CLOUD = RNG.normal(size=(3000, 12))
@@ -232,6 +239,29 @@ def test_queries_agree_with_scikit_learn():
     assert (squared <= expected[:, -1:] * (1 + 1e-6) + 1e-12).mean() > 0.99
     np.testing.assert_allclose(squared[-3:], expected[-3:], rtol=1e-9)  # far from all points
     assert (squared[400:450, 0] == 0).all()  # training points find themselves
+
+
+@pytest.mark.parametrize("k", [10, 80])
+@pytest.mark.parametrize("in_bytes", [True, False])
+def test_many_queries(monkeypatch, k, in_bytes):
+    """Queries of a cluster are compared as bytes, also where that is no faster."""
+    monkeypatch.setattr(clusters, "BYTE_PRODUCTS", in_bytes)
+    X = tree_like(9000)
+    X, Q = X[:6000], X[6000:]
+    index = ClusterIndex(X)
+    index.neighbors(15)
+    assert index._in_bytes == in_bytes
+    ids, squared = index.query(Q, k)
+    assert ids.shape == squared.shape == (3000, k)
+    np.testing.assert_allclose(squared[:, -1], np.square(Q - X[index.order[ids[:, -1]]]).sum(axis=1), rtol=1e-9)
+    expected = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(Q)[0] ** 2
+    assert (squared <= expected[:, -1:] * (1 + 1e-6)).mean() > 0.98
+
+
+@pytest.mark.parametrize("X", [LOW, CLOUD, tree_like(5000)], ids=["tree", "blocks", "clusters"])
+def test_neighbours_of_some_points(X):
+    rows = np.arange(3, 3000, 100)
+    np.testing.assert_array_equal(neighbors_of(rows, X, 7), nearest_neighbors(X, 7).indices[rows])
 
 
 def test_choice_of_the_search():

@@ -34,6 +34,7 @@ __all__ = [
     "distances_in_sample",
     "embedded_distances",
     "error_of",
+    "exact_interval",
     "rows_of_pairs",
     "sketch_interval",
 ]
@@ -242,6 +243,16 @@ def sketch_interval(
     return np.maximum(low - slack, 0.0), high + slack
 
 
+def exact_interval(kernel: HeatKernel, power: Power, pairs: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on the diffusion distances of a few pairs, (m, 2): the exact ones up to rounding errors."""
+    points, places = np.unique(pairs, return_inverse=True)
+    units = kernel.units(points, weighted=True)
+    [columns] = diffuse(kernel, units, [power], trivial=not kernel.trivial_is_constant)
+    distances = column_distances(columns, *places.reshape(-1, 2).T)
+    slack = _unit_of_rounding(kernel, power) * np.sqrt(column_products(columns, columns))[places.reshape(-1, 2)].max(1)
+    return np.maximum(distances - slack, 0.0), distances + slack
+
+
 def _rounding(Y: Any, pairs: ArrayLike | None, kernel: HeatKernel, power: Power) -> FloatArray:
     """Bound for rounding errors of distances between rows of ``Y = S^t M``.
 
@@ -252,10 +263,14 @@ def _rounding(Y: Any, pairs: ArrayLike | None, kernel: HeatKernel, power: Power)
         larger = np.maximum(*(norms[ends] for ends in np.triu_indices(len(norms), 1)))
     else:
         larger = np.linalg.norm(rows_of_pairs(Y, pairs), axis=2).max(axis=1, initial=0.0)
-    unit = float(np.finfo(kernel.dtype).eps) * max(longest(power), 1.0) + relative_error(power, kernel.dtype)
-    unit += kernel.residual or 0.0
-    bound: FloatArray = _ROUNDINGS * unit * larger
+    bound: FloatArray = _unit_of_rounding(kernel, power) * larger
     return bound
+
+
+def _unit_of_rounding(kernel: HeatKernel, power: Power) -> float:
+    """Bound for rounding errors of distances between rows of norm 1."""
+    unit = float(np.finfo(kernel.dtype).eps) * max(longest(power), 1.0) + relative_error(power, kernel.dtype)
+    return _ROUNDINGS * (unit + (kernel.residual or 0.0))
 
 
 def components_for(distance_error: float, n_samples: int | None = None, *, confidence: float = 0.95) -> int:

@@ -20,7 +20,7 @@ from ..kernel.affinity import GaussianAffinity
 from ..linalg.filters import MultiscaleFilter
 from ..linalg.metrics import magnitude
 from ..linalg.sketch import resolve_seed, sample
-from ..neighbors.search import nearest_neighbors
+from ..neighbors.search import nearest_neighbors, neighbors_of
 from .reference_sketch import ReferenceSketch
 
 __all__ = [
@@ -96,7 +96,7 @@ def neighbor_support(
     """Find false neighbours of some points in an embedding by the intervals of an independent reference sketch."""
     n = len(Y)
     k, points = min(n_neighbors, n - 1), sample(n, n if n_points is None else n_points)
-    shown = _neighbors(_scaled(Y), k)[points]
+    shown = neighbors_of(points, _scaled(Y), k)
     supported = np.empty(shown.shape, dtype=bool)
     slack = np.sqrt(_SLACK) if isinstance(reference.power, MultiscaleFilter) else _SLACK
     for some in chunks(len(points), k * reference.features.shape[1]):

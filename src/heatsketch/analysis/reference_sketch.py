@@ -10,22 +10,25 @@ from numpy.typing import ArrayLike
 
 from .._utils.array import array_namespace, astype
 from .._utils.typing import FloatArray, IntArray
-from ..kernel.operator import HeatKernel
+from ..kernel.operator import HeatKernel, KernelGraph
 from ..linalg.filters import MultiscaleFilter, Power
-from ..linalg.metrics import Metric, row_distances
+from ..linalg.metrics import row_distances
 from ..linalg.range_finder import leading_directions
-from ..neighbors.search import make_index
-from ..optimize.features import deflated_sketch
-from .distances import embedded_distances, sketch_interval
+from ..neighbors.search import neighbors_of
+from ..optimize.features import deflated_features
+from .distances import rows_of_pairs, sketch_interval
 
 __all__ = ["ReferenceSketch", "reference_sketch"]
 
 # Columns, how many of them are exact directions, and the relative error of distances by the polynomial of a multiscale
-# filter; for data of up to so many points, and for larger ones. The others are random columns of the remainder.
+# filter; for data of up to so many points, and for larger ones, where embeddings choose the columns. The others are
+# random columns of the remainder.
 _FEW = 2000
 _SMALL = 128, 32, 1e-4
-_LARGE = 64, 8, 0.01
+_LARGE = 8, 0.01
 _SEED = 0x317E55
+# Candidates for true neighbours that are measured at a time.
+_MEASURED = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class ReferenceSketch:
     """Diffusion distances by r exact leading directions and a Gaussian sketch of the remainder.
 
     Squared distances between rows of `features`, (N, r + m), are unbiased, up to the relative error `error` of all
-    distances. The standard error of a distance is at most ``1 / sqrt(2 m)``: 9% for more than 2000 points, less for
-    pairs whose distance is mostly along the exact directions.
+    distances. The standard error of a distance is at most ``1 / sqrt(2 m)``: 7% for up to 2000 points, otherwise 14%,
+    or 9% for HeatSketch. It is less for pairs whose distance is mostly along the exact directions.
     """
 
     features: FloatArray
@@ -50,15 +53,25 @@ class ReferenceSketch:
         return low / (1.0 + self.error), high / (1.0 - self.error)
 
     def log_variance(self, pairs: IntArray) -> float:
-        """Mean variance of the logarithms of estimated distances: ``share^2 / (2 m)``, by the law of the sketch.
+        """What errors of the sketch add to the variance of the logarithms of distances over pairs, (p, 2).
 
-        The share is that of the sketched remainder in the squared distance of a pair.
+        With s the share of the sketched remainder in the squared distance of a pair, the error of its logarithm has the
+        variance ``s^2 / (2 m)``. As all pairs see the same random columns, the errors of two of them have the
+        covariance ``s s' cos^2 / (2 m)``, with the angle between their remainders. What they have in common does not
+        add to the variance over pairs.
         """
         m = self.features.shape[1] - self.n_exact
-        rest = np.square(embedded_distances(self.features[:, self.n_exact :], pairs))
-        total = np.square(embedded_distances(self.features, pairs))
-        share = np.divide(rest, total, out=np.zeros_like(rest), where=total > 0)
-        return float(np.mean(np.square(share)) / (2.0 * m))
+        ends = rows_of_pairs(self.features, pairs)
+        rest = ends[:, 0] - ends[:, 1]
+        total = np.square(rest).sum(axis=1)
+        rest = rest[:, self.n_exact :] / np.sqrt(np.where(total > 0, total, np.inf))[:, None]
+        share = np.square(rest).sum(axis=1)
+        # Vectors u = s^(1/2) r / |r| with (u . u')^2 = s s' cos^2, whose mean is the squared norm of their mean u u^T.
+        along = np.einsum("pi,pj->ij", rest, rest, optimize=True) / len(pairs)
+        seen = float(np.square(along).sum())
+        # Random columns add (1 - cos^2) / m to each squared cosine.
+        common = max(0.0, (m * seen - float(share.mean()) ** 2) / max(1, m - 1))
+        return float(max(0.0, np.mean(np.square(share)) - common) / (2.0 * m))
 
     def neighbors(self, rows: IntArray, k: int) -> IntArray:
         """Points that are near to some points by diffusion distance, (m, k).
@@ -69,32 +82,43 @@ class ReferenceSketch:
         found = np.full((len(rows), k), -1)
         graph = self.kernel.graph()
         if graph is not None:
-            here = graph.places[rows]
-            reached = graph.S[here] @ graph.S  # [m, U]: vertices within two edges
-            row = np.repeat(np.arange(len(rows)), np.diff(reached.indptr))
-            other = reached.indices != here[row]
-            row, near = row[other], graph.points[reached.indices[other]]
-            order = np.lexsort((row_distances(self.features, rows[row], near), row))
-            starts = np.searchsorted(row, np.arange(len(rows) + 1))
-            enough = np.flatnonzero(np.diff(starts) >= k)
-            found[enough] = near[order[starts[enough, None] + np.arange(k)]]
+            # Through a hub many points are within two edges.
+            edges = graph.S[graph.places[rows]]
+            sizes = np.diff(graph.S.indptr)[edges.indices]
+            most = np.add.reduceat(np.append(sizes, 0), edges.indptr[:-1]) * (np.diff(edges.indptr) > 0)
+            for some in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(np.cumsum(most) // _MEASURED)) + 1):
+                self._within_two_edges(graph, rows[some], found, some)
         lacking = np.flatnonzero(found[:, 0] < 0)
         if len(lacking):
             device = self.kernel.device
-            index = make_index(self.features, Metric("euclidean"), device, kind=None if device else "blocks")
-            nearest = index.order[index.query(self.features[rows[lacking]], k + 1)[0]]
-            itself = nearest == rows[lacking, None]
-            itself[~itself.any(axis=1), -1] = True  # behind points that coincide with it
-            found[lacking] = nearest[~itself].reshape(-1, k)
+            kind = None if device else "blocks"
+            found[lacking] = neighbors_of(rows[lacking], self.features, k, device, kind=kind)
         return found
 
+    def _within_two_edges(self, graph: KernelGraph, rows: IntArray, found: IntArray, at: IntArray) -> None:
+        """Set the rows `at` of `found`, (m, k), to the nearest points within two edges, if there are k of them."""
+        here, k = graph.places[rows], found.shape[1]
+        reached = graph.S[here] @ graph.S  # [m, U]
+        row = np.repeat(np.arange(len(rows)), np.diff(reached.indptr))
+        other = reached.indices != here[row]
+        row, near = row[other], graph.points[reached.indices[other]]
+        order = np.lexsort((row_distances(self.features, rows[row], near), row))
+        starts = np.searchsorted(row, np.arange(len(rows) + 1))
+        enough = np.flatnonzero(np.diff(starts) >= k)
+        found[at[enough]] = near[order[starts[enough, None] + np.arange(k)]]
 
-def reference_sketch(kernel: HeatKernel, power: Power, *, n_random: int | None = None) -> ReferenceSketch:
+
+def reference_sketch(
+    kernel: HeatKernel, power: Power, columns: int = 64, *, n_random: int | None = None
+) -> ReferenceSketch:
     """Sketch the diffusion distances of a kernel with a fixed seed, independently of any embedding.
 
-    With `n_random`, a narrower sketch of so many random columns and no exact directions but the trivial one.
+    It has so many columns for more than 2000 points, 128 for fewer. With `n_random`, it has so many random columns
+    and no exact directions but the trivial one.
     """
-    columns, exact, error = _SMALL if kernel.shape[0] <= _FEW else _LARGE
+    exact, error = _LARGE
+    if kernel.shape[0] <= _FEW:
+        columns, exact, error = _SMALL
     others = kernel.shape[0] - (kernel.trivial is not None)
     if n_random is None:
         Q = leading_directions(kernel, min(exact, others), power)
@@ -104,5 +128,5 @@ def reference_sketch(kernel: HeatKernel, power: Power, *, n_random: int | None =
         Q = array_namespace(Q).concat([kernel.trivial[:, None], Q], axis=1)
     Q = astype(Q, kernel.dtype)
     n_random = columns - Q.shape[1] if n_random is None else n_random
-    features = kernel.collect(deflated_sketch(kernel, Q, n_random, power, _SEED, rtol=error)[1])
+    features = kernel.collect(deflated_features(kernel, Q, n_random, power, _SEED, rtol=error))
     return ReferenceSketch(features, Q.shape[1], kernel, power, error if isinstance(power, MultiscaleFilter) else 0.0)

@@ -13,7 +13,7 @@ from .._utils.display import Shown, html_table
 from .._utils.typing import FloatArray
 from ..kernel.operator import HeatKernel
 from ..linalg.diffusion import require_definite, rows_of_powers
-from ..linalg.filters import MultiscaleFilter, Power, longest
+from ..linalg.filters import FEW, MultiscaleFilter, Power, longest
 from ..linalg.lanczos import horizon
 from ..linalg.sketch import sample
 from .density import SpectralDensity, spectral_density
@@ -22,11 +22,13 @@ from .distortion import TAIL, measure_distortion
 
 __all__ = ["Scales", "default_powers", "measure_scales", "sample_distortions"]
 
-# Columns and most products of the spectral density: a trace of d equal modes is known to within 2 / sqrt(16 d).
-_COLUMNS, _MOST_STEPS = 16, 96
+# Columns of the spectral density, up to `FEW` points and for more, and most products: a trace of d equal modes is known
+# to within 2 / sqrt(columns d).
+_COLUMNS, _MOST_STEPS = (16, 8), 96
 _LONGEST = 1024.0
-# Points whose pairs are measured, of up to so many points and of more.
-_FEW, _ANCHORS, _FEW_ANCHORS = 2000, 128, 32
+# Points whose pairs are measured, of up to so many points; of more, as many as one pass of products takes with the
+# components, and at least so many.
+_FEW, _ANCHORS, _PASS, _FEWEST = 2000, 128, 32, 24
 # Error of inner products of rows of S^t, and squared distances that it does not resolve, both relative to the largest.
 _ERROR, _RESOLVED = 1e-4, 1e-3
 # Default powers stop where the power of the largest eigenvalue is below this.
@@ -47,8 +49,8 @@ class Scales(Shown):
     spectral_dimension : ndarray of shape (n_powers,)
         -2 times the slope of the entropy against log t: the dimension of the data at this scale.
     distortion : ndarray of shape (n_powers,)
-        log L of the embedding against the diffusion distance at this time, for all pairs of 32 random points (128 of up
-        to 2000), without 1% of the pairs at either end.
+        log L of the embedding against the diffusion distance at this time, for all pairs of 24 to 32 random points (128
+        of up to 2000), without 1% of the pairs at either end.
     chosen : float or None
         The power of the embedding; None if it keeps all times.
     """
@@ -113,9 +115,12 @@ def measure_scales(
 
     The embeddings are ``diag(w) S^t M``, M of shape (N, k); or, if M is None, `embed` maps the powers to them.
     """
-    last = max(_LONGEST, longest(power)) if powers is None else float(np.max(powers))
+    if powers is not None:
+        last = float(np.max(powers))
+    else:
+        last = longest(power) if isinstance(power, MultiscaleFilter) else max(_LONGEST, power)
     steps = int(np.clip(np.ceil(np.sqrt(last / horizon(1))), 16, _MOST_STEPS))
-    density = spectral_density(kernel, n_columns=_COLUMNS, n_steps=steps)
+    density = spectral_density(kernel, n_columns=_COLUMNS[kernel.shape[0] > FEW], n_steps=steps)
     largest = float(np.abs(density.nodes).max())
     if powers is None:
         powers = default_powers(density, power, kernel.dtype)
@@ -154,7 +159,7 @@ def _distortions(
     entries of ``S^(2t)``.
     """
     require_definite(kernel, powers.tolist())
-    points = sample(kernel.shape[0], _FEW_ANCHORS)
+    points = sample(kernel.shape[0], max(_FEWEST, _PASS - (0 if M is None else M.shape[1])))
     V, m = kernel.asblock(kernel.units(points)), len(points)
     if M is not None:
         V = array_namespace(V).concat([V, kernel.asblock(M)], axis=1)

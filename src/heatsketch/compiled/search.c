@@ -205,7 +205,8 @@ INLINE void offer_coded(const int32_t *codes, const float *left, const float *ri
         const float limit = of->worst[row + i + r];
         EACH_PART {
           apart[r][q] = norms[q] - factor * __builtin_convertvector(dots[r][q], vector) + left[i + r];
-          any[q] |= (apart[r][q] <= limit + (vector){0}) | (apart[r][q] <= limits[q]);
+          any[q] |= apart[r][q] <= limit + (vector){0};
+          if (mode == BOTH_WAYS) any[q] |= apart[r][q] <= limits[q];
         }
       }
       if (!bits_of_lanes(any)) continue;
@@ -215,8 +216,10 @@ INLINE void offer_coded(const int32_t *codes, const float *left, const float *ri
         mask within[PARTS];
         EACH_PART within[q] = apart[r][q] <= of->worst[row + i + r] + (vector){0};
         hits[r] = bits_of_lanes(within);
+        others[r] = 0;
+        if (mode != BOTH_WAYS) continue;
         EACH_PART within[q] = apart[r][q] <= limits[q];
-        others[r] = mode == BOTH_WAYS ? bits_of_lanes(within) : 0;
+        others[r] = bits_of_lanes(within);
       }
       const float *near = (const float *)apart;
       for (int r = 0; r < ROWS; r++)

@@ -151,6 +151,8 @@ class HeatSketch(HeatEmbedding):
     True
     """
 
+    _REFERENCE_COLUMNS = 64
+
     _M: FloatArray
     _at_once: bool  # Y = A M, whatever the filter
 

@@ -22,7 +22,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from scipy import sparse
 from .._utils.chunks import chunks
 from .._utils.registry import Device
 from .._utils.tables import checked, table
-from .._utils.threads import quiet_blas
+from .._utils.threads import quiet_blas, workers
 from .._utils.typing import FloatArray
 from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import sample
@@ -71,6 +71,9 @@ SAMPLE = 1000
 _COLUMNS = 20_000
 # A histogram has 128 bins between a number and its double: 7 of the 52 bits of the mantissa of a float64.
 _DROPPED_BITS = 52 - 7
+_BINS = 1 << (63 - _DROPPED_BITS)
+# Distances that are computed at a time, few enough to stay in the cache.
+_ENTRIES = 1 << 18
 # Further neighbours that a device searches for, in place of those that coincide with a point.
 _COINCIDENT = 4
 
@@ -177,8 +180,10 @@ def rule_of_distinct(
         return float(np.median(scales))
     if rule == "slope":
         return slope_profile(X, metric).epsilon
-    D2 = _sampled_distances(X, metric)
-    return float(np.median(D2[D2 > 0]))
+    D2 = np.concatenate([some[some > 0] for some in _sampled_distances(X, metric)])
+    if not len(D2):
+        raise no_distance(X.shape[0])
+    return float(np.median(D2))
 
 
 def kth_neighbor(D2: FloatArray, k: int) -> FloatArray:
@@ -239,17 +244,18 @@ def local_scales(
     return scales
 
 
-def _sampled_distances(X: Any, metric: Metric) -> FloatArray:
-    """Squared distances from a sample of the points to all points or a larger sample, with at least one positive."""
+def _sampled_distances(X: Any, metric: Metric) -> Iterator[FloatArray]:
+    """Squared distances from a sample of the points to all points or a larger sample, some rows at a time."""
     n = X.shape[0]
     rows, columns = X[sample(n, SAMPLE)], sample(n, _COLUMNS)
-    if metric.precomputed:
-        D2 = squared_distances(rows[:, columns], None, metric)
-    else:
-        D2 = squared_distances(rows, X[columns], metric)
-    if not D2.any():
-        raise no_distance(n)
-    return D2
+    others = None if metric.precomputed else X[columns]
+
+    def measure(some: slice) -> FloatArray:
+        here = rows[some][:, columns] if metric.precomputed else rows[some]
+        return squared_distances(here, others, metric)
+
+    with workers() as share:
+        yield from share(measure, chunks(rows.shape[0], len(columns), _ENTRIES))
 
 
 @dataclass(frozen=True)
@@ -276,17 +282,19 @@ def slope_profile(X: Any, metric: Metric) -> SlopeProfile:
     The slope is ``sum (D2 / epsilon) K / sum K``. Distances are gathered in a fine logarithmic histogram first,
     which changes it by less than a part in a thousand and makes any number of trial bandwidths cheap.
     """
-    D2 = _sampled_distances(X, metric).ravel()
     # The leading bits of a positive float are its logarithm to base 2, interpolated between powers of 2.
-    bins = D2.view(np.int64) >> _DROPPED_BITS
-    least = int(bins.min())
-    counts = np.bincount(bins - least)
+    counts, coincident = np.zeros(_BINS, dtype=np.int64), 0
+    for D2 in _sampled_distances(X, metric):
+        positive = D2.ravel() + 0.0  # not -0
+        counts += np.bincount(positive.view(np.int64) >> _DROPPED_BITS, minlength=_BINS)
+        coincident += D2.size - int(np.count_nonzero(D2))
+    if coincident == counts.sum():
+        raise no_distance(X.shape[0])
     filled = np.flatnonzero(counts)
     counts = counts[filled]
-    edges = np.stack([filled + least, filled + least + 1]) << _DROPPED_BITS
+    edges = np.stack([filled, filled + 1]) << _DROPPED_BITS
     middles = edges.view(np.float64).mean(axis=0)
-    coincident = D2.size - np.count_nonzero(D2)
-    if filled[0] + least == 0:  # zeros are in the bin of the smallest numbers
+    if filled[0] == 0:  # zeros are in the bin of the smallest numbers
         counts[0] -= coincident
         counts, middles = (counts, middles) if counts[0] else (counts[1:], middles[1:])
     centres = np.log(middles)

@@ -16,6 +16,7 @@ from .._utils.chunks import chunks
 from .._utils.progress import track
 from .._utils.registry import Device, computing
 from .._utils.tables import table
+from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray
 from ..linalg.operators import DenseOperator, FoldedOperator, HeatOperator, Operator, ScaledOperator, SparseOperator
 from .affinity import Affinity, GaussianAffinity
@@ -237,7 +238,8 @@ class HeatKernel(HeatOperator):
         entries = X.shape[1] + Z.shape[1] if fused else affinity.row_entries
         numbers, parts = np.arange(m), chunks(m, X.shape[1], _ORDERED)
         n_batches = sum(len(list(chunks(part.stop - part.start, entries))) for part in parts)
-        for batch in track(self._batches(X, entries), "placing new points", n_batches):
+
+        def place(batch: slice | IntArray) -> None:
             if fused:
                 products, log_scale = affinity.row_products(X[batch], weighted)
                 degrees, sums = products[:, :2].astype(np.float64).T
@@ -246,6 +248,9 @@ class HeatKernel(HeatOperator):
                 left, rows = self._scaled_rows(X[batch], numbers[batch])
                 product = rows @ weighted
             out[batch] = left[:, None] * product
+
+        batches = track(self._batches(X, entries), "placing new points", n_batches)
+        each(place, batches, threads=None if self.device is None else 1)
         return out
 
     def _batches(self, X: Any, entries: int) -> Iterator[slice | IntArray]:

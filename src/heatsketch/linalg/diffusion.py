@@ -178,18 +178,20 @@ def rows_of_powers(
     series, error = _chebyshev_series(targets, interval, _degree(most, rtol), rtol)
     if error > rtol:
         warn_inexact(error, rtol)
+    series = [_without_tail(c, _TAIL**2 * rtol) for c in series]  # differences of rows need more digits
     order, rest, at = S.order, V if mode is None else V - mode, rows
     if order is not None:
         S, rest, at = S.reordered(), rest[order], np.argsort(order)[rows]
     half, centre = (interval[1] - interval[0]) / 2.0, (interval[1] + interval[0]) / 2.0
     previous, current = rest, (S.matmat(rest) - centre * rest) / half
     seen = [to_numpy(previous[at]), to_numpy(current[at])]  # rows of T_n V
-    for _ in track(range(2, len(series[0])), "multiplying by the kernel", len(series[0]) - 2):
+    length = max(map(len, series))
+    for _ in track(range(2, length), "multiplying by the kernel", length - 2):
         previous, current = current, chebyshev_step(S, previous, current, centre, half)
         seen.append(to_numpy(current[at]))
-    factors = np.power(largest, exponents)[:, None] * np.array(series)
-    blocks: FloatArray = np.tensordot(factors, np.array(seen, dtype=np.float64), axes=1)
-    return blocks
+    rows_seen = np.array(seen, dtype=np.float64)
+    blocks = (largest**e * np.tensordot(c, rows_seen[: len(c)], axes=1) for e, c in zip(exponents, series, strict=True))
+    return np.array(list(blocks))
 
 
 @quiet_blas()
@@ -376,8 +378,10 @@ def _multiscale_interval(kernel: HeatOperator, time: float) -> tuple[float, floa
     high = 1.0 + kernel.residual + 10.0 * kernel.rounding
     if kernel.definite:
         return 0.0, high
-    ritz = extreme_ritz(kernel.deflated, _END, both=True)
-    return max(ritz.low - ritz.low_residual - _END, -high), high
+    if kernel.lower_end is None:
+        ritz = extreme_ritz(kernel.deflated, _END, both=True)
+        kernel.lower_end = ritz.low - ritz.low_residual - _END
+    return max(kernel.lower_end, -high), high
 
 
 def require_definite(kernel: HeatOperator, powers: Sequence[Power]) -> None:

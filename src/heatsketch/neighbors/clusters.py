@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import cached_property
 from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
@@ -64,6 +65,8 @@ _VAGUE = 0.002
 _RESOLVED_BY_BYTES = 12.0
 _VAGUE_BYTES = 0.01
 _SPARE = 4
+# Queries of one cluster from which on they are compared as bytes, which all points must be rounded to once.
+_MANY_QUERIES = 64
 # Squared distances, relative to those between clusters, that products in float64 give to few digits.
 _CANCELLED = 1e-9
 # Coordinates, in units of a typical cluster, beyond which squares in float32 would overflow.
@@ -229,35 +232,69 @@ class Codes:
         return local
 
     def _round(self, a: int) -> None:
-        points, codes = self._local(a) / self._unit, self._codes[self._blocks[a] : self._blocks[a + 1]]
+        points, blocks = self._local(a) / self._unit, slice(self._blocks[a], self._blocks[a + 1])
         self._norms[self._members(a)] = _squared_norms(points)
-        self._steps[a] = max(np.abs(points).max() / LARGEST_BYTE, np.finfo(np.float32).tiny)
-        rounded = np.zeros((len(codes) * LANES, 4 * codes.shape[1]), dtype=np.int8)
-        rounded[: len(points), : points.shape[1]] = np.rint(points / self._steps[a])
-        codes[:] = rounded.view(np.int32).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
+        self._steps[a] = _round_to_bytes(points, self._codes[blocks])
 
     def compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Candidates) -> None:
-        """Compare a cluster with others.
+        """Compare a cluster with others."""
+        from ..compiled.search import offer_codes  # noqa: PLC0415
+
+        state = found.worst, found.count, found.squared, found.ids
+        left, doubled = self._left(self._local(a), self._norms[self._members(a)], a, others)
+        for b, g, rows in zip(others.tolist(), doubled, left, strict=True):
+            places = self._blocks[a], self._blocks[b], rows, self._right(b, g), self._factor(self._steps[a], b)
+            mode = SAME_POINTS if a == b else BOTH_WAYS
+            with locks[min(a, b)], locks[max(a, b)] if a != b else nullcontext():
+                offer_codes(self._codes, *places, self._offsets[a], self._offsets[b], mode, found.k, *state)
+
+    def place(self, Q: FloatArray, a: int, others: IntArray, found: Candidates) -> None:
+        """Compare queries of a cluster, of which `found` are the candidates, with the points of others."""
+        from ..compiled.search import offer_codes  # noqa: PLC0415
+
+        state = found.worst, found.count, found.squared, found.ids
+        P = Q - self._centres[a]
+        left, doubled = self._left(P, _squared_norms(P / self._unit), a, others)
+        sizes = self._blocks[others + 1] - self._blocks[others]
+        starts = left.shape[1] // LANES + np.concatenate([[0], np.cumsum(sizes)])
+        codes = np.zeros((starts[-1], *self._codes.shape[1:]), dtype=np.int32)  # of the queries, then of the others
+        step = _round_to_bytes(P / self._unit, codes[: starts[0]])
+        for b, g, rows, start, size in zip(others.tolist(), doubled, left, starts.tolist(), sizes, strict=False):
+            codes[start : start + size] = self._codes[self._blocks[b] : self._blocks[b + 1]]
+            places = 0, start, rows, self._right(b, g), self._factor(step, b)
+            offer_codes(codes, *places, 0, self._offsets[b], TO_ROWS, found.k, *state)
+
+    def _left(self, P: FloatArray, norms: FloatArray, a: int, others: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Terms of the distances that depend on points of a cluster, padded, (b, m), and ``2 g``, (b, d).
 
         With p and q relative to the centres of x and y, and g between these, ``|x - y|^2 = |p|^2 + 2 p.g + |g|^2 +
         |q|^2 - 2 q.g - 2 p.q``; bytes give the last term.
         """
-        from ..compiled.search import offer_codes  # noqa: PLC0415
-
-        state = found.worst, found.count, found.squared, found.ids
-        P, norms, gaps = self._local(a), self._norms[self._members(a)], (self._centres[a] - self._centres[others])
-        gaps /= self._unit
+        gaps = (self._centres[a] - self._centres[others]) / self._unit
         doubled = (gaps + gaps) / self._unit
         left = np.full((len(others), _padded(len(P))), np.nan, dtype=np.float32)
         left[:, : len(P)] = doubled @ P.T + norms + _squared_norms(gaps)[:, None]
-        for b, g, rows in zip(others.tolist(), doubled, left, strict=True):
-            Q = self._local(b)
-            right = np.full(_padded(len(Q)), np.nan, dtype=np.float32)
-            right[: len(Q)] = self._norms[self._members(b)] - Q @ g
-            places = self._blocks[a], self._blocks[b], rows, right, np.float32(2) * self._steps[a] * self._steps[b]
-            mode = SAME_POINTS if a == b else BOTH_WAYS
-            with locks[min(a, b)], locks[max(a, b)] if a != b else nullcontext():
-                offer_codes(self._codes, *places, self._offsets[a], self._offsets[b], mode, found.k, *state)
+        return left, doubled
+
+    def _right(self, b: int, doubled: FloatArray) -> FloatArray:
+        """Terms that depend on points of another cluster, padded."""
+        Q = self._local(b)
+        right = np.full(_padded(len(Q)), np.nan, dtype=np.float32)
+        right[: len(Q)] = self._norms[self._members(b)] - Q @ doubled
+        return right
+
+    def _factor(self, step: Any, b: int) -> Any:
+        """Of the products of bytes."""
+        return np.float32(2) * step * self._steps[b]
+
+
+def _round_to_bytes(points: FloatArray, codes: IntArray) -> Any:
+    """Round coordinates, (m, d), to the bytes of blocks of codes, and return their unit."""
+    step = np.float32(max(np.abs(points).max(), LARGEST_BYTE * np.finfo(np.float32).tiny) / LARGEST_BYTE)
+    rounded = np.zeros((len(codes) * LANES, 4 * codes.shape[1]), dtype=np.int8)
+    rounded[: len(points), : points.shape[1]] = np.rint(points / step)
+    codes[:] = rounded.view(np.int32).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
+    return step
 
 
 class ClusterIndex:
@@ -299,11 +336,16 @@ class ClusterIndex:
         self._unit = float(np.sqrt(np.median(self._spread[self._spread > 0]))) if self._spread.any() else 1.0
         self._precision: Any = np.float32
         self._reach = 0.0
+        self._in_bytes = False  # whether points are compared as bytes
         self.recall: float | None = None
         self._scratch = Scratch()
 
+    @cached_property
+    def _codes(self) -> Codes:
+        return Codes(self)
+
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name != "_scratch"}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_scratch", "_codes")}
         return state | {"points": np.array(self.points)}  # a temporary file cannot be sent to another process
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -322,8 +364,9 @@ class ClusterIndex:
         chosen = sample(n, 2 * _CALIBRATION)
         ids, squared = self._exact(chosen, k)
         self._choose_precision(chosen, squared[:, -1])
-        codes = Codes(self) if self._coded(chosen, squared[:, -1]) else None
-        found = Candidates(n, k if codes is None else min(n - 1, k + max(_SPARE, k // _SPARE)))
+        self._in_bytes = self._coded(chosen, squared[:, -1])
+        codes = Codes(self) if self._in_bytes else None
+        found = Candidates(n, min(n - 1, self._n_candidates(k)))
         first, second = chosen[::2], chosen[1::2]
         ratios, again = self._ratios(first, ids[::2]), self._ratios(second, ids[1::2])
         done, self._reach = -1.0, float(np.quantile(ratios, _COVERED, method="higher"))
@@ -348,6 +391,10 @@ class ClusterIndex:
 
         each(measure, chunks(n, 1, 4096))
         return ids, squared
+
+    def _n_candidates(self, k: int) -> int:
+        """Number of candidates of which the k nearest are chosen by exact distances."""
+        return k + max(_SPARE, k // _SPARE) if self._in_bytes else k
 
     def _last_resort(self, found: Candidates) -> None:
         """Exact search, or a warning, if points lie in groups too small for products to resolve."""
@@ -381,10 +428,10 @@ class ClusterIndex:
         """Share of neighbours of the sample that are as near as the true ones, by exact distances."""
         ids = found.nearest[rows]
         held = np.arange(found.k) < found.count[rows, None]
-        # Neighbours that are missing stand at the end of the sorted row, infinitely far.
-        _, squared = self._measured(self.points[rows], np.where(held, ids, 0))
-        squared = np.where(np.sort(held, axis=1)[:, ::-1], squared, np.inf)
-        return float((squared[:, :k] <= SAME * kth[:, None]).mean())
+        itself = rows[:, None].astype(np.int32)  # in place of neighbours that are missing
+        ids, squared = self._measured(self.points[rows], np.where(held, ids, itself))
+        squared[ids == itself] = np.inf
+        return float((np.sort(squared, axis=1)[:, :k] <= SAME * kth[:, None]).mean())
 
     def query_order(self, Q: FloatArray) -> IntArray:
         """An order of queries in which those of one cluster follow each other, shape (m,): faster in batches."""
@@ -402,7 +449,7 @@ class ClusterIndex:
 
     def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """Nearest neighbours of other points, as `neighbors` gives them."""
-        found = Candidates(Q.shape[0], k)
+        found = Candidates(Q.shape[0], min(len(self.points), self._n_candidates(k)))
         for rows in chunks(Q.shape[0], len(self._centres)):
             D2 = squared_distances(Q[rows], self._centres)
             # Queries of one cluster, those inside it apart from those outside.
@@ -412,7 +459,8 @@ class ClusterIndex:
             groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
             each(lambda g, D2=D2, start=rows.start: self._place(Q, start + g, D2[g], found), groups)
         self._complete(found, Q)
-        return self._measured(Q, found.nearest)
+        ids, squared = self._measured(Q, found.nearest)
+        return ids[:, :k], squared[:, :k]
 
     def _place(self, Q: FloatArray, rows: IntArray, D2: FloatArray, found: Candidates) -> None:
         """Offer queries of one cluster the points of all clusters in reach.
@@ -422,15 +470,19 @@ class ClusterIndex:
         a = int(D2[0].argmin())
         apart = np.square(self._centres - self._centres[a]).sum(axis=1)
         farthest, spread = float(D2[:, a].max()), float(self._spread[a])
-        if farthest <= self._extent[a] ** 2:
+        inside = farthest <= self._extent[a] ** 2
+        if inside:
             near = _ratio(apart, spread + self._spread) <= self._reach
         else:
             near = _ratio(apart, max(farthest, spread) + self._spread) <= self._reach
             near |= D2.min(axis=0) <= farthest
         others = np.flatnonzero(near)
         mine = Candidates(len(rows), found.k)
-        for tile in self._tiles(Q[rows], self._centres[a], others):
-            mine.offer(tile, 0, TO_ROWS)
+        if inside and self._in_bytes and len(rows) >= _MANY_QUERIES:
+            self._codes.place(Q[rows], a, others[np.argsort(apart[others], kind="stable")], mine)
+        else:
+            for tile in self._tiles(Q[rows], self._centres[a], others):
+                mine.offer(tile, 0, TO_ROWS)
         found.put(rows, mine)
 
     def _ratios(self, rows: IntArray, ids: IntArray) -> FloatArray:

@@ -209,8 +209,9 @@ class Neighborhoods:
         """Edges of new points.
 
         Candidates are the nearest vertices, several times the number of neighbours, and the vertices with the largest
-        radii; up to 2,000 vertices, all of them. An edge by the radius of another vertex is missed, of 5,000 points
-        with 15 neighbours, in 1% (branches in R^50) to 5% (a Gaussian cloud in R^10) of the cases.
+        radii; up to 2,000 vertices, all of them. An edge by the radius of another vertex only may be missed: with 5,000
+        points and 15 neighbours 5% of these edges on branches in R^50, 14% in a Gaussian cloud in R^10, none on a
+        swiss roll. That is 2%, 5% and none of all edges.
 
         Parameters
         ----------

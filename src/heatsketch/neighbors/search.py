@@ -30,6 +30,7 @@ __all__ = [
     "make_index",
     "minkowski_exponent",
     "nearest_neighbors",
+    "neighbors_of",
 ]
 
 # The cost of a tree grows fast with the dimension: the largest for which it is faster than clusters, and, for metrics
@@ -295,3 +296,21 @@ def nearest_neighbors(X: Any, k: int, metric: Metric | str = "euclidean", device
     numbers = index.order[ids].astype(np.int32)
     inverse = np.argsort(index.order)
     return Neighbors(numbers[inverse], squared[inverse])
+
+
+def neighbors_of(
+    rows: IntArray, X: FloatArray, k: int, device: Device | None = None, *, kind: str | None = None
+) -> IntArray:
+    """The k nearest other points of some points of X, (N, d), by the Euclidean distance, nearest first: (m, k).
+
+    `kind` is that of the index, by default the fastest for all points.
+    """
+    metric = Metric("euclidean")
+    if (kind or index_kind(X.shape, metric, False, device, len(rows))) == "clusters":  # whose reach all points set
+        return nearest_neighbors(X, k, metric, device).indices[rows].astype(np.int64)
+    index = make_index(X, metric, device, queries=len(rows), kind=kind)
+    nearest = index.order[to_numpy(index.query(X[rows], k + 1)[0])]
+    itself = nearest == rows[:, None]
+    itself[~itself.any(axis=1), -1] = True  # behind points that coincide with it
+    others: IntArray = nearest[~itself].reshape(-1, k)
+    return others

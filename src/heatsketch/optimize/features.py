@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,12 +20,13 @@ from ..linalg.range_finder import leading_directions
 from ..linalg.rounding import rounding_level
 from ..linalg.sketch import GaussianSketch
 
-__all__ = ["WideSketch", "deflated_columns", "deflated_sketch", "wide_sketch"]
+__all__ = ["WideSketch", "deflated_columns", "deflated_features", "deflated_sketch", "wide_sketch"]
 
 # Directions with a smaller power of the kernel, relative to the largest, are dropped.
 _NEGLIGIBLE = 1e-10
-# Columns that are multiplied at a time, and the range of numbers whose sums of squares neither underflow nor overflow.
-_SLICE = 64
+# Columns that are multiplied at a time, fewer where memory counts, and the range of numbers whose sums of squares
+# neither underflow nor overflow.
+_SLICE, _NARROW = 64, 32
 _SAFE = 1e-100, 1e100
 _STREAM = 0x1DE  # separates the columns from other uses of the seed
 
@@ -112,29 +114,56 @@ def deflated_columns(kernel: HeatKernel, Q: Any, n_random: int, seed: int) -> An
 
     Q, of shape (N, r) and the kernel's dtype, is orthonormal; G is Gaussian with `n_random` columns and the given seed.
     """
-    (n, r), G = Q.shape, GaussianSketch(seed)
-    Q = kernel.asblock(Q)
-    M = array_namespace(Q).empty((n, r + n_random), dtype=Q.dtype, device=device(Q))
-    M[:, :r] = Q
-    for start in range(0, n_random, _SLICE):  # slices keep temporaries small
-        block = kernel.sketched(G, min(_SLICE, n_random - start), first_column=start, dtype=kernel.dtype)
-        rest = block - Q @ (Q.T @ block)
-        M[:, r + start : r + start + rest.shape[1]] = rest / float(np.sqrt(n_random))
-    return M
+    return _joined(Q, n_random, _deflated(kernel, Q, n_random, seed, _SLICE))
 
 
 @computing()
-def deflated_sketch(
-    kernel: HeatKernel, Q: Any, n_random: int, power: Power, seed: int, *, rtol: float | None = None
-) -> tuple[Any, Any]:
-    """The M of `deflated_columns` and its features ``diag(w) h(S) M``; `rtol` as for `diffuse`."""
+def deflated_sketch(kernel: HeatKernel, Q: Any, n_random: int, power: Power, seed: int) -> tuple[Any, Any]:
+    """The M of `deflated_columns` and its features ``diag(w) h(S) M``."""
     M = deflated_columns(kernel, Q, n_random, seed)
-    features = array_namespace(M).empty(M.shape, dtype=M.dtype, device=device(M))
-    for start in range(0, M.shape[1], _SLICE):
-        some = slice(start, min(start + _SLICE, M.shape[1]))
-        blocks = diffuse(kernel, M[:, some], [power], trivial=not kernel.trivial_is_constant, rtol=rtol)
-        features[:, some] = kernel.weigh_rows(blocks[0])
-    return M, features
+    slices = (M[:, start : start + _SLICE] for start in range(0, M.shape[1], _SLICE))
+    return M, _joined(Q, n_random, (_diffused(kernel, some, power) for some in slices))
+
+
+@computing()
+def deflated_features(kernel: HeatKernel, Q: Any, n_random: int, power: Power, seed: int, *, rtol: float) -> Any:
+    """The features ``diag(w) h(S) M`` for the M of `deflated_columns`, of which only a slice is held.
+
+    `rtol` as for `diffuse`.
+    """
+    slices = _deflated(kernel, Q, n_random, seed, _NARROW)
+    return _joined(Q, n_random, (_diffused(kernel, some, power, rtol) for some in slices))
+
+
+def _deflated(kernel: HeatKernel, Q: Any, n_random: int, seed: int, width: int) -> Iterator[Any]:
+    """The M of `deflated_columns` in slices of `width` columns."""
+    r, G, Q = Q.shape[1], GaussianSketch(seed), kernel.asblock(Q)
+    for start in range(0, r + n_random, width):
+        stop = min(start + width, r + n_random)
+        parts = [Q[:, start:stop]] if start < r else []
+        if stop > r:
+            first = max(0, start - r)
+            random = kernel.sketched(G, stop - r - first, first_column=first, dtype=kernel.dtype)
+            parts.append((random - Q @ (Q.T @ random)) / float(np.sqrt(n_random)))
+        yield parts[0] if len(parts) == 1 else array_namespace(Q).concat(parts, axis=1)
+
+
+def _diffused(kernel: HeatKernel, M: Any, power: Power, rtol: float | None = None) -> Any:
+    """``diag(w) h(S) M``."""
+    [block] = diffuse(kernel, M, [power], trivial=not kernel.trivial_is_constant, rtol=rtol)
+    return kernel.weigh_rows(block)
+
+
+def _joined(Q: Any, n_random: int, slices: Iterator[Any]) -> Any:
+    """Slices of columns side by side, as many as Q has and `n_random`."""
+    out, start = None, 0
+    for some in slices:
+        if out is None:
+            shape = some.shape[0], Q.shape[1] + n_random
+            out = array_namespace(some).empty(shape, dtype=some.dtype, device=device(some))
+        out[:, start : start + some.shape[1]] = some
+        start += some.shape[1]
+    return out
 
 
 def _in_range(features: Any) -> tuple[Any, float]:

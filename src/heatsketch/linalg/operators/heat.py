@@ -38,6 +38,7 @@ class HeatOperator(ComposedOperator):
     row_weight: Any
     definite: bool
     residual: float | None
+    lower_end: float | None = None  # a bound for the spectrum, kept once it is known
 
     @property
     def deflated(self) -> Operator:
