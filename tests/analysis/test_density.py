@@ -153,6 +153,7 @@ def test_scales_from_inner_products(torus, monkeypatch, estimator, normalization
     monkeypatch.setattr("heatsketch.analysis.scales._ANCHORS", 32)
     expected = model.scales([2.0, 8.0, 32.0]).distortion
     monkeypatch.setattr("heatsketch.analysis.scales._FEW", 0)
+    monkeypatch.setattr("heatsketch.analysis.scales._FEWEST", 32)
     np.testing.assert_allclose(model.scales([2.0, 8.0, 32.0]).distortion, expected, rtol=0.05)
 
 

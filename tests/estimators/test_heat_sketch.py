@@ -125,7 +125,7 @@ class TestSketch:
         fresh = HS(3, **{"random_state": 0, **options}).fit(torus)
         assert errors[0] < 1.25 * np.var(np.log(pdist(fresh.embedding_) / d))
         kept = _share_of_neighbors(d, pdist(wider.embedding_)), _share_of_neighbors(d, pdist(fresh.embedding_))
-        assert kept[0] > kept[1] - 0.03
+        assert kept[0] > kept[1] - 0.04
 
 
 class TestOptions:
