@@ -24,7 +24,6 @@ import pandas as pd
 import psutil
 
 import heatsketch as hs
-from heatsketch_paper.harness.evidence import Verdict
 from heatsketch_paper.harness.experiment import Case, Experiment, Row
 from heatsketch_paper.harness.process import run_apart
 from heatsketch_paper.harness.store import Store, records
@@ -213,10 +212,7 @@ def judged(tables: Tables) -> Iterator[Claim]:
 
 def _at_most(statement: str, cases: pd.DataFrame, column: str, bound: float, unit: str = " s") -> Claim:
     """Claim that a figure is at most a bound in every case, and name the worst."""
-    measured = cases.dropna(subset=[column]).sort_values(column)
-    if measured.empty:
-        return statement, Verdict(None, "not measured")
-    worst = measured.iloc[-1]
+    worst = cases.dropna(subset=[column]).sort_values(column).iloc[-1]
     what = worst["question"] + ", " if "question" in cases else ""
     where = f"{what}{worst['method']}, {worst['data']}, {worst['n']:,}"
     return claim(statement, f"{number(worst[column])}{unit} at most ({where})", worst[column] <= bound)
@@ -226,6 +222,7 @@ def _first_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     now = cases[~cases["method"].str.startswith(BEFORE)]
     yield _at_most("`import heatsketch` takes at most .05 s.", now, "import_s", 0.05)
     yield _at_most("The first fit of a process takes at most .5 s more than later ones.", now, "more_s", 0.5)
+    yield _at_most("It does in a process that has loaded scikit-learn.", now, "more_beside_s", 0.5)
     yield _at_most("The first fit ever takes at most 10 s.", now, "ever_s", 10.0)
 
 
@@ -237,15 +234,10 @@ def _end_to_end_claims(cases: pd.DataFrame) -> Iterator[Claim]:
         f"{len(lost)} of {len(few)} cases are faster, or unmatched",
         lost.empty,
     )
-    times = cases.pivot_table(index=["data", "n"], columns="method", values="seconds")
     for data, bound in ((ROLL, 25), (TREE, 12)):
-        ratio = times.reindex(columns=[OURS, "SpectralEmbedding"]).reindex([(data, 50_000)]).iloc[0]
+        part = cases.query("data == @data and n == 50_000")
         statement = f"50,000 points of the {data}: at least {bound} times faster than SpectralEmbedding."
-        if ratio.isna().any():
-            yield statement, Verdict(None, "not measured")
-        else:
-            ratio = ratio["SpectralEmbedding"] / ratio[OURS]
-            yield claim(statement, f"{number(ratio)} times", ratio >= bound)
+        yield from _slowest(statement, part, "SpectralEmbedding", bound)
     for data, seconds in ((ROLL, 5), (TREE, 45)):
         for row in cases.query("method == @OURS and data == @data and n == 1_000_000").itertuples():
             measured = f"{number(row.seconds)} s, {number(row.peak_mb * 1e6 / 2**30)} GiB"
@@ -261,7 +253,8 @@ def _question_claims(cases: pd.DataFrame) -> Iterator[Claim]:
 def _page_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     for n, seconds in ((2_000, 8), (100_000, 60), (1_000_000, 300)):
         part = cases.query("n == @n and method == 'HeatSketch'")
-        yield _at_most(f"From a csv of {n:,} rows to the page in at most {seconds} s.", part, "seconds", seconds)
+        if len(part):
+            yield _at_most(f"From a csv of {n:,} rows to the page in at most {seconds} s.", part, "seconds", seconds)
 
 
 def _graph_claims(cases: pd.DataFrame) -> Iterator[Claim]:
@@ -269,23 +262,22 @@ def _graph_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     yield _at_most(statement, cases.query("method == @OURS and order == 'reordered'"), "of_limit", 3.0, " times")
     for order, bound in (("as given", 5), ("reordered", 2)):
         statement = f"A product with a graph, points {order}, is at least {bound} times faster than SciPy's."
-        yield _slowest(statement, cases.query("order == @order"), "SciPy", bound)
+        yield from _slowest(statement, cases.query("order == @order"), "SciPy", bound)
 
 
 def _exact_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     for peer, bound in (("KeOps", 3), ("PyTorch", 1.5)):
         statement = f"A product with all pairs is at least {bound} times faster than {peer}'s."
-        yield _slowest(statement, cases.query("n == 20_000"), peer, bound)
+        yield from _slowest(statement, cases.query("n == 20_000"), peer, bound)
 
 
-def _slowest(statement: str, cases: pd.DataFrame, peer: str, bound: float) -> Claim:
-    """Claim how many times as long a peer takes, at least, where both were measured."""
+def _slowest(statement: str, cases: pd.DataFrame, peer: str, bound: float) -> Iterator[Claim]:
+    """Claim how many times as long a peer takes, at least, where both were measured; nothing if they nowhere were."""
     times = cases.pivot_table(index=["data", "n"], columns="method", values="seconds").reindex(columns=[OURS, peer])
     ratios = (times[peer] / times[OURS]).dropna()
-    if ratios.empty:
-        return statement, Verdict(None, "not measured")
-    measured = ", ".join(f"{number(ratio)} ({data}, {n:,})" for (data, n), ratio in ratios.items())
-    return claim(statement, measured, (ratios >= bound).all())
+    if len(ratios):
+        measured = ", ".join(f"{number(ratio)} ({data}, {n:,})" for (data, n), ratio in ratios.items())
+        yield claim(statement, measured, (ratios >= bound).all())
 
 
 def _recall_claims(cases: pd.DataFrame) -> Iterator[Claim]:
@@ -449,9 +441,14 @@ _CASE = {"points": "n", "data": "data", "method": "method", "s": "seconds"}
 _FIRST = """
 `GaussianProcessEmbedding` and `DiffusionMaps` with 10 columns and power 16, `HeatSketch` as it comes. *Ever*: the first
 fit after installation, with empty caches; the other processes start with what the first one left. *More*: how much
-longer the first fit of a process takes than later ones. `import heatsketch` includes NumPy where it loads it.
+longer the first fit of a process takes than later ones, if nothing is loaded but heatsketch, and *more, beside* if
+scikit-learn has been imported. heatsketch loads scikit-learn, and through it SciPy and pandas, with the first
+estimator; that is nearly all of the difference.
 """
-_FIRST_COLUMNS = {"import s": "import_s", "ever s": "ever_s", "first s": "first_s", "more s": "more_s"}
+_FIRST_COLUMNS = {
+    "import s": "import_s", "ever s": "ever_s", "first s": "first_s", "more s": "more_s",
+    "more, beside s": "more_beside_s",
+}  # fmt: skip
 _QUESTIONS = """
 Seconds of a fit and of questions about it, each asked as if it were the first, and in brackets as multiples of the fit.
 Estimators as in the first fits.
@@ -501,7 +498,8 @@ def _on_gpu(tables: Tables) -> str:
         return ""
     store = Store(Path("docs/gpu"))
     found = [
-        [text, v.measured, f"**{v.word}**"] for text, v in gpu.judged({name: store.read(name) for name in store.names})
+        [text, v.measured, f"**{v.word}**"]
+        for text, v in gpu.STUDY.claims({name: store.read(name) for name in store.names})
     ]
     text = "On one GPU, from [the page with all its figures, limits and losses](../gpu/index.md):"
     return f"{text}\n\n{grid(['claim', 'measured', 'verdict'], found)}" if found else ""

@@ -25,9 +25,10 @@ __all__ = ["QUESTIONS", "first_use", "page", "questions"]
 COMPONENTS = 10
 _FEW = 2_000  # points of a warm-up
 
-# Arguments: a file of points, the name of an estimator and its parameters. NumPy is loaded by heatsketch, in its time.
+# Arguments: a file of points, the name of an estimator, its parameters, and a module that is there already.
 _FIRST_FIT = """
-import json, sys, time
+import importlib, json, sys, time
+importlib.import_module(sys.argv[4])
 start = time.perf_counter()
 import heatsketch as hs
 imported = time.perf_counter() - start
@@ -52,24 +53,25 @@ def estimator(method: str) -> Any:
 
 
 def first_use(method: str, data: str, n: int) -> Iterator[Row]:
-    """Seconds of ``import heatsketch``, of the first fit of a process, of later ones, and of the first fit ever."""
+    """Seconds of ``import heatsketch``, of the first fit of a process, of later ones, and of the first fit ever.
+
+    Of first fits in two kinds of process: nothing else is loaded, or scikit-learn is.
+    """
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/points.npy", points.make(data, n))
-        command = [sys.executable, "-c", _FIRST_FIT, f"{folder}/points.npy", method, json.dumps(parameters(method))]
         # No compiled code is there for the first process, whatever a version keeps.
         empty = os.environ | {"XDG_CACHE_HOME": folder, "NUMBA_CACHE_DIR": f"{folder}/numba"}
-        imports, first, later = [], [], []
-        for _ in range(3):
-            printed = subprocess.run(command, env=empty, check=True, capture_output=True, text=True).stdout
-            imported, *fits = json.loads(printed)
-            imports.append(imported)
-            first.append(fits[0])
-            later += fits[1:]
-    again = float(np.median(later))
-    yield {
-        "status": "ok", "import_s": float(np.median(imports[1:])), "ever_s": first[0],
-        "first_s": float(np.median(first[1:])), "seconds": again, "more_s": float(np.median(first[1:])) - again,
-    }  # fmt: skip
+        command = [sys.executable, "-c", _FIRST_FIT, f"{folder}/points.npy", method, json.dumps(parameters(method))]
+
+        def seconds(loaded: str) -> list[float]:
+            printed = subprocess.run([*command, loaded], env=empty, check=True, capture_output=True, text=True).stdout
+            return json.loads(printed)  # type: ignore[no-any-return]
+
+        ever = seconds("time")[1]
+        alone, beside = (np.median([seconds(loaded) for _ in range(3)], axis=0) for loaded in ("time", "sklearn.base"))
+    row = {"import_s": alone[0], "first_s": alone[1], "seconds": alone[2], "more_s": alone[1] - alone[2]}
+    row |= {"beside_s": beside[1], "more_beside_s": beside[1] - beside[2], "ever_s": ever}
+    yield {"status": "ok"} | {key: float(value) for key, value in row.items()}
 
 
 def _few_pairs(n: int) -> Any:
