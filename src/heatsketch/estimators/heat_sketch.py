@@ -339,7 +339,7 @@ class HeatSketch(HeatEmbedding):
         r = min(2 * (k + 1), kernel.shape[0] - 1)
         D = to_numpy(kernel.weigh_rows(leading_directions(kernel, r, self.power_))).astype(np.float64)
         D -= D.mean(axis=0)
-        rest = np.linalg.svd(D - Y @ np.linalg.lstsq(Y, D)[0], full_matrices=False)[0]
+        rest = np.linalg.svd(D - Y @ np.linalg.lstsq(Y, D, rcond=None)[0], full_matrices=False)[0]
         return np.hstack([Y, _ADDED * np.linalg.norm(Y) / k**0.5 * rest[:, :1]])
 
 
