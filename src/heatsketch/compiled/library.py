@@ -105,7 +105,8 @@ def _pointer(array: Any, written: bool) -> Any:
     flags = array.flags
     if flags.carray:
         return _buffer(array)
-    if flags.c_contiguous and flags.aligned and not written:
-        return array.ctypes.data
+    if flags.c_contiguous and not written:
+        # What another process sends may begin anywhere; `ctypes` keeps the copy alive during the call.
+        return array.ctypes if flags.aligned else array.copy().ctypes
     trouble = "not C-contiguous" if not flags.c_contiguous else "not aligned" if not flags.aligned else "read-only"
     raise TypeError(f"an array of shape {array.shape} and strides {array.strides} is {trouble}")
