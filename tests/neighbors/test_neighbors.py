@@ -158,29 +158,31 @@ def test_bytes_lose_hardly_any_neighbours(data, monkeypatch):
         "heavy tails": rng.standard_t(2, size=(5000, 12)),
         "wide": rng.normal(size=(5000, 70)),
     }[data]
-    rounded, made = [], clusters.Codes
-    monkeypatch.setattr(clusters, "Codes", lambda index: rounded.append(index) or made(index))
-    recalls = []
+    recalls, rounded = [], []
     for fast in (False, True):
         monkeypatch.setattr(clusters, "BYTE_PRODUCTS", fast)
         index = ClusterIndex(X)
         ids, squared = index.neighbors(15)
+        rounded.append(index._in_bytes)
         recalls.append(true_recall(index, squared, X))
         np.testing.assert_allclose(squared, np.square(index.points[:, None] - index.points[ids]).sum(axis=2), rtol=1e-5)
         assert (ids != np.arange(len(X))[:, None]).all()
-    assert len(rounded) == (data != "heavy tails")
+    assert rounded == [False, data != "heavy tails"]
     assert recalls[1] > recalls[0] - 0.002
 
 
-def test_products_of_bytes_are_exact():
+@pytest.mark.parametrize("kind", [np.int8, np.float32])
+def test_products_of_codes_are_exact(kind):
     """Points whose coordinates are bytes: all distances are exact, of two clusters and within one."""
     rng = np.random.default_rng(0)
     m, n, d, k = 37, 53, 10, 6
     X = rng.integers(-127, 128, size=(m + n, d))
-    blocks = [np.zeros((64, 12), np.int8), np.zeros((64, 12), np.int8)]
-    for block, part in zip(blocks, (X[:m], X[m:]), strict=True):
+    parts, width = (X[:m], X[m:]), 12 if kind == np.int8 else d
+    blocks = [np.zeros((64, width), kind) for _ in parts]
+    for block, part in zip(blocks, parts, strict=True):
         block[: len(part), :d] = part
-    codes = np.concatenate(blocks).view(np.int32).reshape(8, 16, 3).transpose(0, 2, 1).copy()
+    words = np.concatenate(blocks).view(np.int32 if kind == np.int8 else np.float32)
+    codes = words.reshape(8, 16, -1).transpose(0, 2, 1).copy()
     norms = np.full((2, 64), np.nan, np.float32)
     norms[0, :m], norms[1, :n] = np.square(X[:m]).sum(axis=1), np.square(X[m:]).sum(axis=1)
     found = clusters.Candidates(m + n, k)
@@ -250,6 +252,7 @@ def test_many_queries(monkeypatch, k, in_bytes):
     X, Q = X[:6000], X[6000:]
     index = ClusterIndex(X)
     index.neighbors(15)
+    assert index._coded
     assert index._in_bytes == in_bytes
     ids, squared = index.query(Q, k)
     assert ids.shape == squared.shape == (3000, k)

@@ -186,25 +186,54 @@ INLINE void add_dots(mask sums[PARTS], int32_t row, const mask columns[PARTS]) {
 #endif
 }
 
-enum { ROWS = 4 }; /* that are compared with LANES columns at a time */
+/* Rows that are compared with LANES columns at a time: as many sums as the registers hold. */
+enum { ROWS = PARTS == 1 ? 8 : 4 };
 
-INLINE void offer_coded(const int32_t *codes, const float *left, const float *right, const struct candidates *of,
-                        int64_t depth, int64_t first, int64_t other, int64_t m, int64_t n, float factor, int64_t row,
-                        int64_t column, const int mode) {
+/* Inner products of ROWS rows with LANES columns, `depth` numbers each, from codes: bytes, or numbers themselves. */
+INLINE void multiply_bytes(const int32_t *rows, const int32_t *columns, int64_t depth, vector out[ROWS][PARTS]) {
+  mask dots[ROWS][PARTS] = {0};
+  for (int64_t c = 0; c < depth * LANES; c += LANES)
+    UNROLL for (int r = 0; r < ROWS; r++) add_dots(dots[r], rows[c + r], (const mask *)(columns + c));
+  UNROLL for (int r = 0; r < ROWS; r++) EACH_PART out[r][q] = __builtin_convertvector(dots[r][q], vector);
+}
+
+INLINE void multiply_floats(const float *rows, const float *columns, int64_t depth, vector out[ROWS][PARTS]) {
+  vector sums[ROWS][PARTS] = {0};
+  for (int64_t c = 0; c < depth * LANES; c += LANES)
+    UNROLL for (int r = 0; r < ROWS; r++)
+      EACH_PART sums[r][q] += rows[c + r] * ((const vector *)(columns + c))[q];
+  UNROLL for (int r = 0; r < ROWS; r++) EACH_PART out[r][q] = sums[r][q];
+}
+
+/* The codes of points, in blocks of LANES, `depth` numbers each. */
+struct codes {
+  const void *numbers;
+  int64_t depth;
+  bool in_bytes;
+};
+
+INLINE void multiply_codes(const struct codes *codes, int64_t row, int64_t column, vector out[ROWS][PARTS]) {
+  const int64_t depth = codes->depth, there = column * depth, here = row / LANES * depth * LANES + row % LANES;
+  if (codes->in_bytes)
+    multiply_bytes((const int32_t *)codes->numbers + here, (const int32_t *)codes->numbers + there, depth, out);
+  else
+    multiply_floats((const float *)codes->numbers + here, (const float *)codes->numbers + there, depth, out);
+}
+
+INLINE void offer_coded(const struct codes *codes, const float *left, const float *right, const struct candidates *of,
+                        int64_t first, int64_t other, int64_t m, int64_t n, float factor, int64_t row, int64_t column,
+                        const int mode) {
   for (int64_t i = 0; i < m; i += ROWS) {
-    const int32_t *rows = codes + (first + i / LANES) * depth * LANES + i % LANES;
     for (int64_t j = 0; j < n; j += LANES) {
-      const int32_t *columns = codes + (other * LANES + j) * depth;
-      mask dots[ROWS][PARTS] = {0};
-      for (int64_t c = 0; c < depth * LANES; c += LANES)
-        UNROLL for (int r = 0; r < ROWS; r++) add_dots(dots[r], rows[c + r], (const mask *)(columns + c));
+      vector products[ROWS][PARTS];
+      multiply_codes(codes, first * LANES + i, other * LANES + j, products);
       const vector *norms = (const vector *)(right + j), *limits = (const vector *)(of->worst + column + j);
       vector apart[ROWS][PARTS];
       mask any[PARTS] = {0};
       UNROLL for (int r = 0; r < ROWS; r++) {
         const float limit = of->worst[row + i + r];
         EACH_PART {
-          apart[r][q] = norms[q] - factor * __builtin_convertvector(dots[r][q], vector) + left[i + r];
+          apart[r][q] = norms[q] - factor * products[r][q] + left[i + r];
           any[q] |= apart[r][q] <= limit + (vector){0};
           if (mode == BOTH_WAYS) any[q] |= apart[r][q] <= limits[q];
         }
@@ -237,17 +266,23 @@ INLINE void offer_coded(const int32_t *codes, const float *left, const float *ri
   }
 }
 
-EXPORT void offer_codes(const int32_t *codes, const float *left, const float *right, float *worst, int32_t *count,
-                        float *squared, int32_t *ids, int64_t depth, int64_t m, int64_t n, int64_t room, int64_t first,
-                        int64_t other, double factor, int64_t row, int64_t column, int64_t mode, int64_t k) {
-  const struct candidates of = {worst, count, squared, ids, k, room};
-  if (mode == SAME_POINTS)
-    offer_coded(codes, left, right, &of, depth, first, other, m, n, (float)factor, row, column, SAME_POINTS);
-  else if (mode == BOTH_WAYS)
-    offer_coded(codes, left, right, &of, depth, first, other, m, n, (float)factor, row, column, BOTH_WAYS);
-  else
-    offer_coded(codes, left, right, &of, depth, first, other, m, n, (float)factor, row, column, TO_ROWS);
-}
+#define OFFER_CODES(T, IN_BYTES)                                                                                      \
+  EXPORT void offer_codes_##T(const TYPE(T) *numbers, const float *left, const float *right, float *worst,             \
+                              int32_t *count, float *squared, int32_t *ids, int64_t depth, int64_t m, int64_t n,       \
+                              int64_t room, int64_t first, int64_t other, double factor, int64_t row, int64_t column,  \
+                              int64_t mode, int64_t k) {                                                              \
+    const struct candidates of = {worst, count, squared, ids, k, room};                                               \
+    const struct codes codes = {numbers, depth, IN_BYTES};                                                            \
+    if (mode == SAME_POINTS)                                                                                          \
+      offer_coded(&codes, left, right, &of, first, other, m, n, (float)factor, row, column, SAME_POINTS);              \
+    else if (mode == BOTH_WAYS)                                                                                       \
+      offer_coded(&codes, left, right, &of, first, other, m, n, (float)factor, row, column, BOTH_WAYS);                \
+    else                                                                                                              \
+      offer_coded(&codes, left, right, &of, first, other, m, n, (float)factor, row, column, TO_ROWS);                  \
+  }
+
+OFFER_CODES(i, true)
+OFFER_CODES(f, false)
 
 EXPORT void mirror(const int32_t *ids, const int32_t *kept, bool *lonely, int64_t k, int64_t start, int64_t stop) {
   for (int64_t i = start; i < stop; i++)

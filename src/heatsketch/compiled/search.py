@@ -19,7 +19,7 @@ __all__ = [
 
 _shrink = Function("shrink", "f*i*i*f*", "llll")
 _offer = Function("offer", "ffff*i*f*i*", 9 * "l")
-_offer_codes = Function("offer_codes", "ifff*i*f*i*", 6 * "l" + "d" + 4 * "l")
+_offer_codes = Function("offer_codes", "Tfff*i*f*i*", 6 * "l" + "d" + 4 * "l", T="if")
 _smallest = Function("smallest", "di*d*", "lll")
 _measure = Function("measure", "XYi*d*", "llll", X="fd", Y="fd")
 _mirror = Function("mirror", "iib*", "lll")
@@ -82,7 +82,7 @@ def offer(
 
 
 def offer_codes(
-    codes: IntArray,
+    codes: IntArray | FloatArray,
     first: int,
     other: int,
     left: FloatArray,
@@ -97,12 +97,14 @@ def offer_codes(
     squared: FloatArray,
     ids: IntArray,
 ) -> None:
-    """As `offer`, for points that are stored as bytes: ``left_i + right_j - factor x_i.y_j`` are their distances.
+    """As `offer`, for points in blocks of codes: ``left_i + right_j - factor x_i.y_j`` are their distances.
+
+    Products are compared where they are formed, in registers.
 
     Parameters
     ----------
-    codes : ndarray of int32, shape (blocks, ceil(d / 4), 16)
-        Coordinates of 16 points in each block, four signed bytes in one number.
+    codes : ndarray of int32, shape (blocks, ceil(d / 4), 16), or of float32, shape (blocks, d, 16)
+        Coordinates of 16 points in each block, four signed bytes in one number, or themselves.
     first, other : int
         The first block of the rows, and of the columns.
     left, right : ndarrays of float32, shape (m,), (n,)

@@ -4,8 +4,9 @@ Points are grouped by k-means. Two clusters are compared if their centres are cl
 ``|c_a - c_b|^2 <= reach (r_a^2 + r_b^2)``: one matrix product gives all distances between their points, for both
 sides. The reach is calibrated on the exact neighbours of a sample, and the recall is measured on another sample.
 
-Where the processor multiplies bytes fast, and bytes resolve the neighbours, coordinates are rounded to bytes for these
-products. A few more candidates than neighbours are then kept, whose exact distances decide.
+Products are compared in registers where they are formed, of coordinates in float32. Where the processor multiplies bytes
+fast, and bytes resolve the neighbours, coordinates are rounded to bytes. A few more candidates than neighbours are then
+kept, whose exact distances decide. In float64, which few data need, products are matrices.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _VAGUE = 0.002
 _RESOLVED_BY_BYTES = 12.0
 _VAGUE_BYTES = 0.01
 _SPARE = 4
-# Queries of one cluster from which on they are compared as bytes, which all points must be rounded to once.
+# Queries of one cluster from which on they are compared by codes, which all points must be laid out in once.
 _MANY_QUERIES = 64
 # Squared distances, relative to those between clusters, that products in float64 give to few digits.
 _CANCELLED = 1e-9
@@ -208,20 +209,21 @@ class Candidates:
 
 
 class Codes:
-    """The points of an index as bytes: coordinates relative to the centre of their cluster, in units of its own."""
+    """The points of an index in blocks: coordinates relative to the centre of their cluster, as bytes or in float32."""
 
-    def __init__(self, index: ClusterIndex) -> None:
+    def __init__(self, index: ClusterIndex, *, in_bytes: bool) -> None:
         self._points, self._offsets = index.points, index._offsets
         # In the dtype of the points, so that differences are exact.
         self._centres, self._unit = index._centres.astype(index.points.dtype), index.points.dtype.type(index._unit)
         n_clusters, d = self._centres.shape
         # The first block of each cluster, and the blocks; see `heatsketch.compiled.search.offer_codes`.
         self._blocks = np.concatenate([[0], np.cumsum(-(-np.diff(self._offsets) // LANES))])
-        self._codes = np.zeros((self._blocks[-1], -(-d // 4), LANES), dtype=np.int32)
-        # The units of the bytes, and squared distances from the centres, in the unit of the index.
+        depth, dtype = (-(-d // 4), np.int32) if in_bytes else (d, np.float32)
+        self._codes: Any = np.zeros((self._blocks[-1], depth, LANES), dtype=dtype)
+        # The units of the codes, and squared distances from the centres, in the unit of the index.
         self._steps = np.empty(n_clusters, dtype=np.float32)
         self._norms = np.empty(len(self._points), dtype=np.float32)
-        each(self._round, range(n_clusters))
+        each(self._encode, range(n_clusters))
 
     def _members(self, a: int) -> slice:
         return slice(self._offsets[a], self._offsets[a + 1])
@@ -231,10 +233,10 @@ class Codes:
         local: FloatArray = self._points[self._members(a)] - self._centres[a]
         return local
 
-    def _round(self, a: int) -> None:
+    def _encode(self, a: int) -> None:
         points, blocks = self._local(a) / self._unit, slice(self._blocks[a], self._blocks[a + 1])
         self._norms[self._members(a)] = _squared_norms(points)
-        self._steps[a] = _round_to_bytes(points, self._codes[blocks])
+        self._steps[a] = _encoded(points, self._codes[blocks])
 
     def compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Candidates) -> None:
         """Compare a cluster with others."""
@@ -257,8 +259,8 @@ class Codes:
         left, doubled = self._left(P, _squared_norms(P / self._unit), a, others)
         sizes = self._blocks[others + 1] - self._blocks[others]
         starts = left.shape[1] // LANES + np.concatenate([[0], np.cumsum(sizes)])
-        codes = np.zeros((starts[-1], *self._codes.shape[1:]), dtype=np.int32)  # of the queries, then of the others
-        step = _round_to_bytes(P / self._unit, codes[: starts[0]])
+        codes = np.zeros((starts[-1], *self._codes.shape[1:]), dtype=self._codes.dtype)  # of queries, then of others
+        step = _encoded(P / self._unit, codes[: starts[0]])
         for b, g, rows, start, size in zip(others.tolist(), doubled, left, starts.tolist(), sizes, strict=False):
             codes[start : start + size] = self._codes[self._blocks[b] : self._blocks[b + 1]]
             places = 0, start, rows, self._right(b, g), self._factor(step, b)
@@ -268,7 +270,7 @@ class Codes:
         """Terms of the distances that depend on points of a cluster, padded, (b, m), and ``2 g``, (b, d).
 
         With p and q relative to the centres of x and y, and g between these, ``|x - y|^2 = |p|^2 + 2 p.g + |g|^2 +
-        |q|^2 - 2 q.g - 2 p.q``; bytes give the last term.
+        |q|^2 - 2 q.g - 2 p.q``; codes give the last term.
         """
         gaps = (self._centres[a] - self._centres[others]) / self._unit
         doubled = (gaps + gaps) / self._unit
@@ -284,16 +286,19 @@ class Codes:
         return right
 
     def _factor(self, step: Any, b: int) -> Any:
-        """Of the products of bytes."""
+        """Of the products of codes."""
         return np.float32(2) * step * self._steps[b]
 
 
-def _round_to_bytes(points: FloatArray, codes: IntArray) -> Any:
-    """Round coordinates, (m, d), to the bytes of blocks of codes, and return their unit."""
-    step = np.float32(max(np.abs(points).max(), LARGEST_BYTE * np.finfo(np.float32).tiny) / LARGEST_BYTE)
-    rounded = np.zeros((len(codes) * LANES, 4 * codes.shape[1]), dtype=np.int8)
-    rounded[: len(points), : points.shape[1]] = np.rint(points / step)
-    codes[:] = rounded.view(np.int32).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
+def _encoded(points: FloatArray, codes: Any) -> Any:
+    """Lay coordinates, (m, d), out in blocks of codes, rounded to bytes if these are integers; returns their unit."""
+    step, width, kind = np.float32(1), codes.shape[1], np.float32
+    if codes.dtype != np.float32:
+        step = np.float32(max(np.abs(points).max(), LARGEST_BYTE * np.finfo(np.float32).tiny) / LARGEST_BYTE)
+        points, width, kind = np.rint(points / step), 4 * width, np.int8
+    rows = np.zeros((len(codes) * LANES, width), dtype=kind)
+    rows[: len(points), : points.shape[1]] = points
+    codes[:] = rows.view(codes.dtype).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
     return step
 
 
@@ -336,13 +341,13 @@ class ClusterIndex:
         self._unit = float(np.sqrt(np.median(self._spread[self._spread > 0]))) if self._spread.any() else 1.0
         self._precision: Any = np.float32
         self._reach = 0.0
-        self._in_bytes = False  # whether points are compared as bytes
+        self._coded = self._in_bytes = False  # whether points are compared by codes, and whether these are bytes
         self.recall: float | None = None
         self._scratch = Scratch()
 
     @cached_property
     def _codes(self) -> Codes:
-        return Codes(self)
+        return Codes(self, in_bytes=self._in_bytes)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in ("_scratch", "_codes")}
@@ -364,8 +369,7 @@ class ClusterIndex:
         chosen = sample(n, 2 * _CALIBRATION)
         ids, squared = self._exact(chosen, k)
         self._choose_precision(chosen, squared[:, -1])
-        self._in_bytes = self._coded(chosen, squared[:, -1])
-        codes = Codes(self) if self._in_bytes else None
+        codes = Codes(self, in_bytes=self._in_bytes) if self._coded else None
         found = Candidates(n, min(n - 1, self._n_candidates(k)))
         first, second = chosen[::2], chosen[1::2]
         ratios, again = self._ratios(first, ids[::2]), self._ratios(second, ids[1::2])
@@ -409,20 +413,19 @@ class ClusterIndex:
         )
 
     def _choose_precision(self, rows: IntArray, kth: FloatArray) -> None:
-        """Use float64 if float32 does not resolve the neighbours of more than a few points.
+        """Use float64 if float32 does not resolve the neighbours of more than a few points, and bytes if they do.
 
         The error of ``|x|^2 + |y|^2 - 2 x.y`` is a few units in the last place of the squared extent of a cluster.
         """
         extent = self._extent[np.searchsorted(self._offsets, rows, side="right") - 1]
-        vague = extent**2 > _RESOLVED * kth
-        self._precision = np.float64 if vague.mean() > _VAGUE else np.float32
 
-    def _coded(self, rows: IntArray, kth: FloatArray) -> bool:
-        """Whether the processor multiplies bytes fast, and they resolve the neighbours of almost all points."""
-        extent = self._extent[np.searchsorted(self._offsets, rows, side="right") - 1]
-        vague = extent**2 > _RESOLVED_BY_BYTES * kth
+        def vague(resolved: float) -> float:
+            return float((extent**2 > resolved * kth).mean())
+
+        self._precision = np.float64 if vague(_RESOLVED) > _VAGUE else np.float32
         farthest = np.abs(self._centres - self._centres[0]).max() + self._extent.max()
-        return BYTE_PRODUCTS and bool(vague.mean() <= _VAGUE_BYTES and farthest <= _FAR * self._unit)
+        self._coded = self._precision == np.float32 and bool(farthest <= _FAR * self._unit)
+        self._in_bytes = self._coded and BYTE_PRODUCTS and vague(_RESOLVED_BY_BYTES) <= _VAGUE_BYTES
 
     def _measure_recall(self, found: Candidates, rows: IntArray, kth: FloatArray, k: int) -> float:
         """Share of neighbours of the sample that are as near as the true ones, by exact distances."""
@@ -478,7 +481,7 @@ class ClusterIndex:
             near |= D2.min(axis=0) <= farthest
         others = np.flatnonzero(near)
         mine = Candidates(len(rows), found.k)
-        if inside and self._in_bytes and len(rows) >= _MANY_QUERIES:
+        if inside and self._coded and len(rows) >= _MANY_QUERIES:
             self._codes.place(Q[rows], a, others[np.argsort(apart[others], kind="stable")], mine)
         else:
             for tile in self._tiles(Q[rows], self._centres[a], others):
