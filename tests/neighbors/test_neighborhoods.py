@@ -181,7 +181,7 @@ def test_transform_agrees_with_comparing_all_vertices(make, monkeypatch):
     X, new = make(5000), make(300, seed=1)
     model = hs.GaussianProcessEmbedding(4, random_state=0, n_neighbors=15).fit(X)
     fast = model.transform(new)
-    monkeypatch.setattr("heatsketch.neighbors.neighborhoods.SMALL", 10_000)  # compare all vertices
+    monkeypatch.setattr("heatsketch.neighbors.neighborhoods._SMALL", 10_000)  # compare all vertices
     exact = model.transform(new)
     scale = np.linalg.norm(exact - exact.mean(axis=0), axis=1).mean()
     assert np.linalg.norm(fast - exact, axis=1).mean() < 0.01 * scale

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
+from contextvars import Context
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from threading import Lock, local
@@ -172,8 +173,50 @@ def each(function: Callable[..., Any], items: Iterable[Any], *, threads: int | N
     """Call ``function(item)`` for every item, on several threads; see `workers`. A single item stays on this thread."""
     items = iter(items)
     first = list(islice(items, 2))
-    with workers(1 if len(first) == 1 else threads, blas=blas) as share:
-        deque(share(function, chain(first, items)), maxlen=0)
+    items = chain(first, items)
+    with quiet_blas() if blas else nullcontext():
+        if len(first) < 2 or _here.is_worker or (threads := n_threads() if threads is None else threads) == 1:
+            deque(map(function, items), maxlen=0)
+        else:
+            _share(threads, function, items)
+
+
+def _share(threads: int, function: Callable[..., Any], items: Iterator[Any]) -> None:
+    """Call a function for every item, on this thread and others: a little work is done before others have begun."""
+    lock, end, stopped = Lock(), object(), False
+
+    def work() -> None:
+        nonlocal stopped
+        try:
+            while True:
+                with lock:
+                    item = end if stopped else next(items, end)
+                if item is end:
+                    return
+                function(item)
+        except BaseException:
+            stopped = True
+            raise
+
+    def work_here() -> None:
+        _here.is_worker = True
+        try:
+            work()
+        finally:
+            _here.is_worker = False
+
+    executor = _executor(threads)
+    others = [executor.submit(work) for _ in range(threads - 1)]
+    try:
+        Context().run(work_here)  # without the display of progress, as on other threads
+        for other in others:
+            if not other.cancel():
+                other.result()
+    finally:  # calls that have begun may write to arrays that the caller is about to use
+        stopped = True
+        for other in others:
+            other.cancel()
+        wait(others)
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -196,9 +239,9 @@ def shares(n_items: int, work_per_item: int = 1, *, threads: int | None = None) 
     >>> list(shares(10, 1 << 20, threads=2))
     [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None), slice(9, 10, None)]
     """
-    threads = n_threads() if threads is None else threads
-    work = n_items * work_per_item
-    pieces = 1 if threads == 1 or work <= _WORTHWHILE else max(2 * threads, work // _SHARE)
+    work, pieces = n_items * work_per_item, 1
+    if work > _WORTHWHILE and (threads := n_threads() if threads is None else threads) > 1:
+        pieces = max(2 * threads, work // _SHARE)
     return chunks(n_items, 1, max(1, -(-n_items // pieces)))
 
 

@@ -23,7 +23,7 @@ from ..linalg.operators import (
     TiledGaussianOperator,
 )
 from ..neighbors.clusters import ClusterIndex
-from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, kth_apart, looked_at
+from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, kth_apart
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
 __all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows", "weighted_graph"]
@@ -297,7 +297,7 @@ class NeighborAffinity(GaussianAffinity):
         super().__init__(X, epsilon, **options)
         self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
         self.distinct_points = neighborhoods.distinct
-        self.row_entries = 8 * looked_at(neighborhoods.n_vertices, self.n_neighbors, self.scale_neighbor)
+        self.row_entries = neighborhoods.entries_of_row(self.scale_neighbor)
         self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
         if self.device is not None:
             self.description += f" on {self.device.chip}"

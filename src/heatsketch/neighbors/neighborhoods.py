@@ -26,7 +26,7 @@ from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import philox
 from .search import NeighborIndex, make_index
 
-__all__ = ["Neighborhoods", "NewRows", "distinct", "joined", "kth_apart", "new_rows", "row_keys"]
+__all__ = ["Neighborhoods", "NewRows", "distinct", "joined", "kth_apart", "new_rows", "row_keys", "widest"]
 
 # Tolerance of the radius, so that rounding does not decide whether an edge is found from both ends.
 EDGE = 1.0 + 1e-8
@@ -37,9 +37,9 @@ _SLACK = 4
 _TIED = 0.01
 _MOST_TIES = 4
 # Up to this many points, new points are compared with all of them.
-SMALL = 2000
+_SMALL = 2000
 # Points with the largest radii, which are compared with all new points.
-WIDEST = 256
+_WIDEST = 256
 # The stream of random numbers for the hash of rows, and the factor that mixes bits.
 _KEYS = 0xD
 MIXED = np.uint64(0x9E3779B97F4A7C15)
@@ -156,8 +156,8 @@ class Neighborhoods:
 
     @cached_property
     def _widest(self) -> IntArray:
-        """The vertices with the largest radii."""
-        return np.argpartition(self.radii, -WIDEST)[-WIDEST:]
+        """The vertices that are compared with all new points."""
+        return widest(self.radii)
 
     @cached_property
     def _positions(self) -> IntArray:
@@ -227,6 +227,10 @@ class Neighborhoods:
             new, others = (Q[:, points], None) if self._metric.precomputed else (Q, self._X[points])
             wide = self._widest, squared_distances(new, others, self._metric)
         return new_rows((ids, squared), kth_apart(squared, k), self.radii, wide)
+
+    def entries_of_row(self, k_scale: int) -> int:
+        """Numbers in memory for each new point; see `rows`."""
+        return 8 * looked_at(self.n_vertices, self.n_neighbors, k_scale) + 4 * _n_widest(self.n_vertices)
 
     def at_points(self, values: FloatArray) -> FloatArray:
         """Values of the vertices, in the order of the index, as values of all points, (U,) -> (N,)."""
@@ -313,14 +317,24 @@ def new_rows(
 
 def lengths(n: int, k: int, at_least: int) -> tuple[int, int]:
     """Neighbours to search at first, and at most, for n vertices, k neighbours and `at_least` for scales."""
-    most = max(1, n - 1 if n <= SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
+    most = max(1, n - 1 if n <= _SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
     most = min(max(most, at_least), n - 1)
     return min(most, max(k + _SLACK, at_least)), most
 
 
 def looked_at(n: int, k: int, k_scale: int) -> int:
     """Number of nearest vertices that are candidates for a new point, of n vertices."""
-    return n if n <= SMALL else min(n, 4 * max(k, k_scale) + 40)
+    return min(n, 4 * max(k, k_scale) + 40)
+
+
+def _n_widest(n: int) -> int:
+    return n if n <= _SMALL else _WIDEST
+
+
+def widest(radii: FloatArray) -> IntArray:
+    """The vertices that are compared with all new points: those with the largest radii, (U,), all of a few."""
+    k = _n_widest(len(radii))
+    return np.argpartition(radii, -k)[-k:]
 
 
 def n_tied(kept: IntArray, radii: FloatArray, wanted: int) -> int:
@@ -330,7 +344,7 @@ def n_tied(kept: IntArray, radii: FloatArray, wanted: int) -> int:
 
 def tied_often(tied: int, n: int) -> bool:
     """Whether enough of n vertices have ties to repeat the search with more neighbours."""
-    return tied / n > (0.0 if n <= 10 * SMALL else _TIED)
+    return tied / n > (0.0 if n <= 10 * _SMALL else _TIED)
 
 
 def kth_apart(squared: Any, k: int) -> FloatArray:

@@ -15,7 +15,7 @@ from ..._utils.typing import FloatArray, IntArray
 from ...kernel.affinity import gaussian_rows
 from ...kernel.bandwidth import self_tuned
 from ...linalg.metrics import Metric, squared_distances
-from ...neighbors.neighborhoods import WIDEST, looked_at, new_rows
+from ...neighbors.neighborhoods import looked_at, new_rows, widest
 from .affinity import ChunkedAffinity
 from .array import DistributedArray
 from .graph import GraphBlock, GraphOperator
@@ -58,7 +58,7 @@ class ChunkedNeighborAffinity(ChunkedAffinity):
         """What the rows of new points depend on."""
         hoods, wide = self.neighborhoods, None
         if looked_at(hoods.n_vertices, hoods.n_neighbors, self.scale_neighbor) < hoods.n_vertices:
-            ids = np.argpartition(hoods.radii, -WIDEST)[-WIDEST:]
+            ids = widest(hoods.radii)
             first = np.searchsorted(hoods.at_points(np.arange(hoods.n_vertices)), ids)
             wide = ids, gathered(hoods.X[first])
         return _Vertices(

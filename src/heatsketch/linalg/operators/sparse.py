@@ -92,8 +92,8 @@ class SparseOperator(Operator):
         def multiply(rows: slice) -> None:
             sparse_product(K.indptr, K.indices, K.data, V, out, rows.start, rows.stop)
 
-        columns = max(4, V.shape[1])  # reading an entry takes as long as multiplying it with a few columns
-        each(multiply, shares(n, columns * (1 + K.nnz // max(1, n))), blas=False)
+        work = 1 + V.shape[1] // 4  # of an entry: reading it, and multiplying several columns at a time
+        each(multiply, shares(n, work * (1 + K.nnz // max(1, n))), blas=False)
         return from_order(out, self.order)  # type: ignore[no-any-return]
 
     def toarray(self) -> FloatArray:
