@@ -71,6 +71,7 @@ for _name, _options in {
     "heatsketch 16 exact + 16": {"n_components": 32, "n_exact": 16, "random_state": 0},
     MAPS: {"estimator": "DiffusionMaps"},
     f"{MAPS} 30 neighbours": {"estimator": "DiffusionMaps", "n_neighbors": NEIGHBORS},
+    f"{MAPS} k=32": {"estimator": "DiffusionMaps", "n_components": 32},
 }.items():
     _method(_name)(partial(_ours, _options))
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -40,6 +41,7 @@ for _ in range(3):
     times.append(time.perf_counter() - start)
 print(json.dumps([imported, *times]))
 """
+_REPEATS = 30  # of fits whose checks are timed
 
 
 def parameters(method: str) -> Row:
@@ -55,7 +57,8 @@ def estimator(method: str) -> Any:
 def first_use(method: str, data: str, n: int) -> Iterator[Row]:
     """Seconds of ``import heatsketch``, of the first fit of a process, of later ones, and of the first fit ever.
 
-    Of first fits in two kinds of process: nothing else is loaded, or scikit-learn is.
+    Of first fits in two kinds of process: nothing else is loaded, or scikit-learn is. For few points also what a fit
+    takes besides computing.
     """
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/points.npy", points.make(data, n))
@@ -71,7 +74,27 @@ def first_use(method: str, data: str, n: int) -> Iterator[Row]:
         alone, beside = (np.median([seconds(loaded) for _ in range(3)], axis=0) for loaded in ("time", "sklearn.base"))
     row = {"import_s": alone[0], "first_s": alone[1], "seconds": alone[2], "more_s": alone[1] - alone[2]}
     row |= {"beside_s": beside[1], "more_beside_s": beside[1] - beside[2], "ever_s": ever}
+    if n <= _FEW:
+        row["besides_s"] = _besides(estimator(method), points.make(data, n))
     yield {"status": "ok"} | {key: float(value) for key, value in row.items()}
+
+
+def _besides(model: Any, X: Any) -> float:
+    """Seconds of a fit outside of its mathematics: checks of arguments, the plan, and the settings of threads."""
+    inside, compute = [], type(model)._fit_points
+
+    def timed(self: Any, *args: Any) -> None:
+        start = time.perf_counter()
+        compute(self, *args)
+        inside.append(time.perf_counter() - start)
+
+    with patch.object(type(model), "_fit_points", timed):
+        outside = []
+        for _ in range(_REPEATS):
+            start = time.perf_counter()
+            model.fit(X)
+            outside.append(time.perf_counter() - start)
+    return float(np.median(np.subtract(outside, inside)[1:]))
 
 
 def _few_pairs(n: int) -> Any:

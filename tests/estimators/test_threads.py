@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 import time
+from contextvars import ContextVar
 
 import numpy as np
 import pytest
@@ -25,9 +26,22 @@ def test_results_keep_the_order_of_the_items(threads):
 
 
 def test_several_threads_are_used():
-    meeting, met = threading.Barrier(2, timeout=20), []
-    each(lambda _: met.append(meeting.wait()), range(2), threads=2)  # a single thread would time out
-    assert sorted(met) == [0, 1]
+    meeting, met = threading.Barrier(2, timeout=20), set()
+
+    def meet(_item):
+        meeting.wait()  # a single thread would time out
+        met.add(threading.current_thread())
+
+    each(meet, range(2), threads=2)
+    assert len(met) == 2
+    assert threading.current_thread() in met
+
+
+def test_context_of_the_caller_is_not_seen():
+    setting, seen = ContextVar("setting", default="default"), []
+    setting.set("caller")
+    each(lambda _: seen.append(setting.get()), range(20), threads=2)
+    assert seen == 20 * ["default"]  # on every thread alike
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -175,10 +175,10 @@ def each(function: Callable[..., Any], items: Iterable[Any], *, threads: int | N
     first = list(islice(items, 2))
     items = chain(first, items)
     with quiet_blas() if blas else nullcontext():
-        if len(first) < 2 or _here.is_worker or (threads := n_threads() if threads is None else threads) == 1:
+        if len(first) < 2 or _here.is_worker or (n := threads or n_threads()) == 1:
             deque(map(function, items), maxlen=0)
         else:
-            _share(threads, function, items)
+            _share(n, function, items)
 
 
 def _share(threads: int, function: Callable[..., Any], items: Iterator[Any]) -> None:
@@ -240,8 +240,8 @@ def shares(n_items: int, work_per_item: int = 1, *, threads: int | None = None) 
     [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None), slice(9, 10, None)]
     """
     work, pieces = n_items * work_per_item, 1
-    if work > _WORTHWHILE and (threads := n_threads() if threads is None else threads) > 1:
-        pieces = max(2 * threads, work // _SHARE)
+    if work > _WORTHWHILE and (n := threads or n_threads()) > 1:
+        pieces = max(2 * n, work // _SHARE)
     return chunks(n_items, 1, max(1, -(-n_items // pieces)))
 
 

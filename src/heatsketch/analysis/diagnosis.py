@@ -19,6 +19,7 @@ from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import SlopeProfile, slope_profile
 from ..kernel.operator import HeatKernel
 from ..linalg.filters import FEW, MultiscaleFilter, Power, longest
+from ..linalg.lanczos import horizon
 from ..linalg.range_finder import leading_directions
 from ..neighbors.paths import Paths, shortest_paths
 from .density import SpectralDensity, spectral_density
@@ -48,9 +49,9 @@ _RECALL = 0.99
 # Columns of other units dominate if up to this share of them has this share of the squared distances, or any number of
 # them has that share; measured on so many rows.
 _FEW_COLUMNS, _DOMINATED, _ALL_BUT, _ROWS = 0.25, 0.95, 0.99, 2000
-# Columns of the spectral density, up to `FEW` points and for more, and products: a trace of d equal modes is known to
-# within 2 / sqrt(columns d).
-_COLUMNS, _STEPS, _FEW_STEPS = (16, 8), 48, 16
+# Columns of the spectral density, up to `FEW` points and for more, and the least and the most products: a trace of d
+# equal modes is known to within 2 / sqrt(columns d).
+_COLUMNS, _STEPS = (16, 8), (16, 48)
 _MOST_DIRECTIONS = 16
 
 
@@ -119,8 +120,9 @@ class Subject:
         """Spectral density of the kernel."""
         if self.measured is not None:
             return self.measured
-        # Traces of S and S^2, and for a single time that of its power.
-        steps = _FEW_STEPS if isinstance(self.power, MultiscaleFilter) else _STEPS
+        # Traces of S and S^2, and for a single time that of twice its power.
+        most = 2.0 if isinstance(self.power, MultiscaleFilter) else 2.0 * self.power
+        steps = int(np.clip(np.ceil(np.sqrt(most / horizon(1))), *_STEPS))
         return spectral_density(self.kernel, n_columns=_COLUMNS[self.kernel.shape[0] > FEW], n_steps=steps)
 
     @cached_property

@@ -17,9 +17,9 @@ from .._utils.typing import FloatArray, IntArray, RandomState
 from ..kernel.operator import HeatKernel
 from ..linalg.diffusion import coefficients
 from ..linalg.filters import Power
-from ..linalg.metrics import magnitude, row_distances
+from ..linalg.metrics import Metric, magnitude, row_distances
 from ..linalg.sketch import resolve_seed, sample
-from ..neighbors.search import neighbors_of
+from ..neighbors.search import index_kind, neighbors_of
 from ..optimize.pairs import COINCIDENT, NEIGHBORS, distinct_points, neighbor_pairs
 from .distances import diffusion_distances, embedded_distances
 from .reference_sketch import ReferenceSketch, reference_sketch
@@ -41,8 +41,9 @@ ALL_PAIRS = 2000
 _ROW_ENTRIES = 1 << 24
 # Random pairs whose distances are estimated, and pairs at either end whose distances are computed.
 _RANDOM_PAIRS, _MINED_PAIRS = 20_000, 8
-# Points whose neighbours in embedding and kernel are searched for the worst pairs; fewer if the kernel is no graph.
-_SEARCHED, _FEW_SEARCHED = 25_000, 20_000
+# Points whose neighbours in embedding and kernel are searched for the worst pairs: of a graph, of one in an embedding
+# of many dimensions, where a search takes longer, and without a graph.
+_SEARCHED, _SLOWLY_SEARCHED, _FEW_SEARCHED = 25_000, 2_000, 20_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,8 +66,9 @@ class Distortion(Shown):
         estimated, of which the worst 16 were measured.
     exhaustive : bool
         True if all pairs were measured. Otherwise `constant` is a lower bound for L, from a search in the
-        neighbourhoods of 25,000 points in embedding and kernel, and `central` are estimates from random pairs and a
-        sketch of the kernel. The variance of the sketch is taken out of the spread of the logarithms of the dilations.
+        neighbourhoods of 25,000 points in the kernel and in the embedding (of 2,000 in an embedding of more than four
+        dimensions), and `central` are estimates from random pairs and a sketch of the kernel. The variance of the
+        sketch is taken out of the spread of the logarithms of the dilations.
     """
 
     constant: float
@@ -287,8 +289,11 @@ def _near_pairs(Y: FloatArray, sketch: ReferenceSketch) -> IntArray:
     points = graph.points
     some = sample(len(points), _SEARCHED)
     edges = graph.S[some]
-    near = neighbors_of(some, Y[points], min(NEIGHBORS, len(points) - 1), sketch.kernel.device)
-    i = np.concatenate([np.repeat(some, np.diff(edges.indptr)), np.repeat(some, near.shape[1])])
+    Y, device = Y[points], sketch.kernel.device
+    slow = index_kind(Y.shape, Metric(), False, device, len(some)) == "clusters"
+    searched = sample(len(points), _SLOWLY_SEARCHED) if slow else some
+    near = neighbors_of(searched, Y, min(NEIGHBORS, len(points) - 1), device)
+    i = np.concatenate([np.repeat(some, np.diff(edges.indptr)), np.repeat(searched, near.shape[1])])
     j = np.concatenate([edges.indices, near.ravel()])
     pairs = np.column_stack([i, j])[i != j]
     return np.asarray(points[pairs])

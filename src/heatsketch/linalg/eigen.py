@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 from itertools import count, pairwise
@@ -19,6 +20,7 @@ from .._utils.registry import computing
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
 from .._utils.warn import warn
+from ..compiled.products import sparse_product
 from .filters import Power, filtered
 from .operators import HeatOperator, Operator, SparseOperator
 from .recurrences import chebyshev_step
@@ -279,14 +281,7 @@ def _arpack(
     high, start = _below(S, k, U, starts)
     # Without much to damp, of small eigenvalues, the polynomial is S itself.
     low, high, degree = (_LOWEST, high, _ARPACK_DEGREE) if high > -_LOWEST else (-1.0, 1.0, 1)
-    half, centre = (high - low) / 2.0, (high + low) / 2.0
-    L: Any = S
-    if isinstance(S, SparseOperator):
-        # For single columns SciPy's product in float64 is faster than ours on several threads, and more accurate.
-        L = (S.held.astype(np.float64) - centre * sparse.eye_array(S.shape[0], format="csr")) / half
-
-    def mapped(V: Any) -> Any:  # by L, which is S mapped from the damped interval to [-1, 1]
-        return L @ V if L is not S else (S @ V - centre * V) / half
+    mapped = _mapped(S, (high - low) / 2.0, (high + low) / 2.0)
 
     def largest(
         k: int, U: FloatArray, start: FloatArray, tol: float, ncv: int | None = None
@@ -303,10 +298,11 @@ def _arpack(
 
         T = LinearOperator(S.shape, matvec=filtered, dtype=np.float64)
         _, vectors = eigsh(T, k, which="LA", v0=start, tol=tol, ncv=ncv, maxiter=max_iter, **_SEED)
-        return centre + half * np.einsum("ij,ij->j", vectors, mapped(vectors)), vectors
+        ritz = np.einsum("ij,ij->j", vectors, mapped(vectors))
+        return (high + low + (high - low) * ritz) / 2.0, vectors
 
     try:
-        values, vectors = largest(k, U, start, max(tol, 10.0 * kernel.rounding))
+        values, vectors = largest(k, U, start, degree * max(tol, 10.0 * kernel.rounding))
         # From another start: a copy that was missed is orthogonal to the first one. A relative error of the polynomial
         # is at least as many times that of an eigenvalue as its degree.
         accuracy = degree * min(_MISSED, 0.1 * abs(1.0 - values[0]) + tol)
@@ -316,6 +312,22 @@ def _arpack(
     if next_value > values[0] + max(10.0 * tol, rounding_level(kernel)):
         return _subspace(kernel, k, known, tol, max_iter)
     return values[::-1], from_order(vectors[:, ::-1], order)
+
+
+def _mapped(S: Operator, half: float, centre: float) -> Callable[[FloatArray], FloatArray]:
+    """Products with ``(S - centre) / half`` in float64."""
+    if not isinstance(S, SparseOperator):
+        return lambda V: (S @ V - centre * V) / half
+    L = (S.held.astype(np.float64) - centre * sparse.eye_array(S.shape[0], format="csr")) / half
+
+    def product(V: FloatArray) -> FloatArray:
+        # Without the checks of an operator, which take as long as the product of one column.
+        block = np.ascontiguousarray(V)
+        out = np.empty_like(block)
+        sparse_product(L.indptr, L.indices, L.data, block.reshape(len(V), -1), out.reshape(len(V), -1), 0, len(V))
+        return out
+
+    return product
 
 
 def _below(S: Operator, k: int, U: FloatArray, G: FloatArray) -> tuple[float, FloatArray]:

@@ -4,9 +4,9 @@ Points are grouped by k-means. Two clusters are compared if their centres are cl
 ``|c_a - c_b|^2 <= reach (r_a^2 + r_b^2)``: one matrix product gives all distances between their points, for both
 sides. The reach is calibrated on the exact neighbours of a sample, and the recall is measured on another sample.
 
-Products are compared in registers where they are formed, of coordinates in float32. Where the processor multiplies bytes
-fast, and bytes resolve the neighbours, coordinates are rounded to bytes. A few more candidates than neighbours are then
-kept, whose exact distances decide. In float64, which few data need, products are matrices.
+Products of coordinates in float32 are compared in registers, where they are formed. Where the processor multiplies
+bytes fast, and bytes resolve the neighbours, coordinates are rounded to bytes. A few more candidates than neighbours
+are then kept, whose exact distances decide. In float64, which few data need, products are matrices.
 """
 
 from __future__ import annotations
@@ -292,11 +292,12 @@ class Codes:
 
 def _encoded(points: FloatArray, codes: Any) -> Any:
     """Lay coordinates, (m, d), out in blocks of codes, rounded to bytes if these are integers; returns their unit."""
-    step, width, kind = np.float32(1), codes.shape[1], np.float32
-    if codes.dtype != np.float32:
+    step, in_bytes = np.float32(1), codes.dtype != np.float32
+    if in_bytes:
         step = np.float32(max(np.abs(points).max(), LARGEST_BYTE * np.finfo(np.float32).tiny) / LARGEST_BYTE)
-        points, width, kind = np.rint(points / step), 4 * width, np.int8
-    rows = np.zeros((len(codes) * LANES, width), dtype=kind)
+        points = np.rint(points / step)
+    width = codes.shape[1] * (4 if in_bytes else 1)
+    rows = np.zeros((len(codes) * LANES, width), dtype=np.int8 if in_bytes else np.float32)
     rows[: len(points), : points.shape[1]] = points
     codes[:] = rows.view(codes.dtype).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
     return step

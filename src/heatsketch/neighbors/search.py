@@ -45,6 +45,10 @@ _FEW_NEIGHBORS = 64
 # Features from which on distances are found by products, and candidates beyond k that are measured by differences.
 _MANY_FEATURES = 8
 _SLACK = 8
+# Distances of a chunk of rows, and its least number of rows, as each chunk reads all points.
+_CHUNK_ENTRIES, _CHUNK_ROWS = 1 << 20, 32
+# Queries up to which comparing them with all points is faster than a search by clusters, whose reach all points set.
+_FEW_QUERIES = 2000
 # Pairs beyond which a tree on a few cores is faster than all distances on a large GPU.
 _DEVICE_PAIRS = 1 << 34
 # Points in a leaf of the tree at most, levels that are built before subtrees are built in parallel, and queries that a
@@ -150,8 +154,15 @@ class BlockedIndex:
             refuse_overflow(X)
             self._X = X = np.ascontiguousarray(X)  # for compiled code
             self._centre = central_point(X)
-            self._points = np.ascontiguousarray(X - self._centre, dtype=np.float64)
-            self._norms = np.einsum("ij,ij->i", self._points, self._points)
+            points, norms = self._local(X)
+            self._farthest = float(np.sqrt(norms.max()))
+            # Inner products with (-2 x, |x|^2, 1) are squared distances.
+            self._columns = np.vstack([points.T, np.ones(len(X)), norms])  # (d + 2, N)
+
+    def _local(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Points relative to the centre, in float64, and their squared norms."""
+        points = np.asarray(Q - self._centre, dtype=np.float64)
+        return points, np.einsum("ij,ij->i", points, points)
 
     def neighbors(self, k: int, progress: Progress | None = None) -> tuple[IntArray, FloatArray]:
         """The k nearest other points of each point."""
@@ -180,24 +191,21 @@ class BlockedIndex:
             if progress is not None:
                 progress(rows.stop, m)
 
-        each(search, chunks(m, n))
+        each(search, chunks(m, n, max(_CHUNK_ENTRIES, _CHUNK_ROWS * n)))
         return ids, squared
 
     def _proven(self, Q: FloatArray, k: int, itself_at: IntArray | None) -> tuple[IntArray, FloatArray, Any]:
         """Neighbours by products, their squared distances by differences, and which rows are proven to be right."""
         from ..compiled.search import measure  # noqa: PLC0415
 
-        q = np.ascontiguousarray(Q - self._centre, dtype=np.float64)
-        norms = np.einsum("ij,ij->i", q, q)
-        D2 = (-2.0 * q) @ self._points.T
-        D2 += norms[:, None]
-        D2 += self._norms
+        points, norms = self._local(Q)
+        D2 = np.column_stack([-2.0 * points, norms, np.ones(len(Q))]) @ self._columns
         candidates, approximate = _smallest(D2, k + _SLACK, itself_at)
         squared = np.empty(candidates.shape)
         measure(np.ascontiguousarray(Q), self._X, candidates, 0, len(candidates), squared)
-        # The bound on the error of an inner product, of d terms and of two norms, in float64.
-        unit = (Q.shape[1] + 4) * np.finfo(np.float64).eps
-        error = unit * np.square(np.sqrt(norms) + np.sqrt(self._norms.max()))
+        # The bound on the error of an inner product of d + 2 terms, and of two norms, in float64.
+        unit = (Q.shape[1] + 6) * np.finfo(np.float64).eps
+        error = unit * np.square(np.sqrt(norms) + self._farthest)
         return candidates[:, :k], squared[:, :k], approximate[:, -1] - 2.0 * error > squared[:, k - 1]
 
 
@@ -306,7 +314,10 @@ def neighbors_of(
     `kind` is that of the index, by default the fastest for all points.
     """
     metric = Metric("euclidean")
-    if (kind or index_kind(X.shape, metric, False, device, len(rows))) == "clusters":  # whose reach all points set
+    kind = kind or index_kind(X.shape, metric, False, device, len(rows))
+    if kind == "clusters" and len(rows) <= _FEW_QUERIES:
+        kind = "blocks"
+    if kind == "clusters":
         return nearest_neighbors(X, k, metric, device).indices[rows].astype(np.int64)
     index = make_index(X, metric, device, queries=len(rows), kind=kind)
     nearest = index.order[to_numpy(index.query(X[rows], k + 1)[0])]
