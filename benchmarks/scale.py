@@ -154,6 +154,8 @@ def _quick(experiment: Experiment) -> Experiment:
 
 # Claims.
 
+_RESOLVED = 2.0  # seconds of a fit: between longer ones, half a second is noise
+
 
 def over_repeats(table: pd.DataFrame) -> pd.DataFrame:
     """One row for each case, with medians over the repeats and their number; the fastest contender first."""
@@ -224,8 +226,10 @@ def _at_most(statement: str, cases: pd.DataFrame, column: str, bound: float, uni
 def _first_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     now = cases[~cases["method"].str.startswith(BEFORE)]
     yield _at_most("`import heatsketch` takes at most .05 s.", now, "import_s", 0.05)
-    yield _at_most("The first fit of a process takes at most .5 s more than later ones.", now, "more_s", 0.5)
-    yield _at_most("It does in a process that has loaded scikit-learn.", now, "more_beside_s", 0.5)
+    short = now.query("seconds <= @_RESOLVED")
+    statement = "The first fit of a process takes at most .5 s more than later ones of up to 2 s."
+    yield _at_most(statement, short, "more_s", 0.5)
+    yield _at_most("It does in a process that has loaded scikit-learn.", short, "more_beside_s", 0.5)
     yield _at_most("The first fit ever takes at most 10 s.", now, "ever_s", 10.0)
     statement = "Checks, plans and settings of threads take at most 5 ms of a fit."
     yield _at_most(statement, now.query("n <= 2_000"), "besides_s", 5e-3)

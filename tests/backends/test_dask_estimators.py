@@ -44,7 +44,7 @@ def _two_chunks():
             patch.setattr(f"heatsketch.{limit}", 0)
         patch.setattr("heatsketch.linalg.diffusion._MOST_DEGREE", 30)
         patch.setattr("heatsketch.analysis.distortion._RANDOM_PAIRS", 300)
-        patch.setattr("heatsketch.analysis.diagnosis._STEPS", 8)
+        patch.setattr("heatsketch.analysis.diagnosis._STEPS", (8, 8))
         patch.setattr("heatsketch.analysis.scales._COLUMNS", (8, 8))
         patch.setattr("heatsketch.analysis.reference_sketch._FEW", 0)
         yield
