@@ -142,7 +142,7 @@ def test_gaussian_processes(name, dtype, device, where):
 
 @pytest.mark.parametrize("options", [{}, {"bandwidth": 0.5, "n_neighbors": None}, {"normalization": "symmetric"}])
 def test_sample_weights(options, dtype, device, where):
-    weights, data = RNG.integers(1, 4, N), X.astype(dtype)
+    weights, data = np.random.default_rng(1).integers(1, 4, N), X.astype(dtype)
     settings = {"n_components": 4, "power": 6, "random_state": 0, **options}
     here, there = (GP(**settings, device=place).fit(data, sample_weight=weights) for place in ("cpu", where))
     _close(there.embedding_, here.embedding_, dtype, device)
