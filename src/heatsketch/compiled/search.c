@@ -186,23 +186,30 @@ INLINE void add_dots(mask sums[PARTS], int32_t row, const mask columns[PARTS]) {
 #endif
 }
 
-/* Rows that are compared with LANES columns at a time: as many sums as the registers hold. */
-enum { ROWS = PARTS == 1 ? 8 : 4 };
+/* Rows, and blocks of LANES columns, that are compared at a time: as many sums as the registers hold. */
+enum { ROWS = PARTS == 1 ? 8 : 4, BLOCKS = PARTS == 1 ? 2 : 1 };
 
-/* Inner products of ROWS rows with LANES columns, `depth` numbers each, from codes: bytes, or numbers themselves. */
-INLINE void multiply_bytes(const int32_t *rows, const int32_t *columns, int64_t depth, vector out[ROWS][PARTS]) {
-  mask dots[ROWS][PARTS] = {0};
-  for (int64_t c = 0; c < depth * LANES; c += LANES)
-    UNROLL for (int r = 0; r < ROWS; r++) add_dots(dots[r], rows[c + r], (const mask *)(columns + c));
-  UNROLL for (int r = 0; r < ROWS; r++) EACH_PART out[r][q] = __builtin_convertvector(dots[r][q], vector);
+/* Inner products of ROWS rows with some blocks of columns, `depth` numbers each, from codes: bytes, or numbers
+themselves. */
+INLINE void multiply_bytes(const int32_t *rows, const int32_t *columns, int64_t depth, const int blocks,
+                           vector out[BLOCKS][ROWS][PARTS]) {
+  for (int b = 0; b < blocks; b++, columns += depth * LANES) {
+    mask dots[ROWS][PARTS] = {0};
+    for (int64_t c = 0; c < depth * LANES; c += LANES)
+      UNROLL for (int r = 0; r < ROWS; r++) add_dots(dots[r], rows[c + r], (const mask *)(columns + c));
+    UNROLL for (int r = 0; r < ROWS; r++) EACH_PART out[b][r][q] = __builtin_convertvector(dots[r][q], vector);
+  }
 }
 
-INLINE void multiply_floats(const float *rows, const float *columns, int64_t depth, vector out[ROWS][PARTS]) {
-  vector sums[ROWS][PARTS] = {0};
+INLINE void multiply_floats(const float *rows, const float *columns, int64_t depth, const int blocks,
+                            vector out[BLOCKS][ROWS][PARTS]) {
+  vector sums[BLOCKS][ROWS][PARTS] = {0};
   for (int64_t c = 0; c < depth * LANES; c += LANES)
     UNROLL for (int r = 0; r < ROWS; r++)
-      EACH_PART sums[r][q] += rows[c + r] * ((const vector *)(columns + c))[q];
-  UNROLL for (int r = 0; r < ROWS; r++) EACH_PART out[r][q] = sums[r][q];
+      UNROLL for (int b = 0; b < blocks; b++)
+        EACH_PART sums[b][r][q] += rows[c + r] * ((const vector *)(columns + b * depth * LANES + c))[q];
+  UNROLL for (int b = 0; b < blocks; b++)
+    UNROLL for (int r = 0; r < ROWS; r++) EACH_PART out[b][r][q] = sums[b][r][q];
 }
 
 /* The codes of points, in blocks of LANES, `depth` numbers each. */
@@ -212,58 +219,72 @@ struct codes {
   bool in_bytes;
 };
 
-INLINE void multiply_codes(const struct codes *codes, int64_t row, int64_t column, vector out[ROWS][PARTS]) {
+INLINE void multiply_codes(const struct codes *codes, int64_t row, int64_t column, const int blocks,
+                           vector out[BLOCKS][ROWS][PARTS]) {
   const int64_t depth = codes->depth, there = column * depth, here = row / LANES * depth * LANES + row % LANES;
   if (codes->in_bytes)
-    multiply_bytes((const int32_t *)codes->numbers + here, (const int32_t *)codes->numbers + there, depth, out);
+    multiply_bytes((const int32_t *)codes->numbers + here, (const int32_t *)codes->numbers + there, depth, blocks, out);
   else
-    multiply_floats((const float *)codes->numbers + here, (const float *)codes->numbers + there, depth, out);
+    multiply_floats((const float *)codes->numbers + here, (const float *)codes->numbers + there, depth, blocks, out);
+}
+
+/* Offer the points of ROWS rows and of a block of columns to each other, from their products. */
+INLINE void offer_block(const vector products[ROWS][PARTS], const float *left, const float *right,
+                        const struct candidates *of, float factor, int64_t row, int64_t column, const int mode) {
+  const vector *norms = (const vector *)right, *limits = (const vector *)(of->worst + column);
+  vector apart[ROWS][PARTS];
+  mask any[PARTS] = {0};
+  UNROLL for (int r = 0; r < ROWS; r++) {
+    const float limit = of->worst[row + r];
+    EACH_PART {
+      apart[r][q] = norms[q] - factor * products[r][q] + left[r];
+      any[q] |= apart[r][q] <= limit + (vector){0};
+      if (mode == BOTH_WAYS) any[q] |= apart[r][q] <= limits[q];
+    }
+  }
+  if (!bits_of_lanes(any)) return;
+  /* The rows that take columns as neighbours, then the columns that take rows. All limits are those of before. */
+  uint32_t hits[ROWS], others[ROWS];
+  UNROLL for (int r = 0; r < ROWS; r++) {
+    mask within[PARTS];
+    EACH_PART within[q] = apart[r][q] <= of->worst[row + r] + (vector){0};
+    hits[r] = bits_of_lanes(within);
+    others[r] = 0;
+    if (mode != BOTH_WAYS) continue;
+    EACH_PART within[q] = apart[r][q] <= limits[q];
+    others[r] = bits_of_lanes(within);
+  }
+  const float *near = (const float *)apart;
+  for (int r = 0; r < ROWS; r++)
+    for (; hits[r]; hits[r] &= hits[r] - 1) {
+      const int lane = __builtin_ctz(hits[r]);
+      if (mode == SAME_POINTS && row + r == column + lane) continue;
+      add(of, row + r, near[r * LANES + lane], column + lane);
+    }
+  for (int r = 0; r < ROWS; r++)
+    for (; others[r]; others[r] &= others[r] - 1) {
+      const int lane = __builtin_ctz(others[r]);
+      add(of, column + lane, near[r * LANES + lane], row + r);
+    }
 }
 
 INLINE void offer_coded(const struct codes *codes, const float *left, const float *right, const struct candidates *of,
                         int64_t first, int64_t other, int64_t m, int64_t n, float factor, int64_t row, int64_t column,
                         const int mode) {
-  for (int64_t i = 0; i < m; i += ROWS) {
-    for (int64_t j = 0; j < n; j += LANES) {
-      vector products[ROWS][PARTS];
-      multiply_codes(codes, first * LANES + i, other * LANES + j, products);
-      const vector *norms = (const vector *)(right + j), *limits = (const vector *)(of->worst + column + j);
-      vector apart[ROWS][PARTS];
-      mask any[PARTS] = {0};
-      UNROLL for (int r = 0; r < ROWS; r++) {
-        const float limit = of->worst[row + i + r];
-        EACH_PART {
-          apart[r][q] = norms[q] - factor * products[r][q] + left[i + r];
-          any[q] |= apart[r][q] <= limit + (vector){0};
-          if (mode == BOTH_WAYS) any[q] |= apart[r][q] <= limits[q];
-        }
-      }
-      if (!bits_of_lanes(any)) continue;
-      /* The rows that take columns as neighbours, then the columns that take rows. All limits are those of before. */
-      uint32_t hits[ROWS], others[ROWS];
-      UNROLL for (int r = 0; r < ROWS; r++) {
-        mask within[PARTS];
-        EACH_PART within[q] = apart[r][q] <= of->worst[row + i + r] + (vector){0};
-        hits[r] = bits_of_lanes(within);
-        others[r] = 0;
-        if (mode != BOTH_WAYS) continue;
-        EACH_PART within[q] = apart[r][q] <= limits[q];
-        others[r] = bits_of_lanes(within);
-      }
-      const float *near = (const float *)apart;
-      for (int r = 0; r < ROWS; r++)
-        for (; hits[r]; hits[r] &= hits[r] - 1) {
-          const int lane = __builtin_ctz(hits[r]);
-          if (mode == SAME_POINTS && row + i + r == column + j + lane) continue;
-          add(of, row + i + r, near[r * LANES + lane], column + j + lane);
-        }
-      for (int r = 0; r < ROWS; r++)
-        for (; others[r]; others[r] &= others[r] - 1) {
-          const int lane = __builtin_ctz(others[r]);
-          add(of, column + j + lane, near[r * LANES + lane], row + i + r);
-        }
+  vector products[BLOCKS][ROWS][PARTS];
+  int64_t j = 0;
+  /* The columns stay in the nearest cache, while all rows pass by. */
+  for (; j + BLOCKS * LANES <= n; j += BLOCKS * LANES)
+    for (int64_t i = 0; i < m; i += ROWS) {
+      multiply_codes(codes, first * LANES + i, other * LANES + j, BLOCKS, products);
+      UNROLL for (int b = 0; b < BLOCKS; b++)
+        offer_block(products[b], left + i, right + j + b * LANES, of, factor, row + i, column + j + b * LANES, mode);
     }
-  }
+  for (; j < n; j += LANES) /* at most one block, and none if BLOCKS is 1 */
+    for (int64_t i = 0; i < m; i += ROWS) {
+      multiply_codes(codes, first * LANES + i, other * LANES + j, 1, products);
+      offer_block(products[0], left + i, right + j, of, factor, row + i, column + j, mode);
+    }
 }
 
 #define OFFER_CODES(T, IN_BYTES)                                                                                      \

@@ -222,7 +222,7 @@ class Codes:
         self._codes: Any = np.zeros((self._blocks[-1], depth, LANES), dtype=dtype)
         # The units of the codes, and squared distances from the centres, in the unit of the index.
         self._steps = np.empty(n_clusters, dtype=np.float32)
-        self._norms = np.empty(len(self._points), dtype=np.float32)
+        self._norms = np.full((self._blocks[-1], LANES), np.nan, dtype=np.float32)  # NaN for padding
         each(self._encode, range(n_clusters))
 
     def _members(self, a: int) -> slice:
@@ -235,7 +235,7 @@ class Codes:
 
     def _encode(self, a: int) -> None:
         points, blocks = self._local(a) / self._unit, slice(self._blocks[a], self._blocks[a + 1])
-        self._norms[self._members(a)] = _squared_norms(points)
+        self._norms[blocks].reshape(-1)[: len(points)] = _squared_norms(points)
         self._steps[a] = _encoded(points, self._codes[blocks])
 
     def compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Candidates) -> None:
@@ -243,7 +243,8 @@ class Codes:
         from ..compiled.search import offer_codes  # noqa: PLC0415
 
         state = found.worst, found.count, found.squared, found.ids
-        left, doubled = self._left(self._local(a), self._norms[self._members(a)], a, others)
+        points = self._local(a)
+        left, doubled = self._left(points, _squared_norms(points / self._unit), a, others)
         for b, g, rows in zip(others.tolist(), doubled, left, strict=True):
             places = self._blocks[a], self._blocks[b], rows, self._right(b, g), self._factor(self._steps[a], b)
             mode = SAME_POINTS if a == b else BOTH_WAYS
@@ -273,17 +274,19 @@ class Codes:
         |q|^2 - 2 q.g - 2 p.q``; codes give the last term.
         """
         gaps = (self._centres[a] - self._centres[others]) / self._unit
-        doubled = (gaps + gaps) / self._unit
         left = np.full((len(others), _padded(len(P))), np.nan, dtype=np.float32)
-        left[:, : len(P)] = doubled @ P.T + norms + _squared_norms(gaps)[:, None]
-        return left, doubled
+        left[:, : len(P)] = (gaps + gaps) / self._unit @ P.T + norms + _squared_norms(gaps)[:, None]
+        return left, gaps + gaps
 
     def _right(self, b: int, doubled: FloatArray) -> FloatArray:
         """Terms that depend on points of another cluster, padded."""
-        Q = self._local(b)
-        right = np.full(_padded(len(Q)), np.nan, dtype=np.float32)
-        right[: len(Q)] = self._norms[self._members(b)] - Q @ doubled
-        return right
+        blocks = slice(self._blocks[b], self._blocks[b + 1])
+        if self._codes.dtype == np.float32:
+            products = doubled.astype(np.float32) @ self._codes[blocks]
+        else:  # bytes have too few digits
+            products = np.zeros((blocks.stop - blocks.start, LANES), dtype=np.float32)
+            products.reshape(-1)[: self._offsets[b + 1] - self._offsets[b]] = self._local(b) @ (doubled / self._unit)
+        return np.ravel(self._norms[blocks] - products)
 
     def _factor(self, step: Any, b: int) -> Any:
         """Of the products of codes."""
