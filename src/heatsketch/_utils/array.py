@@ -75,7 +75,7 @@ def in_order(V: Any, order: Any) -> Any:
     out = np.empty((len(order), *V.shape[1:]), dtype=V.dtype)
 
     def take(rows: slice) -> None:
-        out[rows] = V[order[rows]]
+        np.take(V, order[rows], axis=0, out=out[rows], mode="clip")  # otherwise it copies twice
 
     each(take, shares(len(order), V[:1].size), blas=False)
     return out

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._utils.array import array_namespace, astype
+from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel, KernelGraph
 from ..linalg.filters import MultiscaleFilter, Power
@@ -27,8 +28,8 @@ _FEW = 2000
 _SMALL = 128, 32, 1e-4
 _LARGE = 8, 0.01
 _SEED = 0x317E55
-# Candidates for true neighbours that are measured at a time.
-_MEASURED = 1 << 22
+# Candidates for true neighbours that are measured at a time, on each thread.
+_MEASURED = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ class ReferenceSketch:
             edges = graph.S[graph.places[rows]]
             sizes = np.diff(graph.S.indptr)[edges.indices]
             most = np.add.reduceat(np.append(sizes, 0), edges.indptr[:-1]) * (np.diff(edges.indptr) > 0)
-            for some in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(np.cumsum(most) // _MEASURED)) + 1):
-                self._within_two_edges(graph, rows[some], found, some)
+            pieces = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(np.cumsum(most) // _MEASURED)) + 1)
+            each(lambda some: self._within_two_edges(graph, rows[some], found, some), pieces)
         lacking = np.flatnonzero(found[:, 0] < 0)
         if len(lacking):
             device = self.kernel.device

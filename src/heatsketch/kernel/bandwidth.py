@@ -34,7 +34,7 @@ from .._utils.chunks import chunks
 from .._utils.registry import Device
 from .._utils.tables import checked, table
 from .._utils.threads import quiet_blas, workers
-from .._utils.typing import FloatArray
+from .._utils.typing import FloatArray, IntArray
 from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import sample
 from ..neighbors.neighborhoods import distinct
@@ -73,7 +73,7 @@ _COLUMNS = 20_000
 _DROPPED_BITS = 52 - 7
 _BINS = 1 << (63 - _DROPPED_BITS)
 # Distances that are computed at a time, few enough to stay in the cache.
-_ENTRIES = 1 << 18
+_ENTRIES = 1 << 20
 # Further neighbours that a device searches for, in place of those that coincide with a point.
 _COINCIDENT = 4
 
@@ -180,7 +180,7 @@ def rule_of_distinct(
         return float(np.median(scales))
     if rule == "slope":
         return slope_profile(X, metric).epsilon
-    D2 = np.concatenate([some[some > 0] for some in _sampled_distances(X, metric)])
+    D2 = np.concatenate(list(_from_sampled_distances(X, metric, lambda D2: D2[D2 > 0])))
     if not len(D2):
         raise no_distance(X.shape[0])
     return float(np.median(D2))
@@ -244,15 +244,15 @@ def local_scales(
     return scales
 
 
-def _sampled_distances(X: Any, metric: Metric) -> Iterator[FloatArray]:
-    """Squared distances from a sample of the points to all points or a larger sample, some rows at a time."""
+def _from_sampled_distances(X: Any, metric: Metric, function: Callable[[FloatArray], Any]) -> Iterator[Any]:
+    """A function of the squared distances from a sample of the points to a larger one, some rows at a time."""
     n = X.shape[0]
     rows, columns = X[sample(n, SAMPLE)], sample(n, _COLUMNS)
     others = None if metric.precomputed else X[columns]
 
-    def measure(some: slice) -> FloatArray:
+    def measure(some: slice) -> Any:
         here = rows[some][:, columns] if metric.precomputed else rows[some]
-        return squared_distances(here, others, metric)
+        return function(squared_distances(here, others, metric))
 
     with workers() as share:
         yield from share(measure, chunks(rows.shape[0], len(columns), _ENTRIES))
@@ -283,11 +283,13 @@ def slope_profile(X: Any, metric: Metric) -> SlopeProfile:
     which changes it by less than a part in a thousand and makes any number of trial bandwidths cheap.
     """
     # The leading bits of a positive float are its logarithm to base 2, interpolated between powers of 2.
-    counts, coincident = np.zeros(_BINS, dtype=np.int64), 0
-    for D2 in _sampled_distances(X, metric):
+    def histogram(D2: FloatArray) -> tuple[IntArray, int]:
         positive = D2.ravel() + 0.0  # not -0
-        counts += np.bincount(positive.view(np.int64) >> _DROPPED_BITS, minlength=_BINS)
-        coincident += D2.size - int(np.count_nonzero(D2))
+        bins = np.bincount(positive.view(np.int64) >> _DROPPED_BITS, minlength=_BINS)
+        return bins, D2.size - int(np.count_nonzero(D2))
+
+    found = list(_from_sampled_distances(X, metric, histogram))
+    counts, coincident = (sum(parts) for parts in zip(*found, strict=True))
     if coincident == counts.sum():
         raise no_distance(X.shape[0])
     filled = np.flatnonzero(counts)

@@ -99,7 +99,7 @@ def squared_distances(X: Any, Y: Any = None, metric: Metric | str = "euclidean")
         metric = Metric(metric)
     with np.errstate(over="ignore", invalid="ignore"):
         D2 = _squared_distances(X, X if Y is None else Y, metric)
-    if np.isnan(D2).any() and not metric.euclidean:  # for which NaN means overflow
+    if not metric.euclidean and np.isnan(D2).any():  # otherwise NaN means overflow
         raise ValueError(
             f"metric={metric.name!r} gives NaN for some of the points, e.g. the correlation with a constant row is "
             "undefined; leave such rows out, or use another metric."
@@ -168,14 +168,19 @@ def _guarded(X: Any, Y: Any, centre: FloatArray | None = None) -> FloatArray:
     """Squared Euclidean distances by a matrix product, with differences for close pairs."""
     A, B = (X, Y) if centre is None else (X - centre, Y - centre)
     norms = row_norms(A, squared=True)[:, None] + row_norms(B, squared=True)[None, :]
-    products = (A @ B.T).toarray() if sparse.issparse(A) else product(A, B.T)
-    D2: FloatArray = norms - 2.0 * products
-    close = D2 <= _CANCELLATION * norms
-    if close.mean() > _MOSTLY_CLOSE and not sparse.issparse(X):
+    D2: FloatArray = (A @ B.T).toarray() if sparse.issparse(A) else product(A, B.T)
+    # In place: memory that is new takes longer than the arithmetic.
+    D2 *= -2.0
+    D2 += norms
+    norms *= _CANCELLATION
+    close = D2 <= norms
+    n_close = np.count_nonzero(close)
+    if n_close > _MOSTLY_CLOSE * close.size and not sparse.issparse(X):
         return np.asarray(cdist(X, Y, "sqeuclidean"))
-    i, j = np.nonzero(close)
-    for some in chunks(len(i), X.shape[1]):
-        D2[i[some], j[some]] = row_norms(X[i[some]] - Y[j[some]], squared=True)
+    if n_close:
+        i, j = np.nonzero(close)
+        for some in chunks(len(i), X.shape[1]):
+            D2[i[some], j[some]] = row_norms(X[i[some]] - Y[j[some]], squared=True)
     return D2
 
 
