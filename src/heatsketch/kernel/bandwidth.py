@@ -282,6 +282,7 @@ def slope_profile(X: Any, metric: Metric) -> SlopeProfile:
     The slope is ``sum (D2 / epsilon) K / sum K``. Distances are gathered in a fine logarithmic histogram first,
     which changes it by less than a part in a thousand and makes any number of trial bandwidths cheap.
     """
+
     # The leading bits of a positive float are its logarithm to base 2, interpolated between powers of 2.
     def histogram(D2: FloatArray) -> tuple[IntArray, int]:
         positive = D2.ravel() + 0.0  # not -0

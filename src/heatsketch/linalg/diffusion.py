@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.polynomial import chebyshev
 from scipy.fft import dct
 
 from .._utils.array import asarray_like, astype, from_order, in_order, to_numpy
@@ -460,11 +459,11 @@ def _chebyshev_series(
     """
     most = max(_MOST_DEGREE, 2 * degree)
     while True:
-        grid = np.concatenate([[-1.0, 1.0], _chebyshev_points(4 * degree)])
+        grid = np.concatenate([_chebyshev_points(4 * degree), [-1.0, 1.0]])
         x, nodes = _mapped(grid, interval), _mapped(_chebyshev_points(degree + 1), interval)
         series = [_interpolate(target.function(nodes)) for target in targets]
         error = max(
-            float(np.abs(target.weight(x) * chebyshev.chebval(grid, c) - target.weighted(x)).max())
+            float(np.abs(target.weight(x) * _values(c, 4 * degree) - target.weighted(x)).max())
             for target, c in zip(targets, series, strict=True)
         )
         if error <= rtol or degree >= most:
@@ -493,6 +492,13 @@ def _interpolate(values: FloatArray) -> FloatArray:
     c: FloatArray = dct(values, type=2) / len(values)
     c[0] /= 2.0
     return c
+
+
+def _values(c: FloatArray, n: int) -> FloatArray:
+    """Values of a Chebyshev series at the n points of `_chebyshev_points`, more than its terms, at -1 and at 1."""
+    padded = np.pad(0.5 * c, (0, n - len(c)))
+    padded[0] *= 2.0
+    return np.concatenate([dct(padded, type=3), [(c * (-1.0) ** np.arange(len(c))).sum(), c.sum()]])
 
 
 def _without_tail(c: FloatArray, size: float) -> FloatArray:

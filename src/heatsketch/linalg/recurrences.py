@@ -18,7 +18,7 @@ from .operators import Operator
 __all__ = ["add_term", "chebyshev_step", "column_products", "without"]
 
 # Entries from which compiled loops pay, and entries whose products are summed in the dtype of a block.
-_LARGE, _SUMMED = 1 << 17, 1 << 18
+_LARGE, _SUMMED = 1 << 15, 1 << 18
 
 
 def _is_large(V: Any) -> bool:
