@@ -139,10 +139,10 @@ class Sketch(ABC):
     def require(self, n_columns: int) -> None:  # noqa: B027 - most laws have any number of columns
         """Raise if the sketch has fewer columns."""
 
-    def block(self, rows: ArrayLike, columns: ArrayLike) -> FloatArray:
+    def block(self, rows: ArrayLike, columns: ArrayLike, dtype: Any = np.float64) -> FloatArray:
         """Entries at rows and columns given as non-negative integers, in any order: (len(rows), len(columns))."""
         i, j = (np.atleast_1d(np.asarray(index)).astype(np.int64) for index in (rows, columns))
-        out = np.empty((len(i), len(j)))
+        out = np.empty((len(i), len(j)), dtype=dtype)
 
         def fill(chunk: slice) -> None:
             out[chunk] = self._block(i[chunk], j)
@@ -153,7 +153,7 @@ class Sketch(ABC):
     def matrix(self, n_rows: int, n_columns: int, *, first_column: int = 0, dtype: Any = np.float64) -> FloatArray:
         """Columns of the first rows, (n_rows, n_columns), from `first_column` on; computed in float64."""
         columns = np.arange(first_column, first_column + n_columns)
-        return self.block(np.arange(n_rows), columns).astype(dtype, copy=False)
+        return self.block(np.arange(n_rows), columns, dtype)
 
     @abstractmethod
     def _block(self, rows: IntArray, columns: IntArray) -> FloatArray: ...
@@ -183,7 +183,7 @@ class GaussianSketch(Sketch):
             first, second = ((word + 0.5) * 2.0**-32 for word in words[at : at + 2])  # in (0, 1): log is finite
             radius, angle = np.sqrt(-2.0 * np.log(first)), 2.0 * np.pi * second  # [rows, groups]
             normals[..., at], normals[..., at + 1] = radius * np.cos(angle), radius * np.sin(angle)
-        return np.ascontiguousarray(normals[:, where, columns % 4])
+        return normals.reshape(len(rows), -1).take(4 * where + columns % 4, axis=1)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class ChunkedOperator(Operator):
 
 
 def _sketch_rows(sketch: Sketch, rows: Any, columns: tuple[int, int], dtype: str) -> FloatArray:
-    return sketch.block(np.asarray(rows, dtype=np.int64), np.arange(*columns)).astype(dtype, copy=False)
+    return sketch.block(np.asarray(rows, dtype=np.int64), np.arange(*columns), dtype)
 
 
 def _without(V: FloatArray, u: FloatArray, along: FloatArray) -> FloatArray:
