@@ -154,7 +154,14 @@ def test_sample_weights(options, dtype, device, where):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"bandwidth": 0.5}, {"n_neighbors": 12}, {"solver": "randomized"}, {"normalization": "stochastic"}],
+    [
+        {},
+        {"bandwidth": 0.5},
+        {"n_neighbors": 12},
+        {"solver": "randomized"},
+        {"solver": "arpack"},
+        {"normalization": "stochastic"},
+    ],
 )
 def test_diffusion_maps(options, dtype, device, where):
     here, there = (DM(3, power=4, device=place, **options).fit(X.astype(dtype)) for place in ("cpu", where))

@@ -180,6 +180,7 @@ class TestMappedFiles:
 
     def test_transform_memory_does_not_grow_with_new_points(self, monkeypatch):
         monkeypatch.setenv("OMP_NUM_THREADS", "2")  # each thread places a batch
+        monkeypatch.setattr("heatsketch.kernel.operator._MANY_BATCHES", 1)  # as large as memory allows
         model = GP(3, n_neighbors=10, random_state=0).fit(swiss_roll(5000))
         model.transform(swiss_roll(100))
         peaks = []

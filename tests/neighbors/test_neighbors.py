@@ -189,8 +189,9 @@ def test_products_of_codes_are_exact(kind):
     state = found.worst, found.count, found.squared, found.ids
     starts = 0, m
     for a, b, mode in ((0, 0, SAME_POINTS), (1, 1, SAME_POINTS), (0, 1, BOTH_WAYS)):
-        places = 4 * a, 4 * b, norms[a, : (48, 64)[a]], norms[b, : (48, 64)[b]], np.float32(2)
-        offer_codes(codes, *places, starts[a], starts[b], mode, k, *state)
+        sides = codes[4 * a : 4 * a + 4], codes[4 * b : 4 * b + 4]
+        terms = norms[a, : (48, 64)[a]], norms[b, : (48, 64)[b]], np.float32(2)
+        offer_codes(*sides, *terms, starts[a], starts[b], mode, k, *state)
     found.cut()
     D = cdist(X, X) ** 2
     np.fill_diagonal(D, np.inf)

@@ -182,7 +182,7 @@ def each(function: Callable[..., Any], items: Iterable[Any], *, threads: int | N
 
 
 def _share(threads: int, function: Callable[..., Any], items: Iterator[Any]) -> None:
-    """Call a function for every item, on this thread and others: a little work is done before others have begun."""
+    """Call a function for every item, on this thread and others; little work is done before others have begun."""
     lock, end, stopped = Lock(), object(), False
 
     def work() -> None:

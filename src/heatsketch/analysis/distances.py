@@ -269,7 +269,7 @@ def _rounding(Y: Any, pairs: ArrayLike | None, kernel: HeatKernel, power: Power)
 
 def _unit_of_rounding(kernel: HeatKernel, power: Power) -> float:
     """Bound for rounding errors of distances between rows of norm 1."""
-    unit = float(np.finfo(kernel.dtype).eps) * max(longest(power), 1.0) + relative_error(power, kernel.dtype)
+    unit = kernel.rounding * max(longest(power), 1.0) + relative_error(power, kernel.dtype)
     return _ROUNDINGS * (unit + (kernel.residual or 0.0))
 
 

@@ -66,9 +66,9 @@ class Distortion(Shown):
         estimated, of which the worst 16 were measured.
     exhaustive : bool
         True if all pairs were measured. Otherwise `constant` is a lower bound for L, from a search in the
-        neighbourhoods of 25,000 points in the kernel and in the embedding (of 2,000 in an embedding of more than four
-        dimensions), and `central` are estimates from random pairs and a sketch of the kernel. The variance of the
-        sketch is taken out of the spread of the logarithms of the dilations.
+        neighbourhoods of up to 25,000 points in the kernel and in the embedding (fewer where a search takes long), and
+        `central` are estimates from random pairs and a sketch of the kernel. The variance of the sketch is taken out of
+        the spread of the logarithms of the dilations.
     """
 
     constant: float

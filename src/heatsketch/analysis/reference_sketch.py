@@ -21,9 +21,9 @@ from .distances import rows_of_pairs, sketch_interval
 
 __all__ = ["ReferenceSketch", "reference_sketch"]
 
-# Columns, how many of them are exact directions, and the relative error of distances by the polynomial of a multiscale
-# filter; for data of up to so many points, and for larger ones, where embeddings choose the columns. The others are
-# random columns of the remainder.
+# For data of up to _FEW points: columns, how many of them are exact directions, and the relative error of distances by
+# the polynomial of a multiscale filter. For larger data: the last two; the caller chooses the columns. Columns that are
+# not exact are random ones of the remainder.
 _FEW = 2000
 _SMALL = 128, 32, 1e-4
 _LARGE = 8, 0.01
@@ -37,8 +37,8 @@ class ReferenceSketch:
     """Diffusion distances by r exact leading directions and a Gaussian sketch of the remainder.
 
     Squared distances between rows of `features`, (N, r + m), are unbiased, up to the relative error `error` of all
-    distances. The standard error of a distance is at most ``1 / sqrt(2 m)``: 7% for up to 2000 points, otherwise 14%,
-    or 9% for HeatSketch. It is less for pairs whose distance is mostly along the exact directions.
+    distances. The standard error of a distance is at most ``1 / sqrt(2 m)``, and less for pairs whose distance is
+    mostly along the exact directions.
     """
 
     features: FloatArray
@@ -67,7 +67,7 @@ class ReferenceSketch:
         total = np.square(rest).sum(axis=1)
         rest = rest[:, self.n_exact :] / np.sqrt(np.where(total > 0, total, np.inf))[:, None]
         share = np.square(rest).sum(axis=1)
-        # Vectors u = s^(1/2) r / |r| with (u . u')^2 = s s' cos^2, whose mean is the squared norm of their mean u u^T.
+        # Vectors u = s^(1/2) r / |r| with (u . u')^2 = s s' cos^2, and mean (u . u')^2 = |mean u u^T|^2.
         along = np.einsum("pi,pj->ij", rest, rest, optimize=True) / len(pairs)
         seen = float(np.square(along).sum())
         # Random columns add (1 - cos^2) / m to each squared cosine.
@@ -88,7 +88,8 @@ class ReferenceSketch:
             sizes = np.diff(graph.S.indptr)[edges.indices]
             most = np.add.reduceat(np.append(sizes, 0), edges.indptr[:-1]) * (np.diff(edges.indptr) > 0)
             pieces = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(np.cumsum(most) // _MEASURED)) + 1)
-            each(lambda some: self._within_two_edges(graph, rows[some], found, some), pieces)
+            points = graph.points
+            each(lambda some: self._within_two_edges(graph, points, rows[some], found, some), pieces)
         lacking = np.flatnonzero(found[:, 0] < 0)
         if len(lacking):
             device = self.kernel.device
@@ -96,13 +97,18 @@ class ReferenceSketch:
             found[lacking] = neighbors_of(rows[lacking], self.features, k, device, kind=kind)
         return found
 
-    def _within_two_edges(self, graph: KernelGraph, rows: IntArray, found: IntArray, at: IntArray) -> None:
-        """Set the rows `at` of `found`, (m, k), to the nearest points within two edges, if there are k of them."""
+    def _within_two_edges(
+        self, graph: KernelGraph, points: IntArray, rows: IntArray, found: IntArray, at: IntArray
+    ) -> None:
+        """Set the rows `at` of `found`, (m, k), to the nearest points within two edges, if there are k of them.
+
+        `points` are those of the graph.
+        """
         here, k = graph.places[rows], found.shape[1]
         reached = graph.S[here] @ graph.S  # [m, U]
         row = np.repeat(np.arange(len(rows)), np.diff(reached.indptr))
         other = reached.indices != here[row]
-        row, near = row[other], graph.points[reached.indices[other]]
+        row, near = row[other], points[reached.indices[other]]
         order = np.lexsort((row_distances(self.features, rows[row], near), row))
         starts = np.searchsorted(row, np.arange(len(rows) + 1))
         enough = np.flatnonzero(np.diff(starts) >= k)
@@ -114,8 +120,8 @@ def reference_sketch(
 ) -> ReferenceSketch:
     """Sketch the diffusion distances of a kernel with a fixed seed, independently of any embedding.
 
-    It has so many columns for more than 2000 points, 128 for fewer. With `n_random`, it has so many random columns
-    and no exact directions but the trivial one.
+    For more than 2000 points it has `columns` columns, 8 of them exact; for fewer, 128 and 32. If `n_random` is given,
+    it has that many random columns instead, and the trivial direction alone is exact.
     """
     exact, error = _LARGE
     if kernel.shape[0] <= _FEW:

@@ -87,7 +87,7 @@ class Function:
             self._instances[tuple(_DTYPES[chosen.get(letter, letter)] for letter in arrays)] = instance
 
     def __call__(self, arrays: tuple[Any, ...], *numbers: float) -> None:
-        """Call the instance for the types of the arrays, which are C-contiguous and aligned."""
+        """Call the instance for the types of the arrays: C-contiguous, and those written to aligned and writeable."""
         instance = self._instances.get(tuple([array.dtype for array in arrays]))
         if instance is None:
             accepted = " or ".join(f"({', '.join(map(str, dtypes))})" for dtypes in self._instances)

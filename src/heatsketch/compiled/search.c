@@ -212,9 +212,9 @@ INLINE void multiply_floats(const float *rows, const float *columns, int64_t dep
     UNROLL for (int r = 0; r < ROWS; r++) EACH_PART out[b][r][q] = sums[b][r][q];
 }
 
-/* The codes of points, in blocks of LANES, `depth` numbers each. */
+/* The codes of points in rows and columns, in blocks of LANES, `depth` numbers each. */
 struct codes {
-  const void *numbers;
+  const void *rows, *columns;
   int64_t depth;
   bool in_bytes;
 };
@@ -223,9 +223,9 @@ INLINE void multiply_codes(const struct codes *codes, int64_t row, int64_t colum
                            vector out[BLOCKS][ROWS][PARTS]) {
   const int64_t depth = codes->depth, there = column * depth, here = row / LANES * depth * LANES + row % LANES;
   if (codes->in_bytes)
-    multiply_bytes((const int32_t *)codes->numbers + here, (const int32_t *)codes->numbers + there, depth, blocks, out);
+    multiply_bytes((const int32_t *)codes->rows + here, (const int32_t *)codes->columns + there, depth, blocks, out);
   else
-    multiply_floats((const float *)codes->numbers + here, (const float *)codes->numbers + there, depth, blocks, out);
+    multiply_floats((const float *)codes->rows + here, (const float *)codes->columns + there, depth, blocks, out);
 }
 
 /* Offer the points of ROWS rows and of a block of columns to each other, from their products. */
@@ -269,37 +269,36 @@ INLINE void offer_block(const vector products[ROWS][PARTS], const float *left, c
 }
 
 INLINE void offer_coded(const struct codes *codes, const float *left, const float *right, const struct candidates *of,
-                        int64_t first, int64_t other, int64_t m, int64_t n, float factor, int64_t row, int64_t column,
-                        const int mode) {
+                        int64_t m, int64_t n, float factor, int64_t row, int64_t column, const int mode) {
   vector products[BLOCKS][ROWS][PARTS];
   int64_t j = 0;
   /* The columns stay in the nearest cache, while all rows pass by. */
   for (; j + BLOCKS * LANES <= n; j += BLOCKS * LANES)
     for (int64_t i = 0; i < m; i += ROWS) {
-      multiply_codes(codes, first * LANES + i, other * LANES + j, BLOCKS, products);
+      multiply_codes(codes, i, j, BLOCKS, products);
       UNROLL for (int b = 0; b < BLOCKS; b++)
         offer_block(products[b], left + i, right + j + b * LANES, of, factor, row + i, column + j + b * LANES, mode);
     }
   for (; j < n; j += LANES) /* at most one block, and none if BLOCKS is 1 */
     for (int64_t i = 0; i < m; i += ROWS) {
-      multiply_codes(codes, first * LANES + i, other * LANES + j, 1, products);
+      multiply_codes(codes, i, j, 1, products);
       offer_block(products[0], left + i, right + j, of, factor, row + i, column + j, mode);
     }
 }
 
 #define OFFER_CODES(T, IN_BYTES)                                                                                      \
-  EXPORT void offer_codes_##T(const TYPE(T) *numbers, const float *left, const float *right, float *worst,             \
-                              int32_t *count, float *squared, int32_t *ids, int64_t depth, int64_t m, int64_t n,       \
-                              int64_t room, int64_t first, int64_t other, double factor, int64_t row, int64_t column,  \
-                              int64_t mode, int64_t k) {                                                              \
+  EXPORT void offer_codes_##T(const TYPE(T) *rows, const TYPE(T) *columns, const float *left, const float *right,     \
+                              float *worst, int32_t *count, float *squared, int32_t *ids, int64_t depth, int64_t m,   \
+                              int64_t n, int64_t room, double factor, int64_t row, int64_t column, int64_t mode,      \
+                              int64_t k) {                                                                            \
     const struct candidates of = {worst, count, squared, ids, k, room};                                               \
-    const struct codes codes = {numbers, depth, IN_BYTES};                                                            \
+    const struct codes codes = {rows, columns, depth, IN_BYTES};                                                      \
     if (mode == SAME_POINTS)                                                                                          \
-      offer_coded(&codes, left, right, &of, first, other, m, n, (float)factor, row, column, SAME_POINTS);              \
+      offer_coded(&codes, left, right, &of, m, n, (float)factor, row, column, SAME_POINTS);                           \
     else if (mode == BOTH_WAYS)                                                                                       \
-      offer_coded(&codes, left, right, &of, first, other, m, n, (float)factor, row, column, BOTH_WAYS);                \
+      offer_coded(&codes, left, right, &of, m, n, (float)factor, row, column, BOTH_WAYS);                             \
     else                                                                                                              \
-      offer_coded(&codes, left, right, &of, first, other, m, n, (float)factor, row, column, TO_ROWS);                  \
+      offer_coded(&codes, left, right, &of, m, n, (float)factor, row, column, TO_ROWS);                               \
   }
 
 OFFER_CODES(i, true)

@@ -19,7 +19,7 @@ __all__ = [
 
 _shrink = Function("shrink", "f*i*i*f*", "llll")
 _offer = Function("offer", "ffff*i*f*i*", 9 * "l")
-_offer_codes = Function("offer_codes", "Tfff*i*f*i*", 6 * "l" + "d" + 4 * "l", T="if")
+_offer_codes = Function("offer_codes", "TTfff*i*f*i*", 4 * "l" + "d" + 4 * "l", T="if")
 _smallest = Function("smallest", "di*d*", "lll")
 _measure = Function("measure", "XYi*d*", "llll", X="fd", Y="fd")
 _mirror = Function("mirror", "iib*", "lll")
@@ -82,9 +82,8 @@ def offer(
 
 
 def offer_codes(
-    codes: IntArray | FloatArray,
-    first: int,
-    other: int,
+    rows: IntArray | FloatArray,
+    columns: IntArray | FloatArray,
     left: FloatArray,
     right: FloatArray,
     factor: float,
@@ -103,10 +102,8 @@ def offer_codes(
 
     Parameters
     ----------
-    codes : ndarray of int32, shape (blocks, ceil(d / 4), 16), or of float32, shape (blocks, d, 16)
+    rows, columns : ndarrays of int32, shape (blocks, ceil(d / 4), 16), or of float32, shape (blocks, d, 16)
         Coordinates of 16 points in each block, four signed bytes in one number, or themselves.
-    first, other : int
-        The first block of the rows, and of the columns.
     left, right : ndarrays of float32, shape (m,), (n,)
         NaN for padding to multiples of 16.
     factor : float
@@ -114,9 +111,8 @@ def offer_codes(
     row, column, mode, k, worst, count, squared, ids
         As for `offer`.
     """
-    arrays = codes, left, right, worst, count, squared, ids
-    sizes = codes.shape[1], len(left), len(right), squared.shape[1]
-    _offer_codes(arrays, *sizes, first, other, factor, row, column, mode, k)
+    arrays = rows, columns, left, right, worst, count, squared, ids
+    _offer_codes(arrays, rows.shape[1], len(left), len(right), squared.shape[1], factor, row, column, mode, k)
 
 
 def smallest(D: FloatArray, ids: IntArray, values: FloatArray) -> None:

@@ -565,8 +565,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
             Level of the confidence intervals, such as 0.95. They are exact for each pair, by the law of a Gaussian
             sketch: of the embedding itself if it is one, otherwise of an independent sketch, made on first use. A
             distance of the embedding outside its interval is wrong. For random signs the law is an approximation,
-            which is poor with few components and few neighbours. An embedding without a law has the exact distances of
-            pairs of up to 16 points, in intervals as wide as the errors of rounding and of the polynomial.
+            which is poor with few components and few neighbours. If the embedding is no such sketch and the pairs touch
+            at most 16 points, the diffusion distances are computed; the interval is as wide as rounding errors.
 
         Returns
         -------

@@ -323,7 +323,7 @@ class HeatSketch(HeatEmbedding):
         self._multiply(M, self._Y.dtype)
 
     def _widened(self) -> HeatSketch:
-        """A copy with one more component, in which the search goes on from the present ones, with fewer steps."""
+        """A copy with one more component: a short search goes on from the present ones, except for "bilipschitz"."""
         wider, k = copy(self), self.n_components_ + 1
         if self.objective == "bilipschitz":
             M = wider._optimised(self.kernel_, self.power_, k, None)

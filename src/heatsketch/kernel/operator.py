@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from .._utils.array import to_numpy
-from .._utils.chunks import chunks
-from .._utils.progress import track
+from .._utils.chunks import CHUNK_ENTRIES, chunks
+from .._utils.progress import task
 from .._utils.registry import Device, computing
 from .._utils.tables import table
 from .._utils.threads import each
@@ -28,6 +29,8 @@ __all__ = ["HeatKernel", "KernelGraph", "as_heat_kernel", "refuse_alone"]
 
 # Entries of new points that are put in order at a time: 128 MB in float64.
 _ORDERED = 1 << 24
+# Batches wanted for all threads, and the rows of the smallest, as each batch takes some time by itself.
+_MANY_BATCHES, _SMALL_BATCH = 64, 512
 
 
 class KernelGraph(NamedTuple):
@@ -235,9 +238,10 @@ class HeatKernel(HeatOperator):
             with computing():
                 masses = np.ones(len(Z)) if scaling.masses is None else scaling.masses
                 weighted = self.asblock(np.column_stack([masses, scaling.reference, weighted]))
-        entries = X.shape[1] + Z.shape[1] if fused else affinity.row_entries
-        numbers, parts = np.arange(m), chunks(m, X.shape[1], _ORDERED)
+        entries = X.shape[1] + Z.shape[1] if fused else max(affinity.row_entries, _batch_entries(m))
+        numbers, parts = np.arange(m), list(chunks(m, X.shape[1], _ORDERED))
         n_batches = sum(len(list(chunks(part.stop - part.start, entries))) for part in parts)
+        finished = count(1)
 
         def place(batch: slice | IntArray) -> None:
             if fused:
@@ -248,21 +252,13 @@ class HeatKernel(HeatOperator):
                 left, rows = self._scaled_rows(X[batch], numbers[batch])
                 product = rows @ weighted
             out[batch] = left[:, None] * product
+            advance(next(finished), n_batches)
 
-        batches = track(self._batches(X, entries), "placing new points", n_batches)
-        each(place, batches, threads=None if self.device is None else 1)
+        with task("placing new points") as advance:
+            for part in parts:
+                order = affinity.batch_order(X[part])  # in which batches are fast
+                each(place, _batches(part, order, entries), threads=None if self.device is None else 1)
         return out
-
-    def _batches(self, X: Any, entries: int) -> Iterator[slice | IntArray]:
-        """Batches of new points, which have so many entries each, in an order in which they are fast."""
-        affinity, _ = self._source()
-        for part in chunks(X.shape[0], X.shape[1], _ORDERED):
-            order = affinity.batch_order(X[part])
-            for batch in chunks(part.stop - part.start, entries):
-                if order is None:
-                    yield slice(part.start + batch.start, part.start + batch.stop)
-                else:
-                    yield part.start + order[batch]
 
     def rows_at_new_points(self, X: Any) -> FloatArray:
         """Rows of ``diag(w) S`` at new points, (m, N); those of `at_new_points` before the product."""
@@ -288,6 +284,23 @@ class HeatKernel(HeatOperator):
         """Left factors of kernel rows of the new points `numbers`, (m,)."""
         refuse_alone(degrees, numbers)
         return self._source()[1].left_factor(degrees, sums, log_scale)
+
+
+def _batches(part: slice, order: IntArray | None, entries: int) -> Iterator[slice | IntArray]:
+    """Batches of some rows, each with `entries` entries, in an order."""
+    for batch in chunks(part.stop - part.start, entries):
+        if order is None:
+            yield slice(part.start + batch.start, part.start + batch.stop)
+        else:
+            yield part.start + order[batch]
+
+
+def _batch_entries(m: int) -> int:
+    """Entries of a row from which on memory limits the batches of m rows, which otherwise are enough for all threads.
+
+    They do not depend on the number of threads, so that the results do not.
+    """
+    return CHUNK_ENTRIES // max(_SMALL_BATCH, m // _MANY_BATCHES)
 
 
 def refuse_alone(degrees: FloatArray, numbers: IntArray) -> None:

@@ -419,7 +419,7 @@ def _kernel_memory(
     listed = choice.n_neighbors + 4
     points, search = {
         "tree": (24.0 * n * d, 24.0 * min(n * listed, CHUNK_ENTRIES // 4)),
-        "clusters": (float(item) * n * d, 16.0 * n * listed),
+        "clusters": (float(item) * n * d, 16.0 * n * listed + 4.0 * n * d),
         "blocks": (0.0, min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * chunk),
         "device": (0.0, 0.0),
     }[index_kind(shape, options.measure, entries is not None, choice.device)]

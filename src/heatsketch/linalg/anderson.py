@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.array import array_namespace, asarray_like, device, to_numpy
+from .._utils.array import array_namespace, to_numpy
 
 __all__ = ["Anderson"]
 
@@ -23,18 +23,18 @@ class Anderson:
     """Extrapolation of an iteration ``x <- x + step`` from its latest steps [1]_."""
 
     def __init__(self) -> None:
-        # Differences of successive x + step and of successive steps, [depth, N], of which the latest are kept.
-        self._dx: Any = None
-        self._df: Any = None
+        # Differences of successive x + step and of successive steps, in ring buffers.
+        self._dx: list[Any] = []
+        self._df: list[Any] = []
+        self._gram = np.empty((_DEPTH, _DEPTH))  # inner products of the latter
         self._last: tuple[Any, Any] | None = None
-        self._gram = np.empty((_DEPTH, _DEPTH))  # inner products of differences of steps
         self._count = 0
 
     def plain(self) -> Any:
         """The latest x plus its step; the history is discarded."""
         assert self._last is not None
         x, _ = self._last
-        self._last, self._count = None, 0
+        self._dx, self._df, self._last, self._count = [], [], None, 0
         return x
 
     def extrapolate(self, x: Any, step: Any) -> tuple[Any, bool]:
@@ -43,15 +43,15 @@ class Anderson:
         last, self._last = self._last, (x, step)
         if last is None:
             return x, False
-        if self._dx is None:
-            xp = array_namespace(x)
-            self._dx, self._df = (xp.empty((_DEPTH, *x.shape), dtype=x.dtype, device=device(x)) for _ in range(2))
         oldest = self._count % _DEPTH
-        self._dx[oldest, :], self._df[oldest, :] = x - last[0], step - last[1]
+        self._dx[oldest : oldest + 1] = [x - last[0]]  # or appended, while there are fewer
+        self._df[oldest : oldest + 1] = [step - last[1]]
         self._count += 1
-        dx, df = (latest[: self._count, :] for latest in (self._dx, self._df))
+        df = array_namespace(x).stack(self._df)  # [m, N]
         # Normal equations: five unknowns, and an inaccurate extrapolation only costs a step.
-        gram = self._gram[: self._count, : self._count]
-        gram[oldest, :] = gram[:, oldest] = to_numpy(df @ df[oldest, :])
+        gram = self._gram[: len(self._df), : len(self._df)]
+        gram[oldest, :] = gram[:, oldest] = to_numpy(df @ self._df[oldest])
         gamma = np.linalg.lstsq(gram, to_numpy(df @ step), rcond=None)[0]
-        return x - asarray_like(gamma, x) @ dx, True
+        for weight, dx in zip(gamma.tolist(), self._dx, strict=True):
+            x = x - weight * dx
+        return x, True

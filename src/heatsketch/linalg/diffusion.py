@@ -302,11 +302,10 @@ def _in_order(work: Callable[[Operator, FloatArray], list[FloatArray]], S: Opera
 def _steps(S: Operator, V: Any, exponents: list[int]) -> list[FloatArray]:
     """``S^p V`` for whole p: one product after another."""
     found = {}
-    again = getattr(S, "again", S.matmat)
     most = max(exponents)
     for p in track(range(most + 1), "multiplying by the kernel", most + 1):
         if p:
-            V = again(V) if p > 1 else S.matmat(V)
+            V = S.matmat_of_product(V) if p > 1 else S.matmat(V)
         if p in exponents:
             found[p] = V
     return [found[p] for p in exponents]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from functools import cached_property
 from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._utils.chunks import chunks
-from .._utils.memmap import arranged
+from .._utils.memmap import arranged, zeros_beside
 from .._utils.threads import Scratch, each
 from .._utils.typing import FloatArray, IntArray
 from .._utils.warn import warn
@@ -67,7 +66,7 @@ _RESOLVED_BY_BYTES = 12.0
 _VAGUE_BYTES = 0.01
 _SPARE = 4
 # Queries of one cluster from which on they are compared by codes, which all points must be laid out in once.
-_MANY_QUERIES = 64
+_MANY_QUERIES = 16
 # Squared distances, relative to those between clusters, that products in float64 give to few digits.
 _CANCELLED = 1e-9
 # Coordinates, in units of a typical cluster, beyond which squares in float32 would overflow.
@@ -219,7 +218,7 @@ class Codes:
         # The first block of each cluster, and the blocks; see `heatsketch.compiled.search.offer_codes`.
         self._blocks = np.concatenate([[0], np.cumsum(-(-np.diff(self._offsets) // LANES))])
         depth, dtype = (-(-d // 4), np.int32) if in_bytes else (d, np.float32)
-        self._codes: Any = np.zeros((self._blocks[-1], depth, LANES), dtype=dtype)
+        self._codes: Any = zeros_beside(index.points, (int(self._blocks[-1]), depth, LANES), dtype)
         # The units of the codes, and squared distances from the centres, in the unit of the index.
         self._steps = np.empty(n_clusters, dtype=np.float32)
         self._norms = np.full((self._blocks[-1], LANES), np.nan, dtype=np.float32)  # NaN for padding
@@ -238,18 +237,19 @@ class Codes:
         self._norms[blocks].reshape(-1)[: len(points)] = _squared_norms(points)
         self._steps[a] = _encoded(points, self._codes[blocks])
 
+    def _of(self, a: int) -> Any:
+        return self._codes[self._blocks[a] : self._blocks[a + 1]]
+
     def compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Candidates) -> None:
         """Compare a cluster with others."""
         from ..compiled.search import offer_codes  # noqa: PLC0415
 
         state = found.worst, found.count, found.squared, found.ids
-        points = self._local(a)
-        left, doubled = self._left(points, _squared_norms(points / self._unit), a, others)
-        for b, g, rows in zip(others.tolist(), doubled, left, strict=True):
-            places = self._blocks[a], self._blocks[b], rows, self._right(b, g), self._factor(self._steps[a], b)
-            mode = SAME_POINTS if a == b else BOTH_WAYS
+        for b, left, doubled in self._sides(self._local(a), a, others):
+            right, factor = self._right(b, doubled), self._factor(self._steps[a], b)
+            row, column, mode = self._offsets[a], self._offsets[b], SAME_POINTS if a == b else BOTH_WAYS
             with locks[min(a, b)], locks[max(a, b)] if a != b else nullcontext():
-                offer_codes(self._codes, *places, self._offsets[a], self._offsets[b], mode, found.k, *state)
+                offer_codes(self._of(a), self._of(b), left, right, factor, row, column, mode, found.k, *state)
 
     def place(self, Q: FloatArray, a: int, others: IntArray, found: Candidates) -> None:
         """Compare queries of a cluster, of which `found` are the candidates, with the points of others."""
@@ -257,26 +257,24 @@ class Codes:
 
         state = found.worst, found.count, found.squared, found.ids
         P = Q - self._centres[a]
-        left, doubled = self._left(P, _squared_norms(P / self._unit), a, others)
-        sizes = self._blocks[others + 1] - self._blocks[others]
-        starts = left.shape[1] // LANES + np.concatenate([[0], np.cumsum(sizes)])
-        codes = np.zeros((starts[-1], *self._codes.shape[1:]), dtype=self._codes.dtype)  # of queries, then of others
-        step = _encoded(P / self._unit, codes[: starts[0]])
-        for b, g, rows, start, size in zip(others.tolist(), doubled, left, starts.tolist(), sizes, strict=False):
-            codes[start : start + size] = self._codes[self._blocks[b] : self._blocks[b + 1]]
-            places = 0, start, rows, self._right(b, g), self._factor(step, b)
-            offer_codes(codes, *places, 0, self._offsets[b], TO_ROWS, found.k, *state)
+        codes = np.zeros((_padded(len(P)) // LANES, *self._codes.shape[1:]), dtype=self._codes.dtype)
+        step = _encoded(P / self._unit, codes)
+        for b, left, doubled in self._sides(P, a, others):
+            right, factor = self._right(b, doubled), self._factor(step, b)
+            offer_codes(codes, self._of(b), left, right, factor, 0, self._offsets[b], TO_ROWS, found.k, *state)
 
-    def _left(self, P: FloatArray, norms: FloatArray, a: int, others: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Terms of the distances that depend on points of a cluster, padded, (b, m), and ``2 g``, (b, d).
+    def _sides(self, P: FloatArray, a: int, others: IntArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Other clusters, terms of the distances that depend on points of cluster a, padded, (m,), and ``2 g``, (d,).
 
         With p and q relative to the centres of x and y, and g between these, ``|x - y|^2 = |p|^2 + 2 p.g + |g|^2 +
         |q|^2 - 2 q.g - 2 p.q``; codes give the last term.
         """
-        gaps = (self._centres[a] - self._centres[others]) / self._unit
-        left = np.full((len(others), _padded(len(P))), np.nan, dtype=np.float32)
-        left[:, : len(P)] = (gaps + gaps) / self._unit @ P.T + norms + _squared_norms(gaps)[:, None]
-        return left, gaps + gaps
+        norms = _squared_norms(P / self._unit)
+        for some in chunks(len(others), _padded(len(P))):
+            gaps = (self._centres[a] - self._centres[others[some]]) / self._unit
+            left = np.full((len(gaps), _padded(len(P))), np.nan, dtype=np.float32)
+            left[:, : len(P)] = (gaps + gaps) / self._unit @ P.T + norms + _squared_norms(gaps)[:, None]
+            yield from zip(others[some].tolist(), left, gaps + gaps, strict=True)
 
     def _right(self, b: int, doubled: FloatArray) -> FloatArray:
         """Terms that depend on points of another cluster, padded."""
@@ -347,18 +345,21 @@ class ClusterIndex:
         self._reach = 0.0
         self._coded = self._in_bytes = False  # whether points are compared by codes, and whether these are bytes
         self.recall: float | None = None
-        self._scratch = Scratch()
-
-    @cached_property
-    def _codes(self) -> Codes:
-        return Codes(self, in_bytes=self._in_bytes)
+        self._scratch, self._lock = Scratch(), Lock()
+        self._codes: Codes | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_scratch", "_codes")}
-        return state | {"points": np.array(self.points)}  # a temporary file cannot be sent to another process
+        # A temporary file, a lock and a thread's buffers cannot be sent to another process.
+        return self.__dict__ | {"points": np.array(self.points), "_scratch": None, "_lock": None, "_codes": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _scratch=Scratch())
+        self.__dict__.update(state, _scratch=Scratch(), _lock=Lock())
+
+    def _coded_points(self) -> Codes:
+        """The codes, for queries; made on first use."""
+        with self._lock:
+            self._codes = self._codes or Codes(self, in_bytes=self._in_bytes)
+            return self._codes
 
     def _radii(self, a: int, out: FloatArray) -> None:
         members = self._members(a)
@@ -486,7 +487,7 @@ class ClusterIndex:
         others = np.flatnonzero(near)
         mine = Candidates(len(rows), found.k)
         if inside and self._coded and len(rows) >= _MANY_QUERIES:
-            self._codes.place(Q[rows], a, others[np.argsort(apart[others], kind="stable")], mine)
+            self._coded_points().place(Q[rows], a, others[np.argsort(apart[others], kind="stable")], mine)
         else:
             for tile in self._tiles(Q[rows], self._centres[a], others):
                 mine.offer(tile, 0, TO_ROWS)

@@ -45,8 +45,8 @@ _FEW_NEIGHBORS = 64
 # Features from which on distances are found by products, and candidates beyond k that are measured by differences.
 _MANY_FEATURES = 8
 _SLACK = 8
-# Distances of a chunk of rows, and its least number of rows, as each chunk reads all points.
-_CHUNK_ENTRIES, _CHUNK_ROWS = 1 << 20, 32
+# Distances of a chunk of rows, the number of rows wanted, as each chunk reads all points, and distances at most.
+_CHUNK_ENTRIES, _CHUNK_ROWS, _MOST_ENTRIES = 1 << 20, 32, 1 << 25
 # Queries up to which comparing them with all points is faster than a search by clusters, whose reach all points set.
 _FEW_QUERIES = 2000
 # Pairs beyond which a tree on a few cores is faster than all distances on a large GPU.
@@ -191,7 +191,7 @@ class BlockedIndex:
             if progress is not None:
                 progress(rows.stop, m)
 
-        each(search, chunks(m, n, max(_CHUNK_ENTRIES, _CHUNK_ROWS * n)))
+        each(search, chunks(m, n, min(max(_CHUNK_ENTRIES, _CHUNK_ROWS * n), _MOST_ENTRIES)))
         return ids, squared
 
     def _proven(self, Q: FloatArray, k: int, itself_at: IntArray | None) -> tuple[IntArray, FloatArray, Any]:
@@ -311,7 +311,7 @@ def neighbors_of(
 ) -> IntArray:
     """The k nearest other points of some points of X, (N, d), by the Euclidean distance, nearest first: (m, k).
 
-    `kind` is that of the index, by default the fastest for all points.
+    `kind` is that of the index, by default the fastest for so few queries.
     """
     metric = Metric("euclidean")
     kind = kind or index_kind(X.shape, metric, False, device, len(rows))
@@ -319,7 +319,7 @@ def neighbors_of(
         kind = "blocks"
     if kind == "clusters":
         return nearest_neighbors(X, k, metric, device).indices[rows].astype(np.int64)
-    index = make_index(X, metric, device, queries=len(rows), kind=kind)
+    index = make_index(X, metric, device, kind=kind)
     nearest = index.order[to_numpy(index.query(X[rows], k + 1)[0])]
     itself = nearest == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # behind points that coincide with it

@@ -163,8 +163,10 @@ def _done(tasks: Sequence[Callable[[], Any]], *, together: bool) -> list[Any]:
 
 def _fast(kernel: HeatKernel) -> HeatKernel:
     """The kernel that the page multiplies by: of many points in float32, which takes half the time."""
-    n, graph = kernel.shape[0], kernel.graph() if kernel.shape[0] > _MANY and kernel.device is None else None
-    if graph is None or kernel.dtype == np.float32 or len(graph.masses) < n or (graph.masses != 1).any():
+    if kernel.shape[0] <= _MANY or kernel.device is not None or kernel.dtype == np.float32:
+        return kernel
+    graph = kernel.graph()
+    if graph is None or len(graph.masses) < kernel.shape[0] or (graph.masses != 1).any():
         return kernel
     S = SparseOperator(graph.S, order=graph.points)
     options: dict[str, Any] = {name: getattr(kernel, name) for name in ("trivial", "row_weight", "definite", "scaling")}
@@ -214,7 +216,7 @@ def _embedding(model: Any, kind: Any, kernel: HeatKernel) -> tuple[Any, Any, flo
     """The model that a method is drawn by in the plane, that in space or None, and the seconds that the first took.
 
     The given model is drawn as it is. Diffusion maps and random sketches in the plane are part of those in space, and
-    HeatSketch in space goes on from the plane.
+    HeatSketch in space goes on from the plane, except for "bilipschitz".
     """
     n, own = kernel.shape[0], type(model) is kind
     fitted_with = {DiffusionMaps: _EIGENVALUES, GaussianProcessEmbedding: 3, HeatSketch: 2}

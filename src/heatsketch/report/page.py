@@ -185,7 +185,8 @@ def _comparison(contents: Contents) -> str:
     return (
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         f'<p class="hint">In the plane; power: {in_words(contents.comparison.power)}; measured on '
-        f"{html.escape(contents.comparison.measured)}. Seconds do not include the kernel.</p>"
+        f"{html.escape(contents.comparison.measured)}. Seconds do not include the kernel; with few points the methods "
+        "run side by side.</p>"
     )
 
 

@@ -51,6 +51,10 @@ class Operator(ABC):
     def matmat(self, V: Any) -> Any:
         """Product with a block of columns from `asblock`, (N, k) -> (N, k); `V` is not changed."""
 
+    def matmat_of_product(self, V: Any) -> Any:
+        """`matmat` for a product with this operator, which may have properties that save work."""
+        return self.matmat(V)
+
     def check_block(self, V: Any) -> FloatArray:
         """`V` for compiled code: checked, C-contiguous and in this operator's dtype."""
         self._check_rows(V, (2,))

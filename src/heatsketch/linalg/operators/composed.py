@@ -95,10 +95,10 @@ class DeflatedOperator(ComposedOperator):
 
     def matmat(self, V: Any) -> Any:
         """(I - u u^T) S (I - u u^T) V."""
-        return self.again(self.project(V, self.vector))
+        return self.matmat_of_product(self.project(V, self.vector))
 
-    def again(self, V: Any) -> Any:
-        """The same for a block that is orthogonal to u already, such as a product with this operator."""
+    def matmat_of_product(self, V: Any) -> Any:
+        """The same for a product with this operator, which is orthogonal to u."""
         return self.project(self.operator.matmat(V), self.vector)
 
     def toarray(self) -> FloatArray:
