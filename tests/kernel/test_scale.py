@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 import heatsketch as hs
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import choose
-from heatsketch.neighbors.clusters import ClusterIndex
+from heatsketch.neighbors.clusters import ClusterIndex, Codes
 
 GP = hs.GaussianProcessEmbedding
 
@@ -158,8 +158,10 @@ class TestMappedFiles:
 
     def test_points_are_not_read_into_memory(self, tmp_path):
         X = np.random.default_rng(0).normal(size=(5000, 20)).astype(np.float32)
-        assert isinstance(ClusterIndex(self.mapped(tmp_path, X)).points.base, mmap)
-        assert not isinstance(ClusterIndex(X).points.base, mmap)
+        for points, is_mapped in ((self.mapped(tmp_path, X), True), (X, False)):
+            index = ClusterIndex(points)
+            codes = Codes(index, in_bytes=False)._codes
+            assert isinstance(index.points.base, mmap) == isinstance(codes.base, mmap) == is_mapped
 
     def test_embedding_equals_that_of_the_array(self, tmp_path):
         X = np.random.default_rng(0).normal(size=(5000, 12)).astype(np.float32)

@@ -29,7 +29,7 @@ __all__ = ["HeatKernel", "KernelGraph", "as_heat_kernel", "refuse_alone"]
 
 # Entries of new points that are put in order at a time: 128 MB in float64.
 _ORDERED = 1 << 24
-# Batches wanted for all threads, and the rows of the smallest, as each batch takes some time by itself.
+# Batches wanted, for all threads, and the rows of the smallest, as each batch takes some time by itself.
 _MANY_BATCHES, _SMALL_BATCH = 64, 512
 
 
@@ -238,7 +238,10 @@ class HeatKernel(HeatOperator):
             with computing():
                 masses = np.ones(len(Z)) if scaling.masses is None else scaling.masses
                 weighted = self.asblock(np.column_stack([masses, scaling.reference, weighted]))
-        entries = X.shape[1] + Z.shape[1] if fused else max(affinity.row_entries, _batch_entries(m))
+        if fused:
+            entries = X.shape[1] + Z.shape[1]
+        else:  # enough batches for all threads, whatever their number, on which the results do not depend
+            entries = max(affinity.row_entries, CHUNK_ENTRIES // max(_SMALL_BATCH, m // _MANY_BATCHES))
         numbers, parts = np.arange(m), list(chunks(m, X.shape[1], _ORDERED))
         n_batches = sum(len(list(chunks(part.stop - part.start, entries))) for part in parts)
         finished = count(1)
@@ -293,14 +296,6 @@ def _batches(part: slice, order: IntArray | None, entries: int) -> Iterator[slic
             yield slice(part.start + batch.start, part.start + batch.stop)
         else:
             yield part.start + order[batch]
-
-
-def _batch_entries(m: int) -> int:
-    """Entries of a row from which on memory limits the batches of m rows, which otherwise are enough for all threads.
-
-    They do not depend on the number of threads, so that the results do not.
-    """
-    return CHUNK_ENTRIES // max(_SMALL_BATCH, m // _MANY_BATCHES)
 
 
 def refuse_alone(degrees: FloatArray, numbers: IntArray) -> None:

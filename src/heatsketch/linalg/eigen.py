@@ -180,10 +180,12 @@ def eigenpairs(
         values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
     vectors = canonical(values, vectors, kernel)[:, :n_pairs]
     # A vector of a canonical basis has all the eigenvalues of its space, which are equal up to the kernel's rounding.
-    spreads = [np.full(len(space), np.ptp(space)) for space in map(values.__getitem__, _spaces(values, epsilon))]
+    spread = np.empty_like(values)
+    for space in _spaces(values, epsilon):
+        spread[space] = np.ptp(values[space])
     values = values[:n_pairs]
     residuals = _residuals(kernel, values, vectors)
-    if (residuals > accuracy + np.concatenate(spreads)[:n_pairs]).any():
+    if (residuals > accuracy + spread[:n_pairs]).any():
         warn(
             f"eigenvectors were found with residuals up to {residuals.max():.1e} (solver={solver!r}, tol={tol:.1e}); "
             "raise max_iter, or use solver='dense'.",

@@ -237,7 +237,7 @@ class Codes:
         self._norms[blocks].reshape(-1)[: len(points)] = _squared_norms(points)
         self._steps[a] = _encoded(points, self._codes[blocks])
 
-    def _of(self, a: int) -> Any:
+    def _codes_of(self, a: int) -> Any:
         return self._codes[self._blocks[a] : self._blocks[a + 1]]
 
     def compare_cluster(self, a: int, others: IntArray, locks: list[Lock], found: Candidates) -> None:
@@ -249,7 +249,9 @@ class Codes:
             right, factor = self._right(b, doubled), self._factor(self._steps[a], b)
             row, column, mode = self._offsets[a], self._offsets[b], SAME_POINTS if a == b else BOTH_WAYS
             with locks[min(a, b)], locks[max(a, b)] if a != b else nullcontext():
-                offer_codes(self._of(a), self._of(b), left, right, factor, row, column, mode, found.k, *state)
+                offer_codes(
+                    self._codes_of(a), self._codes_of(b), left, right, factor, row, column, mode, found.k, *state
+                )
 
     def place(self, Q: FloatArray, a: int, others: IntArray, found: Candidates) -> None:
         """Compare queries of a cluster, of which `found` are the candidates, with the points of others."""
@@ -261,10 +263,10 @@ class Codes:
         step = _encoded(P / self._unit, codes)
         for b, left, doubled in self._sides(P, a, others):
             right, factor = self._right(b, doubled), self._factor(step, b)
-            offer_codes(codes, self._of(b), left, right, factor, 0, self._offsets[b], TO_ROWS, found.k, *state)
+            offer_codes(codes, self._codes_of(b), left, right, factor, 0, self._offsets[b], TO_ROWS, found.k, *state)
 
     def _sides(self, P: FloatArray, a: int, others: IntArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Other clusters, terms of the distances that depend on points of cluster a, padded, (m,), and ``2 g``, (d,).
+        """Each other cluster, terms of distances that depend on points of cluster a, padded, (m,), and ``2 g``, (d,).
 
         With p and q relative to the centres of x and y, and g between these, ``|x - y|^2 = |p|^2 + 2 p.g + |g|^2 +
         |q|^2 - 2 q.g - 2 p.q``; codes give the last term.

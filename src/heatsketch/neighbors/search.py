@@ -311,7 +311,7 @@ def neighbors_of(
 ) -> IntArray:
     """The k nearest other points of some points of X, (N, d), by the Euclidean distance, nearest first: (m, k).
 
-    `kind` is that of the index, by default the fastest for so few queries.
+    `kind` is that of the index, by default the fastest for m queries.
     """
     metric = Metric("euclidean")
     kind = kind or index_kind(X.shape, metric, False, device, len(rows))

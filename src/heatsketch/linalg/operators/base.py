@@ -52,7 +52,7 @@ class Operator(ABC):
         """Product with a block of columns from `asblock`, (N, k) -> (N, k); `V` is not changed."""
 
     def matmat_of_product(self, V: Any) -> Any:
-        """`matmat` for a product with this operator, which may have properties that save work."""
+        """`matmat` for a block that is itself a product with this operator; subclasses may save work."""
         return self.matmat(V)
 
     def check_block(self, V: Any) -> FloatArray:
