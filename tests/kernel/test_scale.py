@@ -118,6 +118,17 @@ class TestEstimate:
         assert seconds(400_000, n_neighbors=None) / seconds(100_000, n_neighbors=None) == pytest.approx(16, rel=0.1)
         assert seconds(100_000, n_neighbors=64) > seconds(100_000, n_neighbors=16)
 
+    def test_methods_and_pages_take_their_own_time(self):
+        def seconds(n, **options):
+            return hs.estimate((n, 20), n_components=5, device="cpu", dtype="float32", **options).seconds
+
+        for n in (2000, 20_000, 200_000):
+            assert seconds(n, method="gaussian-process") < seconds(n, method="heatsketch") < seconds(n, page=True)
+        assert seconds(200_000, method="diffusion-maps") > 2 * seconds(200_000, method="gaussian-process")
+        steps = dict(hs.estimate((20_000, 20), device="cpu", page=True).steps)
+        assert {"finding neighbours", "optimising the sketch", "drawing the pictures"} <= steps.keys()
+        assert all(value > 0 for value in steps.values())
+
     def test_data_and_shape_give_the_same(self):
         X = swiss_roll(5000)
         given, shape = hs.estimate(X, n_neighbors=20), hs.estimate(X.shape, n_neighbors=20)

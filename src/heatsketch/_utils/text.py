@@ -1,11 +1,11 @@
-"""Text from files, for terminals and pictures."""
+"""Text for terminals and pictures, some of which comes from files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["listed", "visible"]
+__all__ = ["duration", "listed", "visible"]
 
 
 def visible(text: str) -> str:
@@ -32,3 +32,18 @@ def listed(names: Iterable[Any], most: int = 8) -> str:
     known = [str(name) for name in names]
     more = len(known) - most
     return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def duration(seconds: float) -> str:
+    """A time with its unit.
+
+    Examples
+    --------
+    >>> from heatsketch._utils.text import duration
+    >>> print(duration(0.84), duration(40), duration(100), duration(7000), sep=", ")
+    0.8 s, 40 s, 1.7 min, 1.9 hours
+    """
+    for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "min")):
+        if seconds >= 1.5 * unit:
+            return f"{seconds / unit:.2g} {name}"
+    return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.1f} s"

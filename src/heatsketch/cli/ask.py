@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -24,16 +24,15 @@ def estimate(
         str | None, typer.Option(metavar="ROWS,COLUMNS", help="Instead of a file, such as 1000000,50.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="With --shape: float32 or float64.")] = None,
-    method: Annotated[
-        Literal["heatsketch", "gaussian-process"], typer.Option(help="The estimator.", rich_help_panel="Embedding")
-    ] = "heatsketch",
+    page: Annotated[bool, typer.Option("--report", help="Include the page that `embed --report` writes.")] = False,
+    method: Method = "heatsketch",
     reads: InputOptions,
     options: EstimatorOptions,
     console: ConsoleOptions,
 ) -> None:
     """Predict the memory and the time of an embedding.
 
-    [bold]For a file:[/] heatsketch estimate digits.csv --label digit
+    [bold]For a file, with its page:[/] heatsketch estimate digits.csv --label digit --report
 
     [bold]For a shape:[/] heatsketch estimate --shape 1000000,50 -k 10 -p 16
     """
@@ -43,12 +42,12 @@ def estimate(
         raise ValueError("give either a file, or --shape ROWS,COLUMNS and possibly --dtype.")
     if source is not None:
         data = read_input(source, reads)
-        found = predict(data.X, method=method, **options.parameters(graph=data.is_graph))
+        found = predict(data.X, method=method, page=page, **options.parameters(graph=data.is_graph))
     else:
         size = tuple(int(part) for part in str(shape).split(","))
-        found = predict(size, method=method, dtype=dtype, **options.given)
+        found = predict(size, method=method, page=page, dtype=dtype, **options.given)
     if console.as_json:
-        print_json(vars(found))
+        print_json(vars(found) | {"seconds": found.seconds})
     else:
         say(found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,6 +35,8 @@ __all__ = [
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
 # Rows of an array by which the units of its columns are judged.
 _ROWS = 10_000
+# Seconds in which a row of an embedding is written, of a typical table.
+_WRITING = 1e-5
 _OUTPUT = typer.Option(
     "--output",
     "-o",
@@ -108,7 +111,10 @@ def embed(
 
     [bold]In a pipe:[/] heatsketch embed - --format csv --label digit -o - < digits.csv > embedding.csv
     """
+    from .._utils.progress import shown, task  # noqa: PLC0415
+    from ..io.models import save_model  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
+    from ..kernel.cost import page_steps  # noqa: PLC0415
 
     _check_targets(source, output, page, save, console)
     if classes is not None and method != "heatsketch":
@@ -126,19 +132,20 @@ def embed(
     if output is not None:
         check_output(output, cells=data.source is not None)
     model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
-    start = time.perf_counter()
-    model.fit(data.points, y, sample_weight=weights_in(data, weight))
-    seconds = time.perf_counter() - start
-    model._sample_names = None if data.names is None else [str(name) for name in data.names]
-    if save is not None:  # first: everything else can be made from the model
-        from ..io.models import save_model  # noqa: PLC0415
-
-        save_model(_with_encoder(model, data.encoder), save)
-    if output is not None:
-        names = list(model.get_feature_names_out())
-        write(output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
-    if page is not None:
-        _write_page(model, page, data, title or ("Embedding" if source == "-" else Path(source).name))
+    writing = [("writing the results", data.X.shape[0] * _WRITING)] if save is not None or output is not None else []
+    with shown(not console.quiet, later=[*writing, *([] if page is None else page_steps(data.X.shape[0]))]):
+        start = time.perf_counter()
+        model.fit(data.points, y, sample_weight=weights_in(data, weight))
+        seconds = time.perf_counter() - start
+        model._sample_names = None if data.names is None else [str(name) for name in data.names]
+        with task("writing the results") if writing else nullcontext():
+            if save is not None:  # first: everything else can be made from the model
+                save_model(_with_encoder(model, data.encoder), save)
+            if output is not None:
+                names = list(model.get_feature_names_out())
+                write(output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
+        if page is not None:
+            _write_page(model, page, data, title or ("Embedding" if source == "-" else Path(source).name))
     written = {"output": output, "report": page, "model": save}
     outcome = _summary(source, data, model, seconds) | {k: None if v is None else str(v) for k, v in written.items()}
     if console.as_json:

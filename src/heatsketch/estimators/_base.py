@@ -22,8 +22,10 @@ from .._utils.extras import optional
 from .._utils.progress import say, shown
 from .._utils.registry import as_given, computing, device_for, distributed_backend, find_device
 from .._utils.tables import explained
+from .._utils.text import duration
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray, IntArray
+from .._utils.warn import warn
 from ..analysis.diagnosis import Diagnosis, Subject, diagnose
 from ..analysis.distances import check_level, check_pairs, embedded_distances, exact_interval
 from ..analysis.distortion import Distortion, kernel_distortion, new_point_distortion
@@ -43,6 +45,7 @@ from ..analysis.scales import Scales, measure_scales
 from ..kernel.affinity import GaussianAffinity
 from ..kernel.bandwidth import slope_profile
 from ..kernel.build import build_affinity, normalized
+from ..kernel.cost import Work
 from ..kernel.graphs import is_graph, node_names
 from ..kernel.operator import HeatKernel
 from ..kernel.options import (
@@ -56,7 +59,7 @@ from ..kernel.options import (
     sample_names,
     tidy,
 )
-from ..kernel.plan import predict
+from ..kernel.plan import Estimate, faster_way, predict
 from ..linalg.diffusion import coefficients, diffuse
 from ..linalg.filters import MultiscaleFilter, Power, check_power_option, check_powers, in_words
 from ._extend import Near, all_masses, all_names, all_points
@@ -69,8 +72,6 @@ R = TypeVar("R")
 
 # Points up to which intervals come from their exact distances.
 _FEW_POINTS = 16
-# Points beyond which a verbose fit first says how long it will take.
-_MANY = 20_000
 # Attributes that are not pickled: they can be computed again, or belong to a running cluster.
 _NOT_PICKLED = ("_reference", "_frame_index")
 
@@ -174,21 +175,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
             return self
         points = self._check_data(X, reset=True)
         masses = check_masses(sample_weight, points.shape[0])
-        optimised = self._n_optimised()
-        timed = self.verbose and optimised is not None and points.shape[0] > _MANY and options.cutoff is None
-        expected = predict(
-            points.shape,
-            self._computed_in(points.dtype),
-            options,
-            n_components=self._n_columns(points.shape[0]),
-            power=self.power if timed else None,
-            entries=getattr(points, "nnz", None),
-            optimised=optimised or 0,
-        )
+        expected = self._predicted(points, options)
         expected.require_memory()
-        with shown(self.verbose), computing(), quiet_blas():
-            if timed:
-                say(f"[{type(self).__name__}] this takes about {expected.duration} here.")
+        with shown(self.verbose, expected.steps), computing(), quiet_blas():
             self._fit_points(points, options, masses)
         self.embedding_ = as_given(self.embedding_, X)
         self._sample_names = sample_names(X)
@@ -340,13 +329,21 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """Number of columns of the embedding."""
         return int(self.n_components)
 
-    def _n_columns(self, n_samples: int) -> int:  # noqa: ARG002
-        """Number of columns that the kernel multiplies at once; determines the memory needed."""
-        return self._n_embedded()
+    def _work(self, n_samples: int) -> Work:  # noqa: ARG002
+        """What a fit does with the kernel, by which its memory and time are predicted."""
+        return Work(self._n_embedded())
 
-    def _n_optimised(self) -> int | None:
-        """Number of components that are optimised; None if the time of a fit is not predicted."""
-        return None
+    def _predicted(self, X: Any, options: KernelOptions) -> Estimate:
+        """The predicted memory and time of a fit to checked points; reports a fit that takes long, and a faster way."""
+        work, entries = self._work(X.shape[0]), getattr(X, "nnz", None)
+        fit = partial(predict, dtype=self._computed_in(X.dtype), power=self.power, entries=entries)
+        expected = fit(X.shape, options=options, work=work)
+        if expected.is_long:
+            name, way = type(self).__name__, faster_way(expected.seconds, X.shape, options, work, fit)
+            text = f"{name} of {X.shape[0]:,} samples takes about {duration(expected.seconds)} on this machine{way}."
+            with shown(self.verbose):
+                say(text) if self.verbose else warn(f"{text} verbose=True shows progress.")
+        return expected
 
     # New points, other times, more components
 
@@ -490,7 +487,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         if self._labels is not None:
             self._labels = np.concatenate([self._labels, np.full(points.shape[0], -1)])
         masses = all_masses(kernel, sample_weight, points.shape[0])
-        predict(every.shape, kernel.dtype, options, n_components=self._n_columns(every.shape[0])).require_memory()
+        predict(every.shape, kernel.dtype, options, self._work(every.shape[0]), power=self.power_).require_memory()
         near = Near(self._Y, points)
         self._fit_points(every, options, masses, near)
         self.moved_ = near.distances(self._Y)

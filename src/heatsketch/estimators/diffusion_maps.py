@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from .._utils.typing import FloatArray
+from ..kernel.cost import Work
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, kernel_options
+from ..kernel.plan import work_of
 from ..linalg.diffusion import require_range
 from ..linalg.eigen import SOLVERS, Eigenpairs, eigenpairs
 from ..linalg.filters import MultiscaleFilter, Power
@@ -148,6 +150,9 @@ class DiffusionMaps(HeatEmbedding):
     def _check_parameters(self) -> None:
         self._require_component_count()
         check_choice(self.solver, "solver", SOLVERS)
+
+    def _work(self, n_samples: int) -> Work:
+        return work_of("diffusion-maps", n_samples, self.power, int(self.n_components))
 
     def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
         require_range(kernel, [power])

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 from .._utils.array import array_namespace, asarray_like
 from .._utils.typing import FloatArray, RandomState
 from ..analysis.distances import columns_for, components_for, embedded_distances, error_of, sketch_interval
+from ..kernel.cost import Work
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_count
 from ..kernel.plan import require_columns
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import SKETCHES, Sketch, make_sketch, resolve_seed
-from ..optimize.deflation import best_split
+from ..optimize.deflation import best_split, measured_directions
 from ._base import HeatEmbedding
 from ._extend import Near
 
@@ -218,8 +219,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
             return int(self.n_components)
         return components_for(self.distance_error) + (0 if self.n_exact == "auto" else int(self.n_exact))
 
-    def _n_optimised(self) -> int | None:
-        return None if self.n_exact or self.n_components == "auto" else 0
+    def _work(self, n_samples: int) -> Work:
+        k = self._n_embedded()
+        return Work(k, directions=measured_directions(k, n_samples) if self.n_exact == "auto" else int(self.n_exact))
 
     def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
         if near is None:

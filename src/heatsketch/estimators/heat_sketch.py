@@ -19,9 +19,10 @@ from .._utils.typing import FloatArray, RandomState
 from .._utils.warn import warn
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS
+from ..kernel.cost import Work
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, is_number, n_rows
-from ..kernel.plan import searched_columns, wide_columns
+from ..kernel.plan import wide_columns, work_of
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.range_finder import leading_directions
@@ -231,14 +232,11 @@ class HeatSketch(HeatEmbedding):
         """Weight of neighbours in the mixture."""
         return {"neighbors": 1.0, "log-stress": 0.0}.get(self.objective, float(self.neighbor_weight))
 
-    def _n_columns(self, n_samples: int) -> int:
+    def _work(self, n_samples: int) -> Work:
         k = int(self.n_components)
         if self.objective == "bilipschitz":
-            return wide_columns(n_samples, k)
-        return searched_columns(n_samples, self.power, k)
-
-    def _n_optimised(self) -> int | None:
-        return None if self.objective == "bilipschitz" else int(self.n_components)
+            return Work(wide_columns(n_samples, k), optimised=k)
+        return work_of("heatsketch", n_samples, self.power, k)
 
     def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
         if near is None:

@@ -5,9 +5,8 @@ All of it follows from the size of the data, the options and the machine, before
 
 from __future__ import annotations
 
-import timeit
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -16,13 +15,16 @@ import numpy as np
 from .._utils.chunks import CHUNK_ENTRIES
 from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
+from .._utils.progress import Step
 from .._utils.registry import Device, device_for, find_device, has_gpu
-from .._utils.threads import n_threads, product
+from .._utils.text import duration
+from .._utils.threads import n_threads
 from ..linalg.eigen import DENSE_LIMIT as DIAGONALISED
-from ..linalg.filters import FEW, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power, check_power_option
+from ..linalg.filters import MultiscaleFilter, Power, check_power_option
 from ..neighbors.search import index_kind
 from .affinity import FILLS
 from .bandwidth import SAMPLE
+from .cost import CORES, UNION, Work, fit_steps, fused, here, page_steps, tiled
 from .options import KernelOptions, check_choice, check_count, check_points, is_number
 
 __all__ = [
@@ -35,11 +37,13 @@ __all__ = [
     "auto_neighbors",
     "choose",
     "estimate",
+    "faster_way",
     "predict",
     "require_columns",
     "searched_columns",
     "sketch_columns",
     "wide_columns",
+    "work_of",
     "worth_every_pair",
 ]
 
@@ -52,43 +56,20 @@ DENSE_LIMIT = 10_000
 # Beyond, pairs are formed on the fly if the products of a typical fit (thirty, with sixteen columns) take at most this
 # many seconds on two cores. The number of cores of the machine does not count: the same data get the same kernel.
 _TILED_SECONDS = 5.0
-_PRODUCTS, _COLUMNS, _CORES = 30, 16, 2
+_PRODUCTS, _COLUMNS = 30, 16
 # "auto" looks for a GPU if the CPU would take longer than this, and uses every pair on it up to the second limit.
 _WORTHWHILE, _FUSED_SECONDS = 2.0, 60.0
 # Share of the available memory that the kernel may take, and that a fit may take.
 _KERNEL_SHARE, _FIT_SHARE = 0.5, 0.95
 
-# Seconds that the parts of a fit take on one core of the machine of `docs/scale.md`, which has the measurements.
-_TILE_PAIR = (2.0e-9, 2.6e-11)  # a kernel entry formed on the fly; for each feature and twice each column
-_REFERENCE_FLOPS = 2.5e11  # float32 operations per second in a large matrix product, on both cores
-_TREE_POINT = (2e-7, 2.5e-7, 4e-7, 8e-7, 2e-6, 4e-6)  # a point's neighbours by a tree, in one to six features
-_CLUSTER_POINT = 3e-6  # a point's clustering, calibration and exact distances
-_CLUSTER_PAIR = (1.4e-10, 4e-12)  # a pair that is compared, and for each feature
-_COMPARED_SHARE = 0.06  # of all pairs, by a search in clusters of typical data
-_BLOCK_PAIR = 3.5e-9  # a pair in an exact search on the CPU
-_GRAPH_POINT = 4e-7  # building the graph, per point
-_SPARSE_ENTRY = 1.1e-10  # an entry of a sparse or given matrix, times a number
-_DENSE_PAIR = 1.2e-8  # an entry of a dense kernel
-_DENSE_PRODUCT = 4.5e-11  # an entry of a dense kernel, times a number
-_FIXED, _CALL = 0.01, 2e-4  # a fit of few points, and one product; on any machine
-# Seconds of an H200 (132 multiprocessors; float64 takes 30 times as long), from docs/gpu: a kernel entry formed on the
-# fly and for each feature; a pair in a neighbour search and for each feature. One pass multiplies up to 64 columns. The
-# last is the time of a neighbour graph and its products, relative to one core.
-_FUSED_PAIR, _GPU_PAIR, _GPU_GRAPH = (4.5e-13, 9.0e-15), (4e-13, 9.5e-15), 0.25
-_MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
-# Products of the bistochastic scaling, and the number of columns below which products do not become cheaper.
-_BALANCING, _NARROWEST = 12, 4
-# Methods whose fits are predicted. HeatSketch compares distances with a sketch of this many columns, at least, and for
-# each component, or searches in a wide one, for data whose kernel is diagonalised and for larger ones; its optimisation
-# takes so many seconds, and so many per point and for each component, on both cores or on a GPU.
-METHODS = ("heatsketch", "gaussian-process")
+# HeatSketch compares distances with a sketch of this many columns, at least, and for each component, or searches in a
+# wide one, for data whose kernel is diagonalised and for larger ones.
 _COMPARED_COLUMNS, _WIDE_COLUMNS = (32, 2), (512, 256)
-_OPTIMISED_FIXED, _OPTIMISED_POINT, _GPU_OPTIMISED_POINT = 0.15, (1.15e-5, 3e-6), (2.5e-6, 7.5e-7)
-# Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
-# between 16 (well mixed data) and 4096 (long shapes); until it is known, this one stands for it.
-_DEGREE = {np.dtype(np.float64): 8.2, np.dtype(np.float32): 4.1}
-_TYPICAL_TIME = 1024
-_UNION = 1.35  # entries of the neighbour graph per requested neighbour
+# Methods whose fits are predicted. A fit that takes more seconds than this is reported before it starts.
+METHODS = ("heatsketch", "gaussian-process", "diffusion-maps")
+_LONG = 60.0
+_SAMPLED = 10  # a fit to one in so many samples is proposed as a faster one
+_SHOWN = 0.05  # share of the time from which a step is named
 _DIRECT_FEATURES = 16  # up to which distances are sums of squared differences, and need little memory
 _COPIES = 4  # of a given affinity, made while it is checked and completed
 _BLOCKS = 6  # arrays of the size of the embedding while components are added
@@ -133,9 +114,9 @@ def choose(shape: tuple[int, ...], dtype: Any, options: KernelOptions, entries: 
     if wanted == "auto":
         quick = n <= DENSE_LIMIT and (fits or can_tile)
         if can_tile and device is None:
-            quick = quick or worth_every_pair(shape, _CORES)
+            quick = quick or worth_every_pair(shape, CORES)
         elif can_tile and device is not None and device.is_cuda:
-            quick = quick or _PRODUCTS * _fused_seconds(n, int(shape[1]), dtype, device) <= _FUSED_SECONDS
+            quick = quick or _PRODUCTS * fused(n, int(shape[1]), dtype, device) <= _FUSED_SECONDS
         wanted = auto_neighbors(options, quick=quick)
     if wanted is not None and int(wanted) < n - 1:
         return Choice(int(wanted), False, f"{wanted} neighbours{where}", device)
@@ -161,37 +142,18 @@ def _choose_device(shape: tuple[int, ...], options: KernelOptions, entries: int 
     """Where to compute; "auto" looks for a GPU only if the CPU would take long."""
     if options.device != "auto":
         return find_device(options.device)
-    n, d = int(shape[0]), int(shape[1])
     wanted = auto_neighbors(options, quick=True) if options.n_neighbors == "auto" else options.n_neighbors
-    if options.affinity == "precomputed":
-        seconds = _PRODUCTS * _COLUMNS * _SPARSE_ENTRY * (float(n) * n if entries is None else entries) / _CORES
-    elif entries is not None or not options.measure.euclidean:
+    if options.affinity != "precomputed" and (entries is not None or not options.measure.euclidean):
         return None
-    elif wanted is None:
-        seconds = _PRODUCTS * _tiled_seconds(n, d, _COLUMNS) / _CORES
-    else:
-        columns = _DEGREE[np.dtype(np.float64)] * _TYPICAL_TIME**0.5 * _COLUMNS
-        search = _search_seconds(n, d, index_kind(shape, options.measure, False, None))
-        seconds = search + _graph_seconds(n, int(wanted), columns)
-    return find_device("cuda") if seconds > _WORTHWHILE and has_gpu() else None
+    here = Choice(None if wanted is None else int(wanted), wanted is None, "on the CPU")
+    power: Power | str = _PRODUCTS if wanted is None or options.affinity == "precomputed" else "auto"
+    steps = fit_steps(shape, np.float64, options, here, Work(_COLUMNS), power=power, entries=entries)
+    return find_device("cuda") if _total(steps) > _WORTHWHILE and has_gpu() else None
 
 
 def worth_every_pair(shape: tuple[int, ...], n_workers: int) -> bool:
     """Whether a typical fit to every pair, formed on the fly, takes seconds on this many cores."""
-    return _PRODUCTS * _tiled_seconds(int(shape[0]), int(shape[1]), _COLUMNS) / n_workers <= _TILED_SECONDS
-
-
-def _tiled_seconds(n_samples: int, n_features: int, n_columns: int) -> float:
-    """Seconds of one core for a product with a kernel that is formed on the fly."""
-    return n_samples * float(n_samples) / 2.0 * (_TILE_PAIR[0] + _TILE_PAIR[1] * (n_features + 2 * n_columns))
-
-
-def _fused_seconds(n_samples: int, n_features: int, dtype: Any, device: Device) -> float:
-    """Seconds of a GPU for a product, of up to 64 columns, with a kernel that is formed on the fly."""
-    pair = _FUSED_PAIR[0] + _FUSED_PAIR[1] * n_features
-    if np.dtype(dtype) == np.float64:
-        pair *= _FLOAT64
-    return n_samples * float(n_samples) * pair * _MULTIPROCESSORS / device.multiprocessors
+    return _PRODUCTS * tiled(int(shape[0]), int(shape[1]), _COLUMNS) / n_workers <= _TILED_SECONDS
 
 
 @dataclass(frozen=True, repr=False)
@@ -209,8 +171,10 @@ class Estimate(Shown):
         Peak memory in bytes, beside X and the libraries. On a GPU it is the GPU's, unless the machine's is too small.
     available : int
         Available memory in bytes, of the GPU or of the machine.
-    seconds : float or None
-        On this machine; None if it was not predicted.
+    steps : tuple of (str, float)
+        The steps of the fit, and of the page if one was asked for, in their order, and their seconds on this machine.
+    seconds : float
+        Of all steps.
     """
 
     n_samples: int
@@ -218,7 +182,12 @@ class Estimate(Shown):
     n_neighbors: int | None
     memory: int
     available: int
-    seconds: float | None = None
+    steps: tuple[Step, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all steps, on this machine."""
+        return _total(self.steps)
 
     @property
     def fits(self) -> bool:
@@ -226,9 +195,9 @@ class Estimate(Shown):
         return self.memory <= _FIT_SHARE * self.available
 
     @property
-    def duration(self) -> str:
-        """The time with its unit."""
-        return "" if self.seconds is None else _duration(self.seconds)
+    def is_long(self) -> bool:
+        """Whether it takes more than a minute."""
+        return self.seconds > _LONG
 
     def require_memory(self) -> None:
         """Raise a MemoryError with a remedy if the fit needs more memory than there is."""
@@ -242,24 +211,21 @@ class Estimate(Shown):
         )
 
     def __str__(self) -> str:
-        took = "" if self.seconds is None else f", {self.duration}"
-        return f"{self.n_samples} samples, {self.held}: about {size_in_words(self.memory)} of memory{took}"
+        memory = size_in_words(self.memory)
+        return f"{self.n_samples} samples, {self.held}: about {memory} of memory, {duration(self.seconds)}"
 
     def _facts(self) -> Facts:
-        facts = [
+        return [
             ("samples", f"{self.n_samples:,}"),
             ("kernel", self.held),
             ("memory", f"about {size_in_words(self.memory)} of {size_in_words(self.available)}"),
+            ("time", f"about {duration(self.seconds)}"),
+            *((name, duration(seconds)) for name, seconds in self.steps if seconds > _SHOWN * self.seconds),
         ]
-        return facts if self.seconds is None else [*facts, ("time", f"about {self.duration}")]
 
 
-def _duration(seconds: float) -> str:
-    """A time with its unit."""
-    for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "min")):
-        if seconds >= 1.5 * unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds:.1f} s"
+def _total(steps: Iterable[Step]) -> float:
+    return sum(seconds for _, seconds in steps)
 
 
 def sketch_columns(n_components: int) -> int:
@@ -278,12 +244,20 @@ def searched_columns(n_samples: int, power: Power | str, n_components: int) -> i
     return sketch_columns(n_components) if every_time else wide_columns(n_samples, n_components)
 
 
+def work_of(method: str, n_samples: int, power: Power | str, n_components: int) -> Work:
+    """What a method does with a kernel."""
+    if method == "heatsketch":
+        return Work(searched_columns(n_samples, power, n_components), optimised=n_components)
+    return Work(n_components, eigenvectors=n_components if method == "diffusion-maps" else 0)
+
+
 def estimate(
     X_or_shape: Any,
     *,
     method: str = "heatsketch",
     n_components: int = 2,
     power: Power | str = "auto",
+    page: bool = False,
     dtype: Any = None,
     **kernel_options: Any,
 ) -> Estimate:
@@ -292,10 +266,13 @@ def estimate(
     Parameters
     ----------
     X_or_shape : array-like or sparse matrix, or tuple (n_samples, n_features)
-    method : {"heatsketch", "gaussian-process"}
-        :class:`HeatSketch` with its default objective, or :class:`GaussianProcessEmbedding`.
+    method : {"heatsketch", "gaussian-process", "diffusion-maps"}
+        :class:`HeatSketch` with its default objective, :class:`GaussianProcessEmbedding` without `n_exact`, or
+        :class:`DiffusionMaps`.
     n_components, power
         As for these.
+    page : bool, default=False
+        Include the page of :func:`write_report`.
     dtype : dtype, optional
         For a shape; float64 by default.
     **kernel_options
@@ -305,9 +282,8 @@ def estimate(
     Returns
     -------
     estimate : Estimate
-        Mostly within a factor of two (`docs/scale.md` has the measurements). `n_exact` adds the products of its
-        directions; eigenvectors (:class:`DiffusionMaps`) take the memory of a Gaussian process embedding, and time that
-        depends on the spectrum.
+        Mostly within a factor of two (`docs/scale.md` has the measurements). The time of eigenvectors depends on how
+        close eigenvalues are to each other, which is not known before: it may be several times longer or shorter.
 
     Examples
     --------
@@ -336,10 +312,8 @@ def estimate(
     else:
         X = check_points(X_or_shape, options)
         shape, dtype, entries = X.shape, X.dtype, getattr(X, "nnz", None)
-    columns, optimised = n_components, 0
-    if method == "heatsketch":
-        columns, optimised = searched_columns(shape[0], power, n_components), n_components
-    return predict(shape, dtype, options, n_components=columns, power=power, entries=entries, optimised=optimised)
+    work = work_of(method, shape[0], power, n_components)
+    return predict(shape, dtype, options, work, power=power, entries=entries, page=page, measured=True)
 
 
 def _check_shape(shape: Any, options: KernelOptions) -> tuple[int, int]:
@@ -358,32 +332,50 @@ def predict(
     shape: tuple[int, ...],
     dtype: Any,
     options: KernelOptions,
+    work: Work,
     *,
-    n_components: int,
-    power: Power | str | None = None,
+    power: Power | str,
     entries: int | None = None,
-    optimised: int = 0,
+    page: bool = False,
+    measured: bool = False,
 ) -> Estimate:
-    """The memory of a fit, and its time if the power is given, for options that have been checked.
+    """The memory and the time of a fit, for options that have been checked, and the time of a page if one is made.
 
-    `entries` is the number of stored entries of a sparse X, and `optimised` that of the components that `HeatSketch`
-    optimises.
+    `entries` is the number of stored entries of a sparse X. With `measured` the speed of this machine is measured even
+    for a fit of a moment.
     """
     choice = choose(shape, dtype, options, entries)
     item = np.dtype(dtype).itemsize
     # A block of columns: the sketch in float64, its conversion, and its product.
-    memory = int(shape[0]) * n_components * (8 + 5 * item) + _kernel_memory(shape, item, options, choice, entries)
+    memory = int(shape[0]) * work.columns * (8 + 5 * item) + _kernel_memory(shape, item, options, choice, entries)
     available, device = available_memory(), choice.device
     if device is not None and device.is_cuda and memory <= available and options.cutoff is None:
-        memory, available = _device_memory(shape, item, choice, n_components, entries), device.free_memory()
-    seconds = None
-    if power is not None:
-        seconds = _seconds(shape, dtype, options, choice, n_components=n_components, power=power, entries=entries)
-        fixed, each = _GPU_OPTIMISED_POINT if choice.on_gpu else _OPTIMISED_POINT
-        if optimised:
-            work = shape[0] * (fixed + each * optimised)
-            seconds += _OPTIMISED_FIXED + (work if choice.on_gpu else work * _slowness())
-    return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available, seconds)
+        memory, available = _device_memory(shape, item, choice, work.columns, entries), device.free_memory()
+    steps = fit_steps(shape, dtype, options, choice, work, power=power, entries=entries)
+    steps += page_steps(int(shape[0])) if page else []
+    steps = steps if choice.on_gpu else here(steps, measured=measured)
+    return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available, tuple(steps))
+
+
+def faster_way(
+    seconds: float, shape: tuple[int, ...], options: KernelOptions, work: Work, fit: Callable[..., Estimate]
+) -> str:
+    """A way to embed the data in half of the time or less, as the end of a sentence; empty if none is known.
+
+    `fit` predicts fits to other shapes, options and work.
+    """
+    n, k = int(shape[0]), max(work.optimised, work.eigenvectors, _COLUMNS)
+    others = n - n // _SAMPLED
+    ways = [
+        (f"n_neighbors={AUTO_NEIGHBORS}", n, replace(options, n_neighbors=AUTO_NEIGHBORS), work),
+        (f"GaussianProcessEmbedding(n_components={k})", n, options, Work(k)),
+        (f"a fit to {n - others:,} random samples, and transform for the others,", n // _SAMPLED, options, work),
+    ]
+    for way, m, cheaper, less in ways:
+        expected = fit((m, *shape[1:]), options=cheaper, work=less).seconds
+        if expected < seconds / 2.0:
+            return f"; {way} takes about {duration(expected)}"
+    return ""
 
 
 def require_columns(kernel: Any, n_columns: int) -> None:
@@ -423,7 +415,7 @@ def _kernel_memory(
         "blocks": (0.0, min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * chunk),
         "device": (0.0, 0.0),
     }[index_kind(shape, options.measure, entries is not None, choice.device)]
-    graph = n * (1 + _UNION * choice.n_neighbors) * (12.0 + item) + n * listed
+    graph = n * (1 + UNION * choice.n_neighbors) * (12.0 + item) + n * listed
     return held + points + 12.0 * n * listed + max(search, graph)
 
 
@@ -432,76 +424,8 @@ def _device_memory(shape: tuple[int, ...], item: int, choice: Choice, n_componen
     n, d = int(shape[0]), int(shape[1])
     blocks = n * n_components * (8 + 6.0 * item)
     if choice.n_neighbors is not None:
-        graph = n * (1 + _UNION * choice.n_neighbors) * (80.0 + item)  # edges while they are sorted
+        graph = n * (1 + UNION * choice.n_neighbors) * (80.0 + item)  # edges while they are sorted
         return blocks + max(graph, n * d * (24.0 + item))  # both factors of the search, and points in float32
     if choice.tiled:  # points in float64 twice, while they are sorted, and both factors in halves and eighths of them
         return blocks + n * d * (2 * 8.0 + item + 12.0) + 64.0 * n
     return blocks + (float(n) * n * item if entries is None else entries * (item + 4.0))
-
-
-def _seconds(
-    shape: tuple[int, ...],
-    dtype: Any,
-    options: KernelOptions,
-    choice: Choice,
-    *,
-    n_components: int,
-    power: Power | str,
-    entries: int | None,
-) -> float:
-    """Time of a fit on this machine, or on its GPU."""
-    n, d = int(shape[0]), int(shape[1])
-    steps, traced = _steps(n, dtype, power)
-    balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
-    products = steps + traced / _COLUMNS + balancing
-    columns = steps * max(n_components, _NARROWEST) + traced + balancing * _NARROWEST
-    if choice.tiled and choice.on_gpu and choice.device is not None:
-        passes = products * max(1.0, n_components / _FUSED_COLUMNS)
-        return _FIXED + passes * _fused_seconds(n, d, dtype, choice.device)
-    if options.affinity == "precomputed":
-        work = (float(n) * n if entries is None else entries) * columns * _SPARSE_ENTRY
-    elif choice.tiled:
-        work = products * _tiled_seconds(n, d, n_components) / _CORES
-    elif choice.n_neighbors is None:
-        work = float(n) * n * (_DENSE_PAIR + columns * _DENSE_PRODUCT)
-    else:
-        kind = index_kind(shape, options.measure, entries is not None, choice.device)
-        graph = _graph_seconds(n, choice.n_neighbors, columns)
-        if kind == "device" and choice.on_gpu:
-            return _FIXED + float(n) * n * (_GPU_PAIR[0] + _GPU_PAIR[1] * d) + graph * _GPU_GRAPH
-        work = _search_seconds(n, d, kind) + graph
-    return _FIXED + products * _CALL + work * _slowness()
-
-
-def _steps(n_samples: int, dtype: Any, power: Power | str) -> tuple[float, float]:
-    """Products that apply the filter to a block, and products with single columns that estimate its weights."""
-    if isinstance(power, (str, MultiscaleFilter)):
-        many = n_samples > FEW
-        time = _TYPICAL_TIME if isinstance(power, str) else power.times[-1]
-        traced = TRACE_COLUMNS[many] * TRACE_STEPS[many] if isinstance(power, str) else 0
-        return _DEGREE[np.dtype(dtype)] * time**0.5, traced
-    return (power if power < 128 else (2.0 * power * 24.0) ** 0.5), 0  # Chebyshev's recurrence, for errors of e^-24
-
-
-def _graph_seconds(n: int, n_neighbors: int, n_columns: float) -> float:
-    """Time of building a graph of neighbours and of products with it, of so many columns in all."""
-    return n * _GRAPH_POINT + n * (1 + _UNION * n_neighbors) * n_columns * _SPARSE_ENTRY
-
-
-def _search_seconds(n: int, d: int, kind: str) -> float:
-    """Time of a search for neighbours on the CPU, of the machine of the constants above."""
-    pairs = float(n) * n
-    if kind == "tree":
-        return n * _TREE_POINT[d - 1]
-    if kind == "clusters":
-        return n * _CLUSTER_POINT + _COMPARED_SHARE * pairs / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
-    return pairs * _BLOCK_PAIR
-
-
-@cache
-def _slowness() -> float:
-    """How many times longer a matrix product takes here than on the machine of the constants above."""
-    size = 2048
-    A = np.full((size, size), 0.5, dtype=np.float32)
-    seconds = min(timeit.repeat(lambda: product(A, A), number=1, repeat=3))
-    return max(_REFERENCE_FLOPS * seconds / (2.0 * size**3), 0.1)

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.array import array_namespace, asarray_like, astype, from_order, to_numpy
-from .._utils.progress import track
+from .._utils.progress import task
 from .._utils.registry import computing
 from .._utils.threads import quiet_blas
 from .._utils.typing import FloatArray
@@ -166,19 +166,20 @@ def eigenpairs(
     solve = {"dense": _dense, "arpack": _arpack, "randomized": _subspace}[solver]
     limit = most if solver == "dense" else min(most - 1, n_pairs + _LARGEST_SPACE)
     wanted = max(n_pairs, min(n_pairs + _LOOK_AHEAD, limit))
-    values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
-    # Find the whole eigenspace of the last value, so that its basis is canonical, if the iteration converges.
-    last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), kernel.rounding
-    accuracy = max(10.0 * tol, rounding)
-    while (
-        wanted < limit
-        and abs(last) > rounding
-        and _alike(last, values[-1], epsilon)
-        and _residuals(kernel, values, vectors)[:n_pairs].max() <= accuracy
-    ):
-        wanted = min(2 * wanted, limit)
+    with task("finding eigenvectors"):
         values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
-    vectors = canonical(values, vectors, kernel)[:, :n_pairs]
+        # Find the whole eigenspace of the last value, so that its basis is canonical, if the iteration converges.
+        last, rounding, epsilon = values[n_pairs - 1], rounding_level(kernel), kernel.rounding
+        accuracy = max(10.0 * tol, rounding)
+        while (
+            wanted < limit
+            and abs(last) > rounding
+            and _alike(last, values[-1], epsilon)
+            and _residuals(kernel, values, vectors)[:n_pairs].max() <= accuracy
+        ):
+            wanted = min(2 * wanted, limit)
+            values, vectors = solve(kernel, wanted, known, tol, int(max_iter))
+        vectors = canonical(values, vectors, kernel)[:, :n_pairs]
     # A vector of a canonical basis has all the eigenvalues of its space, which are equal up to the kernel's rounding.
     spread = np.empty_like(values)
     for space in _spaces(values, epsilon):
@@ -365,7 +366,7 @@ def _subspace(
     wanted = max(tol, 10.0 * kernel.rounding)
     V = outside(S @ start)
     products = 0
-    for step in track(count(), "finding eigenvectors", 0):
+    for step in count():
         # Twice: if the block has lost rank, the first fills it up from rounding, with parts along known vectors.
         V = linalg.qr(outside(linalg.qr(V)[0]))[0]
         SV = astype(S @ V, np.float64)

@@ -15,7 +15,7 @@ from ..linalg.metrics import magnitude, row_distances
 from ..linalg.range_finder import leading_directions
 from .features import deflated_sketch
 
-__all__ = ["Split", "best_split"]
+__all__ = ["Split", "best_split", "measured_directions"]
 
 # Most exact directions, further ones that are measured, columns that sketch the remainder, and random pairs on which
 # errors are predicted.
@@ -41,6 +41,12 @@ class Split:
     errors: FloatArray
 
 
+def measured_directions(k: int, others: int) -> int:
+    """Number of leading directions, of all `others`, among which those of k components are chosen; 0 for none."""
+    most = min(k - 1, _MOST_EXACT, others)
+    return min(most + _FURTHER, others) if most > 0 else 0
+
+
 def best_split(kernel: HeatKernel, k: int, power: Power, seed: int) -> Split:
     """The number r of exact directions with the smallest predicted error, and these directions.
 
@@ -51,10 +57,9 @@ def best_split(kernel: HeatKernel, k: int, power: Power, seed: int) -> Split:
     """
     n = kernel.shape[0]
     others = n if kernel.trivial is None else n - 1
-    most = min(k - 1, _MOST_EXACT, others)
+    most, measured = min(k - 1, _MOST_EXACT, others), measured_directions(k, others)
     if most < 1:
         return Split(np.empty((n, 0), dtype=kernel.dtype), np.array([np.sqrt(2.0 / k)]))
-    measured = min(most + _FURTHER, others)
     Q = leading_directions(kernel, measured, power)
     wide = deflated_sketch(kernel, Q, _PILOT, power, seed ^ _STREAM)[1]
     i, j = np.random.default_rng([seed, _STREAM]).integers(0, n, (2, _PAIRS))
