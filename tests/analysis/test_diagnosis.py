@@ -204,3 +204,17 @@ def test_few_points(n):
         warnings.simplefilter("ignore", UserWarning)
         diagnosis = GP(1, random_state=0).fit(np.random.default_rng(0).normal(size=(n, 2))).diagnose()
     assert all(np.isfinite(one.figure) for one in diagnosis)
+
+
+@pytest.mark.parametrize("kind", ["parts", "hub", "loops"])
+def test_remedies_of_graphs_name_what_graphs_have(kind):
+    """A graph has no bandwidth, no columns and no number of neighbours that could be changed."""
+    graph = nx.disjoint_union_all([nx.random_regular_graph(4, 100, seed=0)] * (2 if kind == "parts" else 1))
+    if kind == "hub":
+        graph.add_edges_from((0, v) for v in range(1, 90))
+    if kind == "loops":
+        graph.add_edges_from(((v, v) for v in range(100)), weight=1e4)
+    findings = GP(2, affinity="precomputed", power=2).fit(graph).diagnose()
+    assert findings
+    for finding in findings:
+        assert not {"bandwidth", "n_neighbors", "standardise", "metric"} & set(finding.remedy.replace(",", "").split())

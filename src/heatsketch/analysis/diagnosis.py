@@ -176,21 +176,6 @@ class Subject:
         affinity = self.kernel.affinity
         return affinity if isinstance(affinity, GaussianAffinity) else None
 
-    def remedy(self, *, wider: bool) -> str:
-        """How to make the kernel wider or narrower, with the bandwidth of the rule "neighbor" if it is on that side."""
-        affinity = self.gaussian
-        if affinity is None:
-            return "Give an affinity with " + (
-                "more or heavier edges, or lighter self-loops" if wider else "fewer edges"
-            )
-        more, larger = ("more", "larger") if wider else ("fewer", "smaller")
-        if np.ndim(affinity.epsilon):
-            return f"Use {more} neighbours, or a {larger} kernel_params['bandwidth_neighbor']"
-        suggested = affinity.bandwidth_by_rule("neighbor")
-        advised = (suggested > 1.01 * float(affinity.epsilon)) == wider
-        by_rule = f" (the rule 'neighbor' gives {suggested:.3g})" if advised else ""
-        return f"Use a {larger} bandwidth{by_rule}, or {more} neighbours"
-
 
 def diagnose(subject: Subject) -> Diagnosis:
     """Look for common problems of an embedding."""
@@ -207,7 +192,8 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
             "scaling",
             scaling.residual,
             f"The bistochastic scaling did not converge: row sums are off by {scaling.residual:.1e}.",
-            "Raise max_iter, use a larger bandwidth, or normalization='symmetric'.",
+            f"Raise max_iter, or use normalization='symmetric'. {subject.kernel.remedy(wider=True)} if some points are "
+            "nearly isolated.",
             harmful=True,
         )
     labels = subject.kernel.components()
@@ -224,7 +210,7 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
             parts,
             f"The data fall into {parts} parts that exchange next to no heat: distances between them say that they are "
             "apart, not how far.",
-            f"{subject.remedy(wider=True)} if they should be one; otherwise embed each by itself.",
+            f"{subject.kernel.remedy(wider=True)} if they should be one; otherwise embed each by itself.",
         )
 
 
@@ -240,11 +226,11 @@ def _width_findings(subject: Subject) -> Iterator[Finding]:
             "identity",
             kept,
             f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
-            f"{subject.remedy(wider=True)}.",
+            f"{subject.kernel.remedy(wider=True)}.",
             harmful=True,
         )
     elif subject.gaussian is not None and shared < min(_FEWEST_NEIGHBORS, n / 2.0):
-        remedy = f"{subject.remedy(wider=True)}."
+        remedy = f"{subject.kernel.remedy(wider=True)}."
         yield Finding("narrow", shared, f"The kernel is narrow: {reached}, itself included.", remedy)
     largest = float(np.abs(density.nodes).max())
     if largest < _LEAST_EIGENVALUE:
@@ -253,11 +239,11 @@ def _width_findings(subject: Subject) -> Iterator[Finding]:
             largest,
             f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes "
             "all points.",
-            f"{subject.remedy(wider=False)}.",
+            f"{subject.kernel.remedy(wider=False)}.",
             harmful=True,
         )
     elif subject.gaussian is not None and shared > max(n / 2.0, _MOST_NEIGHBORS):
-        remedy = f"{subject.remedy(wider=False)}."
+        remedy = f"{subject.kernel.remedy(wider=False)}."
         yield Finding("wide", shared, f"The kernel is wide: {reached}, of {n}.", remedy)
 
 
@@ -277,7 +263,7 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
             float(xp.max(leverage)),
             f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
             "themselves.",
-            f"Leave them out, or: {subject.remedy(wider=True).lower()}. Sketches suffer less than eigenvectors.",
+            f"Leave them out, or: {subject.kernel.remedy(wider=True).lower()}. Sketches suffer less than eigenvectors.",
         )
     counts = subject.kernel.row_counts()
     if counts is not None:
@@ -288,7 +274,12 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
                 ratio,
                 f"Row {int(counts.argmax())} is a hub: it has {int(counts.max())} neighbours, {ratio:.0f} times the "
                 "median. Heat takes short cuts through it.",
-                "Look at that row; fewer neighbours, or another metric, make hubs smaller.",
+                "Look at that row. "
+                + (
+                    "If it means little, leave it out."
+                    if subject.gaussian is None
+                    else "Fewer neighbours, or another metric, make hubs smaller."
+                ),
             )
     recall = getattr(subject.gaussian, "recall", 1.0)
     if recall < _RECALL:
@@ -330,7 +321,7 @@ def _data_findings(subject: Subject) -> Iterator[Finding]:
             leak,
             f"Heat leaks between parts of the data that are close in space and far along the data: {leak:.0%} of it "
             "crosses in every step.",
-            f"{subject.remedy(wider=False)}; the default kernel joins near neighbours only.",
+            f"{subject.kernel.remedy(wider=False)}; the default kernel joins near neighbours only.",
             harmful=True,
         )
     near = paths.concentration()

@@ -259,7 +259,7 @@ def geodesics_from(
     if share > _OUT_OF_REACH and isinstance(power, MultiscaleFilter) and kernel.components() is None:
         warn(
             f"heat has not reached {share:.0%} of the points in {times[-1]:g} steps: their distances are lower bounds. "
-            "Use a larger bandwidth, or n_neighbors with data in memory, which detects gaps between groups."
+            f"{kernel.remedy(wider=True)}; a kernel of neighbours in memory detects gaps between groups."
         )
 
     def lengths(factor: float, sign: int, least: float) -> FloatArray:

@@ -233,7 +233,8 @@ def _require_range(dtype: np.dtype[Any], *factors: Any) -> None:
     if not all(_largest(factor) <= float(np.finfo(dtype).max) / _ROOM for factor in factors):  # also for NaN
         raise ValueError(
             f"the affinity cannot be scaled within the range of {dtype}: its entries, or the sums of its rows, are "
-            "too far apart in size. Use float64, a larger bandwidth, or leave nearly isolated samples out."
+            "too far apart in size. Use float64, or leave nearly isolated samples out; for points, a larger bandwidth "
+            "also helps."
         )
 
 
@@ -351,8 +352,8 @@ def normalize(
         empty = xp.nonzero(~(degrees > 0))[0]
         raise ValueError(
             f"{len(empty)} rows of the affinity are zero (the first is row {int(empty[0])}), so they cannot be scaled; "
-            "remove those samples, use float64 or a larger bandwidth, or leave diagonal='auto' so that they keep "
-            "themselves."
+            "remove those samples, or leave diagonal='auto' so that they keep themselves; for points, float64 or a "
+            "larger bandwidth also helps."
         )
     scale, chosen = NORMALIZATIONS[normalization], ScalingOptions(**options, masses=masses)
     if K.order is None:

@@ -136,6 +136,22 @@ class HeatKernel(HeatOperator):
         held = "" if self.affinity is None else f", {self.affinity.description}"
         return f"HeatKernel(shape={self.shape}, dtype={self.dtype}{held})"
 
+    def remedy(self, *, wider: bool) -> str:
+        """How to make the kernel wider or narrower, as the beginning of a sentence for users.
+
+        It names the bandwidth of the rule "neighbor" if that is on the right side.
+        """
+        affinity = self.affinity
+        if not isinstance(affinity, GaussianAffinity):
+            return "Add edges, make them heavier or self-loops lighter" if wider else "Leave edges out"
+        more, larger = ("more", "larger") if wider else ("fewer", "smaller")
+        if np.ndim(affinity.epsilon):
+            return f"Use {more} neighbours, or a {larger} kernel_params['bandwidth_neighbor']"
+        suggested = affinity.bandwidth_by_rule("neighbor")
+        advised = (suggested > 1.01 * float(affinity.epsilon)) == wider
+        by_rule = f" (the rule 'neighbor' gives {suggested:.3g})" if advised else ""
+        return f"Use a {larger} bandwidth{by_rule}, or {more} neighbours"
+
     @property
     def bandwidth(self) -> float | FloatArray | None:
         """Epsilon, or each point's squared local scale; None for a precomputed affinity."""
