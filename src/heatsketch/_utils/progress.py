@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from .text import duration
 
-__all__ = ["Job", "Step", "say", "shown", "task", "track"]
+__all__ = ["Job", "Step", "is_shown", "say", "shown", "task", "track"]
 
 T = TypeVar("T")
 Advance = Callable[[float, float], None]
@@ -45,15 +45,23 @@ def shown(show: bool, steps: Sequence[Step] = (), later: Sequence[Step] = ()) ->
         Tasks that follow those that are planned inside.
     """
     current = _display.get()
-    opened: AbstractContextManager[Any] = _open() if show and current is None else nullcontext(current)
-    with opened as display:
-        token = _display.set(display if show else None)
+    if current is not None or not show:
+        if current is not None:
+            current.job.plan(steps, later)
+        yield
+        return
+    with _open() as display:
+        display.job.plan(steps, later)
+        token = _display.set(display)
         try:
-            if show:
-                display.job.plan(steps, later)
             yield
         finally:
             _display.reset(token)
+
+
+def is_shown() -> bool:
+    """Whether the progress of the current job is shown."""
+    return _display.get() is not None
 
 
 @contextmanager
@@ -160,7 +168,7 @@ class Job:
 
     def __str__(self) -> str:
         """For example "step 3 of 7, 40 s left: finding neighbours"."""
-        if not self._planned:
+        if not self._planned or not self._name:
             return self._name + (f", {self._share:.0%}" if self._total else "")
         left = self.left or 0.0
         soon = "nearly done" if left < 1.0 else f"{duration(left)} left"
@@ -230,6 +238,8 @@ class _Bar(_Display):
         from rich.progress_bar import ProgressBar  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
 
+        if not str(self.job):  # nothing has begun
+            return ""
         share = self.job.share
         bar = ProgressBar(total=1.0, completed=share or 0.0, width=_WIDTH, pulse=share is None)
         row = Table.grid(padding=(0, 1))
@@ -252,5 +262,5 @@ def _open() -> Iterator[_Display]:
         yield _Lines()
         return
     bar = _Bar(console)
-    with Live(get_renderable=bar.drawn, console=console, refresh_per_second=5, transient=True):
+    with Live(get_renderable=bar.drawn, console=console, refresh_per_second=5, transient=True, redirect_stdout=False):
         yield bar

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,13 @@ from .console import FINDINGS, note, print_json, say
 from .embed import Input, Weight, keep_aside, read_input, split_model, weights_in
 from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
+if TYPE_CHECKING:
+    from ..io import Data
+
 __all__ = ["compare", "diagnose", "estimate"]
+
+# Seconds in which a row is examined.
+_EXAMINING = 3e-5
 
 
 @takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
@@ -69,18 +75,24 @@ def diagnose(
 
     [bold]For a model, in a script:[/] heatsketch diagnose digits.heatsketch --strict --json
     """
-    model: Any
+    from .._utils.progress import shown, task  # noqa: PLC0415
+
+    data: Data | None = None
     if Path(source).suffix == ".heatsketch":
         from ..io.models import load_model  # noqa: PLC0415
 
         if given := [*reads.given, *options.given, *([] if weight is None else ["weight"])]:
             raise ValueError(f"--{given[0]} does not apply to a saved model; leave it out.")
-        model = split_model(load_model(source))[1].set_params(verbose=not console.quiet)
+        model = split_model(load_model(source))[1]
     else:
         data = read_input(source, keep_aside(source, reads, "weight", weight))
-        model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
-        model.fit(data.points, sample_weight=weights_in(data, weight))
-    found = model.diagnose()
+        model = make_estimator(method, options, graph=data.is_graph)
+    examining = "examining the embedding"
+    with shown(not console.quiet, later=[] if data is None else [(examining, _EXAMINING * data.X.shape[0])]):
+        if data is not None:
+            model.fit(data.points, sample_weight=weights_in(data, weight))
+        with task(examining):
+            found = model.diagnose()
     harmful = any(finding.harmful for finding in found)
     if console.as_json:
         print_json({"input": source, "harmful": harmful, "findings": [vars(finding) for finding in found]})
@@ -113,13 +125,15 @@ def compare(
     """
     from .._utils.drawing import check_picture, save_picture  # noqa: PLC0415
     from .._utils.files import check_writable  # noqa: PLC0415
+    from .._utils.progress import shown  # noqa: PLC0415
     from ..compare import compare_embeddings  # noqa: PLC0415
 
     if picture is not None:
         check_picture(check_writable(picture))
     data = read_input(source, reads)
     given = {"random_state": 0} | options.parameters(graph=data.is_graph)
-    found = compare_embeddings(data.points, verbose=not console.quiet, **given)
+    with shown(not console.quiet):
+        found = compare_embeddings(data.points, **given)
     if picture is not None:
         label = next(iter(reads.label or ()), None)
         save_picture(found.plot(color=None if label is None else data.columns[label]), picture)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._utils.text import duration
 from .console import note, print_json
 from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
@@ -131,7 +132,7 @@ def embed(
         _note_units(data.X)
     if output is not None:
         check_output(output, cells=data.source is not None)
-    model = make_estimator(method, options, graph=data.is_graph, verbose=not console.quiet)
+    model = make_estimator(method, options, graph=data.is_graph)
     writing = [("writing the results", data.X.shape[0] * _WRITING)] if save is not None or output is not None else []
     with shown(not console.quiet, later=[*writing, *([] if page is None else page_steps(data.X.shape[0]))]):
         start = time.perf_counter()
@@ -169,13 +170,15 @@ def transform(
 
     [bold]Embed new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
+    from .._utils.progress import shown  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
 
     _check_targets(source, output, None, None, console)
     _, model, data, points = _new_rows(stored, source, reads)
     check_output(output, cells=data.source is not None)
-    model.set_params(verbose=not console.quiet).set_output(transform="default")
-    Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
+    model.set_output(transform="default")
+    with shown(not console.quiet):
+        Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
     names = list(model.get_feature_names_out())
     write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
     if console.as_json:
@@ -204,6 +207,7 @@ def extend(
 
     [bold]Add the rows of today:[/] heatsketch extend digits.heatsketch today.csv --save digits.heatsketch
     """
+    from .._utils.progress import shown  # noqa: PLC0415
     from ..io.models import save_model  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
 
@@ -217,8 +221,8 @@ def extend(
         )
     if model._sample_names is not None and data.names is None:
         raise ValueError(f"{stored} has ids, and the rows of {source} have none; name their column with --id.")
-    model.set_params(verbose=not console.quiet)
-    model.extend(points, weights_in(data, weight))
+    with shown(not console.quiet):
+        model.extend(points, weights_in(data, weight))
     save_model(_with_encoder(model, encoder), save)
     if output is not None:
         write(output, model.embedding_, list(model.get_feature_names_out()), names=model._sample_names)
@@ -249,6 +253,7 @@ def report(
 
     [bold]From a model to a page:[/] heatsketch report digits.heatsketch --data digits.csv --label digit -o page.html
     """
+    from .._utils.progress import shown  # noqa: PLC0415
     from ..io.models import load_model  # noqa: PLC0415
 
     _check_targets(source, None, page, None, console)
@@ -261,8 +266,8 @@ def report(
             f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; use the "
             "file that was embedded."
         )
-    model.set_params(verbose=not console.quiet)
-    _write_page(model, page, data, title or stored.stem)
+    with shown(not console.quiet):
+        _write_page(model, page, data, title or stored.stem)
     if console.as_json:
         print_json({"model": str(stored), "report": str(page)})
     else:
@@ -458,13 +463,10 @@ def _summary(source: str, data: Data, model: Any, seconds: float) -> dict[str, A
 
 def _describe(outcome: dict[str, Any]) -> str:
     written = [outcome[key] for key in ("output", "report", "model") if outcome[key] not in (None, "-")]
-    epsilon = (
-        "" if outcome["bandwidth"] is None else f", bandwidth {outcome['bandwidth']:.4g} ({outcome['bandwidth_rule']})"
-    )
     every = outcome["power"] == "multiscale"
-    times = f"all times to {outcome['longest_time']:g}" if every else f"power {outcome['power']:g}"
+    times = f"diffusion times 1 to {outcome['longest_time']:g}" if every else f"diffusion time {outcome['power']:g}"
     return (
-        f"Embedded {outcome['rows']} rows in {outcome['components']} dimensions by {outcome['method']}: {times}"
-        f"{epsilon}, {outcome['kernel']}, {outcome['seconds']:.2g} s."
+        f"Embedded {outcome['rows']:,} rows in {outcome['components']} dimensions by {outcome['method']} in "
+        f"{duration(outcome['seconds'])}: {outcome['kernel']}, {times}."
         + (f" Wrote {', '.join(written)}." if written else "")
     )

@@ -191,7 +191,7 @@ class EstimatorOptions:
         return given | {"affinity": "precomputed"}
 
 
-def make_estimator(method: str, options: EstimatorOptions, *, graph: bool, verbose: bool) -> Any:
+def make_estimator(method: str, options: EstimatorOptions, *, graph: bool) -> Any:
     """The unfitted estimator for points or a graph."""
     from ..estimators import METHODS  # noqa: PLC0415
 
@@ -202,7 +202,7 @@ def make_estimator(method: str, options: EstimatorOptions, *, graph: bool, verbo
         del given["random_state"]
     if strange := sorted(given.keys() - known.keys()):
         raise ValueError(f"{strange[0]} does not apply to --method {method}; its parameters are {', '.join(known)}.")
-    return kind(**given, verbose=verbose)
+    return kind(**given)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._utils.array import array_namespace, to_numpy
 from .._utils.display import Facts, html_table
 from .._utils.extras import optional
-from .._utils.progress import say, shown
+from .._utils.progress import is_shown, say, shown
 from .._utils.registry import as_given, computing, device_for, distributed_backend, find_device
 from .._utils.tables import explained
 from .._utils.text import duration
@@ -188,8 +188,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         K, rule = build_affinity(X, options, self._computed_in(X.dtype))
         A = normalized(K, options, rule, masses)  # Algorithm 1 or 2: diag(s) K diag(s)
         h = power_of(A, self.power)  # x^t, or all times
-        facts = self._kernel_facts(A, h)
-        say(f"[{type(self).__name__}] " + "; ".join(f"{name}: {value}" for name, value in facts))
+        self._tell("; ".join(f"{name}: {value}" for name, value in self._kernel_facts(A, h)))
         self._embed(A, h, X.dtype, near)
 
     @computing()
@@ -342,8 +341,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
             name, way = type(self).__name__, faster_way(expected.seconds, X.shape, options, work, fit)
             text = f"{name} of {X.shape[0]:,} samples takes about {duration(expected.seconds)} on this machine{way}."
             with shown(self.verbose):
-                say(text) if self.verbose else warn(f"{text} verbose=True shows progress.")
+                say(text) if is_shown() else warn(f"{text} verbose=True shows progress.")
         return expected
+
+    def _tell(self, text: str) -> None:
+        """Print what was chosen, if verbose."""
+        if self.verbose:
+            say(f"[{type(self).__name__}] {text}")
 
     # New points, other times, more components
 
@@ -493,9 +497,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self.moved_ = near.distances(self._Y)
         self.embedding_ = as_given(self.embedding_, before)
         self._sample_names = all_names(self._sample_names, sample_names(X))
-        say(
-            f"[{type(self).__name__}] {points.shape[0]:,} samples added; earlier ones moved by {self.moved_.mean():.2g}"
-        )
+        self._tell(f"{points.shape[0]:,} samples added; earlier ones moved by {self.moved_.mean():.2g}")
         return self
 
     @transactional
@@ -527,7 +529,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             self._add(check_count(n, "n"))
         else:
             self.distance_error_ = self._add_until(check_level(distance_error, "distance_error"))
-            say(f"[{type(self).__name__}] {self.n_components_} components: relative error {self.distance_error_:.3g}")
+            self._tell(f"{self.n_components_} components: relative error {self.distance_error_:.3g}")
         self.embedding_ = as_given(self.embedding_, before)
         return self
 

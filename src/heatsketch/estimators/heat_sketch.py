@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 
 from .._utils.array import asarray_like, to_numpy
 from .._utils.display import in_short
-from .._utils.progress import say, shown
+from .._utils.progress import shown
 from .._utils.registry import distributed_backend
 from .._utils.typing import FloatArray, RandomState
 from .._utils.warn import warn
@@ -215,7 +215,7 @@ class HeatSketch(HeatEmbedding):
         labels, reason = few_labels(y, n_rows(X))
         if labels is None:  # as every transformer in a pipeline ignores the targets of the last step
             with shown(self.verbose):
-                say(f"[HeatSketch] y is not used: {reason}.")
+                self._tell(f"y is not used: {reason}.")
             return
         if distributed_backend(X) is not None:
             reason = "X is on a cluster; fit to a part of the data in memory"

@@ -26,7 +26,15 @@ from ..neighbors.clusters import ClusterIndex
 from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, kth_apart
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
-__all__ = ["Affinity", "CutoffAffinity", "GaussianAffinity", "NeighborAffinity", "gaussian_rows", "weighted_graph"]
+__all__ = [
+    "Affinity",
+    "CutoffAffinity",
+    "GaussianAffinity",
+    "NeighborAffinity",
+    "described",
+    "gaussian_rows",
+    "weighted_graph",
+]
 
 # A dense kernel is filled by several threads at once, in chunks that are this many times smaller than others.
 FILLS = 4
@@ -249,6 +257,11 @@ class GaussianAffinity(Affinity):
         return self.operator.rows(X, epsilon, V)  # type: ignore[attr-defined, no-any-return]
 
 
+def described(n_neighbors: int, recall: float) -> str:
+    """How a kernel of neighbours is stored, for users."""
+    return f"{n_neighbors} neighbours" + ("" if recall == 1.0 else f" (recall {recall:.3f})")
+
+
 class CutoffAffinity(GaussianAffinity):
     """``exp(-d(x, y)^2 / epsilon)`` if that is at least `cutoff`, else 0: sparse, and exact to `cutoff`, in (0, 1)."""
 
@@ -298,7 +311,7 @@ class NeighborAffinity(GaussianAffinity):
         self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
         self.distinct_points = neighborhoods.distinct
         self.row_entries = neighborhoods.entries_of_row(self.scale_neighbor)
-        self.description = f"{self.n_neighbors} neighbours ({neighborhoods.index.method}, recall {self.recall:.3f})"
+        self.description = described(self.n_neighbors, self.recall)
         if self.device is not None:
             self.description += f" on {self.device.chip}"
         # Of the vertices, in the order of the index.

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._utils.typing import FloatArray, IntArray
-from ...kernel.affinity import gaussian_rows
+from ...kernel.affinity import described, gaussian_rows
 from ...kernel.bandwidth import self_tuned
 from ...linalg.metrics import Metric, squared_distances
 from ...neighbors.neighborhoods import looked_at, new_rows, widest
@@ -44,8 +44,8 @@ class ChunkedNeighborAffinity(ChunkedAffinity):
         del neighborhoods.lists
         share = 100 * self._operator.halo_rows / self.n_samples
         self.description = (
-            f"{self.n_neighbors} neighbours ({neighborhoods.method}, recall {self.recall:.3f}) in "
-            f"{len(layout.sizes)} chunks of rows, halo {share:.1f}% of the rows"
+            f"{described(self.n_neighbors, self.recall)}, in {len(layout.sizes)} chunks of rows; a product moves "
+            f"{share:.1f}% of the rows"
         )
 
     @property
