@@ -1,6 +1,6 @@
 """Values that stay the same from release to release; ``python tests/test_golden.py`` writes ``golden.json`` again.
 
-They may change only on purpose, with an entry under "Changed" in CHANGELOG.md that says why embeddings differ from
+They may change only on purpose, with an entry in CHANGELOG.md that says why embeddings differ from
 those of the last release.
 """
 

@@ -65,6 +65,7 @@ def heat_sketch(
         It may be backed by a file if the representation is in memory. A view becomes a copy, with a warning. Dask
         arrays are embedded on the current cluster.
     n_components : int, default=2
+        2 or 3 for a picture, about 10 for clusters.
     method : {"heatsketch", "gaussian-process", "diffusion-maps"}, default="heatsketch"
         :class:`HeatSketch` keeps neighbours and diffusion distances best, :class:`GaussianProcessEmbedding` estimates
         distances with error bars, with many components; :class:`DiffusionMaps` are eigenvectors.

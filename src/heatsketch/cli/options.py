@@ -127,7 +127,8 @@ class EstimatorOptions:
     """Parameters of the estimators."""
 
     n_components: Annotated[
-        str | None, _embedding("Dimensions of the embedding (default: 2), or auto.", "--components", "-k")
+        str | None,
+        _embedding("Dimensions (default: 2; 10 for clusters and models), or auto.", "--components", "-k"),
     ] = None
     power: Annotated[
         str | None, _embedding("Diffusion time, or multiscale for all times at once (default).", "--power", "-p")

@@ -62,7 +62,7 @@ class HeatSketch(HeatEmbedding):
     Parameters
     ----------
     n_components : int, default=2
-        k.
+        k: 2 or 3 for a picture, about 10 for clusters and for features of a model.
     power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
         Which scales to keep: a diffusion time t > 0, as in the paper, or all of them at once. "auto" and "multiscale"
         stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen. Times that are not integers need
