@@ -22,12 +22,13 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
     "numpydoc",
-    "myst_parser",
+    "myst_nb",
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["gallery/*.ipynb"]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+# reStructuredText first: autosummary writes its pages with the first suffix that no parser claims by name.
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 default_role = "literal"  # in our docstrings single backticks are code
 smartquotes = False  # quotation marks in docstrings are those of Python
 show_warning_types = True
@@ -35,6 +36,12 @@ show_warning_types = True
 # Markdown pages read on GitHub as they do here: headings are link targets by the same names.
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
+
+# Notebooks are kept without outputs and run here; an error in one is an error of the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300  # seconds a cell
+nb_merge_streams = True
 
 toc_object_entries_show_parents = "hide"
 autosummary_generate = True
@@ -45,8 +52,9 @@ autosummary_filename_map = {f"heatsketch.{name}": f"heatsketch.{name}-class" for
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-# Figures are drawn without a screen, whatever backend the user has set.
-os.environ["MPLBACKEND"] = "agg"
+# Figures are drawn without a screen, whatever backend the user has set: Sphinx-Gallery and the kernels of notebooks
+# choose their own.
+os.environ.pop("MPLBACKEND", None)
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
@@ -129,6 +137,15 @@ def trim_examples(app: Sphinx, doctree: nodes.document) -> None:  # noqa: ARG001
             block.children = [nodes.Text(block.rawsource)]
 
 
+def offer_download(app: Sphinx, doctree: nodes.document) -> None:
+    """Put a link to the notebook itself below the title of its page."""
+    path = app.env.doc2path(app.env.docname)
+    if path.suffix == ".ipynb":
+        link = addnodes.download_reference("", "", nodes.literal("", path.name), reftarget=path.name)
+        title = next(doctree.findall(nodes.title))
+        title.parent.insert(1, nodes.paragraph("", "", nodes.Text("Download this notebook: "), link))
+
+
 def skip_foreign(app: Sphinx, what: str, name: str, member: Any, *rest: Any) -> bool | None:  # noqa: ARG001
     """Leave out members that scikit-learn documents, and names that a module only imports from another."""
     home = str(getattr(member, "__module__", ""))
@@ -146,6 +163,7 @@ def _ancestors(node: nodes.Node) -> Any:
 def setup(app: Sphinx) -> None:
     """Connect what this site adds to Sphinx."""
     app.connect("source-read", link_to_gallery)
+    app.connect("doctree-read", offer_download, priority=400)  # before Sphinx collects downloads
     app.connect("doctree-read", link_names)
     app.connect("doctree-read", trim_examples)
     app.connect("autodoc-skip-member", skip_foreign)

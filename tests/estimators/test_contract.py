@@ -237,6 +237,16 @@ class TestNames:
         with config_context(transform_output="pandas"):
             assert graph_embedding().fit_transform(graph).index.tolist() == names
 
+    def test_pairs_may_be_names(self):
+        model = graph_embedding().fit(animals())
+        names = model.sample_names_.tolist()
+        pairs = [[0, 1], [2, 0]]
+        named = [[names[i] for i in pair] for pair in pairs]
+        for ask in (model.diffusion_distances, model.geodesic_distances):
+            np.testing.assert_array_equal(ask(named), ask(pairs))
+        with pytest.raises(ValueError, match="no 'unicorn'"):
+            model.diffusion_distances([["unicorn", names[0]]])
+
     def test_lookup_by_name_gives_a_copy(self):
         for graph, name in ((animals(), "cow"), (nx.grid_2d_graph(2, 3), (1, 1))):
             model = graph_embedding().fit(graph)

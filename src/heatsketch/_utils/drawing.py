@@ -81,7 +81,15 @@ def draw_shares(ax: Any, Y: FloatArray, shares: FloatArray, label: str) -> Any:
     second = Y[:, 1] if Y.shape[1] > 1 else np.zeros(len(Y))
     order = np.argsort(-shares, kind="stable")
     points = np.column_stack([Y[:, 0], second])[order]
-    return draw_points(ax, points, Colors(shares[order], label=label), limits=(0.0, 1.0), shuffle=False)
+    colors = Colors(shares[order], label=label)
+    return draw_points(ax, points, colors, cmap=_shares_map(), limits=(0.0, 1.0), shuffle=False)
+
+
+def _shares_map() -> Any:
+    """Colours of shares: grey for all, and the fewer the more striking."""
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
+
+    return LinearSegmentedColormap.from_list("shares", ["#7a0403", "#d93806", "#f7a13c", "#cfcfcf"])
 
 
 def draw_points(

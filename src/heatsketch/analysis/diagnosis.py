@@ -67,9 +67,9 @@ class Finding:
     figure : float
         The measured value.
     message, remedy : str
-        What it means, and what to do.
+        What the problem means for the embedding, and what to do about it.
     harmful : bool
-        Whether the embedding cannot be trusted; otherwise the finding is worth knowing.
+        True if the embedding cannot be trusted; False if the finding is only worth knowing.
     """
 
     name: str
@@ -177,6 +177,11 @@ class Subject:
         return affinity if isinstance(affinity, GaussianAffinity) else None
 
 
+def _inside(remedy: str) -> str:
+    """A remedy, the beginning of a sentence, as it continues one."""
+    return remedy[:1].lower() + remedy[1:]
+
+
 def diagnose(subject: Subject) -> Diagnosis:
     """Look for common problems of an embedding."""
     checks = (_kernel_findings, _width_findings, _point_findings, _data_findings, _choice_findings)
@@ -185,15 +190,16 @@ def diagnose(subject: Subject) -> Diagnosis:
 
 
 def _kernel_findings(subject: Subject) -> Iterator[Finding]:
-    """A scaling that failed, and parts that exchange no heat."""
+    """A normalisation that did not converge, and separate parts of the data."""
     scaling = subject.kernel.scaling
     if scaling is not None and not scaling.converged:
         yield Finding(
             "scaling",
             scaling.residual,
-            f"The bistochastic scaling did not converge: row sums are off by {scaling.residual:.1e}.",
-            f"Raise max_iter, or use normalization='symmetric'. {subject.kernel.remedy(wider=True)} if some points are "
-            "nearly isolated.",
+            "The normalisation of the kernel did not converge, so distances are not reliable: row sums differ from 1 "
+            f"by up to {scaling.residual:.1e}.",
+            "Raise max_iter (in kernel_params), or use normalization='symmetric'. If some points are nearly isolated, "
+            f"{_inside(subject.kernel.remedy(wider=True))}.",
             harmful=True,
         )
     labels = subject.kernel.components()
@@ -208,9 +214,10 @@ def _kernel_findings(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "components",
             parts,
-            f"The data fall into {parts} parts that exchange next to no heat: distances between them say that they are "
-            "apart, not how far.",
-            f"{subject.kernel.remedy(wider=True)} if they should be one; otherwise embed each by itself.",
+            f"The data fall into {parts} parts with hardly any links between them. The embedding shows that the parts "
+            "are separate, but the distances between parts mean little.",
+            f"If the parts belong together, {_inside(subject.kernel.remedy(wider=True))}. Otherwise embed each part "
+            "separately.",
         )
 
 
@@ -220,31 +227,34 @@ def _width_findings(subject: Subject) -> Iterator[Finding]:
     kept = (float((density.nodes * density.weights).sum()) + 1.0) / n
     # The rows of a Markov matrix have as many entries of equal size as this, if the sum of all squares is tr S^2.
     shared = n / (float(density.trace(2.0)) + 1.0)
-    reached = f"in a step a point exchanges heat with {shared:.3g} points, on average"
+    reached = f"in one diffusion step the heat of a point spreads over {shared:.3g} points"
     if kept > _KEPT:
         yield Finding(
             "identity",
             kept,
-            f"The kernel is nearly the identity: a point keeps {kept:.0%} of its heat in a step, on average.",
+            "The kernel hardly links any points, so the embedding shows little more than noise: in one diffusion step "
+            f"a point keeps {kept:.0%} of its heat, on average.",
             f"{subject.kernel.remedy(wider=True)}.",
             harmful=True,
         )
     elif subject.gaussian is not None and shared < min(_FEWEST_NEIGHBORS, n / 2.0):
         remedy = f"{subject.kernel.remedy(wider=True)}."
-        yield Finding("narrow", shared, f"The kernel is narrow: {reached}, itself included.", remedy)
+        message = f"The kernel is narrow: {reached}, on average, including itself. Groups may fall apart."
+        yield Finding("narrow", shared, message, remedy)
     largest = float(np.abs(density.nodes).max())
     if largest < _LEAST_EIGENVALUE:
         yield Finding(
             "constant",
             largest,
-            f"The kernel is nearly constant: its largest nontrivial eigenvalue is {largest:.2g}, so one step mixes "
-            "all points.",
+            "The kernel links all points almost equally, so the embedding shows little more than noise: its largest "
+            f"nontrivial eigenvalue is {largest:.2g}.",
             f"{subject.kernel.remedy(wider=False)}.",
             harmful=True,
         )
     elif subject.gaussian is not None and shared > max(n / 2.0, _MOST_NEIGHBORS):
         remedy = f"{subject.kernel.remedy(wider=False)}."
-        yield Finding("wide", shared, f"The kernel is wide: {reached}, of {n}.", remedy)
+        message = f"The kernel is wide: {reached} of {n}, on average. Small groups may merge."
+        yield Finding("wide", shared, message, remedy)
 
 
 def _point_findings(subject: Subject) -> Iterator[Finding]:
@@ -261,9 +271,10 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "outlier",
             float(xp.max(leverage)),
-            f"Leading directions of the kernel belong to single points (row {named}): outliers take components for "
-            "themselves.",
-            f"Leave them out, or: {subject.kernel.remedy(wider=True).lower()}. Sketches suffer less than eigenvectors.",
+            "Outliers take up room in the embedding: leading eigenvectors of the kernel belong largely to single points "
+            f"(row {named}).",
+            f"Leave these rows out, or {_inside(subject.kernel.remedy(wider=True))}. HeatSketch and "
+            "GaussianProcessEmbedding suffer less from outliers than DiffusionMaps.",
         )
     counts = subject.kernel.row_counts()
     if counts is not None:
@@ -273,26 +284,23 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
                 "hub",
                 ratio,
                 f"Row {int(counts.argmax())} is a hub: it has {int(counts.max())} neighbours, {ratio:.0f} times the "
-                "median. Heat takes short cuts through it.",
-                "Look at that row. "
-                + (
-                    "If it means little, leave it out."
-                    if subject.gaussian is None
-                    else "Fewer neighbours, or another metric, make hubs smaller."
-                ),
+                "median. It may draw points together that have little else in common.",
+                "Check this row, and leave it out if it carries no information."
+                + ("" if subject.gaussian is None else " Fewer neighbours, or another metric, make hubs smaller."),
             )
     recall = getattr(subject.gaussian, "recall", 1.0)
     if recall < _RECALL:
         yield Finding(
             "recall",
             recall,
-            f"The search found {recall:.1%} of the nearest neighbours.",
-            "Reduce the features first (PCA), or use n_neighbors=None on fewer points.",
+            f"The neighbour search is approximate, and found only {recall:.1%} of the nearest neighbours.",
+            "Reduce the number of features first, for example by PCA, or embed fewer points with every pair "
+            "(n_neighbors=None; --n-neighbors all on the command line).",
         )
 
 
 def _data_findings(subject: Subject) -> Iterator[Finding]:
-    """Columns of other units, heat that crosses between folds of the data, noise that makes all distances alike."""
+    """Columns with different units, a kernel that links folds of the data, noise that makes all distances alike."""
     columns, share = subject.dominant
     if columns:
         names = [str(j) if subject.features is None else repr(str(subject.features[j])) for j in columns]
@@ -301,7 +309,8 @@ def _data_findings(subject: Subject) -> Iterator[Finding]:
             "units",
             share,
             f"The columns have very different scales: {named} "
-            f"{'make' if len(names) > 1 else 'makes'} up {share:.1%} of the squared distances.",
+            f"{'make' if len(names) > 1 else 'makes'} up {share:.1%} of the squared distances, and the others hardly "
+            "count.",
             "If their units differ, standardise the columns: heatsketch.TableEncoder() or "
             "sklearn.preprocessing.StandardScaler() in a pipeline, --standardize on the command line.",
         )
@@ -319,9 +328,9 @@ def _data_findings(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "leak",
             leak,
-            f"Heat leaks between parts of the data that are close in space and far along the data: {leak:.0%} of it "
-            "crosses in every step.",
-            f"{subject.kernel.remedy(wider=False)}; the default kernel joins near neighbours only.",
+            "The kernel links parts of the data that are close in space but far apart along the data, like the layers "
+            f"of a roll, and the embedding draws them together: {leak:.0%} of the heat crosses in every diffusion step.",
+            f"{subject.kernel.remedy(wider=False)}. The default kernel links near neighbours only.",
             harmful=True,
         )
     near = paths.concentration()
@@ -329,9 +338,10 @@ def _data_findings(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "noise",
             near,
-            f"Near neighbours are {near:.0%} as far as typical points: noise in many dimensions dominates the "
-            "distances.",
-            "Reduce the features first (PCA), use more neighbours, or kernel_params={'diagonal': 'zero'}.",
+            "Noise in many features dominates the distances, so near and far points hardly differ: the distance to a "
+            f"near neighbour is {near:.0%} of a typical distance.",
+            "Reduce the number of features first, for example by PCA, use more neighbours (n_neighbors), or set "
+            "kernel_params={'diagonal': 'zero'}.",
         )
 
 
@@ -345,16 +355,17 @@ def _choice_findings(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "late",
             left,
-            f"At power {subject.power:g} a single mode is left: the effective dimension is {left:.2f}.",
-            "Use a smaller power, or power='multiscale'; scales() shows all times.",
+            f"The diffusion time, power={subject.power:g}, is so long that only the coarsest difference in the data is "
+            f"left: the effective dimension is {left:.2f}.",
+            "Use a smaller power, or power='multiscale', which keeps all times; scales() compares times.",
             harmful=True,
         )
     if profile is not None and profile.dimension > subject.n_components + 0.5:
         yield Finding(
             "dimension",
             profile.dimension,
-            f"The data have about {profile.dimension:.1f} dimensions, and the embedding {subject.n_components}: it "
-            "must fold them.",
-            f"Use n_components={int(np.ceil(2 * profile.dimension)) + 1} for an embedding without crossings; of a "
-            "picture, unsupported_neighbors() tells what to believe.",
+            f"The data have about {profile.dimension:.1f} dimensions and the embedding has {subject.n_components}, so "
+            "some points that are neighbours in the embedding are not neighbours in the data.",
+            "unsupported_neighbors(), or a report, shows which neighbours are false. An embedding with "
+            f"n_components={int(np.ceil(2 * profile.dimension)) + 1} need not cross itself.",
         )

@@ -41,6 +41,8 @@ __all__ = [
 
 # Entries of kernel rows in memory at a time: 256 MB in float64.
 ROW_ENTRIES = 1 << 25
+# Share of all points from which the distances between all of them take less time than those of the given pairs.
+_MANY_POINTS = 0.25
 # Points of a sample, however many there are.
 _FEWEST = 16
 # Columns that are diffused at a time on a cluster.
@@ -96,6 +98,11 @@ def diffusion_distances(A: Any, power: Power | str, pairs: ArrayLike | None = No
 
 
 def _pair_distances(kernel: HeatKernel, power: Power, pairs: IntArray) -> FloatArray:
+    n, n_points = kernel.shape[0], len(np.unique(pairs))
+    if kernel.in_memory and n * n <= ROW_ENTRIES and n_points > _MANY_POINTS * n:
+        i, j = np.sort(pairs, axis=1).T  # of the condensed distances between all points
+        every = diffusion_distances(kernel, power)
+        return np.where(i == j, 0.0, every[np.where(i == j, 0, n * i - i * (i + 1) // 2 + j - i - 1)])
     out = np.empty(len(pairs))
     most = max(2, ROW_ENTRIES // kernel.shape[0]) if kernel.in_memory else MOST_COLUMNS
     for group in groups_of_pairs(pairs, most):

@@ -558,8 +558,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
         Parameters
         ----------
-        pairs : array-like of int, shape (m, 2), optional
-            Pairs of training points; all pairs by default, except on a cluster.
+        pairs : array-like of int or str, shape (m, 2), optional
+            Pairs of training points, by number or name (`sample_names_`); all pairs by default, except on a cluster.
         interval : float in (0, 1), optional
             Level of the confidence intervals, such as 0.95. They are exact for each pair, by the law of a Gaussian
             sketch: of the embedding itself if it is one, otherwise of an independent sketch, made on first use. A
@@ -574,6 +574,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         low, high : ndarrays of shape (m,)
             If `interval` is given.
         """
+        pairs = None if pairs is None else self._rows_named(pairs)
         if interval is None:
             return embedded_distances(self._Y, pairs)
         level = check_level(interval, "interval")
@@ -588,8 +589,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
         Parameters
         ----------
-        pairs : array-like of int, shape (m, 2), optional
-            Pairs of training points; all pairs by default, except on a cluster.
+        pairs : array-like of int or str, shape (m, 2), optional
+            Pairs of training points, by number or name (`sample_names_`); all pairs by default, except on a cluster.
         interval : float in (0, 1), optional
             Level of confidence intervals, such as 0.95. They are exact for each pair at a single time, and at least of
             that level for the multiscale filter.
@@ -602,6 +603,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             If `interval` is given; `high` is infinite where the sketch cannot exclude it.
         """
         level = None if interval is None else check_level(interval, "interval")
+        pairs = None if pairs is None else self._rows_named(pairs)
         return sketched_geodesics(self.kernel_, self.power_, pairs, level, n_columns=max(COLUMNS, self.n_components_))
 
     @fitted
@@ -828,12 +830,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         if given.dtype.kind not in "OU":
             return samples
         names = np.array([str(name) for name in self.sample_names_])
-        rows = [np.flatnonzero(names == str(name)) for name in given.tolist()]
-        for name, found in zip(given.tolist(), rows, strict=True):
+        wanted = given.ravel().tolist()
+        rows = [np.flatnonzero(names == str(name)) for name in wanted]
+        for name, found in zip(wanted, rows, strict=True):
             if len(found) != 1:
                 held = "there is no" if not len(found) else f"there are {len(found)} samples called"
                 raise ValueError(f"{held} {name!r} in sample_names_; give the name of one sample, or its number.")
-        return np.concatenate(rows)
+        return np.concatenate(rows).reshape(given.shape)
 
     def _require_memory(self, question: str) -> None:
         """Raise an error for what needs all points in one process."""
