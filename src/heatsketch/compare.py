@@ -172,14 +172,14 @@ def compare_embeddings(
     Parameters
     ----------
     X : array-like, sparse matrix, graph, or fitted embedding
-        Data as for `fit`; or an embedding, whose kernel, time and seed are used, and which itself represents its method
-        if it has as many components.
+        Data as for `fit`; or a fitted embedding, whose kernel, time and seed are used by all methods. If it has the
+        wanted number of components, it is not fitted again for its own method.
     n_components : int, optional
         By default 2, or as many as the fitted embedding has.
     methods : sequence of str
         Of "DiffusionMaps", "GaussianProcessEmbedding" and "HeatSketch"; by default all.
     random_state : int, RandomState, Generator or None
-        Of the random sketches. A fitted embedding has its own.
+        Seed of the random sketches. A fitted embedding has its own.
     verbose : bool
         Whether to show progress on standard error.
     **options

@@ -208,7 +208,7 @@ def plot_intervals(
 
 
 def plot_spectrum(model_or_kernel: Any, *, power: Power | None = None, ax: Any = None) -> Any:
-    """Draw the eigenvalues of the heat kernel in decreasing order, and what the filter of an embedding makes of them.
+    """Draw the eigenvalues of the heat kernel in decreasing order, and their values after the filter of an embedding.
 
     The curve is estimated from the spectral density, without an eigensolver, and is rough for the first few
     eigenvalues. Eigenvalues computed by diffusion maps are drawn as points.

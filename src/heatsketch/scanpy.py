@@ -67,12 +67,12 @@ def heat_sketch(
     n_components : int, default=2
         2 or 3 for a picture, about 10 for clusters.
     method : {"heatsketch", "gaussian-process", "diffusion-maps"}, default="heatsketch"
-        :class:`HeatSketch` keeps neighbours and diffusion distances best, :class:`GaussianProcessEmbedding` estimates
-        distances with error bars, with many components; :class:`DiffusionMaps` are eigenvectors.
+        :class:`HeatSketch` keeps neighbours and diffusion distances best; :class:`GaussianProcessEmbedding` estimates
+        distances with error bars, and needs many components; :class:`DiffusionMaps` computes eigenvectors.
     use_rep : str or None, default=None
-        "X", or a key of ``adata.obsm`` such as "X_pca" or "X_scVI". By default what ``uns["neighbors"]`` was computed
-        from: the representation and metric that ``sc.pp.neighbors`` recorded, or the graph itself if another tool made
-        it. Without neighbours X of up to 50 genes, else "X_pca".
+        "X", or a key of ``adata.obsm`` such as "X_pca" or "X_scVI". By default the representation and the metric that
+        ``sc.pp.neighbors`` recorded in ``uns["neighbors"]``; if another tool made these neighbours, their graph itself.
+        Without neighbours, X if it has up to 50 genes, otherwise "X_pca".
     n_pcs : int or None, default=None
         Use only the first columns of "X_pca" or `use_rep`; 0 uses X, as in scanpy.
     neighbors_key : str or None, default=None
@@ -153,10 +153,11 @@ def heat_sketch(
 
 
 def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: bool = False) -> Any:
-    """Place new cells in the embedding of others, each by its own row of the heat kernel.
+    """Place new cells in the embedding of a reference.
 
-    The cells of the reference do not move, and the place of a new cell does not depend on the other new ones. If
-    principal components were embedded, new cells are projected on those of the reference, with its centre.
+    Each new cell is placed by its own row of the heat kernel. The cells of the reference do not move, and the position
+    of a new cell does not depend on the other new cells. If principal components were embedded, new cells are projected
+    on those of the reference, with its centre.
 
     Parameters
     ----------
@@ -187,7 +188,10 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
             "embed a representation of the reference instead, such as use_rep='X_pca'."
         )
     if n_cells != adata_ref.n_obs:
-        raise ValueError(f"adata_ref has {adata_ref.n_obs} cells, and had {n_cells} when it was embedded.")
+        raise ValueError(
+            f"adata_ref has {adata_ref.n_obs} cells, and had {n_cells} when it was embedded; run heat_sketch on it "
+            "again."
+        )
     reference = _in_memory(_representation(adata_ref, params))
     new = _new_representation(adata, adata_ref, params, reference)
     weights = _weights(adata_ref, params.get("weights_key"))
@@ -246,7 +250,7 @@ def pseudotime(
         The copy if `copy` is set. These fields are added:
 
         ``obs["heatsketch_pseudotime"]`` : float
-            The time; NaN for cells that no root reaches on a graph without a representation.
+            The time; NaN for cells that cannot be reached from a root on a graph without a representation.
         ``obs["heatsketch_pseudotime_low"]``, ``obs["heatsketch_pseudotime_high"]`` : float
             The interval.
         ``obs["heatsketch_pseudotime_branch"]`` : categorical
@@ -305,9 +309,9 @@ def neighbors(
     key_added: str | None = None,
     copy: bool = False,
 ) -> Any:
-    """Neighbour graph by the search and the kernel of this package, where scanpy's tools expect it.
+    """Compute a neighbour graph with the search and the kernel of heatsketch, and store it where scanpy expects it.
 
-    The search is exact, or by clusters with a measured recall for many cells. It needs no other package.
+    The search is exact, or for many cells by clusters with a measured recall. It needs no other package.
 
     Parameters
     ----------
@@ -351,7 +355,7 @@ def neighbors(
     source = _source(adata, use_rep, n_pcs, None, follow=False)
     X = _in_memory(_representation(adata, source))
     if k + 2 > X.shape[0]:
-        raise ValueError(f"n_neighbors={n_neighbors} was given for {X.shape[0]} cells; give less than their number.")
+        raise ValueError(f"n_neighbors={n_neighbors} was given for {X.shape[0]} cells; give a smaller number.")
     kernel = heat_kernel(X, n_neighbors=k, bandwidth=bandwidth, metric=metric)
     near = nearest_neighbors(check_points(X, KernelOptions(metric=metric)), k, metric)
     n = X.shape[0]
@@ -417,8 +421,8 @@ def _roots(adata: Any, root: Any) -> Any:
             raise ValueError(f"root {name!r} is not in obs_names; give names of cells, or numbers, not both.")
         if len(numbers) > len(given):
             raise ValueError(
-                f"root names {len(numbers)} cells, as obs_names repeat; call adata.obs_names_make_unique(), or give "
-                "numbers."
+                f"root names {len(numbers)} cells, because names in obs_names are repeated; call "
+                "adata.obs_names_make_unique(), or give numbers."
             )
         return numbers
     return np.flatnonzero(given) if given.dtype == bool and given.shape == (adata.n_obs,) else given

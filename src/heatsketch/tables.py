@@ -106,8 +106,8 @@ class Contents:
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode a table of numbers, categories and dates as points for an embedding.
 
-    Every column counts alike when columns have different units. Numbers are standardised; a category becomes
-    indicator columns whose squared distances are, on average, those of one standardised column.
+    Columns with different units get the same weight: numbers are standardised, and a category becomes indicator columns
+    whose squared distances are, on average, those of one standardised column.
 
     Parameters
     ----------
@@ -117,7 +117,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         unchanged.
     categorical : "auto" or list of str, default="auto"
         Columns that are categories. "auto": columns of a categorical dtype, and text with at most 20 different values.
-        With a list only these columns are; other text is left out. Integer codes are numbers unless they are listed.
+        If a list is given, only these columns are categories, and other text is left out. Integer codes are numbers
+        unless they are listed.
     dates : {"drop", "number"}, default="drop"
         Whether dates are left out or embedded as numbers of days. Text is recognised as dates in ISO 8601 format, such
         as 2026-01-31.
@@ -163,6 +164,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     embedding 3 columns: height, income, pet (standardised, as there are categories); 1 categorical column as 2
     indicator columns: pet (2)
     """
+
+    columns_: tuple[Column, ...]
+    left_out_: dict[str, str]
+    standardized_: bool
+    notes_: list[str]
 
     def __init__(
         self,
@@ -305,7 +311,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             start = stop
         if unknown:
             held = "; ".join(f"column {name!r} holds {listed(found)}" for name, found in unknown.items())
-            warn(f"{held}: not in the training data, so these rows have no indicator there.")
+            warn(f"{held}: not in the training data, so the indicators of these rows are 0 there.")
         return encoded
 
     def _matched(self, frame: Any) -> Any:
@@ -529,7 +535,10 @@ def _wanted(column: Any, encoding: Column, index: Any) -> FloatArray:
     if encoding.kind == "date":
         found = _dates(column)
         if found is None:
-            raise ValueError(f"column {column.name!r} does not hold dates, as it did in the training data.")
+            raise ValueError(
+                f"column {column.name!r} held dates in the training data, and now does not; give dates, or text such "
+                "as 2026-01-31."
+            )
         return found
     values, strays, _ = _parsed(column)
     if len(strays):

@@ -1,4 +1,4 @@
-"""Two kernels on the same items: their distance, in total and for each item, by one sketch of both."""
+"""Comparison of two kernels on the same items: their distance, in total and for each item, by one sketch of both."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class GlobalDistance(Shown):
 
 @dataclass(frozen=True, repr=False)
 class KernelComparison(Shown):
-    """Two data sets on the same items, seen through the same random matrix.
+    """Comparison of two data sets on the same items, by one random sketch of both kernels.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def compare_kernels(
     interval: float = 0.95,
     random_state: RandomState = None,
 ) -> KernelComparison:
-    r"""Compare two kernels on the same items: two times, two noise levels, two modalities.
+    r"""Compare two kernels on the same items, for example of two times, two noise levels or two modalities.
 
     Both kernels are multiplied by one Gaussian matrix G. The norms of the rows of ``(A^t - B^t) G / sqrt(k)`` estimate
     the distance between the two rows of each item, with an exact chi-square law; together they estimate the global

@@ -227,33 +227,33 @@ def _width_findings(subject: Subject) -> Iterator[Finding]:
     kept = (float((density.nodes * density.weights).sum()) + 1.0) / n
     # The rows of a Markov matrix have as many entries of equal size as this, if the sum of all squares is tr S^2.
     shared = n / (float(density.trace(2.0)) + 1.0)
-    reached = f"in one diffusion step the heat of a point spreads over {shared:.3g} points"
+    reached = f"in one diffusion step the heat of a point spreads over {shared:.3g}"
     if kept > _KEPT:
         yield Finding(
             "identity",
             kept,
-            "The kernel hardly links any points, so the embedding shows little more than noise: in one diffusion step "
-            f"a point keeps {kept:.0%} of its heat, on average.",
+            "The kernel hardly links any points (it is nearly the identity), so the embedding shows little more than "
+            f"noise: in one diffusion step a point keeps {kept:.0%} of its heat, on average.",
             f"{subject.kernel.remedy(wider=True)}.",
             harmful=True,
         )
     elif subject.gaussian is not None and shared < min(_FEWEST_NEIGHBORS, n / 2.0):
         remedy = f"{subject.kernel.remedy(wider=True)}."
-        message = f"The kernel is narrow: {reached}, on average, including itself. Groups may fall apart."
+        message = f"The kernel is narrow: {reached} points on average, including itself. Groups may fall apart."
         yield Finding("narrow", shared, message, remedy)
     largest = float(np.abs(density.nodes).max())
     if largest < _LEAST_EIGENVALUE:
         yield Finding(
             "constant",
             largest,
-            "The kernel links all points almost equally, so the embedding shows little more than noise: its largest "
-            f"nontrivial eigenvalue is {largest:.2g}.",
+            "The kernel links all points almost equally (it is nearly constant), so the embedding shows little more "
+            f"than noise: the largest nontrivial eigenvalue is {largest:.2g}.",
             f"{subject.kernel.remedy(wider=False)}.",
             harmful=True,
         )
     elif subject.gaussian is not None and shared > max(n / 2.0, _MOST_NEIGHBORS):
         remedy = f"{subject.kernel.remedy(wider=False)}."
-        message = f"The kernel is wide: {reached} of {n}, on average. Small groups may merge."
+        message = f"The kernel is wide: {reached} of {n} points on average. Small groups may merge."
         yield Finding("wide", shared, message, remedy)
 
 
@@ -271,8 +271,8 @@ def _point_findings(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "outlier",
             float(xp.max(leverage)),
-            "Outliers take up room in the embedding: leading eigenvectors of the kernel belong largely to single points "
-            f"(row {named}).",
+            "Outliers take up room in the embedding: leading eigenvectors of the kernel belong largely to single "
+            f"points (row {named}).",
             f"Leave these rows out, or {_inside(subject.kernel.remedy(wider=True))}. HeatSketch and "
             "GaussianProcessEmbedding suffer less from outliers than DiffusionMaps.",
         )
@@ -329,7 +329,7 @@ def _data_findings(subject: Subject) -> Iterator[Finding]:
             "leak",
             leak,
             "The kernel links parts of the data that are close in space but far apart along the data, like the layers "
-            f"of a roll, and the embedding draws them together: {leak:.0%} of the heat crosses in every diffusion step.",
+            f"of a roll, so the embedding draws them together: {leak:.0%} of the heat crosses in one diffusion step.",
             f"{subject.kernel.remedy(wider=False)}. The default kernel links near neighbours only.",
             harmful=True,
         )
@@ -366,6 +366,6 @@ def _choice_findings(subject: Subject) -> Iterator[Finding]:
             profile.dimension,
             f"The data have about {profile.dimension:.1f} dimensions and the embedding has {subject.n_components}, so "
             "some points that are neighbours in the embedding are not neighbours in the data.",
-            "unsupported_neighbors(), or a report, shows which neighbours are false. An embedding with "
+            "unsupported_neighbors(), or a report (--report), shows which neighbours are false. An embedding with "
             f"n_components={int(np.ceil(2 * profile.dimension)) + 1} need not cross itself.",
         )

@@ -7,9 +7,9 @@ of the points. So a single diffusion time gives
     d = sqrt(-2 epsilon t log cos_t),
 
 which tends to the geodesic distance for t to 0 on every manifold, by Varadhan's formula [1]_ (on meshes see [2]_, on
-data [3]_). One time cannot serve all pairs: early, heat has not reached far points, and late, it has forgotten near
-ones. With ``power="multiscale"`` the times 1, 2, 4, ... take part with the weight ``sqrt(t)``. Where the cosines are as
-in flat space
+data [3]_). No single time suits all pairs: at early times heat has not reached far points, and at late times near
+points cannot be told apart. With ``power="multiscale"`` the times 1, 2, 4, ... take part with the weight ``sqrt(t)``.
+Where the cosines are as in flat space
 
     sum_t sqrt(t) (1 - exp(-d^2 / (2 epsilon t)))  =  (2 sqrt(pi) / log 2) d / sqrt(2 epsilon),
 
@@ -100,7 +100,7 @@ def geodesic_distances(A: Any, power: Power | str, pairs: ArrayLike | None = Non
     distances : ndarray of shape (m,)
         Condensed if `pairs` is None, as :func:`scipy.spatial.distance.pdist` returns them. The unit is that of the
         points, up to a factor near 1: epsilon is the bandwidth (the median for local bandwidths). For a precomputed
-        affinity epsilon is 1. Infinite for pairs that heat does not join, such as those in different components of a
+        affinity epsilon is 1. Infinite for pairs that are not connected, such as those in different components of a
         graph.
 
     Notes
@@ -186,8 +186,8 @@ def sketched_geodesics(
         if share > _OUT_OF_REACH:
             warn(
                 f"heat has not reached {share:.0%} of the pairs in {times[-1]:g} steps: their distances are lower "
-                "bounds. heatsketch.geodesic_distances(kernel_, power_, pairs) reaches farther, and a sample of the "
-                "points farther still."
+                "bounds. For larger distances, use heatsketch.geodesic_distances(model.kernel_, model.power_, pairs), "
+                "or fit to a sample of the points."
             )
 
     def lengths(found: Iterable[FloatArray], least: float = 0.0) -> FloatArray:
@@ -259,7 +259,7 @@ def geodesics_from(
     if share > _OUT_OF_REACH and isinstance(power, MultiscaleFilter) and kernel.components() is None:
         warn(
             f"heat has not reached {share:.0%} of the points in {times[-1]:g} steps: their distances are lower bounds. "
-            f"{kernel.remedy(wider=True)}; a kernel of neighbours in memory detects gaps between groups."
+            f"{kernel.remedy(wider=True)}. If groups are separate, a kernel of neighbours in memory detects the gaps."
         )
 
     def lengths(factor: float, sign: int, least: float) -> FloatArray:
@@ -331,7 +331,10 @@ def paths(kernel: HeatKernel, power: Power, *, exact: bool = False) -> Paths:
     """
     graph = kernel.graph()
     if graph is None:
-        raise ValueError("paths run along the edges of a neighbour graph in memory; give n_neighbors to the kernel.")
+        raise ValueError(
+            "paths run along the edges of a neighbour graph in memory, which this kernel does not have; give "
+            "n_neighbors, or use kind='geodesic'."
+        )
     upper = sparse.triu(graph.S, 1).tocoo()
     distinct = np.unique(graph.places, return_index=True)[1]
     pairs = np.column_stack([distinct[upper.row], distinct[upper.col]])

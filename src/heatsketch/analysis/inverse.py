@@ -1,4 +1,4 @@
-"""From places of an embedding back to data, by local linear regression.
+"""From positions in an embedding back to data, by local linear regression.
 
 The 30 nearest embedded points of a place y are weighted by ``w_i = 1 / |y - y_i|``, and a linear function
 ``x(y) = a + B (y - c)``, with c the mean of their places, is fitted to their data with a ridge penalty on B [1]_. The

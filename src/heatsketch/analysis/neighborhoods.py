@@ -49,7 +49,7 @@ class NeighborSupport(Shown):
         Their nearest neighbours in the embedding, nearest first.
     supported : ndarray of bool, shape (m, k)
         False if, at the level of the interval, the two are farther apart than twice the radius of k true neighbours
-        (the root of 2 times for multiscale distances, which grow like the root of lengths).
+        (sqrt(2) times for multiscale distances, which grow like the square root of lengths).
     level : float
     embedding : ndarray of shape (m, n_components)
         Of these points.
@@ -78,9 +78,9 @@ class NeighborSupport(Shown):
             sampled = f", a random sample of {self.n_samples:,}"
             error = f" (standard error {self.share.std() / np.sqrt(len(bad)):.1%})"
         return (
-            f"{1.0 - self.supported.mean():.1%}{error} of the {self.indices.shape[1]} nearest neighbours in the "
-            f"embedding are not supported by the diffusion distance (intervals at {self.level:g}); more than half for "
-            f"{bad.sum()} of {len(bad)} points{sampled}."
+            f"Of the {self.indices.shape[1]} nearest neighbours in the embedding, {1.0 - self.supported.mean():.1%}"
+            f"{error} are false: the diffusion distance does not support them (intervals at {self.level:g}). More than "
+            f"half are false for {bad.sum():,} of {len(bad):,} points{sampled}."
         )
 
     def plot(self, ax: Any = None) -> Any:
@@ -148,9 +148,9 @@ class StabilityMap(Shown):
         changed = "subsets of the data" if self.under == "data" else "other seeds"
         return (
             f"Over {self.n_repeats} repetitions with {changed}, of {self.n_fitted:,} points each, points keep "
-            f"{self.kept.mean():.0%} of their {self.n_neighbors} nearest neighbours (the least stable tenth "
-            f"{np.quantile(self.kept, 0.1):.0%} or less) and move by {np.sqrt(np.mean(self.moved**2)):.2f} of the "
-            "embedding's radius."
+            f"{self.kept.mean():.0%} of their {self.n_neighbors} nearest neighbours ({np.quantile(self.kept, 0.1):.0%} "
+            f"or less in the least stable tenth) and move by {np.sqrt(np.mean(self.moved**2)):.2f} of the embedding's "
+            "radius."
         )
 
     def plot(self, ax: Any = None) -> Any:
@@ -174,7 +174,7 @@ def repeated_embeddings(
 ) -> Repetitions:
     """Embeddings of the same points by a fitted estimator, with other seeds or from subsets of its data.
 
-    Of more than `n_points` points a sample is embedded, again and again; a graph has no sample that is like it.
+    If there are more than `n_points` points, a random sample is embedded instead; a graph is not sampled.
     """
     if under not in ("data", "seed"):
         raise ValueError(f"under={under!r} is not known; use 'data' or 'seed'.")
@@ -196,7 +196,7 @@ def _has_points(model: Any) -> bool:
 
 def _require_seed(model: Any) -> None:
     if not hasattr(model, "random_state") or not isinstance(getattr(model, "sketch", "named"), str):
-        raise ValueError(f"this {type(model).__name__} has no random numbers to draw again; use under='data'.")
+        raise ValueError(f"this {type(model).__name__} does not draw random numbers; use under='data'.")
 
 
 def _require_subsets(model: Any) -> None:
@@ -206,7 +206,10 @@ def _require_subsets(model: Any) -> None:
             "use under='seed'."
         )
     if isinstance(getattr(model, "sketch", "named"), np.ndarray):
-        raise ValueError("sketch was given as an array for all samples, which does not fit a subset of them.")
+        raise ValueError(
+            "sketch was given as an array for all samples, which does not fit a subset of them; use a named sketch, "
+            "such as sketch='gaussian'."
+        )
 
 
 def _embedding(model: Any) -> FloatArray:

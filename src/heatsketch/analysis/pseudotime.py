@@ -59,8 +59,8 @@ class Pseudotime(Shown):
     Attributes
     ----------
     time : ndarray of shape (N,)
-        NaN for points that no root reaches: other components of a graph without coordinates. Infinite where a single
-        diffusion time is too short.
+        NaN for points that cannot be reached from a root, in other components of a graph without coordinates. Infinite
+        where a single diffusion time is too short.
     low, high : ndarrays of shape (N,), or None
         Ends of the intervals of the distance from the root, in the unit of `time`, if they were asked for. `high` is
         infinite where a sketch cannot exclude it; both are NaN beyond a gap.
@@ -94,17 +94,18 @@ class Pseudotime(Shown):
         return f"{self.kind} time of {n} points{beyond}; 1 is a distance of {self.unit:.3g}."
 
     def branches(self, min_length: float = 0.2) -> IntArray:
-        """Branches: groups of points whose ways from the root agree with those to the same tips.
+        """Group the points into branches: points of one branch lie on the paths from the root to the same tips.
 
-        The ways to x and e agree for the time ``(time(x) + time(e) - d(x, e)) / 2``, the Gromov product. The first tip
-        is the last point. Each further one is the point whose way leaves those to the tips before it for longest, as
-        long as that is at least `min_length`. A branch is the set of points at which the ways to the same tips are
-        still together. Distances from each tip are measured as those from the root were.
+        The paths from the root to x and e run together until the time ``(time(x) + time(e) - d(x, e)) / 2``, the Gromov
+        product. The first tip is the point with the largest time. Each further tip is the point whose path is separate
+        from the paths to all earlier tips for the longest time, as long as that is at least `min_length`. A branch
+        consists of the points at which the paths to the same tips still run together. Distances from each tip are
+        measured in the same way as those from the root.
 
         Parameters
         ----------
         min_length : float in (0, 1)
-            In units of time. Shorter branches are not told from noise.
+            Length of the shortest branch, in units of `time`. Shorter ones cannot be told from noise.
 
         Returns
         -------
@@ -113,7 +114,10 @@ class Pseudotime(Shown):
         """
         check_level(min_length, "min_length")
         if self.kind == "diffusion":
-            raise ValueError("kind='diffusion': branches need times that add up; use kind='geodesic' or 'path'.")
+            raise ValueError(
+                "branches were asked for with kind='diffusion', whose times do not add up along a path; use "
+                "kind='geodesic' or 'path'."
+            )
         branch = np.empty(len(self.time), dtype=np.int64)
         first = 0
         for number in np.unique(self.part):
@@ -169,7 +173,7 @@ def pseudotime(A: Any, roots: ArrayLike, power: Power | str = "multiscale", *, k
     kind : {"auto", "path", "geodesic", "diffusion"}
         Lengths along the data (:func:`geodesic_distances`); lengths of the shortest paths along the neighbour graph,
         whose edges have the former lengths; or diffusion distances (:func:`diffusion_distances`), which grow like the
-        root of lengths. "auto" is "path" if the kernel is a neighbour graph, otherwise "geodesic".
+        square root of lengths. "auto" is "path" if the kernel is a neighbour graph, otherwise "geodesic".
 
     Returns
     -------
@@ -207,7 +211,10 @@ def kind_of(kernel: HeatKernel, kind: str, level: float | None) -> str:
     """The kind that "auto" stands for: paths where there is a graph, unless intervals are asked for."""
     check_choice(kind, "kind", KINDS)
     if kind == "path" and level is not None:
-        raise ValueError("kind='path' was given with interval; no law is known for paths. Use kind='geodesic'.")
+        raise ValueError(
+            "kind='path' was given with an interval, and no law is known for the lengths of paths; use "
+            "kind='geodesic', or leave interval out."
+        )
     if kind != "auto":
         return kind
     return "path" if level is None and kernel.components() is not None else "geodesic"
@@ -382,6 +389,6 @@ def _warn_about(gaps: IntArray) -> None:
         )
     if unknown:
         warn(
-            f"{unknown} of {len(gaps)} points are in components without a root, and the graph has no coordinates that "
-            "say how far these are: their time is NaN. Give a root in each component."
+            f"{unknown} of {len(gaps)} points are in components without a root, and without coordinates their distance "
+            "is not known: their time is NaN. Give a root in each component."
         )

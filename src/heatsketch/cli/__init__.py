@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=True,
     rich_markup_mode="rich",
-    help="Embeddings that are sketches of the heat kernel.",
+    help="Embed tables, arrays and graphs by their heat kernel, and see how far to believe the result.",
     epilog="Exit codes: 0 success, 1 error, 2 wrong usage, 3 harmful findings (diagnose --strict), 130 interrupted. "
     "HEATSKETCH_TRACEBACK=1 shows the traceback of an error.",
 )
@@ -45,7 +45,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Embeddings that are sketches of the heat kernel."""
+    """Embed tables, arrays and graphs by their heat kernel, and see how far to believe the result."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

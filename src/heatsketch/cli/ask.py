@@ -69,7 +69,7 @@ def diagnose(
     options: EstimatorOptions,
     console: ConsoleOptions,
 ) -> None:
-    """Report what looks wrong with an embedding, with the figure behind each finding and a remedy.
+    """Report what looks wrong with an embedding; each finding has a measured value and a remedy.
 
     [bold]For a file:[/] heatsketch diagnose digits.csv --label digit
 

@@ -13,8 +13,8 @@ __all__ = ["datasets"]
 
 # Default number of points and description of each data set.
 _SETS = {
-    "circle": (300, "a circle in the plane, where diffusion maps are at their best"),
-    "stretched_torus": (500, "a flat torus in R^4, one circle longer: small-scale structure"),
+    "circle": (300, "a circle in the plane, which suits diffusion maps best"),
+    "stretched_torus": (500, "a flat torus in R^4, longer in one direction: structure at a small scale"),
     "klein_bottle": (500, "a Klein bottle in R^4"),
     "circle_with_outliers": (200, "a circle and two points far away"),
     "gaussian_clouds": (300, "three clouds in R^10; column cloud"),
@@ -27,7 +27,7 @@ def datasets(
     *,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Data set to write; lists all without it.", show_default=False),
+        typer.Argument(metavar="[NAME]", help="Data set to write; without a name, all are listed.", show_default=False),
     ] = None,
     output: Annotated[
         str | None,

@@ -84,7 +84,7 @@ def embed(
         typer.Option(
             "--classes",
             metavar="NAME",
-            help="Column of classes that are known for few rows, empty for the others; HeatSketch separates them.",
+            help="Column of classes, empty for at least half of the rows; HeatSketch separates the known classes.",
             rich_help_panel="Input",
             show_default=False,
         ),
@@ -97,8 +97,8 @@ def embed(
     """Embed the rows of a table, or the vertices of a graph.
 
     Numeric columns are embedded, except those given by --label, --id or --drop; they are standardised if their units
-    differ. Text columns are kept aside and written beside the embedding, or embedded with --categorical. No bandwidth
-    and no diffusion time need to be chosen.
+    differ. Text columns are kept aside, that is, written beside the embedding, unless --categorical embeds them. No
+    bandwidth and no diffusion time need to be chosen.
 
     [bold]From a table to a page:[/] heatsketch embed digits.csv --label digit --report page.html
 
@@ -166,7 +166,8 @@ def transform(
 ) -> None:
     """Embed new points with a saved model, without a new fit.
 
-    Columns are matched by name with those of the fit and encoded as they were; all others are kept aside.
+    Columns are matched by name with those of the fit and encoded in the same way. All others are kept aside: they are
+    written beside the embedding.
 
     [bold]Embed new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
@@ -200,10 +201,10 @@ def extend(
     reads: InputOptions,
     console: ConsoleOptions,
 ) -> None:
-    """Add rows to a saved model; earlier ones move as little as the data ask.
+    """Add rows to a saved model; earlier rows stay as close to their positions as the new data allow.
 
-    Columns are matched by name with those of the fit and encoded as they were. The embedding that -o writes is that of
-    all rows, earlier ones first, with their ids.
+    Columns are matched by name with those of the fit and encoded in the same way. -o writes the embedding of all rows,
+    earlier ones first, with their ids.
 
     [bold]Add the rows of today:[/] heatsketch extend digits.heatsketch today.csv --save digits.heatsketch
     """
@@ -217,7 +218,7 @@ def extend(
     encoder, model, data, points = _new_rows(stored, source, keep_aside(source, reads, "weight", weight))
     if data.is_graph or "precomputed" in (model.affinity, model.metric):
         raise ValueError(
-            "extend adds points to a model of points, not graphs or precomputed matrices; embed all again."
+            "extend adds points to a model of points, not of a graph or a precomputed matrix; embed all rows again."
         )
     if model._sample_names is not None and data.names is None:
         raise ValueError(f"{stored} has ids, and the rows of {source} have none; name their column with --id.")
@@ -232,7 +233,8 @@ def extend(
         print_json(outcome | {"output": output})
     else:
         note(
-            f"Wrote {save}: {n} rows, {data.X.shape[0]} of them new; others moved by {moved:.2g} of the picture's size."
+            f"Wrote {save}: {n} rows, {data.X.shape[0]} of them new; earlier rows moved by {moved:.2g} of the "
+            "embedding's radius, on average."
         )
 
 
@@ -249,7 +251,7 @@ def report(
     reads: InputOptions,
     console: ConsoleOptions,
 ) -> None:
-    """Write the report of a saved model, as one HTML page that needs no network.
+    """Write a report on a saved model, as one HTML page that needs no network.
 
     [bold]From a model to a page:[/] heatsketch report digits.heatsketch --data digits.csv --label digit -o page.html
     """
@@ -263,7 +265,7 @@ def report(
     data = None if source is None else read_input(source, reads, encoder)
     if data is not None and data.X.shape[0] != model.embedding_.shape[0]:
         raise ValueError(
-            f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; use the "
+            f"{source} has {data.X.shape[0]} rows, and {stored} was fitted to {model.embedding_.shape[0]}; give the "
             "file that was embedded."
         )
     with shown(not console.quiet):

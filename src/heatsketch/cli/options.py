@@ -80,12 +80,12 @@ class InputOptions:
     separator: Annotated[
         str | None, _input("Separator of a text file: comma, tab, space, semicolon or a character.")
     ] = None
-    decimal: Annotated[str | None, _input("Decimal point of a text file, such as a comma.")] = None
+    decimal: Annotated[str | None, _input("Decimal separator of a text file; a point by default.")] = None
     encoding: Annotated[str | None, _input("Encoding of a text file; UTF-8 by default.")] = None
     header: Annotated[
         bool | None,
         _input(
-            "Whether the first line of a text file names its columns; by default it does unless it holds numbers.",
+            "Whether the first line of a text file holds the column names; by default, unless it holds numbers.",
             "--header/--no-header",
         ),
     ] = None
@@ -93,14 +93,14 @@ class InputOptions:
     standardize: Annotated[
         bool | None,
         _input(
-            "Whether columns of a table get mean 0 and variance 1; by default they do if their units differ.",
+            "Whether to scale columns of a table to mean 0 and variance 1; by default, if their units differ.",
             "--standardize/--no-standardize",
         ),
     ] = None
     categorical: Annotated[
         list[str] | None,
         _input(
-            "Column to embed as a category, or all for every text column with few values; repeatable.", metavar="NAME"
+            "Column to embed as a category; 'all' for every text column with few values; repeatable.", metavar="NAME"
         ),
     ] = None
     dates: Annotated[
@@ -128,7 +128,11 @@ class EstimatorOptions:
 
     n_components: Annotated[
         str | None,
-        _embedding("Dimensions (default: 2; 10 for clusters and models), or auto.", "--components", "-k"),
+        _embedding(
+            "Dimensions of the embedding (default: 2; 10 for clusters and models); auto for gaussian-process.",
+            "--components",
+            "-k",
+        ),
     ] = None
     power: Annotated[
         str | None, _embedding("Diffusion time, or multiscale for all times at once (default).", "--power", "-p")
@@ -146,7 +150,8 @@ class EstimatorOptions:
         str | None, _embedding("Neighbours kept of each point: auto (default), all, or a number.")
     ] = None
     normalization: Annotated[
-        str | None, _embedding("bistochastic (default), symmetric, stochastic or bistochastic-weighted.")
+        str | None,
+        _embedding("Scaling of the kernel: bistochastic (default), symmetric, stochastic or bistochastic-weighted."),
     ] = None
     affinity: Annotated[
         str | None, _embedding("gaussian, or precomputed: INPUT is a matrix of affinities. Graphs are recognised.")
@@ -214,7 +219,7 @@ class ConsoleOptions:
         bool, typer.Option("--quiet", "-q", help="Show no progress, notes or warnings.", rich_help_panel="Output")
     ] = False
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the outcome as JSON on standard output.", rich_help_panel="Output")
+        bool, typer.Option("--json", help="Print the result as JSON on standard output.", rich_help_panel="Output")
     ] = False
 
     def __post_init__(self) -> None:

@@ -40,16 +40,16 @@ def reproduce(
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one for each core by default.")
     ] = None,
     beyond: Annotated[bool, typer.Option("--beyond", help="Add this project's own methods to the charts.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away results of these figures that DIR holds.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete earlier results of these figures in DIR.")] = False,
     formats: Annotated[
-        list[str] | None, typer.Option("--format", help="Format of pictures: svg, png, pdf; repeat for several.")
+        list[str] | None, typer.Option("--format", help="Format of pictures: svg, png, pdf; repeatable.")
     ] = None,
     list_figures: Annotated[bool, typer.Option("--list", help="List the figures and stop.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Reproduce the paper: its figures, the tables behind them, and its claims, on one page.
 
-    Finished trials are kept: after an interruption the same command goes on where it stopped.
+    Finished trials are kept: after an interruption the same command continues where it stopped.
 
     [bold]Everything, as in the paper:[/] heatsketch reproduce -o results
 
@@ -83,7 +83,7 @@ def reproduce(
             )
     except KeyboardInterrupt:
         again = "the same command without --fresh" if fresh else "the same command"
-        err.print(f"Interrupted. Finished trials are kept in {plain(output)}; {again} goes on from there.")
+        err.print(f"Interrupted. Finished trials are kept in {plain(output)}; {again} continues from there.")
         raise typer.Exit(INTERRUPTED) from None
     if not quiet:
         _show_claims(made.claims)

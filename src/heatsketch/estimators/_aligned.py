@@ -32,28 +32,30 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
     r"""Fit one estimator to several data sets on the same items, so that the embeddings can be compared item by item.
 
     Item i is row i of every data set: the same cells at several times, the same vertices of several graphs, the same
-    texts by several models. Features may differ. All kernels are multiplied by one M, ``Y_b = h(A_b) M``, with one
-    filter h, that of the data set with the longest times. An item whose surroundings are the same in two data sets has
-    the same place in both. The mean squared distance between its two places is that between the two rows of the
-    kernels, for a random M; summed over all items it is the global diffusion distance of the paper's robustness
+    texts by several models. Features may differ. An item whose surroundings are the same in two data sets has the same
+    position in both embeddings.
+
+    All kernels are multiplied by one M, ``Y_b = h(A_b) M``, with one filter h, that of the data set with the longest
+    times. If M is random, the expected squared distance between the two positions of an item is that between its two
+    rows of the kernels. Its sum over all items is the squared global diffusion distance of the paper's robustness
     proposition [1]_. `HeatSketch` finds the M for which ``Y_b = A_b^s M`` keeps neighbours and distances of all data
-    sets at once. s is the number of steps after which little heat has stayed with its item: about 3 for points, 8 for
-    graphs. Then a data set decides its own picture, and groups that are one in it are not shown apart because they are
-    two in another.
+    sets at once. s is the number of steps after which most heat has left its item: about 3 for points, 8 for graphs.
+    With so many steps each embedding follows its own data set: one group is not split because it is two groups in
+    another data set.
 
     Parameters
     ----------
     estimator : GaussianProcessEmbedding or HeatSketch
-        Its parameters are used for all data sets; it is not fitted itself. HeatSketch needs kernels of neighbours or
-        graphs, ``power="auto"``, and the objective "mixed" or "neighbors".
+        Its parameters are used for all data sets. The estimator itself is not fitted. HeatSketch needs kernels of
+        neighbours or graphs, ``power="auto"``, and the objective "mixed" or "neighbors".
     datasets : sequence of array-likes, sparse matrices or graphs
         Each with the same number of samples, as for `fit`.
 
     Returns
     -------
     models : list of estimators
-        One for each data set, fitted, with ``embedding_`` and ``transform``. What changes a model of HeatSketch later,
-        such as `add_components`, changes it alone.
+        One for each data set, fitted, with ``embedding_`` and ``transform``. Later changes to one model, such as
+        `add_components`, do not change the others, so models of HeatSketch are then no longer aligned.
 
     See Also
     --------
@@ -138,17 +140,17 @@ def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed
     if not isinstance(power, MultiscaleFilter) or estimator.objective not in ("mixed", "neighbors"):
         raise ValueError(
             f"fit_aligned was given a HeatSketch with power={estimator.power!r} and objective={estimator.objective!r}; "
-            "one M for several kernels is found with power='auto' and the objective 'mixed' or 'neighbors'. "
-            "GaussianProcessEmbedding has no such limit."
+            "use power='auto' and the objective 'mixed' or 'neighbors', or GaussianProcessEmbedding, which has no such "
+            "limit."
         )
     if estimator.init is not None:
-        raise ValueError("fit_aligned was given a HeatSketch with init; one M for several kernels has its own start.")
+        raise ValueError("fit_aligned was given a HeatSketch with init, which it cannot use; set init to None.")
     found = [graph for graph in graphs if graph is not None]
     if len(found) < len(graphs):
         raise ValueError(
-            "fit_aligned was given a HeatSketch with a kernel of every pair; one M for several kernels is found for "
-            "kernels of neighbours (n_neighbors=15, less than the number of samples) and graphs. "
-            "GaussianProcessEmbedding has no such limit."
+            "fit_aligned was given a HeatSketch with a kernel of every pair; use kernels of neighbours "
+            "(n_neighbors=15, less than the number of samples) or graphs, or GaussianProcessEmbedding, which has no "
+            "such limit."
         )
     k, steps = int(estimator.n_components), aligned_steps(found)
     spaces = [

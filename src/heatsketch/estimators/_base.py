@@ -138,6 +138,12 @@ class HeatEmbedding(  # type: ignore[call-arg]
     kernel_: HeatKernel
     n_components_: int
     power_: Power
+    bandwidth_: float | FloatArray | None
+    n_neighbors_: int | None
+    n_iter_: int
+    scaling_residual_: float
+    moved_: FloatArray
+    distance_error_: float
     _coefficients: FloatArray  # h(S) / S M, which embeds new points
     _labels: IntArray | None = None  # that were used by the fit, -1 if unknown
     _sample_names: Any = None  # a list, a pandas index, or None for samples without names
@@ -157,11 +163,12 @@ class HeatEmbedding(  # type: ignore[call-arg]
             DLPack on a GPU, the embedding is of the same kind and on the same device; for a Dask array or frame it is
             a Dask array, computed on the current cluster.
         y : array-like of int, shape (n_samples,), optional
-            Labels, of which at least half are unknown: -1. HeatSketch separates the known classes. Labels that are all
-            known are ignored, as by scikit-learn's other transformers, and every y by the other estimators.
+            Class labels, with -1 for unknown ones. If at least half are unknown, HeatSketch separates the known
+            classes. Labels that are all known are ignored, as by scikit-learn's other transformers. The other
+            estimators ignore y.
         sample_weight : array-like of shape (n_samples,), optional
-            Positive masses of the samples. An integer gives what that many equal samples give, so rows can be counted
-            or binned before a fit (`docs/theory/weights.md`).
+            Positive weights of the samples. A sample with an integer weight counts as that many equal samples, so
+            equal rows can be given once, with their number (`docs/theory/weights.md`).
 
         Returns
         -------
@@ -298,8 +305,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _require_component_count(self) -> None:
         if isinstance(self.n_components, str):
             raise ValueError(
-                f"n_components={self.n_components!r} follows from the law of a random sketch, which "
-                f"{type(self).__name__} does not have; give a number, or use GaussianProcessEmbedding."
+                f"n_components={self.n_components!r} was given; {type(self).__name__} cannot choose the number, which "
+                "follows from the law of a random sketch. Give a number, or use GaussianProcessEmbedding."
             )
 
     def _check_data(self, X: Any, *, reset: bool) -> Any:
@@ -353,17 +360,18 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @fitted
     def transform(self, X: Any, *, out: FloatArray | None = None) -> Any:
-        """Embed new points by their own rows of the kernel: ``a(x) g(S) M`` with ``g(x) = h(x) / x``.
+        """Embed new points without a new fit, and without moving the training points.
 
-        Each row is embedded independently, and a training point gets its row of `embedding_`. One case is ambiguous:
-        vertices of a graph without self-loops that have the same neighbours also have the same rows. Such a row is
-        placed at their mean, unless X is the whole training matrix.
+        A new point is placed by its own row a(x) of the kernel, at ``a(x) g(S) M`` with ``g(x) = h(x) / x``. Each row
+        is embedded independently, and a training point gets its row of `embedding_`. One case is ambiguous: vertices
+        of a graph without self-loops that have the same neighbours also have the same rows. Such a row is placed at
+        their mean, unless X is the whole training matrix.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, n_features)
-            For precomputed input the rows of the new points against the training points, (m, n_samples). A
-            memory-mapped file is read in batches.
+            For precomputed input, affinities or distances from the new points to the training points, of shape
+            (m, n_samples). A memory-mapped file is read in batches.
         out : ndarray of shape (m, n_components), optional
             Array to write the embedding to, such as a memory-mapped file.
 
@@ -383,18 +391,18 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @fitted
     def inverse_transform(self, X: Any) -> Any:
-        """Data at places of the embedding, by local linear regression over the 30 nearest embedded points.
+        """Estimate data at positions in the embedding, by local linear regression over the 30 nearest embedded points.
 
-        The place of a training point gives that point. Other places do not determine the data: what differs between
-        points that are embedded next to each other is averaged. A place far from all points gives what is at the edge
-        of the embedding next to it. The result is ``U X`` with the training data X and weights U that depend on the
-        embedding only (:mod:`heatsketch.analysis.inverse`). Their sum is 1, and some may be negative, so that values
-        slightly outside the range of the data are possible.
+        At the position of a training point the result is that point. Other positions do not determine the data: where
+        points that are embedded next to each other differ, the result is an average. Far from all points it is the
+        data at the nearest edge of the embedding. The result is ``U X`` with the training data X and weights U that
+        depend on the embedding only (:mod:`heatsketch.analysis.inverse`). Their sum is 1, and some may be negative, so
+        that values slightly outside the range of the data are possible.
 
         Parameters
         ----------
         X : array-like of shape (m, n_components)
-            Places, such as those of `transform`.
+            Positions, such as those of `transform`.
 
         Returns
         -------
@@ -422,7 +430,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         places = check_array(from_user(X, kernel_options(self)), dtype=[np.float64, np.float32], input_name="X")
         if places.shape[1] != self.n_components_:
             raise ValueError(
-                f"X was given with {places.shape[1]} columns; a place in this embedding has {self.n_components_}."
+                f"X was given with {places.shape[1]} columns; give positions in the embedding, which has "
+                f"{self.n_components_} components."
             )
         data = local_weights(self._Y, places) @ affinity.X
         return as_given((data.toarray() if sparse.issparse(data) else data).astype(affinity.X.dtype, copy=False), X)
@@ -458,13 +467,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
     @transactional
     @fitted
     def extend(self, X: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Add samples to a fitted embedding; earlier ones move as little as the data ask.
+        """Add samples to a fitted embedding; earlier samples stay as close to their positions as the new data allow.
 
-        The kernel is made again, of all samples. A random sketch keeps its rows, so that the result equals a fit to all
-        samples with the same seed. Diffusion maps keep their signs. HeatSketch starts from the present sketch, takes
-        fewer steps than a fit, and is rotated towards the present embedding; if more samples are added than there were,
-        it starts afresh. With objectives of distances alone, samples move about as far as in a new fit. The labels of
-        new samples are unknown.
+        The kernel is computed again, from all samples. A random sketch keeps its rows, so that the result equals a fit
+        to all samples with the same seed. Diffusion maps keep their signs. HeatSketch starts from the present sketch,
+        takes fewer steps than a fit, and is rotated towards the present embedding; if more samples are added than there
+        were, it starts afresh. With objectives for distances alone, samples move about as far as in a new fit. The
+        labels of new samples are unknown.
 
         Parameters
         ----------
@@ -478,8 +487,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         -------
         self
             With `moved_`, of shape (n_samples,): how far each earlier sample moved, relative to the root mean square
-            distance of samples from their mean. The unit does not count: diffusion distances shrink with the number of
-            samples.
+            distance of samples from their mean. A change of scale does not count, because diffusion distances shrink
+            as the number of samples grows.
 
         See Also
         --------
@@ -497,7 +506,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self.moved_ = near.distances(self._Y)
         self.embedding_ = as_given(self.embedding_, before)
         self._sample_names = all_names(self._sample_names, sample_names(X))
-        self._tell(f"{points.shape[0]:,} samples added; earlier ones moved by {self.moved_.mean():.2g}")
+        moved = f"{self.moved_.mean():.2g} of the embedding's radius, on average"
+        self._tell(f"{points.shape[0]:,} samples added; earlier samples moved by {moved}")
         return self
 
     @transactional
@@ -512,8 +522,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         n : int, optional
         distance_error : float in (0, 1), optional
-            Instead of `n`, such as 0.05: add columns to a random sketch until, by its law, a distance is within that
-            fraction of the diffusion distance with probability .95. `distance_error_` is the error reached.
+            Instead of `n`, such as 0.05: add columns to a random sketch until, by its law, the relative error of a
+            distance is at most this with probability .95. `distance_error_` is the error reached.
 
         Returns
         -------
@@ -540,8 +550,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _add_until(self, wanted: float) -> float:
         """Add components until distances are as accurate as wanted; return the error reached."""
         raise ValueError(
-            f"distance_error={wanted:g} was given; it follows from the law of a random sketch, which this "
-            f"{type(self).__name__} does not have. Give a number of components, or use GaussianProcessEmbedding."
+            f"distance_error={wanted:g} was given; the error is known from the law of a random sketch, which this "
+            f"{type(self).__name__} does not have. Give n, or use GaussianProcessEmbedding with a Gaussian sketch."
         )
 
     # What a fitted embedding can be asked
@@ -561,11 +571,12 @@ class HeatEmbedding(  # type: ignore[call-arg]
         pairs : array-like of int or str, shape (m, 2), optional
             Pairs of training points, by number or name (`sample_names_`); all pairs by default, except on a cluster.
         interval : float in (0, 1), optional
-            Level of the confidence intervals, such as 0.95. They are exact for each pair, by the law of a Gaussian
-            sketch: of the embedding itself if it is one, otherwise of an independent sketch, made on first use. A
-            distance of the embedding outside its interval is wrong. For random signs the law is an approximation,
-            which is poor with few components and few neighbours. If the embedding is no such sketch and the pairs touch
-            at most 16 points, the diffusion distances are computed; the interval is as wide as rounding errors.
+            Level of the confidence intervals, such as 0.95. A distance in the embedding that lies outside its interval
+            is wrong. The intervals follow from the law of a Gaussian sketch and are exact for each pair: the sketch is
+            the embedding itself if it is one, otherwise an independent one, computed on first use. For random signs the
+            law is an approximation, which is poor with few components and few neighbours. If the embedding is no such
+            sketch and the pairs contain at most 16 points, exact diffusion distances are computed, and the intervals
+            are as wide as rounding errors.
 
         Returns
         -------
@@ -584,8 +595,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def geodesic_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
         """Lengths along the data, estimated from a random sketch of the kernel (:func:`heatsketch.geodesic_distances`).
 
-        The sketch is independent of the embedding, and has as many columns, at least 128. Exact distances are those of
-        ``hs.geodesic_distances(kernel_, power_, pairs)``.
+        The sketch is independent of the embedding, and has as many columns, at least 128. For exact distances use
+        ``hs.geodesic_distances(model.kernel_, model.power_, pairs)``.
 
         Parameters
         ----------
@@ -598,7 +609,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Returns
         -------
         distances : ndarray of shape (m,)
-            Condensed if `pairs` is None. Infinite for pairs that heat does not join.
+            Condensed if `pairs` is None. Infinite between parts of the data that are not connected.
         low, high : ndarrays of shape (m,)
             If `interval` is given; `high` is infinite where the sketch cannot exclude it.
         """
@@ -610,9 +621,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def pseudotime(self, roots: ArrayLike, *, kind: str = "auto", interval: float | None = None) -> Pseudotime:
         """Distance of every training point from a root along the data, between 0 and 1, from a random sketch.
 
-        It takes about as long as a fit; :func:`heatsketch.pseudotime` is exact.
-        Points in components of the neighbour graph without a root are reached across the shortest gap, with a warning;
-        on a cluster components are not known, and such points come out as far as the sketch can tell.
+        It takes about as long as a fit; :func:`heatsketch.pseudotime` is exact. Points in components of the neighbour
+        graph without a root are reached across the shortest gap, with a warning. On a cluster the components are not
+        known, and such points get the largest distance that the sketch resolves.
 
         Parameters
         ----------
@@ -621,8 +632,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
             from the nearest.
         kind : {"auto", "path", "geodesic", "diffusion"}
             Lengths of the shortest paths along the neighbour graph; lengths along the data at all diffusion times; or
-            diffusion distances, which grow like the root of lengths. "auto" is "path", or "geodesic" if an interval is
-            asked for or the kernel has no neighbour graph.
+            diffusion distances, which grow like the square root of lengths. "auto" is "path", or "geodesic" if an
+            interval is asked for or the kernel has no neighbour graph.
         interval : float in (0, 1), optional
             Level of confidence intervals of the exact distance from the root, such as 0.95. There are none for paths,
             and none beyond gaps.
@@ -658,11 +669,12 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def unsupported_neighbors(
         self, n_neighbors: int = 15, *, interval: float = 0.95, n_points: int | None = 2000
     ) -> NeighborSupport:
-        """False neighbours: neighbours in the embedding that are not neighbours by diffusion distance.
+        """Find false neighbours: neighbours in the embedding that are not neighbours by diffusion distance.
 
         A sketch that is independent of the embedding gives an interval for each distance. A neighbour is unsupported
-        if even the lower end exceeds twice a radius that contains at least `n_neighbors` true neighbours (the root of 2
-        times if the embedding keeps all times, as those distances grow like the root of lengths).
+        if even the lower end of its interval exceeds twice a radius that contains at least `n_neighbors` true
+        neighbours. If the embedding keeps all times, the factor is sqrt(2) instead of 2, because these distances grow
+        like the square root of lengths.
 
         Parameters
         ----------
@@ -670,7 +682,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         interval : float in (0, 1)
             Level of the intervals.
         n_points : int, optional
-            Number of random points whose neighbours are looked at; None for all points. With 2000 points the standard
+            Number of random points whose neighbours are examined; None for all points. With 2000 points the standard
             error of the share of supported neighbours is at most 1.1%.
 
         Returns
@@ -697,7 +709,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         n_points: int | None = 1000,
         random_state: int | None = 0,
     ) -> StabilityMap:
-        """Where the embedding would change under another seed, or under resampled data.
+        """Measure where the embedding changes if it is repeated with another seed or with resampled data.
 
         Parameters
         ----------
@@ -710,8 +722,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         n_neighbors : int
             Number of neighbours that are compared.
         n_points : int, optional
-            If there are more points than that, a random sample of so many is embedded with the same parameters, and the
-            stability of this embedding is measured. Neighbours in a sample are farther apart, so that only large
+            If there are more points than this, a random sample of this size is embedded with the same parameters, and
+            the stability of that embedding is measured. Neighbours in a sample are farther apart, so only large
             features are tested. None for all points, which takes `n_repeats` fits. A precomputed affinity is not
             sampled.
         random_state : int or None
@@ -738,7 +750,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         ----------
         powers : array-like of float, optional
             By default the times of the multiscale filter; if the power is a single time, this one and 1, 2, 4, ...,
-            1024, while anything is left of the kernel.
+            1024, as long as the kernel has not decayed to a constant.
 
         Returns
         -------
@@ -750,7 +762,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     @fitted
     def diagnose(self) -> Diagnosis:
-        """Look for common problems; each finding has a measured figure and a remedy.
+        """Look for common problems; each finding has a measured value and a remedy.
 
         Returns
         -------
@@ -806,8 +818,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def density_(self) -> FloatArray:
         """Density of the data around each training point, relative to the median, shape (n_samples,).
 
-        If each point has a scale of its own, ``s^-d`` with d the intrinsic dimension: the k-th neighbour is at distance
-        s. Otherwise the kernel density estimate, the row sums of the affinity.
+        If each point has a scale s of its own, the distance to its k-th neighbour, the density is ``s^-d`` with d the
+        intrinsic dimension. Otherwise it is the kernel density estimate, the row sums of the affinity.
         """
         check_is_fitted(self)
         self._require_memory("density_")
@@ -935,7 +947,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         if isinstance(affinity, GaussianAffinity):
             median = "median of " if np.ndim(affinity.epsilon) else ""
             facts.append(("bandwidth", f"{median}{affinity.typical_epsilon:.4g} ({kernel.bandwidth_rule})"))
-        residual = f", row sums within {scaling.residual:.1e}" if scaling.residual else ""
+        residual = f", row sums within {scaling.residual:.1e} of 1" if scaling.residual else ""
         facts.append(("normalisation", f"{self.normalization}, {scaling.n_iter} products{residual}"))
         return [*facts, ("power", in_words(power))]
 
@@ -969,7 +981,7 @@ def check_spread(Y: Any, power: Power) -> None:
     ranges = to_numpy(xp.max(Y, axis=0) - xp.min(Y, axis=0))
     if not xp.all(xp.isfinite(Y)) or ranges.max(initial=0.0) < np.finfo(ranges.dtype).tiny:
         raise ValueError(
-            f"at power={in_words(power)} nothing but the constant is left of the heat kernel in {ranges.dtype}: all "
-            "points coincide. Either its nontrivial eigenvalues have decayed below the smallest number: use a smaller "
-            "power or bandwidth, or float64; or a precomputed affinity has equal rows."
+            f"all points coincide in the embedding: at power={in_words(power)} nothing but the constant is left of the "
+            f"heat kernel in {ranges.dtype}. Use a smaller power or bandwidth, or float64 data; if the affinity is "
+            "precomputed, check that its rows differ."
         )

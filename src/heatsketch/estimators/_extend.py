@@ -78,8 +78,8 @@ def all_points(kernel: HeatKernel, points: Any, bandwidth: Any) -> Any:
         )
     if np.ndim(bandwidth):
         raise ValueError(
-            "samples were added to a model whose bandwidth is an array for the samples of its fit; set_params("
-            "bandwidth='self-tuning') gives each sample a scale."
+            "samples were added to a model whose bandwidth is an array with a scale for each sample of its fit; use "
+            "set_params(bandwidth='self-tuning') first, which finds the scales of all samples."
         )
     stack = sparse.vstack if sparse.issparse(points) else np.vstack
     return stack([affinity.X, points.astype(affinity.X.dtype, copy=False)])

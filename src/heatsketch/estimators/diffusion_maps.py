@@ -1,4 +1,4 @@
-"""Diffusion maps: the heat kernel seen through its leading eigenvectors."""
+"""Diffusion maps: embeddings by the leading eigenvectors of the heat kernel."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class DiffusionMaps(HeatEmbedding):
     n_components : int, default=2
         k, at most ``n_samples - 1``.
     power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
-        Which scales to keep: a diffusion time t > 0, as in the paper, or all of them at once. "auto" and "multiscale"
-        stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen. Times that are not integers need
-        a positive semidefinite kernel, such as that of all pairs with one bandwidth.
+        Diffusion time t > 0, as in the paper: early times show small structure, late ones the coarse. "auto" and
+        "multiscale" keep all times at once (``heatsketch.multiscale(kernel_)``), so that none has to be chosen. Times
+        that are not integers need a positive semidefinite kernel, such as that of all pairs with one bandwidth.
     bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, as in the paper, or the rule that chooses it
         (:mod:`heatsketch.kernel.bandwidth`). "auto" gives each point a scale of its own ("self-tuning"). An array
         holds the squared scales of the training points, such as `bandwidth_`.
     n_neighbors : int, None or "auto", default="auto"
         Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps 15 neighbours if
-        each point has a scale of its own. For a single bandwidth it keeps all pairs up to 10,000 points, and beyond
-        while that takes seconds, and 32 neighbours otherwise.
+        each point has a scale of its own. With a single bandwidth it keeps all pairs of up to 10,000 points, and of
+        more points if that takes only seconds; otherwise 32 neighbours.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1; "stochastic" gives right eigenvectors of the Markov matrix, scaled to unit
         variance under its stationary law [2]_; or bistochastic with weights that correct uneven sampling
         (:mod:`heatsketch.kernel.normalize`).
     alpha : float, default=1.0
-        Density exponent of all normalisations but "bistochastic".
+        Density exponent of all normalisations but "bistochastic": 0 keeps the sampling density, 1 removes it.
     affinity : {"gaussian", "precomputed"}, default="gaussian"
         "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
     metric : str or callable, default="euclidean"
@@ -58,7 +58,7 @@ class DiffusionMaps(HeatEmbedding):
         a Chebyshev filter. "auto" is "dense" for few points or more than a fifth of all eigenvectors, "arpack" for
         neighbour kernels of up to 5000 points, else "randomized".
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        NumPy on the CPU, or PyTorch. "auto" takes a GPU if there is one and the work is worth it.
+        NumPy on the CPU, or PyTorch. "auto" uses a GPU if there is one and the work is large enough.
     verbose : bool, default=False
         Show progress, and what was chosen, on standard error.
     kernel_params : dict or None, default=None
@@ -67,7 +67,7 @@ class DiffusionMaps(HeatEmbedding):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
+    embedding_ : ndarray of shape (n_samples, n_components), or a tensor if X is one
     eigenvalues_ : ndarray of shape (n_components,)
         Nontrivial eigenvalues of the heat kernel, in decreasing order.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
@@ -100,7 +100,7 @@ class DiffusionMaps(HeatEmbedding):
 
     See Also
     --------
-    GaussianProcessEmbedding : The same kernel seen through a random matrix.
+    GaussianProcessEmbedding : Embedding by a random sketch of the same kernel, with error bars.
 
     References
     ----------
@@ -115,6 +115,11 @@ class DiffusionMaps(HeatEmbedding):
     >>> bool(maps.distortion().log < 0.2)
     True
     """
+
+    n_components: int
+    eigenvalues_: FloatArray
+    residuals_: FloatArray
+    eigenvectors_: Any
 
     def __init__(
         self,

@@ -42,22 +42,22 @@ class GaussianProcessEmbedding(HeatEmbedding):
         k. Distances have a relative standard deviation of about ``1 / sqrt(2 k)``. "auto" takes as many as
         `distance_error` needs.
     power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
-        Which scales to keep: a diffusion time t > 0, as in the paper, or all of them at once. "auto" and "multiscale"
-        stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen. Times that are not integers need
-        a positive semidefinite kernel, such as that of all pairs with one bandwidth.
+        Diffusion time t > 0, as in the paper: early times show small structure, late ones the coarse. "auto" and
+        "multiscale" keep all times at once (``heatsketch.multiscale(kernel_)``), so that none has to be chosen. Times
+        that are not integers need a positive semidefinite kernel, such as that of all pairs with one bandwidth.
     bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, as in the paper, or the rule that chooses it
         (:mod:`heatsketch.kernel.bandwidth`). "auto" gives each point a scale of its own ("self-tuning"). An array
         holds the squared scales of the training points, such as `bandwidth_`.
     n_neighbors : int, None or "auto", default="auto"
         Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps 15 neighbours if
-        each point has a scale of its own. For a single bandwidth it keeps all pairs up to 10,000 points, and beyond
-        while that takes seconds, and 32 neighbours otherwise.
+        each point has a scale of its own. With a single bandwidth it keeps all pairs of up to 10,000 points, and of
+        more points if that takes only seconds; otherwise 32 neighbours.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
         (:mod:`heatsketch.kernel.normalize`).
     alpha : float, default=1.0
-        Density exponent of all normalisations but "bistochastic".
+        Density exponent of all normalisations but "bistochastic": 0 keeps the sampling density, 1 removes it.
     affinity : {"gaussian", "precomputed"}, default="gaussian"
         "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
     metric : str or callable, default="euclidean"
@@ -79,7 +79,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
         Relative error of distances for ``n_components="auto"``, for each single pair with probability .95.
         (``n_components=heatsketch.components_for(error, n_samples)`` bounds all pairs at once.)
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        NumPy on the CPU, or PyTorch. "auto" takes a GPU if there is one and the work is worth it.
+        NumPy on the CPU, or PyTorch. "auto" uses a GPU if there is one and the work is large enough.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the sketch. An integer gives the same embedding on any number of threads. The first columns of a sketch
         do not depend on their number.
@@ -91,7 +91,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
+    embedding_ : ndarray of shape (n_samples, n_components), or a tensor if X is one
     n_components_ : int
     distance_error_ : float
         Error reached by ``add_components(distance_error=...)``.
@@ -115,7 +115,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
     n_exact_ : int
         Exact directions among the components.
     seed_ : int
-        Seed that repeats the sketch.
+        Seed that reproduces the sketch.
     sketch_ : Sketch
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -125,7 +125,7 @@ class GaussianProcessEmbedding(HeatEmbedding):
 
     See Also
     --------
-    DiffusionMaps : The same kernel seen through its leading eigenvectors.
+    DiffusionMaps : Embedding by the leading eigenvectors of the same kernel.
 
     References
     ----------
@@ -144,6 +144,9 @@ class GaussianProcessEmbedding(HeatEmbedding):
     """
 
     _exact: FloatArray | None
+    embedding_: Any
+    n_components_: int
+    seed_: int
     sketch_: Sketch
 
     def __init__(
@@ -198,8 +201,8 @@ class GaussianProcessEmbedding(HeatEmbedding):
             with_law = [name for name, kind in SKETCHES.items() if kind.distance_law is not None]
             if not named or self.sketch not in with_law:
                 raise ValueError(
-                    f"n_components='auto' follows from the law of the sketch, which only {with_law} have; give a "
-                    "number with other sketches."
+                    "n_components='auto' follows from the law of the sketch, which this one does not have; use one of "
+                    f"the sketches {with_law}, or give a number."
                 )
             return
         left = self.n_components - r

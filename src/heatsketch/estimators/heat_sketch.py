@@ -1,4 +1,4 @@
-"""HeatSketch: the heat kernel seen through the matrix that keeps neighbours and distances best."""
+"""HeatSketch: the sketch of the heat kernel that keeps neighbours and distances best."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ class HeatSketch(HeatEmbedding):
     n_components : int, default=2
         k: 2 or 3 for a picture, about 10 for clusters and for features of a model.
     power : float, {"auto", "multiscale"} or MultiscaleFilter, default="auto"
-        Which scales to keep: a diffusion time t > 0, as in the paper, or all of them at once. "auto" and "multiscale"
-        stand for ``heatsketch.multiscale(kernel_)``, which needs no time to be chosen. Times that are not integers need
-        a positive semidefinite kernel, such as that of all pairs with one bandwidth.
+        Diffusion time t > 0, as in the paper: early times show small structure, late ones the coarse. "auto" and
+        "multiscale" keep all times at once (``heatsketch.multiscale(kernel_)``), so that none has to be chosen. Times
+        that are not integers need a positive semidefinite kernel, such as that of all pairs with one bandwidth.
     bandwidth : float, {"auto", "self-tuning", "neighbor", "median", "slope"} or array, default="auto"
         Epsilon in ``exp(-|x - y|^2 / epsilon)``, as in the paper, or the rule that chooses it
         (:mod:`heatsketch.kernel.bandwidth`). "auto" gives each point a scale of its own ("self-tuning"). An array
         holds the squared scales of the training points, such as `bandwidth_`.
     n_neighbors : int, None or "auto", default="auto"
         Number of neighbours of each point that the kernel keeps; None keeps all pairs. "auto" keeps 15 neighbours if
-        each point has a scale of its own. For a single bandwidth it keeps all pairs up to 10,000 points, and beyond
-        while that takes seconds, and 32 neighbours otherwise.
+        each point has a scale of its own. With a single bandwidth it keeps all pairs of up to 10,000 points, and of
+        more points if that takes only seconds; otherwise 32 neighbours.
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}, default="bistochastic"
         The paper's Algorithm 2 or 1, the Markov matrix, or bistochastic with weights that correct uneven sampling
         (:mod:`heatsketch.kernel.normalize`).
     alpha : float, default=1.0
-        Density exponent of all normalisations but "bistochastic".
+        Density exponent of all normalisations but "bistochastic": 0 keeps the sampling density, 1 removes it.
     affinity : {"gaussian", "precomputed"}, default="gaussian"
         "precomputed": X is a symmetric non-negative matrix, dense or sparse, or a networkx or igraph graph.
     metric : str or callable, default="euclidean"
@@ -87,16 +87,16 @@ class HeatSketch(HeatEmbedding):
     metric_params : dict or None, default=None
         Parameters of the metric, such as ``{"p": 3}`` for "minkowski".
     objective : {"mixed", "neighbors", "log-stress", "bilipschitz"}, default="mixed"
-        What M is optimised for: neighbours and distances ("mixed"); neighbours alone, or distances alone by the
-        variance of their log ratios ("log-stress"), which are the mixtures of weight 1 and 0; or the worst distance
-        ("bilipschitz"), by ``log L``, the logarithm of the largest over the smallest ratio of embedded to diffusion
-        distance.
+        What the embedding should keep: neighbours and distances ("mixed"), neighbours alone ("neighbors"), distances
+        alone, by the variance of their log ratios ("log-stress"), or the worst distance ("bilipschitz"), by ``log L``,
+        the logarithm of the largest over the smallest ratio of embedded to diffusion distance. "neighbors" and
+        "log-stress" are "mixed" with a `neighbor_weight` of 1 and 0.
     neighbor_weight : float in [0, 1], default=0.7
-        How much neighbours count in the mixture: 0 is distances alone, 1 neighbours alone.
+        Weight of neighbours with objective "mixed": 0 keeps distances alone, 1 neighbours alone.
     init : array of shape (n_samples, n_components) or None, default=None
         Embedding to start from, such as that of earlier data; by default the leading directions of the kernel.
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
-        NumPy on the CPU, or PyTorch. "auto" takes a GPU if there is one and the work is worth it.
+        NumPy on the CPU, or PyTorch. "auto" uses a GPU if there is one and the work is large enough.
     random_state : int, RandomState, Generator or None, default=None
         An integer gives the same embedding on every call.
     verbose : bool, default=False
@@ -107,7 +107,7 @@ class HeatSketch(HeatEmbedding):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components), or a tensor where X is one
+    embedding_ : ndarray of shape (n_samples, n_components), or a tensor if X is one
         Along its principal axes for one or two components, with equal variances on all axes for more; scaled so that
         the median pair has its diffusion distance. Points that are given several times count once for this.
     n_components_ : int
@@ -129,7 +129,7 @@ class HeatSketch(HeatEmbedding):
     scaling_residual_ : float
         Measured ``max |row sum - 1|``, for the bistochastic normalisations.
     seed_ : int
-        Seed that repeats the embedding.
+        Seed that reproduces the embedding.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If X has string column names.
@@ -139,7 +139,7 @@ class HeatSketch(HeatEmbedding):
     See Also
     --------
     GaussianProcessEmbedding : The paper's method, with error bars.
-    DiffusionMaps : The same kernel seen through its leading eigenvectors.
+    DiffusionMaps : Embedding by the leading eigenvectors of the same kernel.
 
     Examples
     --------
@@ -156,6 +156,9 @@ class HeatSketch(HeatEmbedding):
 
     _M: FloatArray
     _at_once: bool  # Y = A M, whatever the filter
+
+    n_components: int
+    seed_: int
 
     def __init__(
         self,

@@ -37,9 +37,13 @@ class Reading:
 
     def __post_init__(self) -> None:
         if len(set(self.named)) < len(self.named):
-            raise ValueError(f"a column was given twice among --id, --label, --drop and --only: {self.named}.")
+            raise ValueError(
+                f"--id, --label, --drop and --only name {self.named}, with a column given twice; give each column once."
+            )
         if twice := ({*self.named} - {*self.only}) & {*self.categorical}:
-            raise ValueError(f"--categorical {min(twice)} embeds a column that was given by --id, --label or --drop.")
+            raise ValueError(
+                f"--categorical {min(twice)} embeds a column that --id, --label or --drop also names; choose one."
+            )
         if self.impute and self.drop_missing:
             raise ValueError("--impute and --drop-missing were given; choose one.")
         if self.separator is not None and self.separator not in SEPARATORS and len(self.separator) != 1:

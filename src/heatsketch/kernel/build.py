@@ -71,7 +71,7 @@ def heat_kernel(
     normalization : {"bistochastic", "symmetric", "stochastic", "bistochastic-weighted"}
         See :mod:`heatsketch.kernel.normalize`.
     alpha : float
-        Density exponent of the normalisations that have one.
+        Density exponent of all normalisations but "bistochastic": 0 keeps the sampling density, 1 removes it.
     affinity : {"gaussian", "precomputed"}
     metric : str or callable
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X holds distances.
@@ -82,7 +82,7 @@ def heat_kernel(
     n_neighbors : int, None or "auto"
         None uses every pair; an integer keeps the pairs within the larger of their two k-th neighbour radii. "auto"
         keeps 15 neighbours with local scales; with one bandwidth it uses every pair while that is fast (up to 10,000
-        points and somewhat beyond) and 32 neighbours for more. ``affinity.description`` says which.
+        points and somewhat beyond) and 32 neighbours for more. ``A.affinity.description`` says which.
     cutoff : float, optional
         Leave out pairs whose affinity is below this, such as 1e-6: the kernel is sparse, and exact to this tolerance.
     diagonal : {"auto", "keep", "zero"}
@@ -99,7 +99,8 @@ def heat_kernel(
         How a GPU forms the exponents of a float32 kernel (`docs/theory/halves.md`); "auto" is the cheapest way that is
         accurate enough for the data.
     sample_weight : array-like of shape (n_samples,), optional
-        Positive masses of the points. An integer gives what that many equal points give (`docs/theory/weights.md`).
+        Positive weights of the points. A point with an integer weight counts as that many equal points
+        (`docs/theory/weights.md`).
 
     Returns
     -------

@@ -58,7 +58,7 @@ _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling and of the range finder; those of the eigensolver at this many points, and how
 # they grow with the number of points, of typical data: eigenvalues near 1 come closer together.
 _BALANCING, _RANGE_PRODUCTS, _OVERSAMPLED = 12, 24, 12
-_EIGENPRODUCTS, _EIGENPRODUCTS_AT, _EIGENPRODUCTS_GROWTH = 400, 20_000, 0.6
+_EIGENPRODUCTS, _EIGENPRODUCTS_AT, _EIGENPRODUCTS_GROWTH = 130, 20_000, 0.6
 # Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
 # between 16 (well mixed data) and 4096 (long shapes); until it is known, these stand for it, for few points and for
 # many.

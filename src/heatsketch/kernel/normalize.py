@@ -195,10 +195,10 @@ def _balanced(K: Operator, degrees: FloatArray, w: FloatArray, options: ScalingO
     _require_range(K.dtype, row_sums, s * xp.sqrt(w), s / row_sums)
     if residual > tol:
         warn(
-            f"the bistochastic scaling reached row sums within {residual:.1e} of 1 after {n_iter + 1} products, not "
-            f"within tol={tol:.1e}. Raise max_iter or tol; if the residual stays large, the affinity has no such "
-            "scaling (without its diagonal it may have none, as when one point outweighs all others): use "
-            "diagonal='auto' or normalization='symmetric'.",
+            f"the bistochastic scaling did not converge: row sums are within {residual:.1e} of 1 after {n_iter + 1} "
+            f"products, not within tol={tol:.1e}. Raise max_iter or tol. If the residual stays large, the affinity has "
+            "no such scaling (without its diagonal it may have none, for example if one point outweighs all others): "
+            "use diagonal='auto' or normalization='symmetric'.",
             ConvergenceWarning,
         )
     return Scaling(
@@ -352,8 +352,8 @@ def normalize(
         empty = xp.nonzero(~(degrees > 0))[0]
         raise ValueError(
             f"{len(empty)} rows of the affinity are zero (the first is row {int(empty[0])}), so they cannot be scaled; "
-            "remove those samples, or leave diagonal='auto' so that they keep themselves; for points, float64 or a "
-            "larger bandwidth also helps."
+            "remove those samples, or use diagonal='auto', which keeps their affinity with themselves; for points, "
+            "float64 or a larger bandwidth also helps."
         )
     scale, chosen = NORMALIZATIONS[normalization], ScalingOptions(**options, masses=masses)
     if K.order is None:

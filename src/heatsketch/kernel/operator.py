@@ -78,6 +78,16 @@ class HeatKernel(HeatOperator):
         What the kernel was made from; None for a kernel that was given as a matrix.
     """
 
+    trivial: Any
+    row_weight: Any
+    definite: bool
+    affinity: Affinity | None
+    scaling: Scaling | None
+    bandwidth_rule: str | None
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    in_memory: bool
+
     def __init__(
         self,
         symmetric: Operator | None = None,
@@ -143,14 +153,14 @@ class HeatKernel(HeatOperator):
         """
         affinity = self.affinity
         if not isinstance(affinity, GaussianAffinity):
-            return "Add edges, make them heavier or self-loops lighter" if wider else "Leave edges out"
+            return "Add edges, or give edges larger and self-loops smaller weights" if wider else "Leave edges out"
         more, larger = ("more", "larger") if wider else ("fewer", "smaller")
         if np.ndim(affinity.epsilon):
-            return f"Use {more} neighbours, or a {larger} kernel_params['bandwidth_neighbor']"
+            return f"Use {more} neighbours (n_neighbors), or a {larger} kernel_params['bandwidth_neighbor']"
         suggested = affinity.bandwidth_by_rule("neighbor")
         advised = (suggested > 1.01 * float(affinity.epsilon)) == wider
         by_rule = f" (the rule 'neighbor' gives {suggested:.3g})" if advised else ""
-        return f"Use a {larger} bandwidth{by_rule}, or {more} neighbours"
+        return f"Use a {larger} bandwidth{by_rule}, or {more} neighbours (n_neighbors)"
 
     @property
     def bandwidth(self) -> float | FloatArray | None:

@@ -168,7 +168,8 @@ class Estimate(Shown):
     n_neighbors : int or None
         None for every pair.
     memory : int
-        Peak memory in bytes, beside X and the libraries. On a GPU it is the GPU's, unless the machine's is too small.
+        Peak memory in bytes, without X and the libraries. For a fit on a GPU, memory of the GPU, unless that of the
+        machine is too small.
     available : int
         Available memory in bytes, of the GPU or of the machine.
     steps : tuple of (str, float)
@@ -261,7 +262,7 @@ def estimate(
     dtype: Any = None,
     **kernel_options: Any,
 ) -> Estimate:
-    """Predict memory and time of an embedding, before anything is started.
+    """Predict the memory and the time that an embedding takes, without computing it.
 
     Parameters
     ----------
@@ -270,20 +271,20 @@ def estimate(
         :class:`HeatSketch` with its default objective, :class:`GaussianProcessEmbedding` without `n_exact`, or
         :class:`DiffusionMaps`.
     n_components, power
-        As for these.
+        As for these estimators.
     page : bool, default=False
-        Include the page of :func:`write_report`.
+        Whether to include the page that :func:`write_report` writes.
     dtype : dtype, optional
-        For a shape; float64 by default.
+        Type of the data if a shape is given; float64 by default.
     **kernel_options
-        Of :func:`heat_kernel`, such as `n_neighbors`, `metric` and `device`; not `cutoff`, as the number of pairs above
-        it is not known before.
+        Options of :func:`heat_kernel`, such as `n_neighbors`, `metric` and `device`. `cutoff` is not supported, because
+        the number of pairs above it is not known before a fit.
 
     Returns
     -------
     estimate : Estimate
-        Mostly within a factor of two (`docs/scale.md` has the measurements). The time of eigenvectors depends on how
-        close eigenvalues are to each other, which is not known before: it may be several times longer or shorter.
+        Mostly within a factor of two (`docs/scale.md` has the measurements). The time of eigenvectors may be several
+        times longer or shorter, because it depends on how close the eigenvalues are to each other.
 
     Examples
     --------

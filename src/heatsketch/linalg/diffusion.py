@@ -401,7 +401,7 @@ def require_range(kernel: HeatOperator, powers: Sequence[Power]) -> None:
         return
     size = extreme_ritz(kernel.symmetric, 1e-3).size
     if size > 0.0 and np.log(size) > largest:
-        remedy = "divide the matrix by its largest, or build a heat kernel from data with heat_kernel(X, ...)."
+        remedy = "divide the matrix by its largest eigenvalue, or make a kernel from data with heat_kernel(X, ...)."
         if kernel.residual is not None:
             remedy = "the scaling did not converge; use a smaller power, more neighbours or normalization='symmetric'."
         raise ValueError(

@@ -151,8 +151,8 @@ def eigenpairs(
     most = n - known.shape[1]
     if not 1 <= n_pairs <= most:
         raise ValueError(
-            f"{n_pairs} eigenvectors (n_components) were asked for, but {n} samples have {most} more; ask for between "
-            f"1 and {most}."
+            f"{n_pairs} {'' if after is None else 'more '}eigenvectors (n_components) were asked for, but {n} samples "
+            f"have only {most}; ask for between 1 and {most}."
         )
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")

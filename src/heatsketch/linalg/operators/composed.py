@@ -17,6 +17,12 @@ from .base import Operator
 class ComposedOperator(Operator):
     """An operator around another one, with its dtype, blocks and, by default, shape."""
 
+    operator: Operator
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    order: IntArray | None
+    in_memory: bool
+
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self.shape, self.dtype, self.order = operator.shape, operator.dtype, operator.order
