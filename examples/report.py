@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def take_pictures(page: Path, folder: Path) -> None:
-    """Pictures of the page, light and dark."""
+    """Pictures of the page: its beginning, light, and the comparison of methods, dark."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     browser_path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -48,16 +48,12 @@ def take_pictures(page: Path, folder: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=BROWSER_OPTIONS)
         for theme in ("light", "dark"):
-            tab = browser.new_page(viewport={"width": 1180, "height": 1020}, color_scheme=theme)
+            tab = browser.new_page(viewport={"width": 1180, "height": 1080}, color_scheme=theme)
             tab.set_default_timeout(120_000)
             tab.goto(page.resolve().as_uri())
             tab.wait_for_selector("body[data-ready=yes]")
-            if theme == "dark":
-                tab.evaluate(
-                    "document.getElementById('lineup').closest('section').scrollIntoView({behavior: 'instant'})"
-                )
-                tab.wait_for_timeout(500)  # a frame or two, for what scrolled into view
-            tab.screenshot(path=folder / f"report_{theme}.png")
+            shown = tab if theme == "light" else tab.locator("section:has(#lineup)")
+            shown.screenshot(path=folder / f"report_{theme}.png")
         browser.close()
 
 

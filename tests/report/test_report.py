@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import gzip
+import itertools
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,18 +16,24 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import heatsketch as hs
+from heatsketch.analysis.diagnosis import Diagnosis, Finding
 from heatsketch.estimators._base import HeatEmbedding
 from heatsketch.report import page
 from heatsketch.report.contents import _exact_distances, _fast, gather
 from heatsketch.report.points import (
+    MAX_COLORS,
+    PALETTE,
     encode_cells,
+    encode_column,
     encode_fine_cells,
+    encode_intervals,
     encode_points,
     feature_columns,
     read_columns,
     read_names,
     scaled,
 )
+from heatsketch.report.words import percent, summary
 
 N = 120
 EVIL = '</script><img src=x onerror="alert(1)"><b>&amp;</b>'
@@ -63,8 +71,8 @@ def written(model, tmp_path_factory):
 
 def data_of(text):
     """What the script of the page reads."""
-    packed = re.search(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>', text)[1]
-    data = gzip.decompress(base64.b64decode(packed))
+    packed = re.search(r'<script type="text/plain" id="data">(.*?)</script>', text)[1]
+    data = gzip.decompress(base64.b85decode(packed.replace(":", "<")))
     end = 4 + int.from_bytes(data[:4], "little")
 
     def with_bytes(found):
@@ -75,15 +83,15 @@ def data_of(text):
 
 def array(found):
     kinds = {"Int16Array": "<i2", "Uint16Array": "<u2", "Uint32Array": "<u4", "Float32Array": "<f4", "Uint8Array": "u1"}
-    return np.frombuffer(found["data"], kinds[found["kind"]])
+    kind = np.dtype(kinds[found["kind"]])
+    return np.frombuffer(found["data"], "u1").reshape(kind.itemsize, -1).T.copy().view(kind).ravel()
 
 
 def finest(found):
     """Coordinates of the finest cells of all points, in the order in which they are stored, (n, 2)."""
-    steps = array(found["steps"]).reshape(4, -1).T.astype(np.uint64) @ np.array(
-        [1, 1 << 8, 1 << 16, 1 << 24], np.uint64
-    )
-    bits = np.cumsum(steps)[:, None] >> np.arange(2 * found["bits"], dtype=np.uint64) & np.uint64(1)
+    bits = np.cumsum(array(found["steps"]).astype(np.uint64))[:, None] >> np.arange(
+        2 * found["bits"], dtype=np.uint64
+    ) & np.uint64(1)
     weights = np.uint64(1) << np.arange(found["bits"], dtype=np.uint64)
     return np.column_stack([bits[:, ::2] @ weights, bits[:, 1::2] @ weights]).astype(int)
 
@@ -91,7 +99,20 @@ def finest(found):
 def restored(points):
     """Points relative to the centre of their box."""
     axes = np.array([array(axis) for axis in points["axes"]])
-    return (axes.T.astype(float) - 32768) / 32767 * points["radius"]
+    return (axes.T.astype(float) - points["steps"] - 1) / points["steps"] * points["radius"]
+
+
+def intervals(stored):
+    """The ends of intervals."""
+    centre = stored["centre"]["scale"] * array(stored["centre"]["values"]).astype(float)
+    half = centre * (array(stored["width"]) / 65535)
+    return centre - half, centre + half
+
+
+def ends(pairs):
+    """Indices of the random points between which distances are stored, (n_pairs, 2)."""
+    names = np.array(pairs["names"]).astype(int)
+    return np.column_stack([names[part] for part in np.triu_indices(len(names), 1)])
 
 
 def centred(Y):
@@ -101,20 +122,25 @@ def centred(Y):
 class TestContents:
     def test_distances_are_those_of_the_embedding(self, model, contents):
         pairs = contents.data["pairs"]
-        indices = np.array(pairs["names"]).astype(int)
+        indices = ends(pairs)
         estimate, low, high = model.diffusion_distances(indices, interval=0.95)
         exact = hs.diffusion_distances(model.kernel_, 4, indices)
         for name, values in {"embedded": estimate, "low": low, "high": high, "exact": exact}.items():
             np.testing.assert_allclose(pairs[name], values, rtol=1e-5)
-        np.testing.assert_array_equal(contents.outside, (estimate < low) | (estimate > high))
 
     def test_pictures_are_the_embeddings_at_each_time(self, contents, X):
         data = contents.data
         assert [one["name"] for one in data["methods"]] == ["GaussianProcessEmbedding", "DiffusionMaps", "HeatSketch"]
         assert data["powers"][data["chosen"]] == 4
         maps = hs.DiffusionMaps(3, power=4, bandwidth=1.0).fit(X)
-        for points, Y in zip(data["methods"][1]["solid"], maps.at_powers(data["powers"]), strict=True):
-            np.testing.assert_allclose(restored(points), centred(Y), atol=points["radius"] / 60000)
+        solid = data["methods"][1]["solid"]
+        np.testing.assert_allclose(restored(solid), centred(maps.embedding_), atol=solid["radius"] / 4000)
+        own = hs.GaussianProcessEmbedding(2, power=4, bandwidth=1.0, random_state=0).fit(X)
+        for points, Y in zip(data["methods"][0]["flat"], own.at_powers(data["powers"]), strict=True):
+            np.testing.assert_allclose(restored(points), centred(Y), atol=points["radius"] / 4000)
+        kept = [[one is not None for one in method["flat"]] for method in data["methods"]]
+        assert kept[0] == [True] * len(data["powers"])
+        assert kept[1] == kept[2] == [at == data["chosen"] for at in range(len(data["powers"]))]
 
     def test_curves_are_those_of_the_spectrum(self, model, contents):
         curves, density = contents.data["curves"], hs.spectral_density(model.kernel_)
@@ -123,16 +149,38 @@ class TestContents:
         np.testing.assert_allclose(curves["eigenvalues"], exact, rtol=1e-5, atol=1e-8)
 
     def test_comparison_measures_the_pictures(self, contents):
-        pairs = np.array(contents.data["pairs"]["names"]).astype(int)
-        for method, found in zip(contents.data["methods"], contents.comparison.embeddings, strict=True):
+        pairs, exact = ends(contents.data["pairs"]), np.array(contents.data["pairs"]["exact"])
+        for method, found in zip(contents.data["methods"], contents.figures, strict=True):
+            assert method["name"] == found.name
             plane = restored(method["flat"][contents.data["chosen"]])
-            ratio = np.linalg.norm(plane[pairs[:, 0]] - plane[pairs[:, 1]], axis=1) / contents.data["pairs"]["exact"]
+            drawn = np.linalg.norm(plane[pairs[:, 0]] - plane[pairs[:, 1]], axis=1)
+            ratio = drawn / exact
             low, high = np.quantile(ratio, [0.01, 0.99])
-            assert found.central_log_distortion == pytest.approx(np.log(high / low), abs=0.02)
-            assert found.central_log_distortion == pytest.approx(
-                method["distortion"][contents.data["chosen"]], rel=1e-4
-            )
+            assert found.distortion == pytest.approx(np.log(high / low), abs=0.02)
+            assert found.distortion == pytest.approx(method["distortion"][contents.data["chosen"]], rel=1e-4)
             assert found.median_error == pytest.approx(np.median(np.abs(ratio - 1.0)), abs=1e-3)
+            i, j = np.triu_indices(len(exact), 1)
+            same = np.mean((exact[i] < exact[j]) == (drawn[i] < drawn[j]))
+            assert found.in_order == pytest.approx(same, abs=1e-3)
+
+    def test_trust_is_that_of_the_picture(self, X, contents):
+        picture = hs.GaussianProcessEmbedding(2, power=4, bandwidth=1.0, random_state=0).fit(X)
+        support = picture.unsupported_neighbors(n_points=None)  # of the two components that are drawn
+        trust = contents.data["trust"]
+        np.testing.assert_array_equal(array(trust["counts"]), support.supported.sum(axis=1))
+        assert (trust["k"], trust["every"], contents.n_neighbors) == (15, True, 15)
+        assert contents.figures[0].near == pytest.approx(support.share.mean())
+        assert 0.0 < contents.near_by_chance < contents.figures[0].near
+
+    def test_trust_of_many_points_is_that_of_a_sample(self, X, monkeypatch):
+        model = hs.HeatSketch(random_state=0).fit(X)
+        whole = gather(model, methods=False).data["trust"]
+        monkeypatch.setattr("heatsketch.report.contents._FEW", 50)
+        monkeypatch.setattr("heatsketch.report.contents._FEW_POINTS", 30)
+        data = gather(model, methods=False, max_points=70).data
+        assert not data["trust"]["every"]
+        rows = array(data["drawn"])[array(data["few"])]
+        np.testing.assert_array_equal(array(data["trust"]["counts"]), array(whole["counts"])[rows])
 
     @pytest.mark.parametrize("normalization", ["bistochastic", "symmetric", "stochastic"])
     @pytest.mark.parametrize("power", [4, "multiscale"])
@@ -166,19 +214,19 @@ class TestContents:
         assert len(fitted) == len(wanted)
         assert set(fitted) == wanted
         if components == 5:  # HeatSketch is drawn along its principal axes
-            for d, view in ((2, "flat"), (3, "solid")):
-                drawn, Y = restored(found.data["methods"][0][view][found.data["chosen"]]), model.embedding_
+            own, Y = found.data["methods"][0], model.embedding_
+            for d, points in ((2, own["flat"][found.data["chosen"]]), (3, own["solid"])):
+                drawn = restored(points)
                 scale = np.sqrt(components / d) if kind is hs.GaussianProcessEmbedding else 1.0
                 if kind is hs.HeatSketch:
                     wanted_axes = np.linalg.svd(Y - Y.mean(axis=0), compute_uv=False)[:d]
                     got = np.linalg.svd(drawn - drawn.mean(axis=0), compute_uv=False)
                     np.testing.assert_allclose(got, wanted_axes, rtol=1e-3)
                 else:
-                    np.testing.assert_allclose(drawn, centred(scale * Y[:, :d]), atol=1e-4 * np.ptp(drawn))
+                    np.testing.assert_allclose(drawn, centred(scale * Y[:, :d]), atol=3e-4 * np.ptp(drawn))
 
     def test_findings_are_those_of_the_embedding(self, model, contents):
         assert contents.diagnosis == model.diagnose()
-        assert contents.support == str(model.unsupported_neighbors())
 
     def test_neighbours_come_with_their_intervals(self, model, contents):
         near = contents.data["near"]
@@ -187,10 +235,11 @@ class TestContents:
         squared = np.square(plane[:, None] - plane[None]).sum(axis=2) + np.diag(np.full(N, 1e9))
         found = np.take_along_axis(squared, neighbors, axis=1)
         np.testing.assert_allclose(found, np.sort(squared, axis=1)[:, :5], rtol=1e-2, atol=1e-3 * np.ptp(plane) ** 2)
-        _, *ends = model.diffusion_distances(np.column_stack([np.arange(N), neighbors[:, 2]]), interval=0.95)
-        for stored, end in zip((near["low"], near["high"]), ends, strict=True):
-            values = stored["scale"] * array(stored["values"]).reshape(N, near["k"])
-            np.testing.assert_allclose(values[:, 2], end, rtol=1e-6)
+        _, low, high = model.diffusion_distances(np.column_stack([np.arange(N), neighbors[:, 2]]), interval=0.95)
+        stored = [end.reshape(N, near["k"])[:, 2] for end in intervals(near)]
+        np.testing.assert_allclose(stored, [low, high], rtol=1e-2)
+        assert (stored[0] <= low).all()
+        assert (high <= stored[1]).all()
 
     def test_features_are_offered_by_name(self, X):
         fitted = hs.DiffusionMaps(2, power=2, bandwidth=1.0).fit(pd.DataFrame(X, columns=list("abcd")))
@@ -198,6 +247,13 @@ class TestContents:
         assert (first["name"], second["name"]) == ("a", "b")
         np.testing.assert_allclose(second["scale"] * array(second["values"]), X[:, 1], rtol=1e-6)
         assert feature_columns(np.zeros((3, 100))) == []
+
+    def test_features_of_many_points_are_few_and_rounded(self):
+        X = np.random.default_rng(0).normal(size=(10_000, 30))
+        found = feature_columns(X, n_drawn=10_000)
+        assert 5 < len(found) < 30
+        np.testing.assert_allclose(found[0].values, X[:, 0], rtol=5e-3)
+        assert len(feature_columns(X, n_drawn=1_000_000)) == 0
 
     def test_many_points_are_sampled_and_counted_in_cells(self, model, contents):
         few = gather(model, max_points=50, methods=False)
@@ -219,7 +275,7 @@ class TestContents:
         assert (own["name"], other["name"]) == ("DiffusionMaps", "GaussianProcessEmbedding")
         flat = own["flat"][found.data["chosen"]]
         np.testing.assert_allclose(restored(flat), centred(maps.embedding_[:, :2]), atol=flat["radius"] / 60000)
-        assert (own["solid"] is None) == (components == 2)
+        assert own["solid"] is None if components == 2 else len(own["solid"]["axes"]) == 3
         assert [at for at, one in enumerate(own["distortion"]) if one is not None] == [found.data["chosen"]]
 
     def test_tasks_side_by_side_change_nothing(self, monkeypatch, X):
@@ -228,7 +284,7 @@ class TestContents:
         monkeypatch.setattr("heatsketch.report.contents._FEW", 0)
         apart = gather(model)
         assert together.data == apart.data
-        assert (together.diagnosis, together.support) == (apart.diagnosis, apart.support)
+        assert (together.diagnosis, together.figures) == (apart.diagnosis, apart.figures)
 
 
 class TestManyPoints:
@@ -251,7 +307,7 @@ class TestManyPoints:
 
     def test_pictures_distances_and_findings_are_those_of_the_model(self, fitted):
         found = gather(fitted)
-        data, pairs = found.data, np.array(found.data["pairs"]["names"]).astype(int)
+        data, pairs = found.data, ends(found.data["pairs"])
         for points, Y in zip(data["methods"][0]["flat"], fitted.at_powers(data["powers"]), strict=False):
             np.testing.assert_allclose(restored(points), centred(Y), atol=points["radius"] / 1000)
         exact = hs.diffusion_distances(fitted.kernel_, fitted.power_, pairs)
@@ -311,6 +367,28 @@ class TestPoints:
         found = encode_fine_cells(np.random.default_rng(0).normal(size=(10, 2)), columns)
         assert [one is None for one in found["colours"]] == [False, False, True]
 
+    def test_groups_are_counted(self):
+        values = ["a"] * 3 + ["b", None] + [f"g{n}" for n in range(700)]
+        (column,) = read_columns({"g": values}, len(values))
+        found = encode_column(column, np.arange(4))
+        assert (found["groups"], found["missing"]) == (702, 1)
+        assert sum(found["counts"]) == len(values) - 1
+        assert found["counts"][found["labels"].index("a")] == 3
+        assert array(found["values"]).tolist() == [0, 0, 0, found["labels"].index("b")]
+
+    def test_intervals_are_not_narrower_than_given(self):
+        rng = np.random.default_rng(0)
+        low = rng.uniform(0, 1, 1000) * 10.0 ** rng.integers(-9, 9, 1000)
+        low[:10] = 0
+        high = low * rng.uniform(1, 2, 1000) + 1e-12 * (rng.uniform(size=1000) < 0.5)
+        high[20:30] = low[20:30]
+        found = intervals(encode_intervals(low, high))
+        assert (found[0] <= low * (1 + 2e-3)).all()
+        known = high > low
+        assert (found[0] <= low * (1 + 1e-6))[known].all()
+        assert (found[1] >= high * (1 - 1e-6))[known].all()
+        np.testing.assert_allclose(found[1], high, rtol=1e-2)
+
     def test_empty_cells_differ_from_missing_values(self):
         Y = np.array([[0.0, 0.0], [1.0, 1.0]])
         found = encode_cells(Y, read_columns({"v": [np.nan, 2.0], "g": [None, "a"]}, 2), 2)
@@ -349,6 +427,81 @@ class TestPoints:
         assert column.values[-1] == 0
 
 
+def _oklab(colour, seen_as=None):
+    """A colour in a space in which distances are those that are seen, also with a lack of red or green."""
+    values = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    if seen_as is not None:
+        linear = np.clip(seen_as @ linear, 0, 1)
+    cones = np.cbrt(CONES @ linear)
+    return OPPONENT @ cones
+
+
+CONES = np.array([[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]])
+OPPONENT = np.array([[0.21045, 0.79362, -0.00407], [1.97800, -2.42859, 0.45059], [0.02590, 0.78277, -0.80868]])
+# Colours as they are seen without red and without green cones (Machado, Oliveira and Fernandes 2009).
+PROTANOPIA = np.array([[0.15229, 1.05258, -0.20487], [0.11450, 0.78628, 0.09922], [-0.00388, -0.04812, 1.05200]])
+DEUTERANOPIA = np.array([[0.36732, 0.86065, -0.22797], [0.28008, 0.67250, 0.04741], [-0.01182, 0.04294, 0.96888]])
+
+
+def _least_distance(colours, seen_as=None):
+    found = [_oklab(colour, seen_as) for colour in colours]
+    return min(np.linalg.norm(a - b) for a, b in itertools.combinations(found, 2))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_can_be_told_apart(theme):
+    colours, ground = PALETTE[theme], {"light": "#ffffff", "dark": "#1a1e26"}[theme]
+    okabe_ito = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000"]
+    assert len(colours) == MAX_COLORS == 20
+    assert _least_distance([*colours, ground]) > 0.11
+    for seen_as in (PROTANOPIA, DEUTERANOPIA):
+        assert _least_distance(colours[:10], seen_as) > 0.95 * min(
+            _least_distance(okabe_ito, kind) for kind in (PROTANOPIA, DEUTERANOPIA)
+        )
+
+
+class TestSummary:
+    def test_says_what_was_embedded_and_how_well(self, model, contents):
+        first, second, third = summary(model, contents)
+        assert {str(N), "4", "5"} <= set(re.findall(r"\d+", first))  # rows, columns, components
+        assert percent(contents.figures[0].near) in second
+        assert percent(contents.figures[0].in_order) in second
+        assert third
+
+    def test_each_kind_of_data_is_named(self, X, contents):
+        graph = hs.DiffusionMaps(2, affinity="precomputed").fit(np.exp(-np.square(X[:, None] - X).sum(axis=2)))
+        distances = hs.DiffusionMaps(2, metric="precomputed").fit(np.linalg.norm(X[:, None] - X, axis=2))
+        points = hs.DiffusionMaps(2).fit(X)
+        words = [set(summary(model, contents)[0].split()) for model in (graph, distances, points)]
+        assert "graph" in words[0] - words[1] - words[2]
+        assert "distances," in words[1] - words[0] - words[2]
+        assert "columns" in words[2] - words[0] - words[1]
+
+    def test_chance_is_taken_into_account(self, model, contents):
+        second = [summary(model, replace(contents, near_by_chance=chance))[1] for chance in (0.1, 0.9)]
+        assert "10%" in second[0]
+        assert "90%" in second[1]
+        assert "little" in second[1]
+        assert "little" not in second[0]
+
+    def test_first_finding_comes_with_its_remedy(self, model, contents):
+        finding = Finding("new", 1.0, "A problem.", "A remedy.", harmful=True)
+        third = summary(model, replace(contents, diagnosis=Diagnosis([finding])))[2]
+        assert "problem" in third
+        assert finding.remedy in third
+        good, poor = (replace(contents.figures[0], near=near) for near in (0.9, 0.3))
+        without = replace(contents, diagnosis=Diagnosis())
+        fine, false = (summary(model, replace(without, figures=(one,)))[2] for one in (good, poor))
+        assert "Nothing" in fine
+        assert "Nothing" not in false
+
+    def test_shares_in_words(self):
+        assert [percent(share) for share in (0.0, 1.0, 0.5)] == ["0%", "100%", "50%"]
+        assert percent(0.999) not in ("99%", "100%")
+        assert percent(0.001) not in ("0%", "1%")
+
+
 class TestFile:
     def test_holds_what_was_given(self, written, X):
         data = data_of(written)
@@ -370,6 +523,22 @@ class TestFile:
         assert written.count("</script>") == 3
         text = re.sub(r'<script type="text/plain".*?</script>', "", written, flags=re.DOTALL)
         assert not re.search(r"https?:|@import|url\(|<link|<[^>]*\ssrc=", text)
+
+    def test_parts_are_there(self, model, written, tmp_path):
+        assert len(re.findall(r'<div id="summary">(<p>[^<]+</p>){3}</div>', written)) == 1
+        assert len(re.findall(r"<th scope=\"row\">Gaussian<wbr>Process<wbr>Embedding</th>", written)) == 1
+        assert '<section aria-labelledby="lineup-title" hidden>' in written  # without other methods
+        other = hs.write_report(model, tmp_path / "page.html").read_text("utf-8")
+        assert '<section aria-labelledby="lineup-title">' in other
+        assert not re.search(r"\$[a-z]+ *[<\"]", other.split("<body>")[1].split('<script type="text/plain"')[0])
+
+    def test_many_points_make_small_pages(self, tmp_path):
+        rng = np.random.default_rng(0)
+        n = 3000
+        model = hs.DiffusionMaps(2, n_neighbors=8, power=2).fit(rng.normal(size=(n, 20)))
+        columns = {"number": rng.normal(size=n), "group": rng.integers(12, size=n).astype(str)}
+        path = hs.write_report(model, tmp_path / "page.html", columns=columns, methods=False)
+        assert path.stat().st_size < 2.4e6
 
     def test_call_repeats_the_embedding_with_its_seed(self, X, tmp_path):
         model = hs.GaussianProcessEmbedding(2, power=2, bandwidth=1.0).fit(X)
@@ -399,7 +568,7 @@ class TestFile:
         data = data_of(path.read_text("utf-8"))
         assert len(data["methods"]) == 3
         assert all(method["solid"] for method in data["methods"])
-        assert path.stat().st_size < 4e6
+        assert path.stat().st_size < 2e6
 
 
 class TestErrors:

@@ -8,7 +8,8 @@ import html
 import json
 import os
 import platform
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -25,10 +26,10 @@ from .._utils.extras import optional
 from .._utils.files import check_writable, write_whole
 from .._version import __version__
 from ..kernel.options import check_count
-from ..linalg.filters import in_words
 from ..plotting import check_embedding
-from .contents import Contents, gather
+from .contents import Contents, Figures, gather
 from .points import read_columns, read_names
+from .words import FACTS, advice, percent, summary
 
 __all__ = ["plotly_script", "write_report"]
 
@@ -46,9 +47,10 @@ def write_report(
 ) -> Path:
     """Write a fitted embedding as one HTML file that works offline.
 
-    The page draws the embedding in two and three dimensions at every diffusion time, beside the other methods on the
-    same kernel, with its distances and their intervals, its curves over the scales, what looks wrong, and how it was
-    made.
+    The page says in three sentences what was embedded, how well the picture keeps neighbours and distances, and what
+    looks wrong. It draws the embedding in two and three dimensions, with the names of groups, and shades points by how
+    far their neighbours can be trusted. Below are distances with their intervals, other methods on the same kernel,
+    curves over the diffusion times, and how the embedding was made.
 
     Parameters
     ----------
@@ -61,8 +63,9 @@ def write_report(
     names : array-like of shape (n_samples,), optional
         Names of the samples; by default `sample_names_`: the nodes of a graph, the index of a frame, or row numbers.
     columns : pandas or polars frame, or dict of arrays of shape (n_samples,), optional
-        Numbers or labels to colour by. Integers with at most 20 different values are labels. None, NaN and infinite
-        values are missing. Up to 36 features of the points are offered as well.
+        Numbers or labels to colour by. Integers with at most 20 different values are labels; of more groups the 20
+        largest have colours. None, NaN and infinite values are missing. Up to 36 features of the points are offered as
+        well, of many points the first ones: 12 of 10,000.
     title : str, optional
         By default the name of the estimator.
     call : str, optional
@@ -113,8 +116,8 @@ def plotly_script() -> str:
 
 
 def _compressed(data: bytes) -> str:
-    """Data compressed by gzip, in base64: nothing in it can be taken for markup."""
-    return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode("ascii")
+    """Data compressed by gzip, in base85 with ":" in place of "<": nothing in it can be taken for markup."""
+    return base64.b85encode(gzip.compress(data, 9, mtime=0)).decode("ascii").replace("<", ":")
 
 
 def _packed(data: dict[str, Any]) -> bytes:
@@ -137,17 +140,16 @@ def _render(model: Any, contents: Contents, *, title: str, call: str, plotly: st
     """The page as text."""
     assets = files(__package__) / "assets"
     template, style, script = ((assets / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
-    n, k = model.kernel_.shape[0], model.n_components_
-    lead = f"{type(model).__name__} of {n:,} points in {k} component{'s' * (k > 1)}; power: {in_words(model.power_)}."
     return Template(template).substitute(
         title=html.escape(title),
-        lead=html.escape(lead),
+        summary="".join(f"<p>{html.escape(sentence)}</p>" for sentence in summary(model, contents)),
         style=style,
-        notes="".join(f'<p class="notice">{html.escape(note)}</p>' for note in contents.notes),
+        notes=html.escape(" ".join(contents.notes)),
         findings=_findings(contents),
+        alone=" hidden" if len(contents.figures) == 1 else "",
         comparison=_comparison(contents),
-        pairs=_pairs_summary(contents),
-        facts=_rows(_facts(model)),
+        pairs=html.escape(contents.measured),
+        facts=_rows(_facts(model), FACTS),
         parameters=_rows((name, repr(value)) for name, value in model.get_params(deep=False).items()),
         call=html.escape(call),
         version=__version__,
@@ -161,41 +163,34 @@ def _render(model: Any, contents: Contents, *, title: str, call: str, plotly: st
 def _findings(contents: Contents) -> str:
     parts = []
     for one in contents.diagnosis:
-        mark, word = ("harmful", "<strong>Harmful.</strong> ") if one.harmful else ("", "")
+        mark, word = (" harmful", "<strong>Harmful.</strong> ") if one.harmful else ("", "")
         parts.append(
-            f'<div class="finding {mark}"><p>{word}{html.escape(one.message)}</p>'
-            f'<p class="remedy">{html.escape(one.remedy)}</p></div>'
+            f'<div class="finding{mark}"><p>{word}{html.escape(one.message)}</p>'
+            f"<p><em>What to do:</em> {html.escape(advice(one))}</p></div>"
         )
-    if not parts:
-        parts.append('<div class="finding fine"><p>Nothing looks wrong.</p></div>')
-    if contents.support is not None:
-        parts.append(f'<div class="finding"><p>{html.escape(contents.support)}</p></div>')
-    return "\n".join(parts)
+    return "\n".join(parts or ['<p class="finding fine">Nothing looks wrong.</p>'])
 
 
 def _comparison(contents: Contents) -> str:
-    head = "".join(
-        f'<th scope="col"{" class=number" * (at > 0)}>{title}</th>'
-        for at, title in enumerate(("method", "log L", "central log L", "median error", "seconds"))
-    )
+    """A table of the methods, with figures that need no knowledge of them."""
+    titles = ("method", "near neighbours", "right order", "typical error", "central log L")
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
     body = "".join(
-        f'<tr><th scope="row">{name}</th>' + "".join(f'<td class="number">{cell}</td>' for cell in cells) + "</tr>"
-        for name, *cells in contents.comparison.rows()
+        f'<tr><th scope="row">{_breakable(one.name)}</th>'
+        + "".join(f"<td>{cell}</td>" for cell in (percent(one.near), _order(one), percent(one.median_error)))
+        + f"<td>{one.distortion:.2f}</td></tr>"
+        for one in contents.figures
     )
-    return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f'<p class="hint">In the plane; power: {in_words(contents.comparison.power)}; measured on '
-        f"{html.escape(contents.comparison.measured)}. Seconds do not include the kernel; with few points the methods "
-        "run side by side.</p>"
-    )
+    return f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
 
 
-def _pairs_summary(contents: Contents) -> str:
-    return (
-        f"{len(contents.outside):,} pairs of random points: exact diffusion distance, and distance in the embedding. "
-        "The band is the 95% confidence interval of the diffusion distance, given by the sketch itself or by an "
-        f"independent one; {contents.outside.mean():.0%} of the distances in the embedding lie outside their interval."
-    )
+def _order(figures: Figures) -> str:
+    return "-" if np.isnan(figures.in_order) else percent(figures.in_order)
+
+
+def _breakable(name: str) -> str:
+    """The name of a class, which may be broken between its words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "<wbr>", name)
 
 
 def _facts(model: Any) -> Iterable[tuple[str, str]]:
@@ -214,8 +209,13 @@ def _facts(model: Any) -> Iterable[tuple[str, str]]:
     )
 
 
-def _rows(pairs: Iterable[tuple[str, str]]) -> str:
-    return "".join(f'<tr><th scope="row">{html.escape(a)}</th><td>{html.escape(b)}</td></tr>' for a, b in pairs)
+def _rows(pairs: Iterable[tuple[str, str]], meanings: Mapping[str, str] | None = None) -> str:
+    """Rows of a table, with the meaning of a term under it."""
+    rows = []
+    for name, value in pairs:
+        small = f"<small>{html.escape(meanings[name])}</small>" if meanings and name in meanings else ""
+        rows.append(f'<tr><th scope="row">{html.escape(name)}{small}</th><td>{html.escape(value)}</td></tr>')
+    return "".join(rows)
 
 
 def _call(model: Any, target: Path) -> str:

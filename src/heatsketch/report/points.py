@@ -13,11 +13,14 @@ from .._utils.colors import Colors, as_series, read_colors, summarize_cells
 from .._utils.typing import FloatArray, IntArray
 
 __all__ = [
+    "COARSE_STEPS",
     "MAX_COLORS",
     "MISSING",
+    "PALETTE",
     "encode_cells",
     "encode_column",
     "encode_fine_cells",
+    "encode_intervals",
     "encode_points",
     "feature_columns",
     "read_columns",
@@ -28,17 +31,32 @@ __all__ = [
 ]
 
 MISSING = "missing"
+# Colours of groups on a light and on a dark ground. Under red-green blindness the first ten are about as far apart as
+# the eight colours of Okabe and Ito; in normal vision all twenty are.
+PALETTE = {
+    "light": (
+        *("#356AAC", "#D2511A", "#C1B508", "#620074", "#93ADFE", "#82835F", "#014933", "#11B569", "#AD2F77", "#5636AA"),
+        *("#267E05", "#694E00", "#13ABBF", "#003B7A", "#FD8C7B", "#684465", "#740033", "#A659C6", "#087970", "#D0860B"),
+    ),
+    "dark": (
+        *("#8BB4E8", "#EF6B39", "#DCD015", "#AC57C0", "#DBE4FD", "#B3B585", "#007C59", "#54EB97", "#FE7FC0", "#9981FB"),
+        *("#55B13F", "#A1790C", "#03E3FE", "#257FE5", "#FDB6AA", "#B189AD", "#D04772", "#E7B4FE", "#00B0A2", "#F29B00"),
+    ),
+}
 # Groups with their own colour, and groups that keep their label; smaller ones are joined.
-MAX_COLORS = 23
+MAX_COLORS = 20
 _MAX_GROUPS = 500
-# Features are offered as colours up to this number.
-_MAX_FEATURES = 36
-# Coordinates are integers between -32767 and 32767, stored as uint16 with an offset of 32768.
-_STEPS = 32767
+# Features are offered as colours up to this number, and up to this many values; more values than the last are stored
+# with few bits.
+_MAX_FEATURES, _FEATURE_VALUES, _EXACT_VALUES, _FEATURE_BITS = 36, 120_000, 20_000, 8
+# Intervals are stored with so many significant bits of their centres, and half widths in so many parts.
+_INTERVAL_BITS, _WIDEST = 10, 65535
+# Coordinates are integers between -steps and steps, stored as uint16 with an offset of steps + 1.
+_FINE_STEPS, COARSE_STEPS = 32767, 2047
 # Levels of a mean in a cell: 0 is an empty cell, 255 one whose values are all missing.
 _LEVELS, _NO_VALUE = 254, 255
 # Bits of either coordinate of the finest cells, and how many values of their points are stored.
-_FINE_BITS, _FINE_VALUES = 14, 4_000_000
+_FINE_BITS, _FINE_VALUES = 14, 1_000_000
 # Types of NumPy and their typed arrays in a browser.
 _ARRAYS = {"u1": "Uint8Array", "u2": "Uint16Array", "i2": "Int16Array", "u4": "Uint32Array", "f4": "Float32Array"}
 
@@ -73,22 +91,35 @@ def _read_column(name: str, values: Any, n_samples: int) -> Colors:
     return replace(column, values=renumbered[column.values], groups=tuple(column.groups[at] for at in rank))
 
 
-def feature_columns(X: Any, names: Any = None) -> list[Colors]:
-    """The features of the points, if there are few enough to choose from."""
+def feature_columns(X: Any, names: Any = None, n_drawn: int = 1) -> list[Colors]:
+    """The features of the points, if there are few enough to choose from; of many points the first ones."""
     n_features = X.shape[1]
     if n_features > _MAX_FEATURES:
         return []
     labels = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
-    dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-    return [Colors(x, label=label) for label, x in zip(labels, dense.T, strict=True)]
+    kept = min(n_features, _FEATURE_VALUES // n_drawn)
+    dense: FloatArray = np.asarray(X[:, :kept].toarray() if hasattr(X, "toarray") else X[:, :kept], dtype=np.float64)
+    if kept * n_drawn > _EXACT_VALUES:
+        dense = _with_bits(dense, _FEATURE_BITS)
+    return [Colors(x, label=label) for label, x in zip(labels, dense.T, strict=False)]
+
+
+def _with_bits(values: FloatArray, bits: int) -> FloatArray:
+    """Numbers rounded to a few significant bits, so that they take little space when compressed."""
+    significand, exponent = np.frexp(values)
+    found: FloatArray = np.ldexp(np.rint(np.ldexp(significand, bits)), exponent - bits)
+    return found
 
 
 def encode_column(column: Colors, rows: IntArray) -> dict[str, Any]:
-    """The values of some points; numbers with the range of all."""
+    """The values of some points, with the range or the sizes of groups of all."""
     values = column.values[rows]
-    if column.groups is not None:
-        return {"name": column.label, "labels": column.groups, "values": to_binary(values.astype(np.int16))}
-    return {"name": column.label, "labels": None, "range": _range(column), **scaled(values)}
+    found = {"name": column.label, "labels": column.groups, "missing": int(np.count_nonzero(~column.known))}
+    if column.groups is None:
+        return found | {"range": _range(column), **scaled(values)}
+    counts = np.bincount(column.values[column.known], minlength=len(column.groups)).tolist()
+    n_groups = len(column.groups) - (column.n_joined > 0) + column.n_joined
+    return found | {"groups": n_groups, "counts": counts, "values": to_binary(values.astype(np.int16))}
 
 
 def _range(column: Colors) -> tuple[float, float]:
@@ -96,15 +127,15 @@ def _range(column: Colors) -> tuple[float, float]:
     return (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
 
 
-def encode_points(Y: FloatArray, rows: IntArray, d: int) -> dict[str, Any]:
+def encode_points(Y: FloatArray, rows: IntArray, d: int, steps: int = _FINE_STEPS) -> dict[str, Any]:
     """Some rows of an embedding as integers in the bounding box of all rows; axes that it lacks are zero.
 
-    Coordinates relative to the centre of the box are ``radius * (axis - 32768) / 32767``.
+    Coordinates relative to the centre of the box are ``radius * (axis - steps - 1) / steps``.
     """
     relative, radius = _in_box(Y)
-    axes = np.full((d, len(rows)), _STEPS + 1, dtype=np.uint16)
-    axes[: Y.shape[1]] = (np.rint(relative[rows] * _STEPS) + _STEPS + 1).T
-    return {"axes": [to_binary(axis) for axis in axes], "radius": radius}
+    axes = np.full((d, len(rows)), steps + 1, dtype=np.uint16)
+    axes[: Y.shape[1]] = (np.rint(relative[rows] * steps) + steps + 1).T
+    return {"axes": [to_binary(axis) for axis in axes], "radius": radius, "steps": steps}
 
 
 def _in_box(Y: FloatArray) -> tuple[FloatArray, float]:
@@ -136,20 +167,20 @@ def encode_fine_cells(Y: FloatArray, columns: Sequence[Colors]) -> dict[str, Any
 
     The bits of both coordinates of a cell alternate in its number (Morton order). The points of any larger cell of side
     ``2^-b`` are then consecutive, so that a page counts them in one pass. Numbers of cells, in increasing order, are
-    stored as differences, one array for each byte: most bytes are zero. Values are levels as in `encode_cells`, of the
-    first columns, 4 million in all, and None for others.
+    stored as differences. Values are levels as in `encode_cells`, of the first columns, a million in all, and None for
+    others.
     """
     first, second = _cells(Y, 1 << _FINE_BITS)
     codes = _spread_bits(first) | _spread_bits(second) << np.uint32(1)
     order = np.argsort(codes, kind="stable")
-    steps = np.diff(codes[order], prepend=np.uint32(0)).astype("<u4")
+    steps = np.diff(codes[order], prepend=np.uint32(0))
     colors = [
         to_binary(_levels(few, np.where(few.known, few.values, np.nan))[order].astype(np.uint8))
         if (at + 1) * len(codes) <= _FINE_VALUES
         else None
         for at, few in enumerate(map(_with_few_groups, columns))
     ]
-    return {"bits": _FINE_BITS, "steps": to_binary(steps.view(np.uint8).reshape(-1, 4).T), "colours": colors}
+    return {"bits": _FINE_BITS, "steps": to_binary(steps), "colours": colors}
 
 
 def _cells(Y: FloatArray, size: int) -> IntArray:
@@ -181,8 +212,12 @@ def _levels(column: Colors, values: FloatArray) -> FloatArray:
 
 
 def to_binary(values: NDArray[Any]) -> dict[str, Any]:
-    """An array as a typed array of the browser: its kind, and its bytes."""
-    data = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
+    """An array as a typed array of the browser: its kind, and its bytes, the first ones of all numbers first.
+
+    In this order the bytes of similar numbers are compressed better.
+    """
+    values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).reshape(-1)
+    data = values.view(np.uint8).reshape(len(values), -1).T.tobytes()
     return {"kind": _ARRAYS[values.dtype.str[1:]], "data": data}
 
 
@@ -191,6 +226,18 @@ def scaled(values: NDArray[Any]) -> dict[str, Any]:
     known = values[np.isfinite(values)]
     scale = float(np.ldexp(0.5, np.frexp(np.abs(known).max())[1])) if known.size else 1.0
     return {"scale": scale, "values": to_binary((values / scale).astype(np.float32))}
+
+
+def encode_intervals(low: FloatArray, high: FloatArray) -> dict[str, Any]:
+    """Intervals of distances as their centres and relative half widths, which are rounded up, in units of 1 / 65535.
+
+    The ends are ``centre * (1 - width)`` and ``centre * (1 + width)``.
+    """
+    sums = low + high
+    half = np.divide(high - low, sums, out=np.zeros_like(sums), where=sums > 0)
+    width = np.ceil((half + np.ldexp(2.0 * (half > 0), -_INTERVAL_BITS)) * _WIDEST)
+    width = np.minimum(width, _WIDEST).astype(np.uint16)
+    return {"centre": scaled(_with_bits(0.5 * sums, _INTERVAL_BITS)), "width": to_binary(width)}
 
 
 def rounded(values: FloatArray) -> list[float | None]:
