@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
             draw(ax, Y, groups)
             ax.set_xlabel(f"neighbours {kept:.2f},  distances {rank:.2f},  {seconds:.1f} s", fontsize=9)
             ax.set_title(f"{title}, {method}", fontsize=10)
-    figure.savefig(output / "side_by_side.png", dpi=130)
+    figure.savefig(output / "side_by_side.png", dpi=130, bbox_inches="tight", pad_inches=0.15)
     with (output / "side_by_side.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["data", "method", "trustworthiness", "rank correlation", "seconds"], *rows])
 

@@ -10,6 +10,7 @@ import pytest
 
 import heatsketch as hs
 from heatsketch._utils.registry import computing, has_gpu
+from heatsketch.kernel.cost import Work
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import predict
 
@@ -144,23 +145,23 @@ class TestCosts:
     @pytest.mark.usefixtures("gpu")
     def test_memory_of_a_gpu(self):
         there = KernelOptions(device="cuda", bandwidth=1.0)
-        million = predict((1_000_000, 20), np.float32, there, n_components=2)
+        million = predict((1_000_000, 20), np.float32, there, Work(2), power=2)
         assert (million.n_neighbors, million.available) == (None, 2 * 10**9)
         assert million.fits
-        assert not predict((1_000_000, 20), np.float32, there, n_components=64).fits
+        assert not predict((1_000_000, 20), np.float32, there, Work(64), power=2).fits
         given = KernelOptions(affinity="precomputed", device="cuda")
-        assert not predict((25_000, 25_000), np.float32, given, n_components=2).fits
+        assert not predict((25_000, 25_000), np.float32, given, Work(2), power=2).fits
 
     @pytest.mark.usefixtures("gpu")
     def test_search_of_neighbours(self):
         """A search on a GPU takes its memory."""
-        there = predict((100_000, 50), np.float32, KernelOptions(n_neighbors=32, device="cuda"), n_components=4)
+        there = predict((100_000, 50), np.float32, KernelOptions(n_neighbors=32, device="cuda"), Work(4), power=2)
         assert (there.n_neighbors, there.available) == (32, 2 * 10**9)
 
     @pytest.mark.usefixtures("gpu")
     def test_cutoff_is_sparse(self):
         cut = [KernelOptions(cutoff=1e-6, device=place) for place in ("cuda", "cpu")]
-        memory = [predict((400_000, 10), np.float32, options, n_components=2).memory for options in cut]
+        memory = [predict((400_000, 10), np.float32, options, Work(2), power=2).memory for options in cut]
         assert memory[0] == memory[1]
 
 

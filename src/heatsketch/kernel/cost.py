@@ -58,6 +58,7 @@ _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 # Products of the bistochastic scaling and of the range finder; those of the eigensolver at this many points, and how
 # they grow with the number of points, of typical data: eigenvalues near 1 come closer together.
 _BALANCING, _RANGE_PRODUCTS, _OVERSAMPLED = 12, 24, 12
+_EIGENBLOCKS = 6  # blocks of columns that the eigensolver holds
 _EIGENPRODUCTS, _EIGENPRODUCTS_AT, _EIGENPRODUCTS_GROWTH = 130, 20_000, 0.6
 # Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
 # between 16 (well mixed data) and 4096 (long shapes); until it is known, these stand for it, for few points and for
@@ -95,6 +96,11 @@ class Work:
     optimised: int = 0  # components of `HeatSketch`
     eigenvectors: int = 0
     directions: int = 0  # leading ones, as well as the range finder can
+
+    @property
+    def held(self) -> int:
+        """Columns that are in memory at once."""
+        return max(self.columns, _EIGENBLOCKS * (self.eigenvectors + _OVERSAMPLED) if self.eigenvectors else 0)
 
 
 def fit_steps(

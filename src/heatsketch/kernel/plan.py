@@ -348,10 +348,10 @@ def predict(
     choice = choose(shape, dtype, options, entries)
     item = np.dtype(dtype).itemsize
     # A block of columns: the sketch in float64, its conversion, and its product.
-    memory = int(shape[0]) * work.columns * (8 + 5 * item) + _kernel_memory(shape, item, options, choice, entries)
+    memory = int(shape[0]) * work.held * (8 + 5 * item) + _kernel_memory(shape, item, options, choice, entries)
     available, device = available_memory(), choice.device
     if device is not None and device.is_cuda and memory <= available and options.cutoff is None:
-        memory, available = _device_memory(shape, item, choice, work.columns, entries), device.free_memory()
+        memory, available = _device_memory(shape, item, choice, work.held, entries), device.free_memory()
     steps = fit_steps(shape, dtype, options, choice, work, power=power, entries=entries)
     steps += page_steps(int(shape[0])) if page else []
     steps = steps if choice.on_gpu else here(steps, measured=measured)
