@@ -115,7 +115,7 @@ def embed(
     from .._utils.progress import shown, task  # noqa: PLC0415
     from ..io.models import save_model  # noqa: PLC0415
     from ..io.writers import check_output, write  # noqa: PLC0415
-    from ..kernel.cost import page_steps  # noqa: PLC0415
+    from ..kernel.cost import here, page_steps  # noqa: PLC0415
 
     _check_targets(source, output, page, save, console)
     if classes is not None and method != "heatsketch":
@@ -134,7 +134,7 @@ def embed(
         check_output(output, cells=data.source is not None)
     model = make_estimator(method, options, graph=data.is_graph)
     writing = [("writing the results", data.X.shape[0] * _WRITING)] if save is not None or output is not None else []
-    with shown(not console.quiet, later=[*writing, *([] if page is None else page_steps(data.X.shape[0]))]):
+    with shown(not console.quiet, later=[*writing, *([] if page is None else here(page_steps(data.X.shape[0])))]):
         start = time.perf_counter()
         model.fit(data.points, y, sample_weight=weights_in(data, weight))
         seconds = time.perf_counter() - start

@@ -81,6 +81,7 @@ _PAGE_SOME = {
 }
 _PAGE_MANY = {
     "measuring the kernel's scales": (0.0, 3e-6),
+    "looking for false neighbours": (1.0, 3e-6),
     "measuring distances": (2.0, 1.4e-5),
     "examining the embedding": (0.0, 6e-6),
     "embedding by GaussianProcessEmbedding": (0.0, 4e-6),
@@ -114,15 +115,11 @@ def fit_steps(
     entries: int | None,
 ) -> list[Step]:
     """The steps of a fit, with their seconds on the machine of the constants, or on its GPU."""
-    n, k = int(shape[0]), work.columns
+    n = int(shape[0])
     degree, traced = _products(n, dtype, power)
 
     def multiply(products: float, columns: int) -> float:
-        return (
-            products * (_CALL + _product(shape, dtype, options, choice, entries=entries, columns=columns))
-            if products
-            else 0.0
-        )
+        return products * (_CALL + _product(shape, dtype, options, choice, entries=entries, columns=columns))
 
     balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
     steps = [
@@ -137,7 +134,7 @@ def fit_steps(
     else:
         if work.directions:
             steps.append(("finding leading directions", multiply(_RANGE_PRODUCTS, 2 * work.directions + _OVERSAMPLED)))
-        steps.append(("multiplying by the kernel", multiply(degree, k)))
+        steps.append(("multiplying by the kernel", multiply(degree, work.columns)))
     if work.optimised:
         fixed, point, component = (0.0, *_GPU_OPTIMISED) if choice.on_gpu else _OPTIMISED
         steps.append(("optimising the sketch", fixed + n * (point + component * work.optimised)))

@@ -150,9 +150,8 @@ def gather(
             together=n <= _FEW and kernel.device is None,
         )
         drawn = sample(n, max_points)
-        few = np.searchsorted(
-            drawn, sample(n, min(_FEW_POINTS, max_points))
-        )  # smaller samples are parts of larger ones
+        # Smaller samples are parts of larger ones.
+        few = np.searchsorted(drawn, sample(n, min(_FEW_POINTS, max_points)))
         columns = [*columns, *_features(model, columns, len(drawn))]
         known = _Known(times, reference, anchors, exact, drawn, few, columns)
         pictures: list[dict[str, Any]] = []
