@@ -94,7 +94,15 @@ def bistochastic_kernel(X: FloatArray, bandwidth: float, tol: float = 1e-8) -> F
 
 
 def embed(A: FloatArray, M: FloatArray, power: int) -> FloatArray:
-    """``Y = A^t M``, shape (N, k), of a kernel (N, N) and a matrix M of shape (N, k)."""
+    """``Y = A^t M``, shape (N, k), of a kernel (N, N) and a matrix M of shape (N, k).
+
+    Examples
+    --------
+    >>> A = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> embed(A, np.array([[1.0], [0.0]]), power=2)  # where the heat of point 0 is after two steps
+    array([[0.625],
+           [0.375]])
+    """
     return np.asarray(np.linalg.matrix_power(A, power) @ M)
 
 

@@ -175,6 +175,17 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
     -------
     adata : AnnData or None
         The copy if `copy` is set. ``obsm["X_heatsketch"]``, or ``obsm[key]``, is added.
+
+    Examples
+    --------
+    >>> from anndata import AnnData
+    >>> from heatsketch import datasets
+    >>> from heatsketch.scanpy import heat_sketch, place_cells
+    >>> reference, new = (AnnData(datasets.stretched_torus(n, random_state=n)) for n in (200, 50))
+    >>> heat_sketch(reference, diagnose=False)
+    >>> place_cells(new, reference)
+    >>> new.obsm["X_heatsketch"].shape
+    (50, 2)
     """
     basis, name = _keys(key)
     _check_writable(adata, {}, copy=copy)

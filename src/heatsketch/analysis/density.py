@@ -33,6 +33,15 @@ class SpectralDensity(Shown):
     ----------
     nodes, weights : ndarrays of shape (n_columns, n_steps)
         ``tr f(S)`` is ``sum weights f(nodes)``. Up to 512 points the nodes are the eigenvalues, shape (1, n_modes).
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> density = hs.spectral_density(hs.heat_kernel(hs.datasets.stretched_torus(500, random_state=0)))
+    >>> density.count(0.5)  # eigenvalues of at least 1/2
+    59.0
+    >>> density.effective_dimension([1, 10, 100]).round(1)
+    array([94.4, 14.1,  2.1])
     """
 
     nodes: FloatArray

@@ -70,6 +70,18 @@ class Finding:
         What the problem means for the embedding, and what to do about it.
     harmful : bool
         True if the embedding cannot be trusted; False if the finding is only worth knowing.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(300, random_state=0)
+    >>> worst = hs.DiffusionMaps(bandwidth=0.01).fit(X).diagnose()[0]
+    >>> print(f"{worst.name}: {worst.figure:.2f}")
+    identity: 0.94
+    >>> worst.harmful
+    True
+    >>> print(worst.remedy)
+    Use a larger bandwidth (the rule 'neighbor' gives 1.28), or more neighbours (n_neighbors).
     """
 
     name: str
@@ -80,7 +92,17 @@ class Finding:
 
 
 class Diagnosis(tuple[Finding, ...]):
-    """All findings of an embedding, harmful ones first; empty if nothing looks wrong."""
+    """All findings of an embedding, harmful ones (marked with !) first; empty if nothing looks wrong.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(300, random_state=0)
+    >>> hs.DiffusionMaps(bandwidth=0.01).fit(X).diagnose().names
+    ('identity', 'components')
+    >>> hs.DiffusionMaps(bandwidth="neighbor").fit(X).diagnose()
+    Nothing looks wrong.
+    """
 
     __slots__ = ()
 

@@ -56,6 +56,16 @@ class NeighborSupport(Shown):
     n_samples : int
         Number of all points. The share of supported neighbours among all of them is that of the m points with a
         standard error of at most ``1 / (2 sqrt(m))``.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(500, random_state=0)
+    >>> support = hs.DiffusionMaps(n_components=2, power=8).fit(X).unsupported_neighbors()
+    >>> print(f"{1 - support.supported.mean():.0%} false")
+    8% false
+    >>> len(support.points[support.share < 0.5])  # points with mostly false neighbours
+    13
     """
 
     points: IntArray
@@ -133,6 +143,16 @@ class StabilityMap(Shown):
         Number of points that a repetition is fitted to.
     embedding : ndarray of shape (m, n_components)
         Of these points.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(500, random_state=0)
+    >>> stability = hs.DiffusionMaps(n_components=2, power=8).fit(X).stability("data")
+    >>> print(f"{stability.kept.mean():.0%} of neighbours kept")
+    87% of neighbours kept
+    >>> len(stability.points[stability.kept < 0.7])  # points that keep fewer than 70%
+    8
     """
 
     points: IntArray

@@ -66,6 +66,18 @@ def secant_products(A: Any, power: float, triples: ArrayLike) -> FloatArray:
     Returns
     -------
     products : ndarray of shape (m,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> X = np.indices((15, 15)).reshape(2, -1).T  # a grid; 112 is its centre, 113 and 127 are neighbours of it
+    >>> A = hs.heat_kernel(X)
+    >>> across, up, both = hs.secant_products(A, 4, [[112, 113, 113], [112, 127, 127], [112, 113, 127]])
+    >>> print(f"cosine {both / np.sqrt(across * up):.2f}")
+    cosine 0.03
+    >>> bool(np.isclose(across, hs.diffusion_distances(A, 4, pairs=[[112, 113]])[0] ** 2))
+    True
     """
     kernel = as_heat_kernel(A)
     triples = check_pairs(triples, kernel.shape[0], width=3)
@@ -91,6 +103,18 @@ def canonical_metric(covariance: ArrayLike | Operator) -> FloatArray:
     -------
     distances : ndarray of shape (N (N - 1) / 2,)
         Condensed, as :func:`scipy.spatial.distance.pdist` returns them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> times = np.array([1.0, 2.0, 4.0])
+    >>> hs.canonical_metric(np.minimum.outer(times, times)).round(3)  # Brownian motion: sqrt(|s - t|)
+    array([1.   , 1.732, 1.414])
+    >>> A = hs.heat_kernel(hs.datasets.circle(100, random_state=0), bandwidth=0.25)
+    >>> C = np.linalg.matrix_power(A.toarray(), 8)
+    >>> bool(np.allclose(hs.canonical_metric(C), hs.diffusion_distances(A, power=4)))
+    True
     """
     if isinstance(covariance, Operator):
         covariance = covariance.toarray()

@@ -75,6 +75,18 @@ class Pseudotime(Shown):
         Of the intervals.
     part : ndarray of int, shape (N,)
         Connected component of each point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> t = np.linspace(0, 1, 50)[:, None]
+    >>> X = np.vstack([t * [-1, 0], t[1:] * [1, 1], t[1:] * [1, -1]])  # three arms from the origin
+    >>> found = hs.pseudotime(hs.heat_kernel(X), roots=49)  # the end of the first
+    >>> found.time[[49, 98, 147]].round(2)  # at the three ends
+    array([0., 1., 1.])
+    >>> np.bincount(found.branches())
+    array([50, 49, 49])
     """
 
     time: FloatArray

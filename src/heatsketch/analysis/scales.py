@@ -53,6 +53,17 @@ class Scales(Shown):
         of up to 2000), without 1% of the pairs at either end.
     chosen : float or None
         The power of the embedding; None if it keeps all times.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(500, random_state=0)
+    >>> scales = hs.DiffusionMaps(power=16).fit(X).scales([1, 16, 64])
+    >>> print(scales)
+    power  entropy  effective dim.  spectral dim.  distortion
+        1     4.55            94.4           1.68        3.78
+       16     2.06             7.9           2.53        2.59  <- chosen
+       64     0.90             2.5           0.89        0.23
     """
 
     powers: FloatArray

@@ -167,6 +167,18 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ------
     ValueError
         If the file is damaged, not a model, or of a later version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import heatsketch as hs
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "circle.heatsketch"
+    ...     hs.save_model(hs.DiffusionMaps(2, bandwidth=0.25).fit(hs.datasets.circle(100, random_state=0)), path)
+    ...     model = hs.load_model(path)
+    >>> model.transform([[1.0, 0.0], [0.0, 1.0]]).shape
+    (2, 2)
     """
     document = read_document(Path(path), _RECORDS)
     try:

@@ -90,6 +90,16 @@ class BandwidthEstimate:
         The rule that was applied; never "auto".
     dimension : float
         Estimate of the intrinsic dimension: twice the largest slope of ``log sum K`` against ``log epsilon``.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.circle(200, random_state=0)
+    >>> found = hs.estimate_bandwidth(X, "neighbor")
+    >>> print(f"{found.rule}: {found.epsilon:.3f}, dimension {found.dimension:.1f}")
+    neighbor: 0.026, dimension 1.2
+    >>> hs.heat_kernel(X, bandwidth=4 * found.epsilon)  # a wider kernel
+    HeatKernel(shape=(200, 200), dtype=float64, every pair)
     """
 
     epsilon: float | FloatArray

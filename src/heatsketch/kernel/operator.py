@@ -76,6 +76,18 @@ class HeatKernel(HeatOperator):
         Whether S is known to be positive semidefinite.
     affinity, scaling, bandwidth_rule
         What the kernel was made from; None for a kernel that was given as a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> X = np.vstack([hs.datasets.circle(100, random_state=0), 10 + hs.datasets.circle(100, random_state=1)])
+    >>> A = hs.heat_kernel(X)  # a fitted embedding has it as kernel_
+    >>> np.bincount(A.components())
+    array([100, 100])
+    >>> heat = A @ np.eye(200)[0]  # one step of diffusion from point 0
+    >>> bool(np.isclose(heat.sum(), 1.0)), bool(heat[100:].any())
+    (True, False)
     """
 
     trivial: Any

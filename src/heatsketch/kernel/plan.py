@@ -176,6 +176,17 @@ class Estimate(Shown):
         The steps of the fit, and of the page if one was asked for, in their order, and their seconds on this machine.
     seconds : float
         Of all steps.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> cost = hs.estimate((50_000, 100), n_components=10, device="cpu")
+    >>> cost.held, cost.fits
+    ('15 neighbours', True)
+    >>> [step for step, seconds in cost.steps][-2:]
+    ['multiplying by the kernel', 'optimising the sketch']
+    >>> hs.estimate((50_000, 100), method="gaussian-process", n_components=10, device="cpu").seconds < cost.seconds
+    True
     """
 
     n_samples: int

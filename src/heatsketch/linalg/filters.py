@@ -58,6 +58,17 @@ class MultiscaleFilter:
         1, 2, 4, ...
     weights : tuple of float
         w_t > 0.
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> before, after = (hs.datasets.circle(200, random_state=seed) for seed in (0, 1))
+    >>> h = hs.multiscale(hs.heat_kernel(before, bandwidth=0.25))
+    >>> print(h)
+    multiscale, times 1 to 64
+    >>> model = hs.DiffusionMaps(bandwidth=0.25, power=h).fit(after)  # with the same weights
+    >>> (h([0.9, 0.99]) / h(0.5)).round(1)  # eigenvalues near 1 count more
+    array([  4.9, 136.7])
     """
 
     times: tuple[int, ...]
