@@ -129,6 +129,15 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     Returns
     -------
     ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(200, random_state=0)
+    >>> model = hs.GaussianProcessEmbedding(n_components=32, power=8, random_state=0).fit(X)
+    >>> ax = hs.plot_distortion(model)
+    >>> ax.get_legend().get_texts()[0].get_text()
+    '98% of pairs within a factor of 1.54'
     """
     check_embedding(model)
     check_count(n_points, "n_points", "an integer of at least 2", least=2)
@@ -181,6 +190,15 @@ def plot_intervals(
     Returns
     -------
     ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(200, random_state=0)
+    >>> model = hs.GaussianProcessEmbedding(n_components=32, power=8, random_state=0).fit(X)
+    >>> ax = hs.plot_intervals(model, interval=0.9, n_pairs=100)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['interval at 90%', 'embedding']
     """
     check_embedding(model)
     if pairs is None:
@@ -193,10 +211,11 @@ def plot_intervals(
     outside = (distance < low) | (distance > high)
     at = np.arange(len(order))
     ax = new_axes() if ax is None else ax
-    ax.vlines(at, low, high, color=PALETTE[4], lw=float(np.clip(400.0 / len(order), 1.0, 5.0)), zorder=1)
+    width = float(np.clip(400.0 / len(order), 1.0, 5.0))
+    ax.vlines(at, low, high, color=PALETTE[4], lw=width, zorder=1, label=f"interval at {100.0 * interval:.3g}%")
     sizes = {"s": float(np.clip(2000.0 / len(order), 4.0, 20.0)), "linewidths": 0}
     # A marker shows intervals that are too narrow to be seen.
-    ax.scatter(at, 0.5 * (low + high), color=PALETTE[4], label=f"{interval:.3g} interval", zorder=2, **sizes)
+    ax.scatter(at, 0.5 * (low + high), color=PALETTE[4], zorder=2, **sizes)
     wrong = f"embedding, outside ({outside.sum()} of {len(order)})"
     for those, color, name in ((~outside, PALETTE[0], "embedding"), (outside, PALETTE[1], wrong)):
         if those.any():
@@ -224,6 +243,14 @@ def plot_spectrum(model_or_kernel: Any, *, power: Power | None = None, ax: Any =
     Returns
     -------
     ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.stretched_torus(200, random_state=0)
+    >>> ax = hs.plot_spectrum(hs.DiffusionMaps(n_components=3, power=8).fit(X))
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['eigenvalues, estimated', 'eigenvalues of the diffusion maps', 'to the power of 8']
     """
     exact: FloatArray = np.empty(0)
     density = model_or_kernel

@@ -211,6 +211,7 @@ def test_estimate(heatsketch):
     for given in ((), ("points.csv", "--shape", "3,4"), ("points.csv", "--dtype", "float32")):
         assert heatsketch("estimate", *given)[0] == 1
     assert "random_state" in heatsketch("estimate", "points.csv", "--seed", 1)[2]
+    assert "rows and columns" in heatsketch("estimate", "--shape", "a,4")[2]
 
 
 def test_diagnose(heatsketch):

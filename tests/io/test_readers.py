@@ -324,6 +324,9 @@ def test_archives_of_several_arrays(tmp_path):
     assert data.names.tolist() == list("abcd")
     with pytest.raises(ValueError, match="'age'"):
         read(tmp_path / "x.npz", Reading(key="second", label=["age"]))
+    np.savez(tmp_path / "y.npz", names=np.array(list("abcd")))
+    with pytest.raises(ValueError, match="no matrix, only names"):
+        read(tmp_path / "y.npz")
 
 
 @pytest.mark.parametrize("array", [np.arange(3.0), np.zeros((0, 2)), np.ones((2, 2), dtype=complex)])

@@ -39,6 +39,12 @@ def test_transform_of_a_graph_is_its_embedding(name):
         np.testing.assert_allclose(model.transform(rows[:-1]), expected[:-1], atol=1e-7)
 
 
+def test_transform_of_a_graph_with_new_nodes():
+    model = hs.DiffusionMaps(2, affinity="precomputed").fit(GRAPHS["karate"])
+    with pytest.raises(ValueError, match="35 nodes .* 34 nodes"):
+        model.transform(nx.star_graph(34))
+
+
 def test_lazy_walk_on_a_cycle_has_the_closed_form():
     n = 12
     maps = hs.DiffusionMaps(n - 1, affinity="precomputed").fit(GRAPHS["cycle"])

@@ -37,6 +37,17 @@ class GlobalDistance(Shown):
     variance : float
         Estimated variance of the squared distance: ``(2 / k) |(A^t - B^t)^2|_F^2``.
     n_components : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.circle(200, random_state=0)
+    >>> noisy = X + 0.05 * np.random.default_rng(0).normal(size=X.shape)
+    >>> A, B = (hs.heat_kernel(points, bandwidth=0.25) for points in (X, noisy))
+    >>> found = hs.global_diffusion_distance(A, B, power=4, random_state=0)
+    >>> print(f"{found.distance:.3f}, between {found.low:.3f} and {found.high:.3f}")
+    0.116, between 0.109 and 0.123
     """
 
     distance: float
@@ -62,6 +73,18 @@ class KernelComparison(Shown):
         Their squares add up to the square of the total.
     first, second : ndarrays of shape (N, n_components)
         Gaussian process embeddings of both; items with equal rows have equal positions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heatsketch as hs
+    >>> X = hs.datasets.circle(200, random_state=0)
+    >>> moved = X.copy()
+    >>> moved[[7, 90]] *= 1.5
+    >>> A, B = (hs.heat_kernel(points, bandwidth=0.25) for points in (X, moved))
+    >>> comparison = hs.compare_kernels(A, B, power=2, random_state=0)
+    >>> np.flatnonzero(comparison.item_low > 0.01)  # the items that moved
+    array([ 7, 90])
     """
 
     total: GlobalDistance
@@ -93,6 +116,7 @@ class KernelComparison(Shown):
         for points, name in zip(ends, ("first", "second"), strict=True):
             ax.scatter(*points.T, s=point_size(len(items)), label=name, linewidths=0)
         ax.legend(frameon=False)
+        ax.set(xlabel="first principal axis", ylabel="second principal axis")
         ax.set_aspect("equal", adjustable="datalim")
         return ax
 

@@ -50,12 +50,18 @@ def estimate(
         data = read_input(source, reads)
         found = predict(data.X, method=method, page=page, **options.parameters(graph=data.is_graph))
     else:
-        size = tuple(int(part) for part in str(shape).split(","))
-        found = predict(size, method=method, page=page, dtype=dtype, **options.given)
+        found = predict(_size(str(shape)), method=method, page=page, dtype=dtype, **options.given)
     if console.as_json:
         print_json(vars(found) | {"seconds": found.seconds})
     else:
         say(found)
+
+
+def _size(shape: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in shape.split(","))
+    except ValueError:
+        raise ValueError(f"--shape {shape} was given; give the numbers of rows and columns, as 1000000,50.") from None
 
 
 @takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)

@@ -310,8 +310,14 @@ class HeatEmbedding(  # type: ignore[call-arg]
             )
 
     def _check_data(self, X: Any, *, reset: bool) -> Any:
-        options = kernel_options(self)
+        options, is_new_graph = kernel_options(self), is_graph(X) and not reset
         X = from_user(X, options)
+        if is_new_graph and X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"a graph of {X.shape[1]} nodes was given after a fit to {self.n_features_in_} nodes. Fit again to the "
+                "whole graph, or place new nodes by their affinities to those of the fit, a matrix of shape "
+                f"(m, {self.n_features_in_})."
+            )
         with explained():
             X = validate_data(
                 self,

@@ -64,7 +64,10 @@ def _matrix_key(arrays: dict[str, Any], reading: Reading) -> str:
         return "X"
     if len(matrices) == 1:
         return matrices[0]
-    raise ValueError(f"it holds {len(matrices)} matrices ({', '.join(matrices)}); choose one with --key.")
+    if not matrices:
+        found = ", ".join(arrays) or "no arrays"
+        raise ValueError(f"it has no matrix, only {found}; save the points as an array of shape (n, d).")
+    raise ValueError(f"it has {len(matrices)} matrices ({', '.join(matrices)}); choose one with --key.")
 
 
 def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001

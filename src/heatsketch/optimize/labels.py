@@ -77,8 +77,9 @@ def few_labels(y: Any, n_samples: int) -> tuple[IntArray | None, str]:
             return None, reason
     if unknown < LEAST_UNKNOWN:
         warn(
-            f"y is not used: -1 is {unknown:.0%} of its values, and stands for unknown labels if it is at least half. "
-            "If -1 is a class, encode the classes as 0, 1, 2, ...; if labels are unknown, set more of them to -1."
+            f"y is not used: {unknown:.0%} of its values are -1, which stands for unknown labels if at least half of "
+            "the values are -1. If -1 is a class, encode the classes as 0, 1, 2, ...; if labels are unknown, set more "
+            "of them to -1."
         )
         return None, "-1 may be a class"
     return labels, ""
