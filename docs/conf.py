@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -101,6 +102,8 @@ _OTHERS = "|".join(name for name in heatsketch.__all__ if name[0].islower())
 # A name, or a class with parameters; what looks like a function with arguments may well be the method of that name.
 _PUBLIC = re.compile(rf"(?:hs\.|heatsketch\.)?(?:({_CLASSES})(?:\([^()]*\))?|({_OTHERS}))")
 _NOT_INSIDE = (nodes.reference, nodes.title, addnodes.pending_xref)
+_SAMPLE = "report_of_digits.html"
+_PICTURE_OF_SAMPLE = "report_light.png"
 
 
 def link_to_gallery(app: Sphinx, docname: str, source: list[str]) -> None:  # noqa: ARG001
@@ -146,6 +149,27 @@ def offer_download(app: Sphinx, doctree: nodes.document) -> None:
         title.parent.insert(1, nodes.paragraph("", "", nodes.Text("Download this notebook: "), link))
 
 
+def link_to_sample(app: Sphinx, doctree: nodes.document) -> None:
+    """Let the picture of a report lead to a report that can be tried."""
+    for image in list(doctree.findall(nodes.image)):
+        if image["uri"].endswith(_PICTURE_OF_SAMPLE):
+            depth = app.env.docname.count("/")
+            link = nodes.reference("", "", refuri="../" * depth + _SAMPLE, internal=True)
+            image.replace_self(link)
+            link += image
+            open_it = nodes.reference("", "Open this page and try it.", refuri=link["refuri"], internal=True)
+            link.parent.parent.insert(link.parent.parent.index(link.parent) + 1, nodes.paragraph("", "", open_it))
+
+
+def write_sample(app: Sphinx, error: Exception | None) -> None:
+    """Write the report of the digits beside the pages of the site."""
+    if error is None and app.builder.format == "html":
+        images, digits = heatsketch.datasets.digits()
+        model = heatsketch.HeatSketch(random_state=0).fit(images)
+        path = Path(app.outdir) / _SAMPLE
+        heatsketch.write_report(model, path, columns={"digit": digits}, title="Handwritten digits")
+
+
 def skip_foreign(app: Sphinx, what: str, name: str, member: Any, *rest: Any) -> bool | None:  # noqa: ARG001
     """Leave out members that scikit-learn documents, and names that a module only imports from another."""
     home = str(getattr(member, "__module__", ""))
@@ -165,5 +189,7 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", link_to_gallery)
     app.connect("doctree-read", offer_download, priority=400)  # before Sphinx collects downloads
     app.connect("doctree-read", link_names)
+    app.connect("doctree-read", link_to_sample)
     app.connect("doctree-read", trim_examples)
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("build-finished", write_sample)
