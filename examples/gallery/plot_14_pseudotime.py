@@ -2,8 +2,9 @@
 Pseudotime and branches
 =======================
 
-How far along a process is each point? The distance from a root along the data says so: the length of the shortest path
-over neighbours, or a geodesic distance from heat at all times, which has an interval for each point.
+Pseudotime says how far along a process each point is. It is the distance of the point from a root along the data: the
+length of the shortest path over neighbours, or a geodesic distance from heat at all times. The latter has an interval
+for each point.
 """
 
 import matplotlib.pyplot as plt
@@ -21,9 +22,9 @@ true = (along + (branch > 0)) / 2
 root = int(true.argmin())
 
 # %%
-# The time runs from 0 at the root to 1. The sketch is close to the exact geodesic distance of this kernel: its intervals
-# at 95% are narrower than the dots. At the far ends, where heat is reflected, geodesic distances flatten, and paths do
-# not.
+# The time runs from 0 at the root to 1 at the farthest point. The sketch is close to the exact geodesic distance of this
+# kernel: its intervals at 95% are narrower than the dots. Geodesic distances flatten at the far ends, where heat is
+# reflected. Lengths of paths do not flatten.
 
 model = hs.HeatSketch(n_components=2, random_state=0).fit(X)
 found = model.pseudotime(root)
@@ -47,7 +48,8 @@ right.legend(frameon=False)
 # Branches
 # --------
 #
-# Two points are on the same branch where their ways from the root agree with those to the same tips.
+# A tip is the far end of a branch. Two points are on the same branch if the paths from the root through them lead to the
+# same tips.
 
 branches = found.branches()
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
