@@ -1,6 +1,6 @@
-"""Estimators on a Dask cluster: speed, memory, traffic and killed workers: ``python -m benchmarks.cluster``.
+"""Measure speed, memory, traffic and killed workers on a Dask cluster: ``python -m benchmarks.cluster``.
 
-Clusters are processes of one machine (``distributed.LocalCluster``) with one thread each.
+Workers are processes of one machine (``distributed.LocalCluster``) with one thread each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _found: dict[str, int] = {}
 
 
 def warm_up() -> None:
-    """Import and compile on a worker, before anything is measured."""
+    """Import and run heatsketch on a worker, before anything is measured."""
     from heatsketch import GaussianProcessEmbedding, datasets  # noqa: PLC0415
 
     for X in (datasets.circle(600, random_state=0), np.random.default_rng(0).normal(size=(600, 10))):
@@ -43,19 +43,19 @@ def warm_up() -> None:
 
 
 def begin() -> None:
-    """Start to measure the memory of a worker."""
+    """Start measuring the memory of a worker."""
     global _found  # noqa: PLW0603  one worker, one measurement
     _found = _watch.enter_context(peak_memory())
 
 
 def end() -> int:
-    """Most bytes that the worker held since, beyond what it held then."""
+    """Peak memory of the worker since `begin`, above what it had then, in bytes."""
     _watch.close()
     return _found["peak"]
 
 
 def bytes_sent(dask_worker: Any) -> int:
-    """Bytes that a worker has sent to others."""
+    """Bytes that a worker has sent to other workers."""
     return int(dask_worker.transfer_outgoing_bytes_total)
 
 
@@ -78,7 +78,7 @@ def _kernel(n: int, d: int, n_neighbors: int | None) -> hs.HeatKernel:
 
 
 def _block(kernel: hs.HeatKernel, k: int) -> Any:
-    """A block of k columns, on the workers and in the layout of the kernel, after a first product with it."""
+    """A block of k columns on the workers, in the layout of the kernel, after a first product."""
     affinity: Any = kernel.affinity
     return affinity.operator.multiply(affinity.operator.sketched(GaussianSketch(0), k).values)
 
@@ -92,7 +92,7 @@ def _product(kernel: hs.HeatKernel, k: int) -> float:
 
 
 def speed(quick: bool) -> Iterator[Row]:
-    """The same product by one worker and by two, in turns."""
+    """The same product with one worker and with two, in turns."""
     n, d, k = (6_000 if quick else 50_000), 10, 8
     for turn in range(1 if quick else 3):
         for workers in (1, 2):
@@ -102,7 +102,7 @@ def speed(quick: bool) -> Iterator[Row]:
 
 
 def memory(quick: bool) -> Iterator[Row]:
-    """Peak memory of a worker above its baseline, for N and four times N."""
+    """Peak memory of a worker above its baseline, for N and 4 N points."""
     for n in (5_000,) if quick else (20_000, 80_000):
         for d, k in ((10, 8),) if quick else ((10, 8), (30, 16)):
             with _cluster(2) as client:
@@ -113,7 +113,7 @@ def memory(quick: bool) -> Iterator[Row]:
 
 
 def moved(quick: bool) -> Iterator[Row]:
-    """Bytes that workers send each other in a product, beside the prediction."""
+    """Bytes that workers send each other in a product, and the predicted number."""
     k = 8
     for n in (5_000,) if quick else (20_000, 80_000):
         for d, n_neighbors in ((3, 32), (10, None)) if quick else ((3, 32), (10, 32), (10, None)):
@@ -135,7 +135,7 @@ def _difference(Y: Any, expected: Any) -> float:
 
 
 def same(quick: bool) -> Iterator[Row]:
-    """Every estimator on a cluster and in memory."""
+    """Differences between fits on a cluster and in memory, for every estimator."""
     X = hs.datasets.stretched_torus(4_200 if quick else 5_000, random_state=0)
     every, near = ({"n_components": 4, "power": 8, "n_neighbors": pairs} for pairs in (None, 20))
     cases: list[Callable[[], Any]] = [
@@ -156,7 +156,7 @@ def same(quick: bool) -> Iterator[Row]:
 
 
 def faults(quick: bool) -> Iterator[Row]:
-    """A worker is killed at a random moment of each fit."""
+    """Fits during each of which a worker is killed at a random moment."""
     X = hs.datasets.stretched_torus(5_000 if quick else 9_000, random_state=0)
     there, moment = da.from_array(X, chunks=(3_000, -1)), random.Random(0)
     for pairs in (None, 20):
@@ -185,19 +185,19 @@ def faults(quick: bool) -> Iterator[Row]:
 
 
 def _pids(client: Any) -> set[int]:
-    """Process ids of the workers, from the cluster: a worker that was just killed cannot answer."""
+    """Process ids of the workers, as the cluster knows them, since a killed worker cannot answer."""
     return {nanny.pid for nanny in client.cluster.workers.values() if nanny.pid is not None}
 
 
 def _kill(client: Any, moment: random.Random, killed: dict[int, float]) -> None:
-    """Kill a worker and record when."""
+    """Kill a worker and record the time."""
     victim = moment.choice(sorted(_pids(client)))
     os.kill(victim, signal.SIGKILL)
     killed[victim] = time.perf_counter()
 
 
 def exact_model(quick: bool) -> Iterator[Row]:
-    """Products with every pair at several sizes."""
+    """Times of products with the kernel of all pairs at several sizes."""
     sizes = [(20_000, 3, 8, 2), (20_000, 30, 8, 2), (20_000, 10, 32, 2), (40_000, 10, 8, 2), (9_000, 10, 8, 2)]
     sizes += [(60_000, 10, 16, 2), (30_000, 20, 24, 1)]
     for n, d, k, workers in [(5_000, 3, 8, 2)] if quick else sizes:
@@ -208,7 +208,7 @@ def exact_model(quick: bool) -> Iterator[Row]:
 
 
 def sparse_model(quick: bool) -> Iterator[Row]:
-    """Graphs of neighbours and products with them at several sizes."""
+    """Times of neighbour graphs, and of products with them, at several sizes."""
     sizes = [(20_000, 8), (60_000, 8), (60_000, 64), (120_000, 32), (240_000, 16)]
     for n, k in [(5_000, 8)] if quick else sizes:
         with _cluster(2):
@@ -221,9 +221,13 @@ def sparse_model(quick: bool) -> Iterator[Row]:
 
 
 _INTRODUCTION = """
-The estimators on [Dask](../guide/cluster.md): how much faster two workers are than one, whether the embedding is the
-same, what happens when workers are killed, and how much memory and network traffic a worker needs. Workers are
-processes of one machine, with one thread each.
+This page measures the estimators on [Dask](../guide/cluster.md): how much faster two workers are than one, whether the
+embedding is the same, what happens when workers are killed, and how much memory and network traffic a worker needs.
+`make bench-cluster ARGS="--output out/cluster"` runs everything again in another folder, in half an hour. Workers are
+processes of one machine with one thread each, so that the speed of a network is not included.
+
+All tables were recorded with the version below, whose loops were compiled by Numba. Today they are C code, and times
+may differ.
 """
 
 
@@ -232,7 +236,8 @@ def _pairs(table: pd.DataFrame) -> pd.Series:
 
 
 _SPEED = """
-Seconds of a product of the kernel of every pair with a block of columns, by one worker and by two, in turns.
+Seconds of a product of the kernel of all pairs of n points in R^d with k columns, with one worker and with two, in
+turns. A last column of 2 would be perfect.
 """
 
 
@@ -245,9 +250,10 @@ def _speed(tables: Tables) -> str:
 
 
 _SAME = """
-Every estimator, fitted to points of a torus on two workers and in memory. The difference is the norm of the difference
-of the embeddings over the norm of the embedding. The optimisation of HeatSketch amplifies rounding errors; compare its
-distortion instead.
+Every estimator, fitted to points of a torus on two workers and in memory. *Difference* is the norm of the difference of
+the embeddings, divided by the norm of the embedding. It should be of the order of rounding errors, except for
+HeatSketch, whose optimisation amplifies them: compare the distortion log L instead. *Seconds* is the time of the fit on
+the cluster.
 """
 
 
@@ -261,9 +267,10 @@ def _same(tables: Tables) -> str:
 
 
 _FAULTS = """
-In each fit one of two workers was killed (SIGKILL) at a random moment, in seconds after the start. All fits finished.
-Dask computes lost results again, so a fit takes longer; *seconds* includes the start of another worker. The difference
-is that from the embedding in memory.
+During each fit one of two workers was killed (SIGKILL) at a random moment. All fits finished. Dask computes lost
+results again, so that these fits take longer. *Killed after* and *undisturbed fit* are in seconds. *Seconds* is the
+time of the fit with the killed worker, including the start of another one. *Difference* is that from the embedding in
+memory.
 """
 
 
@@ -273,13 +280,14 @@ def _faults(tables: Tables) -> str:
     names = {"moment": "killed after", "plain": "undisturbed fit"}
     found = table.assign(pairs=_pairs(table))[["n", "pairs", *names, "seconds", "difference"]].rename(columns=names)
     formats = dict.fromkeys([*names.values(), "seconds"], ".1f") | {"n": ",", "difference": ".1e"}
-    killed = f"{int(table['killed'].sum())} of {len(table)} workers were killed before their fit ended."
+    killed = f"In {int(table['killed'].sum())} of {len(table)} runs the worker was killed before the fit ended."
     return f"{killed}\n\n{frame_table(found, formats)}"
 
 
 _MEMORY = """
-Peak memory of a worker above its baseline (the interpreter takes about 200 MiB) while two workers build the kernel of
-every pair and multiply by it. The last column is the size of the kernel as a matrix, which is never formed.
+Peak memory of a worker while two workers build the kernel of all pairs and multiply by it, in MiB above its baseline
+(the interpreter takes about 200 MiB). The last column is the size that the kernel would have as a matrix, which is
+never formed.
 """
 
 
@@ -291,10 +299,10 @@ def _memory(tables: Tables) -> str:
 
 
 _MOVED = """
-Megabytes that two workers sent each other in one product, by their own counters. With a graph of neighbours only the
-halo is sent: rows whose neighbours lie in another chunk. On two workers about half of it already lies on the right
-worker, so the prediction is an upper bound. In few dimensions chunks are regions of space and have small halos; in many
-dimensions nearly every point has neighbours in other chunks.
+Megabytes that two workers sent each other in one product, by their own counters. With a neighbour graph only the *halo*
+of each chunk is sent: the rows of those neighbours that lie in other chunks. On two workers about half of the halo is
+already on the right worker, so that the prediction is an upper bound. In few dimensions chunks are regions of space and
+have small halos. In many dimensions nearly every point has neighbours in other chunks.
 """
 
 
@@ -307,12 +315,12 @@ def _moved(tables: Tables) -> str:
     return frame_table(found, {"n": ",", "recall": ".3f", "halo / N": ".0%", "sent, MB": ".2f", "predicted, MB": ".2f"})
 
 
-@section(["exact_model"], "Seconds of a product of the kernel of every pair with k columns.")
+@section(["exact_model"], "Seconds of a product of the kernel of all pairs of n points in R^d with k columns.")
 def _every_pair(tables: Tables) -> str:
     return frame_table(tables["exact_model"][["n", "d", "k", "workers", "seconds"]], {"n": ",", "seconds": ".2f"})
 
 
-@section(["sparse_model"], "Seconds of the search for 32 neighbours in R^3, and of a product with their graph.")
+@section(["sparse_model"], "Seconds to find 32 neighbours in R^3, and of a product of their graph with k columns.")
 def _graphs(tables: Tables) -> str:
     found = tables["sparse_model"][["n", "k", "workers", "graph_seconds", "seconds"]]
     names = {"graph_seconds": "search and graph", "seconds": "product"}
@@ -321,7 +329,7 @@ def _graphs(tables: Tables) -> str:
 
 @dataclass(frozen=True)
 class Section(Experiment):
-    """One kind of measurement: the function of this module that has the name of the table, in a fresh process."""
+    """One table: the rows of the function of this module with its name, in a fresh process."""
 
     alone: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ("heatsketch", "dask", "distributed")

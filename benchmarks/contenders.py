@@ -1,4 +1,4 @@
-"""What the study of the defaults compares: distances and embeddings by method."""
+"""Methods that the study of the defaults compares: distances and embeddings."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = [
 
 _GPE = "GaussianProcessEmbedding"
 _COLUMNS = 64
-# The version before the present defaults: power 8 and one bandwidth; its automatic choice of both; and its rule for the
-# diffusion time on the kernel that is the default now.
+# Settings of the earlier version: its defaults, power 8 and one bandwidth; its automatic choice of both; and its rule
+# for the diffusion time with the kernel that is the default now.
 BEFORE: dict[str, dict[str, Any]] = {
     "defaults": {},
     "auto": {"power": "auto"},
@@ -40,8 +40,8 @@ BEFORE: dict[str, dict[str, Any]] = {
 }
 
 
-# Each method takes points, some rows and a seed, and yields its settings and the distances of these rows to all points.
-# The first setting is the default, or the one that the authors use.
+# Each method takes points, the indices of some rows and a seed. It yields the name of each setting and the distances of
+# these rows to all points. The first setting is the default, or the one that the authors use.
 Found = Iterator[tuple[str, FloatArray]]
 
 
@@ -79,7 +79,7 @@ def _phate(X: FloatArray, rows: IntArray, seed: int) -> Found:
 
     for k, t in ((5, "auto"), (5, 20), (15, 20), (15, 80)):
         model = phate.PHATE(knn=k, t=t, n_landmark=None, random_state=seed, n_jobs=1, verbose=False).fit(X)
-        model._calculate_potential()  # without the embedding into the plane
+        model._calculate_potential()  # without the layout in the plane
         yield f"{k} neighbours, t = {t}", cdist(model.diff_potential[rows], model.diff_potential)
 
 
@@ -91,12 +91,12 @@ def _scanpy(X: FloatArray, rows: IntArray, seed: int) -> Found:
         cells = anndata.AnnData(X)
         scanpy.pp.neighbors(cells, n_neighbors=k, use_rep="X", random_state=seed)
         scanpy.tl.diffmap(cells, random_state=seed)
-        Y = cells.obsm["X_diffmap"][:, 1:]  # without the trivial component
+        Y = cells.obsm["X_diffmap"][:, 1:]  # eigenvectors without weights, and without the trivial one
         yield f"{k} neighbours", cdist(Y[rows], Y)
 
 
 def _heat_geodesics(X: FloatArray, rows: IntArray, _: int) -> Found:
-    """``sqrt(-4 t log H_t)``, H_t the heat kernel of the graph of neighbours (Huguet et al., 2023)."""
+    """``sqrt(-4 t log H_t)``, where H_t is the heat kernel of the neighbour graph (Huguet et al., 2023)."""
     for k in (10, 5):
         W = _symmetric_graph(X, k)
         root = np.sqrt(W.sum(axis=1))
@@ -107,7 +107,7 @@ def _heat_geodesics(X: FloatArray, rows: IntArray, _: int) -> Found:
 
 
 def _symmetric_graph(X: FloatArray, n_neighbors: int) -> FloatArray:
-    """Adjacency matrix of the symmetric graph of neighbours, without weights, (n, n)."""
+    """Adjacency matrix of the symmetric, unweighted neighbour graph, shape (n, n)."""
     W = kneighbors_graph(X, n_neighbors).toarray()
     return np.maximum(W, W.T)
 
@@ -128,7 +128,7 @@ RAW, UMAP = "all features", "UMAP, 20 dimensions"
 COLUMNS = f"{_GPE}({_COLUMNS})"
 
 
-# Each package takes points and a seed, and yields its methods and their embeddings.
+# Each package takes points and a seed. It yields the names of its methods and their embeddings.
 Embedded = Iterator[tuple[str, FloatArray]]
 
 
@@ -168,7 +168,7 @@ def _published_diffusion(X: FloatArray) -> FloatArray:
 
 
 def _resistance(X: FloatArray) -> FloatArray:
-    """Effective resistances, corrected for degrees, on the same graph."""
+    """Effective resistances on the same graph, corrected for degrees."""
     W = _symmetric_graph(X, 15)
     degree = W.sum(axis=1)
     inverse = np.linalg.pinv(np.diag(degree) - W, hermitian=True)

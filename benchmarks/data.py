@@ -35,15 +35,15 @@ __all__ = [
 
 Points = NDArray[np.float32]
 
-# The measured points, and points for settings and warm-ups: never from the same seed.
+# Measured points and points for tuning and warm-ups never have the same seed.
 SEED = 0
 TUNING_SEED = 1001
 
 _BRANCHES = 10
 _TREE_DIMENSION = 50
-# Standard deviation in each of the 50 coordinates; branches have length 1.
+# Standard deviation of the noise in each of the 50 coordinates; branches have length 1.
 _TREE_NOISE = 0.042
-# The sheets of the roll are about 6 apart.
+# The sheets of the roll are about 6 apart, in the same unit.
 _ROLL_NOISE = 0.1
 
 
@@ -83,7 +83,7 @@ def branching_tree(n: int, seed: int = SEED) -> tuple[Points, NDArray[np.int64]]
 
 
 def tuning(n: int, d: int = 20, seed: int = TUNING_SEED) -> Points:
-    """Noisy torus, turned into R^d, shape (n, d): for settings and warm-ups only."""
+    """Noisy torus in R^d, shape (n, d), for tuning and warm-ups only."""
     rng = np.random.default_rng(seed)
     angles = rng.uniform(0.0, 2.0 * np.pi, size=(n, 2))
     circles = np.column_stack([np.cos(angles[:, 0]), np.sin(angles[:, 0]), np.cos(angles[:, 1]), np.sin(angles[:, 1])])
@@ -103,7 +103,8 @@ def make(name: str, n: int, seed: int = SEED) -> Points:
 Floats = NDArray[np.float64]
 Shape = tuple[Floats, Floats]
 
-# A branching walk whose shortest paths are about as hard to find, at each noise, as those of the heat geodesic paper.
+# Branching random walks. At each level of noise, shortest paths recover their geodesics about as well as those of the
+# trees in the heat geodesic paper.
 _WALKS = 5
 _STEPS = 100
 _LONGEST_STEP = 0.1
@@ -123,7 +124,7 @@ def roll_with_geodesics(n: int, dimension: int, noise: float, rng: np.random.Gen
     height = 21.0 * rng.uniform(size=n)
     X = np.column_stack([angle * np.cos(angle), height, angle * np.sin(angle)])
     X = X @ np.linalg.qr(rng.standard_normal((dimension, 3)))[0].T
-    # Along Archimedes' spiral r = angle.
+    # Arc length of the Archimedean spiral r = angle.
     arc = 0.5 * (angle * np.sqrt(1.0 + angle**2) + np.arcsinh(angle))
     flat = np.column_stack([arc, height])
     return X + noise * rng.standard_normal(X.shape), cdist(flat, flat)
@@ -148,14 +149,14 @@ def tree_with_geodesics(n: int, dimension: int, noise: float, rng: np.random.Gen
             before.append(at)
             nodes.append(nodes[at] + rng.uniform(-_LONGEST_STEP, _LONGEST_STEP, size=dimension))
             at = len(nodes) - 1
-    start, stop = np.array(before, dtype=np.int32), np.arange(1, len(nodes), dtype=np.int32)  # as SciPy 1.12 needs them
+    start, stop = np.array(before, dtype=np.int32), np.arange(1, len(nodes), dtype=np.int32)  # as SciPy 1.12 requires
     places = np.array(nodes)
     length = np.linalg.norm(places[stop] - places[start], axis=1)
     between = shortest_path(coo_array((length, (start, stop)), shape=(len(nodes), len(nodes))), directed=False)
     edge = rng.choice(len(length), size=n, p=length / length.sum())
     share = rng.uniform(size=n)
     X = places[start[edge]] + share[:, None] * (places[stop[edge]] - places[start[edge]])
-    # Between two edges, the path leaves each of them by one of its ends.
+    # A path between points of two edges leaves each edge through one of its ends.
     ends = [(start[edge], share * length[edge]), (stop[edge], (1.0 - share) * length[edge])]
     paths = [between[np.ix_(i, j)] + a[:, None] + b[None, :] for i, a in ends for j, b in ends]
     along = share * length[edge]
@@ -179,7 +180,7 @@ def holed(name: str, n: int, noise: float, rng: np.random.Generator) -> Floats:
 
 Labelled = tuple[Floats, NDArray[np.int64]]
 
-# Kinds of cells with fewer members are left out: ten of two thirds of the members get labels in `pipelines`.
+# Cell types with fewer cells are left out: in `pipelines` two thirds of the cells are fitted, and ten get labels.
 _FEWEST_CELLS = 30
 
 
@@ -222,7 +223,7 @@ def _mnist() -> Labelled:
     return X / 255.0, label
 
 
-# Pixels and principal components have a common unit; measurements of different kinds are standardised.
+# Pixels and principal components have a common unit and are used as they are. Other features are standardised.
 DEVELOPING: dict[str, Callable[[], Labelled]] = {
     "digits": partial(load_digits, return_X_y=True),
     "blood cells": _blood,
@@ -234,7 +235,7 @@ DEVELOPING: dict[str, Callable[[], Labelled]] = {
     "image segments": partial(_standardised, partial(_keel, "segment")),
     "vehicles": partial(_standardised, partial(_keel, "vehicle")),
 }
-# Not looked at while defaults were chosen. The groups were made by name, before any result.
+# Not used to choose the defaults. Both groups were chosen by name, before any result.
 HELD_OUT: dict[str, Callable[[], Labelled]] = {
     title: partial(_standardised, partial(_keel, name))
     for title, name in {
@@ -249,7 +250,7 @@ HELD_OUT: dict[str, Callable[[], Labelled]] = {
     }.items()
 }
 LABELLED = DEVELOPING | HELD_OUT
-# Not looked at while HeatSketch was made, for which all of the above were used; chosen by name, before any result.
+# Not used to develop HeatSketch, unlike all of the above. Chosen by name, before any result.
 NEW: dict[str, Callable[[], Labelled]] = {
     title: partial(_standardised, load)
     for title, load in {
@@ -264,7 +265,7 @@ NEW: dict[str, Callable[[], Labelled]] = {
         "cell images": partial(_r, "modeldata", "cells", "class"),
     }.items()
 }
-# Not looked at before HeatSketch kept densities, the last change, when those above had been judged; chosen by name.
+# Chosen by name after the results on the sets above and the change of HeatSketch that followed, which keeps densities.
 LAST: dict[str, Callable[[], Labelled]] = {
     title: partial(_standardised, load)
     for title, load in {

@@ -1,4 +1,4 @@
-"""Experiments of the study of the defaults, which :mod:`benchmarks.defaults` runs, judges and shows."""
+"""Experiments of the study of the defaults; :mod:`benchmarks.defaults` runs them and writes the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .data import DEVELOPING, LABELLED, holed, make, roll_with_geodesics, tree_w
 from .fits import fits
 from .measures import agreement, detected, drawn, scores
 
-# The cells of the published protocol, their other combinations, and clean rolls.
+# Shapes of the published protocol, the other combinations of dimension and noise, and rolls without noise.
 PUBLISHED = ("roll 3 0.1", "tree 10 0.1", "roll 10 0.5", "tree 10 0.5", "roll 50 1.0", "tree 30 1.0")
 _KINDS = {"roll": (3, 10, 50), "tree": (10, 30)}
 CELLS = tuple(f"{kind} {d} {noise}" for kind, ds in _KINDS.items() for d in ds for noise in (0.1, 0.5, 1.0))
@@ -34,9 +34,10 @@ _ROWS = 250
 
 @dataclass(frozen=True)
 class Geodesics(Experiment):
-    """Rank correlation of distances with geodesics, a mean over rows, and their distortion, by shape and method.
+    """Agreement of distances with geodesics, by shape and method.
 
-    ``distortion`` is the logarithm of the 99% over the 1% quantile of the ratios of both distances.
+    ``spearman`` is the rank correlation, a mean over rows. ``distortion`` is the logarithm of the 99% over the 1%
+    quantile of the ratios of distances to geodesics.
     """
 
     keys: ClassVar[tuple[str, ...]] = ("data", "method", "trial")
@@ -58,7 +59,7 @@ class Geodesics(Experiment):
         X, geodesics = _shape(case["data"], self.n_samples, rng)
         rows = rng.permutation(len(X))[:_ROWS]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of other packages, and about several components
+            warnings.simplefilter("ignore")  # of other packages, and about disconnected graphs
             found = METHODS[case["method"]](X, rows, self.sketch_seed(case["trial"]) % 2**31)
             return [{"setting": setting} | agreement(d, geodesics[rows]) for setting, d in found]
 
@@ -68,7 +69,7 @@ def _shape(cell: str, n: int, rng: np.random.Generator) -> tuple[FloatArray, Flo
     return _SHAPES[kind](n, int(dimension), float(noise), rng)
 
 
-# On other cells and on clean rolls, the best of the other methods stands for them all.
+# On other shapes and on rolls without noise only the best of the other methods is measured.
 _FEW_METHODS = (OURS, OUR_GEODESICS, EARLIER, "shortest paths")
 GEODESICS = (
     Geodesics("geodesics", 2000, 5, 301, 10.0),
@@ -77,7 +78,7 @@ GEODESICS = (
 )
 
 
-# Labels: embeddings by method.
+# Labelled data.
 
 SCORES = {"labels": "few labels", "neighbours": "same label among 10 neighbours", "kmeans": "k-means, AMI"}
 _LABELS, _DRAWS = (2, 5, 10), 4
@@ -110,13 +111,13 @@ class Labels(Experiment):
         seed = self.sketch_seed(case["trial"]) % 2**31
         X, label, draws = _sample(case["data"], self.n_samples, self.points_seed(case["trial"]))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about several components, and that seeds need one thread
+            warnings.simplefilter("ignore")  # about disconnected graphs, and seeds that need one thread
             found = EMBEDDINGS[case["package"]](X, seed)
             return [{"method": name} | scores(Y, label, draws, seed) for name, Y in found]
 
 
 def _sample(name: str, n: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray, list[IntArray]]:
-    """Some points of a data set, their labels, and draws of points whose labels are given."""
+    """Some points of a data set, their labels, and draws of labelled points."""
     X, label = LABELLED[name]()
     chosen = rng.permutation(len(X))[:n]
     X, label = X[chosen], label[chosen]
@@ -173,7 +174,7 @@ EXPONENTS = Exponents("exponents", 1000, 3, 288, 60.0)
 
 # Holes: persistent homology of noisy shapes in R^50.
 
-# Dimension and number of the holes, the noise and the share of the points.
+# Dimension and number of the holes, levels of noise, and the share of the points that is used.
 HOLES: dict[str, tuple[int, int, tuple[float, ...], float]] = {
     "circle": (1, 1, (0.15, 0.25, 0.35), 1.0),
     "linked circles": (1, 2, (0.1, 0.2, 0.3), 1.0),
@@ -210,7 +211,7 @@ class Holes(Experiment):
 HOLES_FOUND = Holes("holes", 400, 5, 285, 20.0)
 
 
-# Intervals: how often they contain the exact distance.
+# Coverage of intervals.
 
 LEVEL = 0.95
 _KERNELS: dict[str, dict[str, Any]] = {
@@ -247,13 +248,13 @@ class Intervals(Experiment):
             if "random_state" in model.get_params():
                 model.set_params(random_state=seed)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # about several components
+                warnings.simplefilter("ignore", UserWarning)  # about disconnected graphs
                 model.fit(X)
             pairs = self.other_seed(index).integers(0, len(X), (2000, 2))
             pairs = pairs[pairs[:, 0] != pairs[:, 1]]
             true = hs.diffusion_distances(model.kernel_, model.power_, pairs)
             _, low, high = model.diffusion_distances(pairs, interval=LEVEL)
-            slack = 1e-9 * true.max()  # where a distance is exact the interval is a point
+            slack = 1e-9 * true.max()  # intervals of exact distances have no width
             covered = float(np.mean((low - slack <= true) & (true <= high + slack)))
             width = float(np.median(high / np.maximum(low, 1e-300)))
             rows.append({"data": data, "kernel": kernel, "method": method, "covered": covered, "width": width})
@@ -275,7 +276,7 @@ _SIZES = (2000, 50_000, 200_000)
 
 @dataclass(frozen=True)
 class Times(Experiment):
-    """Seconds of a fit in a process of its own, after one of 500 points; the median of three where that is quick."""
+    """Seconds of a fit in its own process, after a fit of 500 points; the median of three for small sizes."""
 
     alone: ClassVar[bool] = True
     keys: ClassVar[tuple[str, ...]] = ("data", "n", "estimator", "setting", "trial")

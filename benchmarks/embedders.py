@@ -1,7 +1,7 @@
-"""Embeddings from points to 10 coordinates at diffusion time 16, by heatsketch and by other packages.
+"""Embeddings with 10 components at diffusion time 16, by heatsketch and by other packages.
 
-A contender returns two functions, which run outside the time: its coordinates (eigenvectors times powers of
-eigenvalues), and the diffusion operator that it built.
+Each method returns two functions that are called after the timing: one for its coordinates (eigenvectors times powers
+of eigenvalues), and one for the diffusion operator that it built.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .exactness import NEIGHBORS, POWER, Own, Row, evaluate, own_of
 __all__ = ["COMPONENTS", "MAPS", "METHODS", "OURS", "embeddings"]
 
 COMPONENTS = 10
-_TREE_FEATURES = 10  # above it a space-partitioning tree is slower than brute force
+_TREE_FEATURES = 10  # with more features brute force is faster than space-partitioning trees
 
 Embedded = tuple[Callable[[], Any], Callable[[], Own] | None]
 Run = Callable[[Any], Embedded]
 
 
 class Method(NamedTuple):
-    """A contender: what runs, the package whose version is recorded, and the points of the warm-up."""
+    """A method: its function, the package whose version is recorded, and the number of points of the warm-up."""
 
     run: Run
     package: str
@@ -42,11 +42,11 @@ class Method(NamedTuple):
 
 METHODS: dict[str, Method] = {}
 OURS, MAPS = "heatsketch", "heatsketch DiffusionMaps"
-_FEW, _MANY = 500, 20_000  # points of a warm-up: many where large data runs other compiled code than small data
+_FEW, _MANY = 500, 20_000  # points of a warm-up: many if large data run other compiled code than small data
 
 
 def _method(name: str, package: str = OURS, warm_points: int = _MANY) -> Callable[[Run], Run]:
-    """Declare a contender by the function that runs it."""
+    """Register a function as a method."""
 
     def declare(run: Run) -> Run:
         METHODS[name] = Method(run, package, warm_points)
@@ -77,7 +77,7 @@ for _name, _options in {
 
 
 def _solved(solve: Callable[[Any, int], tuple[Any, Any]], X: Any) -> Embedded:
-    """Eigenvectors of our kernel by a solver of SciPy."""
+    """Eigenvectors of the kernel of heatsketch by a solver of SciPy."""
     A = hs.heat_kernel(X, n_neighbors=NEIGHBORS)
 
     def product(V: Any) -> Any:
@@ -96,7 +96,7 @@ def _arpack(A: Any, k: int) -> tuple[Any, Any]:
 
 def _lobpcg(A: Any, k: int) -> tuple[Any, Any]:
     guess = np.random.default_rng(0).standard_normal((A.shape[0], k)).astype(A.dtype)
-    guess[:, 0] = 1.0  # the trivial mode is known
+    guess[:, 0] = 1.0  # the trivial eigenvector is known
     return lobpcg(A, guess, tol=1e-3, maxiter=200, largest=True)
 
 
@@ -105,10 +105,10 @@ _method("LOBPCG on our kernel")(partial(_solved, _lobpcg))
 
 
 def _markov(W: Any, right: Any, values: Any = None) -> Embedded:
-    """For right eigenvectors of the Markov matrix of a symmetric affinity, scaled as the package likes.
+    """Coordinates from right eigenvectors of the Markov matrix of a symmetric affinity, in any scaling.
 
-    Diffusion distances need unit norm under the stationary law, and powers of the eigenvalues, which default to
-    Rayleigh quotients.
+    Diffusion distances need eigenvectors of unit norm under the stationary distribution, times powers of the
+    eigenvalues. By default the eigenvalues are Rayleigh quotients.
     """
 
     def coordinates() -> Any:
@@ -144,14 +144,14 @@ def _palantir(X: Any) -> Embedded:
 
 @_method("TopOMetry", "topometry", _FEW)
 def _topometry(X: Any) -> Embedded:
-    """Its kernel and eigenvectors, without the layouts of TopOGraph."""
+    """TopOMetry's kernel and eigenvectors, without the layouts of TopOGraph."""
     from topo.spectral.eigen import EigenDecomposition  # noqa: PLC0415
     from topo.tpgraph.kernels import Kernel  # noqa: PLC0415
 
     kernel = Kernel(metric="euclidean", n_neighbors=NEIGHBORS, n_jobs=-1, backend="hnswlib").fit(X)
     model = EigenDecomposition(n_components=COMPONENTS, method="DM", t=POWER, estimate_eigengap=False, random_state=0)
     model.fit_transform(kernel)
-    values, vectors = model.eigenvalues, model.eigenvectors  # without the first
+    values, vectors = model.eigenvalues, model.eigenvectors  # the trivial ones are not included
     inverse = np.asarray(kernel.D_inv_sqrt_.diagonal(), dtype=np.float64)
     return (
         lambda: vectors / np.linalg.norm(vectors / inverse[:, None], axis=0) * values**POWER,
@@ -179,13 +179,16 @@ def _scanpy(X: Any) -> Embedded:
 
 @_method("PyGSP heat filter", "pygsp", _FEW)
 def _pygsp(X: Any) -> Embedded:
-    """Chebyshev polynomial of exp(-16 L) times random signals; `use_flann` falls back to scikit-learn's search."""
+    """Random signals, filtered by a Chebyshev approximation of exp(-16 L).
+
+    `use_flann` falls back to scikit-learn's search.
+    """
     from pygsp import filters, graphs  # noqa: PLC0415
 
     many = X.shape[1] > _TREE_FEATURES
     graph = graphs.NNGraph(X.astype(np.float64), k=NEIGHBORS, use_flann=many, lap_type="normalized")
     graph.estimate_lmax()
-    heat = filters.Heat(graph, scale=POWER * graph.lmax)  # it divides the scale by the largest eigenvalue
+    heat = filters.Heat(graph, scale=POWER * graph.lmax)  # PyGSP divides the scale by the largest eigenvalue
     signals = np.random.default_rng(0).standard_normal((len(X), COMPONENTS)) / np.sqrt(COMPONENTS)
     Y = heat.filter(signals, method="chebyshev", order=30)
     return lambda: Y, lambda: Own(Own.from_affinity(graph.W, weighted=False).T, heat=True)
@@ -201,7 +204,7 @@ def _pydiffmap(X: Any) -> Embedded:
     )
     model.fit(X)
     scale = sparse.diags(model.right_norm_vec)
-    # It solves for the generator (P - 1) / epsilon.
+    # pydiffmap returns eigenvalues of the generator (P - 1) / epsilon.
     return _markov(scale @ model.kernel_matrix @ scale, model.evecs, 1.0 + model.epsilon_fitted * model.evals)
 
 
@@ -218,13 +221,13 @@ def _phate(X: Any) -> Embedded:
 def _umap(X: Any) -> Embedded:
     from umap import UMAP  # noqa: PLC0415
 
-    # A seed would cost it its threads.
+    # Without a seed, which would restrict UMAP to one thread.
     Y = UMAP(n_components=COMPONENTS, n_neighbors=NEIGHBORS, n_jobs=-1).fit_transform(X)
     return lambda: Y, None
 
 
 def embeddings(method: str, data: str, n: int, path: str = "") -> Iterator[Row]:
-    """One embedding: the warm-up, then time and memory, then scores."""
+    """Time of the warm-up, time and memory of an embedding, and its scores."""
     contender, X = METHODS[method], points.make(data, n)
     start = time.perf_counter()
     contender.run(points.tuning(max(_FEW, min(contender.warm_points, n)), X.shape[1]))[0]()

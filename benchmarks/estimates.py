@@ -1,6 +1,6 @@
-"""What ``hs.estimate`` predicts and what fits and pages take: ``python -m benchmarks.estimates``.
+"""Compare predictions of ``hs.estimate`` with measured costs: ``python -m benchmarks.estimates``.
 
-It writes the table of docs/scale.md. Each case runs in a process of its own, after a small fit of the same kind.
+This writes the table in docs/scale.md. Each case runs in its own process, after a small fit of the same kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEADER = """| method | data | points | memory predicted | measured | seconds pre
 
 
 def case(method: str, data: str, n: int, *, page: bool) -> dict[str, float]:
-    """Predicted and measured memory and seconds of a fit, or of a page of a fitted model."""
+    """Predicted and measured memory and seconds of a fit, or of writing the page of a fitted model."""
     kind, k = METHODS[method]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "page.html"
@@ -64,12 +64,12 @@ def case(method: str, data: str, n: int, *, page: bool) -> dict[str, float]:
 
 
 def _peak() -> int:
-    """Most memory that this process has had, in bytes."""
+    """Peak memory of this process, in bytes."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def row(method: str, data: str, n: int, *, page: bool) -> str:
-    """A line of the table, from a process of its own."""
+    """A line of the table, measured in a new process."""
     call = f"case({method!r}, {data!r}, {n}, page={page})"
     code = f"import json; from benchmarks.estimates import case; print(json.dumps({call}))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
@@ -83,7 +83,7 @@ def row(method: str, data: str, n: int, *, page: bool) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Run all cases and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--print", action="store_true", help="leave docs/scale.md as it is")
+    parser.add_argument("--print", action="store_true", help="only print the table; do not change docs/scale.md")
     only_print = parser.parse_args(arguments).print
     lines = [HEADER]
     for n in SIZES:

@@ -1,4 +1,4 @@
-"""Distances in an embedding against exact diffusion distances, on sampled pairs."""
+"""Compare distances in an embedding with exact diffusion distances, on sampled pairs."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ Row = dict[str, Any]
 POWER, NEIGHBORS = 16, 30
 
 _PAIRS, _NEAR, _GROUP = 5000, 100, 16
-# (points up to which, groups of near points, single points). All pairs are among 16 points of each group and the single
-# points: few rows of a power of the operator give their exact distances.
+# (largest number of points, groups of near points, single points). All pairs are between the 16 points of each group
+# and the single points, so that few rows of a power of the operator give their exact distances.
 _ANCHORS = ((5_000, 24, 256), (200_000, 8, 128), (10**9, 2, 32))
 
 
 @dataclass(frozen=True)
 class Own:
-    """Diffusion operator of a method: its distances are those between rows of ``diag(weight) (T^t - u u^T)``.
+    """Diffusion operator of a method, whose distances are those between rows of ``diag(weight) (T^t - u u^T)``.
 
-    T is transposed, unless it is symmetric: the columns of its powers are the rows. u is the `trivial` eigenvector that
-    the embedding leaves out. With `heat`, ``exp(-t (1 - T))`` takes the place of T^t.
+    T is stored transposed, so that columns of its powers are the rows that are needed. u is the `trivial` eigenvector,
+    which the embedding leaves out. With `heat`, ``exp(-t (1 - T))`` replaces T^t.
     """
 
     T: Any
@@ -53,7 +53,7 @@ class Own:
 
     @classmethod
     def from_affinity(cls, W: Any, *, weighted: bool) -> Own:
-        """Markov operator of a symmetric affinity: rows with weights, or of its symmetric form without u."""
+        """Operator of a symmetric affinity: its Markov matrix with weights, or its symmetric form without u."""
         d = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
         root = np.sqrt(np.where(d > 0, d, 1.0))
         inverse = sparse.diags(1.0 / root)
@@ -62,7 +62,7 @@ class Own:
 
 
 def sample_pairs(X: Any) -> tuple[Any, Any]:
-    """Pairs of any two points and pairs of near points (one of the 100 nearest), each of shape (m, 2)."""
+    """Random pairs, and near pairs (a point and one of its 100 nearest), each of shape (m, 2)."""
     rng = np.random.default_rng([0, len(X)])
     n_groups, n_single = next((g, s) for most, g, s in _ANCHORS if len(X) <= most)
     group, reach = min(_GROUP, len(X) // 2), min(_NEAR, len(X) - 1)
@@ -82,12 +82,12 @@ def sample_pairs(X: Any) -> tuple[Any, Any]:
 
 
 def squared(X: Any, rows: Any) -> Any:
-    """Squared distances of some rows to all points, from differences."""
+    """Squared distances from some points to all points, computed from differences."""
     return np.stack([np.square(X - X[i]).sum(axis=1, dtype=np.float64) for i in rows])
 
 
 def exact_distances(own: Own, pairs: Any, power: int = POWER) -> Any:
-    """Diffusion distances of pairs, from rows of the operator's power, shape (m,)."""
+    """Exact diffusion distances of pairs, shape (m,)."""
     anchors, where = np.unique(pairs, return_inverse=True)
     n = own.T.shape[0]
     V = np.zeros((n, len(anchors)), dtype=own.T.dtype)
@@ -102,7 +102,7 @@ def exact_distances(own: Own, pairs: Any, power: int = POWER) -> Any:
         rows -= own.trivial[anchors][:, None] * own.trivial
     if own.weight is not None:
         rows *= np.asarray(own.weight, dtype=np.float64)[anchors][:, None]
-    rows -= rows.mean(axis=0)  # so that little cancels below
+    rows -= rows.mean(axis=0)  # reduces cancellation below
     gram = rows @ rows.T
     i, j = where.reshape(-1, 2).T
     return np.sqrt(np.maximum(gram[i, i] + gram[j, j] - 2.0 * gram[i, j], 0.0))
@@ -115,19 +115,19 @@ def score(Y: Any, pairs: Any, exact: Any) -> dict[str, float]:
         raise ValueError("the embedding contains NaN or infinity.")
     estimate = np.linalg.norm(Y[pairs[:, 0]] - Y[pairs[:, 1]], axis=1)
     ratio = estimate[exact > 0] / exact[exact > 0]
-    # No formula gives the factor c with the smallest median of |c r - 1|; a grid of quantiles is fine enough.
+    # There is no formula for the c with the smallest median of |c r - 1|, so that a grid of quantiles is searched.
     factors = 1.0 / np.quantile(ratio[ratio > 0], np.linspace(0.02, 0.98, 193))
     error = min(float(np.median(np.abs(c * ratio - 1.0))) for c in factors)
     return {"error": error, "spearman": float(spearmanr(estimate, exact).statistic)}
 
 
 def own_of(kernel: Any) -> Own:
-    """The operator of a kernel of heatsketch."""
+    """Diffusion operator of a kernel of heatsketch."""
     return Own(kernel.symmetric, weight=kernel.row_weight)
 
 
 def reference(method: str, data: str, n: int, path: str) -> Iterator[Row]:  # noqa: ARG001
-    """Write sampled pairs and their exact distances in heatsketch's kernel of 30 neighbours, in float64."""
+    """Write sampled pairs and their exact distances for heatsketch's kernel of 30 neighbours, in float64."""
     X = points.make(data, n)
     random, near = sample_pairs(X)
     kernel = hs.heat_kernel(X.astype(np.float64), n_neighbors=NEIGHBORS)
@@ -138,7 +138,7 @@ def reference(method: str, data: str, n: int, path: str) -> Iterator[Row]:  # no
 
 
 def evaluate(Y: Any, own: Own | None, path: str) -> Row:
-    """Scores against the reference kernel, and against the operator of the method where it has one."""
+    """Scores against the reference kernel, and against the operator of the method if it has one."""
     stored = np.load(path)
     found: Row = {}
     for kind in ("random", "near"):

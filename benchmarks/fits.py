@@ -1,6 +1,6 @@
-"""Fits by any version of heatsketch, in a process of its own: ``python benchmarks/fits.py given.npz found.npz``.
+"""Fit with any version of heatsketch in a new process: ``python benchmarks/fits.py given.npz found.npz``.
 
-The version is that on ``PYTHONPATH``. This file uses only names that every version has.
+The version is that on ``PYTHONPATH``. This file only uses names that exist in every version.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ EARLIER = _ROOT / "out" / f"heatsketch-{BEFORE}"
 
 
 def fits(X: np.ndarray, wanted: list[Fit], *, before: bool = False, threads: int = 1) -> list[np.ndarray]:
-    """Results of fits to the same points, by this version or by the one before the present defaults.
+    """Results of fits to the same points, with this version or with the one before the present defaults.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
     wanted : list of dict
-        ``estimator``, its ``options``, and what to return: ``"embedding"``, the exact condensed ``"distances"`` of its
-        kernel and power, or ``"seconds"`` of a fit, with ``repeats``.
+        Each has ``estimator``, its ``options``, and ``returns``: ``"embedding"``, ``"distances"`` (the exact condensed
+        distances of its kernel and power), or ``"seconds"`` (the median over ``repeats`` fits).
     before : bool
+        Use the earlier version.
     threads : int
-        Of BLAS.
+        Number of BLAS threads.
     """
     source = _earlier() if before else _ROOT / "src"
     with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +55,7 @@ def fits(X: np.ndarray, wanted: list[Fit], *, before: bool = False, threads: int
 
 
 def _earlier() -> Path:
-    """Source of the earlier version, taken from the history of the repository."""
+    """Source of the earlier version, extracted from the history of the repository."""
     if not EARLIER.is_dir():
         EARLIER.parent.mkdir(exist_ok=True)
         command = ["git", "archive", BEFORE, "src"]
@@ -62,7 +63,7 @@ def _earlier() -> Path:
         with tempfile.TemporaryDirectory(dir=EARLIER.parent) as folder:
             with tarfile.open(fileobj=io.BytesIO(archive)) as files:
                 files.extractall(folder, filter="data")
-            with suppress(OSError):  # another process was faster
+            with suppress(OSError):  # another process has extracted it in the meantime
                 Path(folder, "src").rename(EARLIER)
     return EARLIER
 
@@ -72,7 +73,7 @@ def _fit(X: np.ndarray, estimator: str, options: Fit, returns: str, repeats: int
 
     model = getattr(hs, estimator)(**options)
     if returns == "seconds":
-        model.fit(X[: min(len(X), 500)])  # compiles, or loads what is compiled
+        model.fit(X[: min(len(X), 500)])  # compiles or loads compiled code
     seconds = []
     for _ in range(repeats):
         start = perf_counter()
@@ -87,7 +88,7 @@ def _main(given: str, found: str) -> None:
     with np.load(given) as task:
         X, wanted = task["X"], json.loads(str(task["wanted"]))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about components and choices, which the tables show
+        warnings.simplefilter("ignore")  # about components and parameters, which the tables show
         np.savez(found, *[_fit(X, **fit) for fit in wanted])
 
 

@@ -1,7 +1,7 @@
-"""Speed and errors on a GPU, beside its ceilings, other libraries and the CPU: ``python -m benchmarks.gpu``.
+"""Measure speed and errors on a GPU, beside its limits, other libraries and the CPU: ``python -m benchmarks.gpu``.
 
-``--set device=cuda:1`` names another GPU, and ``--quick --set device=torch-cpu`` tries everything on the CPU.
-``--set older=DIR`` measures a checkout of an earlier version as well. :mod:`benchmarks.gpu_page` writes the page.
+``--set device=cuda:1`` chooses another GPU. ``--quick --set device=torch-cpu`` runs everything small on the CPU.
+``--set older=DIR`` also measures a checkout of an earlier version. :mod:`benchmarks.gpu_page` writes the page.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .data import make
 from .gpu_page import COLUMNS, COMPONENTS, NEIGHBORS, POWER, STRIP
 
 FEATURES = (3, 50)
-SAMPLED = 64  # rows that errors are measured on
+SAMPLED = 64  # rows on which errors are measured
 PEERS = ("pykeops", "cuml", "cuvs", "faiss")
 
 
 class Bench:
-    """A device of PyTorch, named as estimators take it, with a clock and exact products."""
+    """A device of PyTorch, named as for estimators, with timers and exact products."""
 
     def __init__(self, device: str) -> None:
         import torch  # noqa: PLC0415
@@ -49,7 +49,7 @@ class Bench:
         self.is_cuda = self.where.startswith("cuda")
 
     def case(self, work: Callable[[], Row], **about: Any) -> Row:
-        """A row; a failure is one as well, and the next case goes on."""
+        """A row of a case, which has the reason if the case fails."""
         if self.is_cuda:
             gc.collect()
             self.torch.cuda.empty_cache()
@@ -60,7 +60,7 @@ class Bench:
             return about | failure_row(failure)
 
     def wall(self, work: Callable[[], Any]) -> tuple[float, Any]:
-        """Seconds until the device is done, and the result."""
+        """Seconds until the device has finished, and the result."""
         wait = partial(self.torch.cuda.synchronize, self.where) if self.is_cuda else lambda: None
         wait()
         start = time.perf_counter()
@@ -69,12 +69,12 @@ class Bench:
         return time.perf_counter() - start, found
 
     def seconds(self, work: Callable[[], Any], repeats: int = 5) -> list[float]:
-        """Seconds of some runs, after one that is not counted."""
+        """Seconds of several runs, after a warm-up."""
         work()
         return [self.wall(work)[0] for _ in range(repeats)]
 
     def memory(self) -> Row:
-        """Peaks of memory in GB: on the device since the case began, of the process since its start."""
+        """Peak memory in GB: of the device since the case began, and of the process since its start."""
         found: Row = {"host_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9}
         if self.is_cuda:
             found["device_gb"] = self.torch.cuda.max_memory_allocated(self.where) / 1e9
@@ -89,18 +89,18 @@ class Bench:
         return self.tensor(np.random.default_rng(1).standard_normal((n, k), dtype=np.float32))
 
     def sampled(self, n: int) -> Any:
-        """Indices of the rows that errors are measured on."""
+        """Indices of the rows on which errors are measured."""
         return self.tensor(np.sort(np.random.default_rng(2).choice(n, min(n, SAMPLED), replace=False)))
 
     def exact_rows(self, X: Any, epsilon: float, rows: Any, V: Any, *, as_halves: bool = False) -> Any:
-        """Rows of K V in float64, from differences; with K in float64, or rounded to halves."""
+        """Rows of K V in float64, from differences, with K in float64 or rounded to float16."""
         x = X.double()
         apart = self.torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist")
         K = apart.square_().mul_(-1.0 / epsilon).exp_()
         return (K.half().double() if as_halves else K) @ V.double()
 
     def error(self, X: Any, epsilon: float, found: Any, V: Any) -> float:
-        """Frobenius norm of the error on sampled rows, over that of these rows in float64."""
+        """Relative error on sampled rows against float64, in the Frobenius norm."""
         rows = self.sampled(len(found))
         exact = self.exact_rows(X, epsilon, rows, V)
         return float((found[rows].double() - exact).norm() / exact.norm())
@@ -122,7 +122,7 @@ def bandwidth_of(d: int) -> float:
 
 
 def ceilings(device: str, small: bool) -> Iterator[Row]:
-    """What the chip does at best: products of matrices, and exponentials."""
+    """Best rates of the chip: matrix products and exponentials."""
     bench = Bench(device)
     torch, where = bench.torch, bench.where
     yield {"what": "chip", "way": _chip(bench)}
@@ -166,7 +166,7 @@ def operator(bench: Bench, X: Any, bandwidth: float | str, precision: str = "aut
 
 
 def products(device: str, small: bool) -> Iterator[Row]:
-    """K V for all numbers of points and features by the arithmetic that is chosen, and at one size by every other."""
+    """K V by the automatic precision for all numbers of points and features, and by each precision at one size."""
     bench = Bench(device)
     for n in (400,) if small else (100_000, 1_000_000):
         for d in (3, 10, 50, 200):
@@ -201,22 +201,22 @@ def _product(bench: Bench, X: Any, case: tuple[int, str, str, str]) -> Row:
 
 
 def _work(op: Any, k: int, kind: str) -> Row:
-    """How exponents are formed, the share of tiles that is looked at, and matrix flops for each pair."""
+    """Arithmetic of the exponents, share of tiles that is computed, and matrix flops per pair."""
     kernel = getattr(op, "_kernel", None)
     found: Row = {"arithmetic": getattr(op, "arithmetic", None), "share": getattr(kernel, "share", 1.0)}
     left = getattr(kernel, "_left", None)
-    if left is None:  # PyTorch, some rows at a time
+    if left is None:  # plain PyTorch, in chunks of rows
         return found
     width = 0 if k == 1 else max(16, 1 << (k - 1).bit_length())
     depth = 0.0
-    if hasattr(left, "columns"):  # eight bits are multiplied twice as fast, and so count half
+    if hasattr(left, "columns"):  # columns of eight bits count half, as they are multiplied twice as fast
         depth = left.columns.shape[1] + (0 if left.eighths is None else left.eighths.shape[1] / 2)
-    terms = 1 if kind == "diffused" else 3  # two halves each, in three terms; one if rounding averages out
+    terms = 1 if kind == "diffused" else 3  # three products of first and second halves; one if rounding averages out
     return found | {"flops_per_pair": 2.0 * (depth + terms * width)}
 
 
 def growth(device: str, small: bool) -> Iterator[Row]:
-    """The error for more and more points: columns that average out, and columns that do not."""
+    """Errors as the number of points grows, for random columns and for columns of ones."""
     bench = Bench(device)
     for d in FEATURES:
         for n in (100, 300) if small else (1_000, 10_000, 100_000, 1_000_000):
@@ -237,11 +237,11 @@ def _errors(bench: Bench, n: int, d: int) -> Row:
 
 
 def plain(device: str, small: bool) -> Iterator[Row]:
-    """The same product by plain PyTorch in strips of rows, by the same compiled, and by KeOps; in turns."""
+    """The same product by plain and compiled PyTorch in strips of rows and by KeOps, in turns."""
     bench = Bench(device)
     for n, d in ((300, 3),) if small else ((100_000, 3), (100_000, 50), (1_000_000, 50)):
         X, V, epsilon = bench.tensor(points(n, d)), bench.columns(n), bandwidth_of(d)
-        few = n if n <= 100_000 else 2 * STRIP  # rows that the others are timed on
+        few = n if n <= 100_000 else 2 * STRIP  # rows on which the others are timed
         makers: dict[str, Callable[[], Callable[[], Any]]] = {
             "heatsketch": lambda X=X, V=V, epsilon=epsilon: partial(operator(bench, X, epsilon)[0].matmat, V),
             "PyTorch": partial(_strips, bench, X, V, epsilon, few),
@@ -283,7 +283,7 @@ def _strips(bench: Bench, X: Any, V: Any, epsilon: float, timed: int, *, compile
     def work() -> Any:
         out = torch.empty((timed, V.shape[1]), device=X.device)
         for start in range(0, timed, size):
-            rows = slice(min(start, timed - size), min(start, timed - size) + size)  # one shape, compiled once
+            rows = slice(min(start, timed - size), min(start, timed - size) + size)  # one shape, one compilation
             out[rows] = strip(X[rows], X, norms, V, epsilon)
         return out
 
@@ -299,15 +299,15 @@ def _keops(X: Any, V: Any, epsilon: float, timed: int) -> Callable[[], Any]:
 
 
 def estimator(device: str, k: int = COLUMNS, **options: Any) -> Any:
-    """A Gaussian process embedding, of all pairs unless `options` say otherwise."""
+    """A `GaussianProcessEmbedding` of all pairs, unless `options` change that."""
     return hs.GaussianProcessEmbedding(k, power=POWER, **{"n_neighbors": None} | options, device=device, random_state=0)
 
 
 def first(device: str, small: bool) -> Iterator[Row]:
-    """The first fit of all pairs in a process, imports and compilation included."""
+    """The first fit of all pairs in a process, including imports and compilation."""
     n, start = 400 if small else 1_000_000, time.time()
     X = points(n, 50)
-    began = psutil.Process().create_time() + time.time() - start  # without the time that the points take
+    began = psutil.Process().create_time() + time.time() - start  # without the time to make the points
     bench = Bench(device)
 
     def work() -> Row:
@@ -318,7 +318,7 @@ def first(device: str, small: bool) -> Iterator[Row]:
 
 
 def pairs(device: str, small: bool) -> Iterator[Row]:
-    """Embeddings of all pairs, with a given bandwidth and with that of a rule."""
+    """Fits of all pairs, with a given bandwidth and with one chosen by a rule."""
     bench, n = Bench(device), 400 if small else 1_000_000
     for data, d, rules in (
         ("normals", 50, ("given", "neighbor")),
@@ -330,7 +330,7 @@ def pairs(device: str, small: bool) -> Iterator[Row]:
             make = partial(estimator, device, bandwidth=bandwidth_of(d) if rule == "given" else rule)
 
             def work(X: Any = X, make: Any = make) -> Row:
-                # Many enough for all programs of the large fit to be compiled.
+                # Enough points to compile all programs of the large fit.
                 row, model = _warm_fit(bench, make, X, warm=300_000)
                 found = {"epsilon": float(model.bandwidth_), "scaling_products": int(model.n_iter_)}
                 return row | found | {"row_sums": _row_sums(bench, model, X)}
@@ -339,7 +339,7 @@ def pairs(device: str, small: bool) -> Iterator[Row]:
 
 
 def _row_sums(bench: Bench, model: Any, X: Any) -> float:
-    """Largest deviation from 1 of sampled row sums of the fitted kernel, in float64."""
+    """Largest deviation from 1 among sampled row sums of the fitted kernel, in float64."""
     scale = bench.torch.as_tensor(model.kernel_.scaling.scale).to(bench.where).double()
     rows = bench.sampled(len(X))
     sums = scale[rows] * bench.exact_rows(bench.tensor(X), float(model.bandwidth_), rows, scale[:, None])[:, 0]
@@ -347,14 +347,14 @@ def _row_sums(bench: Bench, model: Any, X: Any) -> float:
 
 
 def _warm_fit(bench: Bench, make: Callable[[], Any], X: Any, warm: int = 50_000) -> tuple[Row, Any]:
-    """A fit after one of fewer points."""
+    """Time and memory of a fit, after one of fewer points, and the model."""
     make().fit(X[: min(len(X), warm)])
     seconds, model = bench.wall(lambda: make().fit(X))
     return {"seconds": seconds} | bench.memory(), model
 
 
 def search(device: str, small: bool) -> Iterator[Row]:
-    """Nearest neighbours by themselves, also by other libraries; the recall is that of sampled points."""
+    """Searches for nearest neighbours, also by other libraries, with the recall on sampled points."""
     bench, n = Bench(device), 400 if small else 1_000_000
     for data, d in (("swiss roll", 3), ("normals", 3), ("normals", 50), ("tree", 50), ("normals", 128)):
         X = sample(data, n, d)
@@ -402,7 +402,7 @@ def _cuvs(_bench: Bench, X: Any, k: int) -> Any:
 
 
 def _others(ids: Any) -> Any:
-    """Lists of neighbours without each point itself, or without the last if it is not among them."""
+    """Lists of neighbours without the point itself, or without the last one if it is not among them."""
     own = ids == np.arange(len(ids))[:, None]
     own[~own.any(axis=1), -1] = True
     return ids[~own].reshape(len(ids), -1)
@@ -418,7 +418,7 @@ FITS: dict[str, Callable[..., Any]] = {
 
 
 def fits(device: str, small: bool) -> Iterator[Row]:
-    """Fits with a graph of neighbours, everything included."""
+    """Fits with a neighbour graph, from an array in memory to coordinates."""
     bench, n = Bench(device), 400 if small else 1_000_000
     for data in ("swiss roll", "tree"):
         X = make(data, n)
@@ -432,7 +432,7 @@ def fits(device: str, small: bool) -> Iterator[Row]:
 
 
 def moderate(device: str, small: bool) -> Iterator[Row]:
-    """Fewer points: eigenvectors of all pairs and of a graph, cuML's spectral embedding, and the worst distance."""
+    """Fits of fewer points: eigenvectors of all pairs and of a graph, cuML, and HeatSketch for the worst distance."""
     bench, n = Bench(device), 200 if small else 50_000
     every: Row = {"power": POWER, "bandwidth": bandwidth_of(3), "n_neighbors": None, "device": device}
     makers: dict[str, Callable[[], Any]] = {
@@ -465,7 +465,7 @@ def _cuml() -> Any:
 
 
 def arrays(device: str, small: bool) -> Iterator[Row]:
-    """The same fit of an array in memory, of a tensor, and of arrays of other libraries on the device."""
+    """The same fit of a NumPy array, of a tensor, and of arrays of other libraries on the device."""
     bench, n = Bench(device), 400 if small else 1_000_000
     X = make("tree", n)
     there = bench.tensor(X)
@@ -500,7 +500,7 @@ def _cupy(X: Any) -> Any:
 
 
 class _Exchanged:
-    """An array of a library that is not known."""
+    """An array that only supports DLPack."""
 
     def __init__(self, held: Any) -> None:
         self._held, self.shape, self.dtype, self.ndim = held, held.shape, held.dtype, held.ndim
@@ -513,7 +513,7 @@ class _Exchanged:
 
 
 def cpu(device: str, small: bool) -> Iterator[Row]:
-    """The CPU and the device in turns, on points of which both can take all pairs."""
+    """The same fit of all pairs by the CPU and on the device, in turns."""
     bench, n = Bench(device), 300 if small else 20_000
     for d in FEATURES:
         X = points(n, d)
@@ -532,7 +532,7 @@ def cpu(device: str, small: bool) -> Iterator[Row]:
 
 
 def same(device: str, small: bool) -> Iterator[Row]:
-    """Embeddings by the CPU and by the device: how far apart they are."""
+    """Differences between embeddings by the CPU and by the device."""
     bench, n = Bench(device), 200 if small else 10_000
     for d in FEATURES:
         for dtype in ("float32", "float64"):
@@ -550,15 +550,15 @@ def same(device: str, small: bool) -> Iterator[Row]:
                 yield bench.case(work, n=n, d=d, dtype=dtype, kernel=kernel)
 
 
-# Sections that an older version is measured in as well.
+# Tables in which an older version is also measured.
 COMPARED = ("search", "fits", "pairs", "moderate")
 
 
 @dataclass(frozen=True)
 class Section(Experiment):
-    """One kind of measurement: a function of this module with the name of the table, in a fresh process.
+    """One table: the rows of the function of this module with its name, in a fresh process.
 
-    `older` is a checkout of an earlier version, whose rows come from the same functions in the same run.
+    `older` is a checkout of an earlier version, which is measured by the same functions in the same run.
     """
 
     alone: ClassVar[bool] = True
@@ -569,7 +569,7 @@ class Section(Experiment):
     older: str = ""
 
     def trial(self, index: int) -> list[Row]:  # noqa: ARG002
-        """All rows; caches of compiled code are empty, for the times of a first fit."""
+        """All rows, measured with empty caches of compiled code."""
         rows = self._run("now")
         if self.older and self.name in COMPARED:
             rows += self._run("before", PYTHONPATH=os.pathsep.join([f"{self.older}/src", str(Path.cwd())]))

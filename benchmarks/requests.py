@@ -1,11 +1,11 @@
-"""What weights, added samples, aligned data sets and the way back to data give and cost, beside plain fits.
+"""Compare weights, added samples, aligned data sets and inverse_transform with plain fits.
 
-    python -m benchmarks.requests weights     # counted rows beside all rows
-    python -m benchmarks.requests extend      # added samples beside a new fit
-    python -m benchmarks.requests aligned     # several data sets beside separate fits
-    python -m benchmarks.requests inverse     # the way back to data beside a fit and the way there
+    python -m benchmarks.requests weights     # counted rows against all rows
+    python -m benchmarks.requests extend      # added samples against a new fit
+    python -m benchmarks.requests aligned     # fit_aligned against separate fits
+    python -m benchmarks.requests inverse     # inverse_transform against fit and transform
 
-Each prints a table; the committed ones are in `docs/requests`. Times are ratios within one run.
+Each command prints a table; recorded ones are in `docs/requests`. Times are ratios within one run.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _rows(name: str) -> tuple[Floats, Ints]:
-    """At most so many rows of a data set, in a random order."""
+    """At most `_MOST` rows of a data set, in random order."""
     X, label = LABELLED[name]()
     some = np.random.default_rng(1).permutation(len(X))[:_MOST]
     return np.asarray(X)[some], np.asarray(label)[some]
 
 
 def _quality(sets: list[Floats], places: list[Floats], label: Ints) -> str:
-    """Means over data sets, each compared with its own embedding."""
+    """Mean scores over data sets, each compared with its own embedding."""
     trust = np.mean([trustworthiness(X, Y, n_neighbors=_NEIGHBORS) for X, Y in zip(sets, places, strict=True)])
     labels = np.mean([cross_val_score(KNeighborsClassifier(10), Y, label, cv=5).mean() for Y in places])
     return f"trustworthiness {trust:.3f}, 10 neighbours {labels:.3f}"
 
 
 def _moved(before: Floats, after: Floats, *, rotate: bool) -> float:
-    """Median distance between the places of items, in the unit of the first embedding's radius."""
+    """Median distance between two embeddings of each item, relative to the radius of the first embedding."""
     here, there = before - before.mean(axis=0), after - after.mean(axis=0)
     if rotate:
         there = there @ orthogonal_procrustes(there, here)[0]
@@ -65,7 +65,7 @@ def _moved(before: Floats, after: Floats, *, rotate: bool) -> float:
 
 
 def weights() -> Iterator[str]:
-    """Rows rounded to a grid: all of them, and counted ones with weights."""
+    """Rows rounded to a grid: all of them, and different rows with counts as weights."""
     rng = np.random.default_rng(0)
     groups = rng.normal((-2.0, 0.0), 0.6, (75_000, 2)), rng.normal((2.0, 0.0), 0.6, (25_000, 2))
     rows = np.round(np.vstack(groups), 1)
@@ -86,7 +86,7 @@ def weights() -> Iterator[str]:
 
 
 def extend() -> Iterator[str]:
-    """30% of the samples are added to a fit of the others."""
+    """Add 30% of the samples to a fit of the others."""
     for name in ("digits", "wine", "image segments", "MNIST", "letters"):
         X, label = _rows(name)
         n = int(_SHARE * len(X))
@@ -102,7 +102,7 @@ def extend() -> Iterator[str]:
 
 
 def aligned() -> Iterator[str]:
-    """A data set, and twice the same with noise added; networks in which two communities become one."""
+    """Align a data set with two noisy versions of it, and networks in which two communities become one."""
     for name in ("digits", "image segments", "letters"):
         X, label = _rows(name)
         rng, spread = np.random.default_rng(0), X.std()
@@ -134,13 +134,13 @@ def aligned() -> Iterator[str]:
 
 
 def _communities(group: Ints, rng: np.random.Generator) -> sparse.csr_array:
-    """A graph in which members of a group know each other more often than others."""
+    """A random graph with more edges within groups than between them."""
     edges = np.triu(rng.random((len(group), len(group))) < np.where(group[:, None] == group, 0.2, 0.004), 1)
     return sparse.csr_array((edges | edges.T).astype(float))
 
 
 def inverse() -> Iterator[str]:
-    """As many places as samples, back to data."""
+    """Time inverse_transform for as many points as were fitted."""
     for n in (2_000, 20_000, 100_000):
         X = np.random.default_rng(0).normal(size=(n, 50)) @ np.diag(0.9 ** np.arange(50))
         for k in (2, 10):

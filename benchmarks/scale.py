@@ -1,9 +1,9 @@
-"""Speed, memory and accuracy at every size, beside other packages and an earlier version of heatsketch.
+"""Compare speed, memory and accuracy with other packages and an earlier version of heatsketch.
 
-``python -m benchmarks.scale`` measures what is missing. Packages that are absent are reported as such. One that needs
-its own environment (beside the dependencies of heatsketch) runs in the interpreter that a variable names, as in
-``PYTHON_PALANTIR=/path/to/python``. The earlier version runs from the checkout that ``HEATSKETCH_BEFORE`` names, in its
-own ``.venv``::
+``python -m benchmarks.scale`` runs the missing cases. Packages that are not installed are reported as absent. A package
+that needs its own environment runs in the interpreter given by an environment variable, such as
+``PYTHON_PALANTIR=/path/to/python``; that environment also needs the dependencies of heatsketch. The earlier version
+runs from the checkout given by ``HEATSKETCH_BEFORE``, in its own ``.venv``::
 
     git worktree add ../before 8e091bb && make -C ../before .venv/stamp-plot
     HEATSKETCH_BEFORE=../before python -m benchmarks.scale
@@ -48,10 +48,10 @@ _LIBRARIES = (
 
 @dataclass(frozen=True)
 class Race(Experiment):
-    """Contenders by data set and number of points, in fresh processes and in turns.
+    """Methods by data set and number of points, in fresh processes and in turns.
 
-    The function with the name of the table, in the module `where`, measures a case. A contender that was over a limit
-    is not tried with more points; one that takes more than a minute, or fails, is not repeated.
+    The function in the module `where` with the name of the table measures a case. A method that exceeded a limit is not
+    run with more points. A method that failed or took more than a minute is not repeated.
     """
 
     alone: ClassVar[bool] = True
@@ -65,12 +65,12 @@ class Race(Experiment):
     timeout: float = 600.0
 
     def cases(self) -> list[Case]:
-        """Repeats outside, contenders inside: a disturbance meets all of them alike."""
+        """All combinations, with methods in the inner loop, so that disturbances affect all of them alike."""
         turns = [(n, data, trial) for n in self.sizes for data in self.sets for trial in range(self.n_trials)]
         return [{"trial": t, "method": m, "data": data, "n": n} for n, data, t in turns for m in self.methods]
 
     def measure(self, case: Case, done: Sequence[Row] = ()) -> list[Row]:
-        """Rows of a contender, or why there are none."""
+        """Rows of a method, or the reason why it was not run."""
         earlier = [r for r in done if (r["method"], r["data"]) == (case["method"], case["data"])]
         same = [r for r in earlier if r["n"] == case["n"]]
         if any(r.get("status", "ok") != "ok" or r.get("seconds", 0.0) > 60.0 for r in same):
@@ -81,11 +81,11 @@ class Race(Experiment):
         return self.race(case)
 
     def race(self, case: Case) -> list[Row]:
-        """Rows of a contender."""
+        """Rows of a method."""
         return self.apart(f"{self.where}:{self.name}", case)
 
     def apart(self, function: str, case: Case, **options: Any) -> list[Row]:
-        """Rows of a function in a fresh process; a fifth of the memory is left to the system."""
+        """Rows of a function in a fresh process, which may use 80% of the memory."""
         name = case["method"]
         python = os.environ.get(f"PYTHON_{name.split()[0].upper()}", sys.executable)
         environment: dict[str, str] = {}
@@ -101,10 +101,10 @@ class Race(Experiment):
 
 
 class Embeddings(Race):
-    """Embeddings end to end; those of the first trial are scored."""
+    """Embeddings from points to coordinates; those of the first trial are scored."""
 
     def race(self, case: Case) -> list[Row]:
-        """One row: what goes wrong after the measurement leaves it standing."""
+        """One row; if the scores fail, the measured time and memory are kept."""
         options: Row = {}
         if case["trial"] == 0:
             path = Path("out/scale") / f"{case['data'].replace(' ', '-')}-{case['n']}-{hs.__version__}.npz"
@@ -119,7 +119,7 @@ class Embeddings(Race):
 
 
 class Limits(Race):
-    """What the machine does at best."""
+    """The speed limits of the machine."""
 
     def cases(self) -> list[Case]:
         """One for each trial."""
@@ -154,11 +154,11 @@ def _quick(experiment: Experiment) -> Experiment:
 
 # Claims.
 
-_RESOLVED = 2.0  # seconds of a fit: between longer ones, half a second is noise
+_RESOLVED = 2.0  # seconds of a fit; half a second is within the noise of longer fits
 
 
 def over_repeats(table: pd.DataFrame) -> pd.DataFrame:
-    """One row for each case, with medians over the repeats and their number; the fastest contender first."""
+    """One row for each case, with medians over repeats and their number, fastest method first."""
     keys = [key for key in ("n", "data", "order", "method", "question") if key in table]
     groups = table.assign(repeats=table["seconds"]).groupby(keys)
     numbers = groups.median(numeric_only=True).assign(repeats=groups["repeats"].count())
@@ -167,15 +167,15 @@ def over_repeats(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_ours(methods: pd.Series) -> pd.Series:
-    """Which methods are estimators of heatsketch."""
+    """Mask of the methods that are estimators of heatsketch."""
     return methods.str.startswith(OURS)
 
 
-_EQUAL = 0.01  # errors and correlations that differ by this share are equal
+_EQUAL = 0.01  # relative tolerance for equal errors and correlations
 
 
 def at_par(cases: pd.DataFrame) -> pd.DataFrame:
-    """Peers, each with the fastest of our variants whose distances are no worse, each by its own operator."""
+    """Other packages, each with our fastest variant whose distances are no worse, each by its own operator."""
     rows = []
     peers = cases[~is_ours(cases["method"]) & ~cases["method"].str.startswith(BEFORE)]
     for peer in peers.dropna(subset=["seconds", "own_random_error"]).itertuples():
@@ -200,7 +200,7 @@ PEER_COLUMNS = {
 
 
 def judged(tables: Tables) -> Iterator[Claim]:
-    """All claims whose tables are there."""
+    """Claims about the tables that exist."""
     claims = {
         "first_use": _first_claims,
         "embeddings": _end_to_end_claims,
@@ -216,7 +216,7 @@ def judged(tables: Tables) -> Iterator[Claim]:
 
 
 def _at_most(statement: str, cases: pd.DataFrame, column: str, bound: float, unit: str = " s") -> Claim:
-    """Claim that a figure is at most a bound in every case, and name the worst."""
+    """Claim that a figure is at most a bound in every case, with the worst case."""
     worst = cases.dropna(subset=[column]).sort_values(column).iloc[-1]
     what = worst["question"] + ", " if "question" in cases else ""
     where = f"{what}{worst['method']}, {worst['data']}, {worst['n']:,}"
@@ -227,11 +227,11 @@ def _first_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     now = cases[~cases["method"].str.startswith(BEFORE)]
     yield _at_most("`import heatsketch` takes at most .05 s.", now, "import_s", 0.05)
     short = now.query("seconds <= @_RESOLVED")
-    statement = "The first fit of a process takes at most .5 s more than later ones of up to 2 s."
+    statement = "Fits of up to 2 s: the first of a process takes at most .5 s more than later ones."
     yield _at_most(statement, short, "more_s", 0.5)
-    yield _at_most("It does in a process that has loaded scikit-learn.", short, "more_beside_s", 0.5)
-    yield _at_most("The first fit ever takes at most 10 s.", now, "ever_s", 10.0)
-    statement = "Checks, plans and settings of threads take at most 5 ms of a fit."
+    yield _at_most("The same in a process that has imported scikit-learn.", short, "more_beside_s", 0.5)
+    yield _at_most("The first fit after installation takes at most 10 s.", now, "ever_s", 10.0)
+    statement = "Checks of arguments, planning and setting threads take at most 5 ms of a fit."
     yield _at_most(statement, now.query("n <= 2_000"), "besides_s", 5e-3)
 
 
@@ -239,49 +239,51 @@ def _end_to_end_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     few = at_par(cases).query("n <= 5_000")
     lost = few[~(few["times"] >= 1.0)]
     yield claim(
-        "At 500 to 5,000 points no peer is faster at matched quality.",
+        "500 to 5,000 points: no other package is faster at the same accuracy.",
         f"{len(lost)} of {len(few)} cases are faster, or unmatched",
         lost.empty,
     )
     for data, bound in ((ROLL, 25), (TREE, 12)):
         part = cases.query("data == @data and n == 50_000")
-        statement = f"50,000 points of the {data}: at least {bound} times faster than SpectralEmbedding."
+        statement = f"A fit of 50,000 points of the {data} is at least {bound} times as fast as SpectralEmbedding's."
         yield from _slowest(statement, part, "SpectralEmbedding", bound)
     for data, seconds in ((ROLL, 5), (TREE, 45)):
         for row in cases.query("method == @OURS and data == @data and n == 1_000_000").itertuples():
             measured = f"{number(row.seconds)} s, {number(row.peak_mb * 1e6 / 2**30)} GiB"
-            statement = f"1,000,000 points of the {data} take at most {seconds} s and 1.2 GiB, end to end."
+            statement = f"A fit of 1,000,000 points of the {data} takes at most {seconds} s and 1.2 GiB."
             yield claim(statement, measured, row.seconds <= seconds and row.peak_mb * 1e6 <= 1.2 * 2**30)
 
 
 def _question_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     for method, part in cases.groupby("method"):
-        yield _at_most(f"No question about a {method} takes longer than its fit.", part, "ratio", 1.0, " of the fit")
+        statement = f"No question about a fitted {method} takes longer than the fit."
+        yield _at_most(statement, part, "ratio", 1.0, " of the fit")
 
 
 def _page_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     for n, seconds in ((2_000, 8), (100_000, 60), (1_000_000, 300)):
         part = cases.query("n == @n and method == 'HeatSketch'")
         if len(part):
-            yield _at_most(f"From a csv of {n:,} rows to the page in at most {seconds} s.", part, "seconds", seconds)
+            statement = f"From a csv file of {n:,} rows to the page in at most {seconds} s."
+            yield _at_most(statement, part, "seconds", seconds)
 
 
 def _graph_claims(cases: pd.DataFrame) -> Iterator[Claim]:
-    statement = "A product with a graph, points reordered, takes at most 3 times as long as its flops."
+    statement = "Product with a graph, points reordered: at most 3 times the time of as many flops in a matrix product."
     yield _at_most(statement, cases.query("method == @OURS and order == 'reordered'"), "of_limit", 3.0, " times")
     for order, bound in (("as given", 5), ("reordered", 2)):
-        statement = f"A product with a graph, points {order}, is at least {bound} times faster than SciPy's."
+        statement = f"Product with a graph, points {order}: at least {bound} times as fast as SciPy's."
         yield from _slowest(statement, cases.query("order == @order"), "SciPy", bound)
 
 
 def _exact_claims(cases: pd.DataFrame) -> Iterator[Claim]:
     for peer, bound in (("KeOps", 3), ("PyTorch", 1.5)):
-        statement = f"A product with all pairs is at least {bound} times faster than {peer}'s."
+        statement = f"Product with all pairs: at least {bound} times as fast as {peer}'s."
         yield from _slowest(statement, cases.query("n == 20_000"), peer, bound)
 
 
 def _slowest(statement: str, cases: pd.DataFrame, peer: str, bound: float) -> Iterator[Claim]:
-    """Claim how many times as long a peer takes, at least, where both were measured; nothing if they nowhere were."""
+    """Claim the least ratio of the times of `peer` and heatsketch, if there are cases in which both were measured."""
     times = cases.pivot_table(index=["data", "n"], columns="method", values="seconds").reindex(columns=[OURS, peer])
     ratios = (times[peer] / times[OURS]).dropna()
     if len(ratios):
@@ -298,22 +300,28 @@ def _recall_claims(cases: pd.DataFrame) -> Iterator[Claim]:
 # The page.
 
 _INTRODUCTION = """
-How long people wait, from a first fit of 500 points to a page of a million rows, beside other packages, beside an
-earlier version of heatsketch (*before*: commit 8e091bb), and beside what the machine can do. The data are a noisy swiss
-roll in R^3 and a branching tree in R^50.
+This page measures the time, memory and accuracy of fits of 500 to a million points, of questions about them, and of the
+page of `heatsketch embed`, beside other packages, an earlier version of heatsketch (*before*: commit 8e091bb), and the
+speed limits of the machine. `make bench-full ARGS="--output out/benchmarks"` runs everything again in another folder,
+which takes hours and gigabytes of packages; `make bench` runs smaller sizes in about ten minutes. The rows of the
+earlier version need a checkout of it (`benchmarks/scale.py`).
 
-Embeddings go from points to 10 dimensions at diffusion time 16. Every method runs in fresh processes, in turns. A
-process makes the data, then imports and runs the method on other points, so that imports and compilation are not in the
-times (*cold* is what they take). Times are medians. *Peak* is resident memory above that of libraries and points. Peers
-use 30 neighbours where that can be chosen, all cores, and their defaults otherwise; `benchmarks/embedders.py` has every
-call.
+The data are a noisy swiss roll in R^3 and a branching tree in R^50. Figures of other packages (*peers*) that are better
+than those of heatsketch with its defaults are **bold** in all tables. Every method runs in fresh processes, in turns.
+Times are medians over the runs, in seconds. Claims about a largest value name the worst case in brackets.
+"""
+_QUALITY = """
+**How embeddings are measured.** They have 10 components, at diffusion time 16. A process makes the data, then imports
+the method and runs it on other points, so that the times do not include imports and compilation; *cold* is what these
+take. *Peak* is resident memory above that of libraries and points. Other packages use 30 neighbours if that can be
+set, all cores, and otherwise their defaults. `benchmarks/embedders.py` has every call.
 
-*Error* and *rank* compare distances in the embedding with exact diffusion distances on sampled pairs (any two points,
-and near ones: a point and one of its 100 nearest): the median relative error after the best common factor, and
-Spearman's correlation. *Own* is against the diffusion operator that the method itself built. *Reference* is against the
-bistochastic kernel of heatsketch with 30 neighbours, in float64, which favours ours. Eigenvectors of peers are
-multiplied by the powers of eigenvalues that diffusion distances need, outside the time. UMAP does not aim at distances,
-and PHATE aims at others.
+*Error* and *rank* compare distances in the embedding with exact diffusion distances: the median relative error after
+the best common factor, and Spearman's correlation. The pairs are sampled, either from all pairs or from *near* ones, a
+point and one of its 100 nearest. *Own* is against the diffusion operator that the method itself built. *Reference* is
+against the bistochastic kernel of heatsketch with 30 neighbours in float64, which favours heatsketch. Eigenvectors of
+other packages are multiplied by the powers of eigenvalues that diffusion distances need; this is not in the times.
+UMAP does not aim at distances, and PHATE aims at others.
 """
 
 # Whether higher (1) or lower (-1) is better.
@@ -322,7 +330,7 @@ _BETTER |= dict.fromkeys(("own_random_error", "own_near_error", "ref_random_erro
 
 
 def _marked(table: pd.DataFrame) -> list[Row]:
-    """Rows of one case; others' figures that are better than those of heatsketch at its defaults are bold."""
+    """Rows of one case, with figures of peers in bold that are better than those of heatsketch with its defaults."""
     rows = records(table)
     ours = next((row for row in rows if row["method"] == OURS), {})
     for row in rows:
@@ -335,9 +343,9 @@ def _marked(table: pd.DataFrame) -> list[Row]:
 
 
 _LOSSES = """
-Figures that are better than those of heatsketch at its defaults are **bold** in all tables. A loss is a peer that is
-faster, or takes less memory, than every variant of ours that is as accurate, or one that no variant matches; a search
-that is faster with at least our recall; a product that is faster; a question that takes longer than the fit.
+Every case below is a loss of heatsketch: an embedding of another package that is faster, or needs less memory, than
+each of our variants that is as accurate; an embedding that none of our variants matches in accuracy; a faster search
+for neighbours with at least our recall; a faster product; or a question that takes longer than the fit.
 """
 
 
@@ -366,7 +374,7 @@ def _lost_embeddings(cases: pd.DataFrame) -> Iterator[str]:
 
 
 def _lost_loops(what: str, cases: pd.DataFrame) -> Iterator[str]:
-    """Contenders that are faster than ours, with at least the same recall."""
+    """Other methods that are faster than ours, with at least the same recall."""
     keys = [key for key in ("n", "data", "order") if key in cases]
     for _, part in cases.groupby(keys):
         ours = part[part["method"] == OURS]
@@ -381,8 +389,14 @@ def _lost_loops(what: str, cases: pd.DataFrame) -> Iterator[str]:
             yield f"{what}, {row.method}, {where}, {row.n:,} points: {times}."
 
 
+_END_TO_END = """
+All methods by data set and number of points, the fastest first; columns are explained [above](#at-matched-quality).
+Rows whose names start with "heatsketch" are variants of its estimators, "before" is the earlier version, and "eigsh on
+our kernel" is SciPy's solver with the kernel of heatsketch.
+"""
 _BEFORE_AND_NOW = """
-Commit 8e091bb beside this version, in turns. Recall, errors and scores are in the tables below.
+Commit 8e091bb and this version, measured in turns, in seconds or MB. In the last column values above 1 are in favour of
+this version. Recall, errors and scores are in the tables below.
 """
 _MOMENTS = {
     "first_use": {"import": "import_s", "first fit ever": "ever_s", "first fit of a process": "first_s"},
@@ -411,7 +425,7 @@ def _before_and_now(tables: Tables) -> str:
     return rows_table(rows, columns | {"before": "before", "now": "now", "before / now": "ratio"})
 
 
-@section(["embeddings"])
+@section(["embeddings"], _END_TO_END)
 def _end_to_end(tables: Tables) -> str:
     columns = {
         "method": "method", "s": "seconds", "runs": "repeats", "peak MB": "peak_mb", "cold s": "cold_s",
@@ -424,9 +438,13 @@ def _end_to_end(tables: Tables) -> str:
     return "\n\n".join(tried)
 
 
-_MATCHED = """
-For each peer the fastest variant of ours whose median error is no larger and whose rank correlation is no smaller (to
-within 1%), on random pairs, each by its own operator.
+_MATCHED = f"""
+Each row compares a package (*peer*) with the fastest variant of heatsketch that is at least as accurate: its median
+error is no larger and its rank correlation no smaller, to within 1%, on random pairs, each against its own operator.
+*times faster* is the time of the peer divided by that of heatsketch: below 1 the peer is faster. A row of dashes means
+that none of our variants is as accurate.
+
+{_QUALITY.strip()}
 """
 
 
@@ -436,7 +454,7 @@ def _matched(tables: Tables) -> str:
 
 
 def _contenders(columns: dict[str, str]) -> Callable[[Tables], str]:
-    """A table of the contenders, case by case."""
+    """A function that writes a table of the methods, case by case."""
 
     def write(tables: Tables) -> str:
         (cases,) = map(over_repeats, tables.values())
@@ -448,38 +466,43 @@ def _contenders(columns: dict[str, str]) -> Callable[[Tables], str]:
 
 _CASE = {"points": "n", "data": "data", "method": "method", "s": "seconds"}
 _FIRST = """
-`GaussianProcessEmbedding` and `DiffusionMaps` with 10 columns and power 16, `HeatSketch` as it comes. *Ever*: the first
-fit after installation, with empty caches; the other processes start with what the first one left. *More*: how much
-longer the first fit of a process takes than later ones, if nothing is loaded but heatsketch, and *more, beside* if
-scikit-learn has been imported. *Besides*: what a fit takes outside of its mathematics, for checks of arguments, the
-plan, and the settings of threads. heatsketch loads scikit-learn, and through it SciPy and pandas, with the first
-estimator; that is nearly all of the difference.
+Seconds of the import and of the first fit of a process. `GaussianProcessEmbedding` and `DiffusionMaps` have 10 columns
+and power 16, and `HeatSketch` its defaults.
+
+- *s* is the time of a later fit, and *first* that of the first fit of a process.
+- *Ever* is the first fit after installation, with empty caches. The other processes use the caches that it left.
+- *More* is how much longer the first fit takes than later ones. *More, beside* is the same in a process that has
+  imported scikit-learn. Nearly all of the difference is the import of scikit-learn, and through it of SciPy and pandas,
+  which heatsketch loads with the first estimator.
+- *Besides* is the part of a fit outside of its mathematics: checks of arguments, planning, and setting threads.
 """
 _FIRST_COLUMNS = {
     "import s": "import_s", "ever s": "ever_s", "first s": "first_s", "more s": "more_s",
     "more, beside s": "more_beside_s", "besides s": "besides_s",
 }  # fmt: skip
 _QUESTIONS = """
-Seconds of a fit and of questions about it, each asked as if it were the first, and in brackets as multiples of the fit.
-Estimators as in the first fits.
+Seconds of a fit and of calls that answer questions about it (`distortion()`, `diagnose()`, ...), and in brackets the
+ratio to the fit. Each call is measured without the results that earlier calls leave behind. The estimators have the
+parameters of [the first fit](#the-first-fit).
 """
 _PAGE = """
-`heatsketch embed points.csv --report page.html` as a process: Python's start, reading, standardising, the fit of
-`HeatSketch`, all questions that the page answers, pictures in two and three dimensions, and writing.
+Seconds of the command `heatsketch embed points.csv --report page.html`: the start of Python, reading, standardising,
+the fit of `HeatSketch`, all questions that the page answers, pictures in two and three dimensions, and writing.
 """
 _EXACT = """
-K V for the Gaussian kernel of all pairs, 32 columns, float32, without storing K. The error is that of 64 rows against
-float64. The chunk of PyTorch was chosen on other points.
+Seconds of K V for the Gaussian kernel K of all pairs and 32 columns V, in float32, without storing K. The error is
+relative, on 64 rows, against float64. For PyTorch, the size of the chunks was tuned on other points.
 """
 _GRAPH = """
-The symmetric graph of 30 neighbours with Gaussian weights times 32 columns, float32, with the points in random order
-and reordered by reverse Cuthill-McKee for all. Set-up is what an operator does once, its own reordering included. *Of
-the limit*: seconds over those of as many operations in a matrix product of float32, timed beside it.
+Seconds of the product of a symmetric graph of 30 neighbours with Gaussian weights and 32 columns, in float32. The
+points are in random order (*as given*), or were *reordered* by reverse Cuthill-McKee for all methods. *Set-up* is done
+once per operator, and includes its own reordering. *Of the limit* is the ratio to the time of as many operations in a
+float32 matrix product, timed beside it.
 """
 _NEIGHBOURS = """
-The 30 nearest others, with recall on 1,000 sampled points against brute force. Of an index with a choice of effort
-several choices are shown; the time to build it is included. *Of all products*: seconds over those that products of all
-pairs would take at the rate of a matrix product of float32, timed beside it.
+Seconds of a search for the 30 nearest neighbours, with the recall on 1,000 sampled points against brute force. Indexes
+with a parameter for accuracy have several rows, and their time includes building the index. *Of all products* is the
+ratio to the time of the products of all pairs at the rate of a float32 matrix product, timed beside it.
 """
 
 
@@ -496,14 +519,14 @@ def _asked(tables: Tables) -> str:
     return rows_table(rows, columns | {name: name for name in QUESTIONS})
 
 
-@section(["limits"], "Measured by themselves, all cores.")
+@section(["limits"], "The best rates of single operations on all cores, measured by themselves.")
 def _limits(tables: Tables) -> str:
     best = tables["limits"].groupby(["what", "unit"], sort=False)["best"].max().reset_index()
     return rows_table(records(best), {"what": "what", "best": "best", "unit": "unit"})
 
 
 def _on_gpu(tables: Tables) -> str:
-    """What the study on a GPU says."""
+    """Claims of the study on a GPU."""
     if not tables:
         return ""
     store = Store(Path("docs/gpu"))
@@ -511,7 +534,7 @@ def _on_gpu(tables: Tables) -> str:
         [text, v.measured, f"**{v.word}**"]
         for text, v in gpu.STUDY.claims({name: store.read(name) for name in store.names})
     ]
-    text = "On one GPU, from [the page with all its figures, limits and losses](../gpu/index.md):"
+    text = "Claims of the study on one GPU. [Its page](../gpu/index.md) has all figures, limits and losses."
     return f"{text}\n\n{grid(['claim', 'measured', 'verdict'], found)}" if found else ""
 
 
@@ -519,7 +542,9 @@ def _absent(tables: Tables) -> str:
     rows = [row for table in tables.values() for row in records(table)]
     wrong = [row for row in rows if row.get("status", "ok") != "ok" or "unscored" in row]
     columns = {"table": "figure", "method": "method", "data": "data", "points": "n", "status": "status"}
-    return rows_table(wrong, columns | {"reason": "reason", "not scored": "unscored"}) if wrong else ""
+    text = "Cases without a result, with the reason. Those under *not scored* were timed, but their scores failed."
+    table = rows_table(wrong, columns | {"reason": "reason", "not scored": "unscored"})
+    return f"{text}\n\n{table}" if wrong else ""
 
 
 _GRAPH_COLUMNS = {"order": "order", "of the limit": "of_limit", "set-up s": "setup_s", "error": "error"}

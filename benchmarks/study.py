@@ -1,4 +1,4 @@
-"""HeatSketch beside the paper's methods and other packages: ``python -m benchmarks.study``."""
+"""Compare HeatSketch with the paper's methods and other packages: ``python -m benchmarks.study``."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ SHAPES: dict[str, Callable[[int, np.random.Generator], FloatArray]] = {
 
 
 def _miserables() -> sparse.csr_array:
-    """Who meets whom, and how often, in Les Misérables (Knuth, 1993): 77 vertices, shipped with networkx."""
+    """Co-occurrence network of the 77 characters of Les Misérables (Knuth, 1993), from networkx."""
     return sparse.csr_array(nx.to_scipy_sparse_array(nx.les_miserables_graph(), dtype=float))
 
 
 def halves(name: str, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Points to fit, shape (n, d), and equally many others of the same sample."""
+    """Points to fit, shape (n, d), and as many unseen points of the same sample."""
     X = SHAPES[name](2 * n, rng)
     X = X[rng.permutation(len(X))]
     return X[:n], X[n:]
@@ -93,9 +93,9 @@ NEIGHBORS = 15
 def measured(Y: FloatArray, d: FloatArray) -> dict[str, float]:
     """Measures of an embedding against condensed distances.
 
-    ``log_L`` and ``central`` (log L without the hundredth of pairs at either end) are 0 at best; ``stress`` is
-    Kruskal's with the best scale, 0 at best; ``spearman``, ``trust`` (trustworthiness) and ``kept`` (share of the
-    nearest 15 that are nearest in the embedding) are 1 at best.
+    ``log_L``, ``central`` (log L without the 1% of pairs at either end) and ``stress`` (Kruskal's, with the best scale)
+    are 0 at best. ``spearman``, ``trust`` (trustworthiness) and ``kept`` (share of the 15 nearest neighbours that are
+    nearest in the embedding) are 1 at best.
     """
     embedded = pdist(Y)
     found = measure_distortion(Y, d, quantiles=(0.01,))
@@ -125,7 +125,7 @@ def _phate(k: int, seed: int) -> Any:
     return PHATE(n_components=k, random_state=seed, n_jobs=1, verbose=0)
 
 
-# Ours, on the kernel whose diffusion distances are the reference.
+# Estimators of heatsketch, with the kernel whose diffusion distances are the reference.
 METHODS: dict[str, Callable[[int, int], Any]] = {
     "DM": lambda k, _: hs.DiffusionMaps(k),
     "GP": lambda k, seed: hs.GaussianProcessEmbedding(k, random_state=seed),
@@ -133,7 +133,7 @@ METHODS: dict[str, Callable[[int, int], Any]] = {
     "HS": lambda k, seed: hs.HeatSketch(k, objective="bilipschitz", random_state=seed),
     "HS, log-stress": lambda k, seed: hs.HeatSketch(k, objective="log-stress", random_state=seed),
 }
-# Others, with their defaults; MDS gets the diffusion distances themselves.
+# Other methods with their defaults. MDS, which gets the diffusion distances, is added in `Further`.
 PEERS: dict[str, Callable[[int, int], Any]] = {
     "Isomap": lambda k, _: Isomap(n_components=k),
     "UMAP": _umap,
@@ -153,7 +153,7 @@ def _log_L(Y: FloatArray, d: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Chart(Experiment):
-    """log L of diffusion maps, Gaussian process embeddings and HeatSketch, for every k, on seen and unseen points."""
+    """log L of diffusion maps, Gaussian process embeddings and HeatSketch, for each k, on fitted and unseen points."""
 
     data: str = "circle"
     bandwidth: float = 1.0
@@ -161,13 +161,13 @@ class Chart(Experiment):
     n_components: tuple[int, ...] = (2,)
 
     def points(self, index: int) -> tuple[FloatArray, FloatArray]:
-        """Seen and unseen points of a trial."""
+        """Fitted and unseen points of a trial."""
         seeds = (self.points_seed(index), self.other_seed(index))
         seen, unseen = (sample(self.data, self.n_samples, rng) for rng in seeds)
         return seen, unseen
 
     def model(self, method: str, k: int, index: int, normalization: str) -> Any:
-        """An estimator with the options of the paper."""
+        """An estimator with the parameters of the paper."""
         options = {"power": self.power, "bandwidth": self.bandwidth, "normalization": normalization}
         return METHODS[method](k, self.sketch_seed(index)).set_params(n_neighbors=None, **options)
 
@@ -200,14 +200,14 @@ _CELLS = {"stretched_torus": (2, 4, 8), "klein_bottle": (3, 8), "gaussian_clouds
 
 @dataclass(frozen=True)
 class Gap(Experiment):
-    """log L on seen and unseen points, as fitted, and with further points seen.
+    """log L on fitted and unseen points, with the usual fit and with further points in the optimisation.
 
-    "further points" optimises over pairs of the sample and of equally many other points of the same law, which no user
-    has: it shows how much of the gap more data could close.
+    "further points" optimises over the sample and as many other points of the same distribution, which are not
+    available in practice. It shows how much of the gap more data could close.
     """
 
     def trial(self, index: int) -> list[Row]:
-        """Rows of one trial; its number is beyond those of the charts."""
+        """Rows of one trial; its samples are not those of the charts."""
         rows: list[Row] = []
         for data, ks in _CELLS.items():
             chart = replace(CHARTS[data], n_samples=min(CHARTS[data].n_samples, self.n_samples))
@@ -227,7 +227,7 @@ class Gap(Experiment):
 
 
 def _with_further_points(model: Any, unseen: FloatArray, further: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """HeatSketch optimised over the sample and further points."""
+    """Embeddings of HeatSketch, optimised over the sample and further points."""
     kernel, power, seed = model.kernel_, model.power_, model.random_state
     wide = wide_sketch(kernel, power, wide_columns(kernel.shape[0], 1), seed)
     Z = np.ascontiguousarray(coefficients(kernel, wide.M, power, trivial=not kernel.trivial_is_constant))
@@ -242,12 +242,12 @@ _TREE = "tree in R^50"
 
 @dataclass(frozen=True)
 class Deflation(Experiment):
-    """Root mean square relative error of squared distances, plain, with half of the columns exact, and with "auto"."""
+    """RMS relative error of squared distances with no, half or an automatic number of exact directions."""
 
     n_components: tuple[int, ...] = (4, 8, 16, 32, 64)
 
     def trial(self, index: int) -> list[Row]:
-        """Rows of one trial: a sample of each data set and a sketch of each kind."""
+        """Rows of one trial: one sample of each data set, and one sketch of each kind."""
         rows: list[Row] = []
         for data in (*PAPER, _TREE):
             options, power = {}, 8
@@ -270,9 +270,9 @@ class Deflation(Experiment):
 
 @dataclass(frozen=True)
 class Further(Experiment):
-    """All measures of all methods on one data set, against the diffusion distance of the default kernel.
+    """All measures of all methods on one data set, against diffusion distances with the default bandwidth.
 
-    ``log_L_unseen`` and ``spearman_unseen`` are for methods that can transform new points.
+    ``log_L_unseen`` and ``spearman_unseen`` are for methods that can embed new points.
     """
 
     data: str = "sphere"
@@ -302,7 +302,7 @@ class Further(Experiment):
 
 
 def _row(name: str, k: int, model: Any, seen: tuple[Any, FloatArray], unseen: tuple[Any, Any]) -> Row:
-    """Measures of a method on points and their distances, seen and unseen."""
+    """Measures of a method, from (points, distances) that are fitted and unseen."""
     start = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -325,7 +325,7 @@ FURTHER = {
 
 @dataclass(frozen=True)
 class Times(Experiment):
-    """Seconds and peak memory of HeatSketch for the worst distance, and log L beside the other methods'."""
+    """Seconds, peak memory and log L of a fit of each estimator."""
 
     alone: ClassVar[bool] = True
     data: tuple[str, ...] = ("swiss roll", "tree")
@@ -345,7 +345,7 @@ class Times(Experiment):
 
 
 def fit(method: str, data: str, n: int, k: int, seed: int) -> Iterator[Row]:
-    """Fit once on little data, so that everything is compiled, then on all, and measure that."""
+    """Fit few points as a warm-up, then measure a fit of all points."""
     model = getattr(hs, method)(k)
     if "random_state" in model.get_params():
         model.set_params(random_state=seed)
@@ -366,20 +366,20 @@ def fit(method: str, data: str, n: int, k: int, seed: int) -> Iterator[Row]:
 TIMES = {
     "times_500": Times("times_500", 500, 3, seed=133, effort=60.0, n_components=(2, 8)),
     "times_20000": Times("times_20000", 20_000, 1, seed=133, effort=200.0),
-    # Eigenvectors of 100,000 points would take longer than everything else.
+    # Without DiffusionMaps, whose eigenvectors would take longest.
     "times_100000": Times("times_100000", 100_000, 1, seed=133, effort=900.0, methods=Times.methods[1:]),
 }
 
 
-# Claims about HeatSketch: at most these shares of the log L of the better of the two others, wherever that exceeds
-# `_WORTH`; seconds that a fit may take, by number of points, and memory at the largest.
+# Thresholds of the claims: largest shares of the log L of the better of the two other methods, where that exceeds
+# `_WORTH`; largest seconds of a fit by number of points; and largest memory with most points.
 _WORTH, _SHARE, _SHARE_IN_PLANE = 0.2, 0.4, 0.65
 _SECONDS = {500: 5.0, 20_000: 60.0, 100_000: 600.0}
 _GIB = 4.0
 
 
 def cells(tables: Tables, column: str) -> pd.DataFrame:
-    """Means over the trials for each of the paper's data sets, normalisation and k, and ours over the better."""
+    """Means over trials by data set, normalisation and k, and the ratio of HS to the better of DM and GP."""
     parts = []
     for data in [name for name in PAPER if name in tables]:
         table = tables[data]
@@ -393,7 +393,7 @@ def cells(tables: Tables, column: str) -> pd.DataFrame:
 
 
 def judged(tables: Tables) -> Iterator[Claim]:
-    """All claims whose tables are there."""
+    """Claims about the tables that exist."""
     if any(name in tables for name in PAPER):
         yield from _on_the_charts(cells(tables, "log_L"), cells(tables, "log_L_unseen"))
     if "deflation" in tables:
@@ -401,7 +401,7 @@ def judged(tables: Tables) -> Iterator[Claim]:
         share = means["auto"] / means["plain"]
         worst = share.idxmax()
         yield claim(
-            'n_exact="auto": error of squared distances never above that of a plain sketch of the same width.',
+            'n_exact="auto": errors of squared distances never exceed those of a random sketch with as many columns.',
             f"{share.min():.1e} to {share.max():.2f} of it in {len(share)} settings (most: {worst[0]}, k = {worst[1]})",
             (share <= 1.0 + 1e-9).all(),
         )
@@ -411,7 +411,7 @@ def judged(tables: Tables) -> Iterator[Claim]:
             seconds, gib = ours["seconds"].max(), ours["gib"].max()
             memory = f" and {_GIB:.0f} GiB" if n == max(_SECONDS) else ""
             yield claim(
-                f"A fit of {n:,} points within {limit:.0f} s{memory} on two cores.",
+                f"A fit of {n:,} points takes at most {limit:.0f} s{memory} on two cores.",
                 f"at most {seconds:.1f} s, {gib:.2f} GiB",
                 seconds <= limit and (not memory or gib <= _GIB),
             )
@@ -420,25 +420,25 @@ def judged(tables: Tables) -> Iterator[Claim]:
 def _on_the_charts(seen: pd.DataFrame, unseen: pd.DataFrame) -> Iterator[Claim]:
     excess = (seen["HS"] - seen["better"]) / seen["error"]
     yield claim(
-        "Mean log L never above the better of diffusion maps and Gaussian process embeddings by more than the standard "
-        "error.",
+        "Fitted points: the mean log L of HS is never above the better of DM and GP by more than its standard error.",
         f"below it in {int((seen['share'] < 1).sum())} of {len(seen)} settings; nearest to it by "
         f"{-excess.max():.1f} standard errors",
         (excess <= 1.0).all(),
     )
     worth = seen[seen["better"] > _WORTH]
     for where, part, bound in (
-        ("every k of 3 and more", worth[worth["k"] >= 3], _SHARE),
+        ("k at least 3", worth[worth["k"] >= 3], _SHARE),
         ("k = 2", worth[worth["k"] == 2], _SHARE_IN_PLANE),
     ):
         yield claim(
-            f"At most {bound} of it for {where} where it exceeds {_WORTH}.",
+            f"Fitted points, {where}: HS has at most {bound} times the better log L of DM and GP where that exceeds "
+            f"{_WORTH}.",
             f"{part['share'].min():.2f} to {part['share'].max():.2f} in {len(part)} settings",
             (part["share"] <= bound).all(),
         )
     by_data = unseen.groupby("data")[["HS", "DM", "GP"]].mean()
     yield claim(
-        "On unseen points below both, on each data set, averaged over trials, normalisations and k.",
+        "Unseen points: HS is below DM and GP on each data set, averaged over trials, kernels and k.",
         "; ".join(f"{row.Index} {row.HS:.2f} (DM {row.DM:.2f}, GP {row.GP:.2f})" for row in by_data.itertuples()),
         (by_data["HS"] < by_data[["DM", "GP"]].min(axis=1)).all(),
     )
@@ -449,7 +449,7 @@ def _on_the_charts(seen: pd.DataFrame, unseen: pd.DataFrame) -> Iterator[Claim]:
         for row in lost.itertuples()
     ]
     yield claim(
-        "On unseen points below both, in every single setting.",
+        "Unseen points: HS is below DM and GP in every setting.",
         f"in {len(unseen) - len(lost)} of {len(unseen)}" + "".join(settings),
         lost.empty,
     )
@@ -482,40 +482,60 @@ _MEASURES = {
 }
 
 _INTRODUCTION = """
-Diffusion maps (DM), Gaussian process embeddings (GP) and HeatSketch (HS) are compared on the paper's data with the
-paper's parameters and trial counts, on other data, on unseen points, and by several measures besides the one that
-HeatSketch minimises. S and B are the symmetric and the bistochastic kernel. Trials, points and random matrices of the
-charts are those of `heatsketch reproduce`. HeatSketch minimises log L (`objective="bilipschitz"`) except where the name
-of a row or column says otherwise. The settings of its search were chosen on other samples of the paper's data, after a
-first look at four of these trials.
+This page measures how much diffusion maps (DM), Gaussian process embeddings (GP) and HeatSketch (HS) distort diffusion
+distances: on the paper's data, with the paper's parameters and numbers of trials, and on other data, on fitted and on
+unseen points, by several measures. `make study ARGS="--output out/study"` runs everything again in another folder,
+which takes hours; `make study` only runs trials that are missing here.
+
+The main measure is log L, the logarithm of the largest over the smallest ratio of embedded to diffusion distance over
+all pairs: 0 means no distortion. HeatSketch minimises it (`objective="bilipschitz"`) unless the name of a row or column
+says otherwise; its default objective is not measured here. S and B are the symmetric and the bistochastic kernel.
+
+**Losses.** On unseen points of the Gaussian clouds with k = 2 diffusion maps are better. MDS, which gets all diffusion
+distances, mostly has a lower stress and a higher rank correlation. In 4 of 14 settings UMAP keeps the most neighbours,
+and has the highest trustworthiness. Fits of HeatSketch take longest ([time and memory](#time-and-memory)).
+
+The charts have the points and random matrices of `heatsketch reproduce`. The settings of HeatSketch's search were
+chosen on other samples of the paper's data, after a first look at four of these trials. All tables were recorded on 15
+November 2026, before versions of the package counted commits: "0.1.0" below is the development version of that day, not
+a release.
 """
 _CHARTS = """
-Means of log L over the trials; error bars are standard deviations. Left: the fitted points. Right: equally many unseen
-points of the same law, embedded by `transform` and compared with the diffusion distances between their own kernel rows.
+Means of log L over the trials; smaller is better. "HS / better" is the log L of HS divided by the better one of DM and
+GP, so that values below 1 are in favour of HS. Unseen points are as many others of the same distribution. They are
+embedded by `transform`, and compared with the diffusion distances between their own kernel rows. In the pictures error
+bars are standard deviations, with fitted points on the left and unseen ones on the right.
 """
 _GAP = """
-log L on seen / unseen points, bistochastic kernel, means over {trials} trials. The penalty keeps M from being much
-larger than the embedding; its weight is 0.1. Version 0.1 had options for another weight, and to stop after 5 rounds.
-"Further points" optimises over equally many further points of the same law, which no user has: the gap that remains is
-not due to a lack of data. If the shape does not embed in k dimensions (the torus in the plane, the Klein bottle in
-space), every method maps some distant points close together, and some new pair comes near such a place.
+log L on fitted / unseen points, for the bistochastic kernel: means over {trials} trials, and smaller is better. The
+penalty keeps the entries of M from being much larger than the embedding. Its weight is 0.1; the version of this record
+had options for other weights, and for an end after 5 rounds.
+
+"Further points" are as many other points of the same distribution that take part in the optimisation, but not in the
+kernel; in practice they are not available. The gap that remains with them is not due to a lack of data. If a shape does
+not embed in k dimensions (the torus in the plane, the Klein bottle in space), every method maps some distant points
+close together, and some unseen pair comes near such a place.
 """
 _FURTHER = """
-Default bandwidth and diffusion time (8), all pairs; measures against the diffusion distances of that kernel, means over
-the trials. *stress* is Kruskal's with the best scale; *central 98%* is log L without the 1% of pairs at either end;
-*neighbours kept* is the share of the 15 nearest neighbours that are nearest in the embedding. The best value of each
-column is bold. MDS gets the diffusion distances themselves and cannot embed new points. Isomap, UMAP and PHATE run with
-their defaults and do not aim at diffusion distances: their rows show how well distances survive, not how well they
-reach their own goals.
+All measures are against the diffusion distances of the kernel of all pairs with the default bandwidth and diffusion
+time 8, and are means over the trials. The best value of each column is bold. For log L, *central 98%* and *stress*
+smaller is better, for the others larger. *central 98%* is log L without the 1% of pairs at either end. *stress* is
+Kruskal's with the best scale. *neighbours kept* is the share of the 15 nearest neighbours that are nearest in the
+embedding.
+
+MDS gets the diffusion distances themselves and cannot embed new points. Isomap, UMAP and PHATE run with their defaults
+and do not aim at diffusion distances. Their rows show how well these distances are kept, not how well the methods reach
+their own goals.
 """
 _DEFLATION = """
-Root mean square relative error of squared distances over all pairs and {trials} trials, with k columns: all random,
-half of them exact, and `n_exact="auto"`, with the mean number of exact directions that it chose.
+Root mean square relative error of squared distances over all pairs and {trials} trials, for sketches of k columns: all
+random, half of them exact, and `n_exact="auto"`. Smaller is better. *directions* is the mean number of exact directions
+that "auto" chose, and *auto / random* the ratio of the errors.
 """
 _TIMES_TEXT = """
-One fit each, warm, in a fresh process, with the default kernel and float32 data. HeatSketch minimises log L
-(`objective="bilipschitz"`). Memory is the peak of the whole process. log L is measured by `distortion()`, which gives a
-lower bound beyond 2000 points.
+Seconds, peak memory and log L of one fit, in a fresh process after a warm-up fit, with the default kernel and float32
+data. HeatSketch minimises log L (`objective="bilipschitz"`). Memory is the peak of the whole process. log L is that of
+`distortion()`, a lower bound for more than 2000 points.
 """
 
 
@@ -552,7 +572,7 @@ def _charts(tables: Tables) -> str:
     for data in [name for name in _TITLES if name in tables]:
         table = both.loc[data].reset_index().rename(columns={"normalization": "kernel"})
         parts.append(f"### {_TITLES[data]}\n\n![{_TITLES[data]}](pictures/{data}.png)")
-        parts.append(f"{tables[data]['trial'].nunique()} trials.\n\n{frame_table(table, formats)}")
+        parts.append(f"{tables[data]['trial'].nunique()} trials:\n\n{frame_table(table, formats)}")
     return "\n\n".join(parts)
 
 
@@ -582,7 +602,7 @@ def _further(tables: Tables) -> str:
         experiment = FURTHER[name]
         order = [m for m in (*METHODS, "MDS", *PEERS) if m in set(table["method"])]
         title = f"### {experiment.data[0].upper()}{experiment.data[1:]}"
-        parts.append(f"{title}\n\n{experiment.n_samples} points, {table['trial'].nunique()} trials.")
+        parts.append(f"{title}\n\n{experiment.n_samples} points, {table['trial'].nunique()} trials:")
         frames = []
         for k in sorted(table["k"].unique()):
             means = table[table["k"] == k].groupby("method")[[*_MEASURES, "seconds"]].mean().loc[order]
@@ -597,7 +617,7 @@ def _further(tables: Tables) -> str:
         parts.append(frame_table(pd.concat(frames)[["k", "method", *columns, "seconds"]].rename(columns=columns)))
     won = pd.DataFrame(winners).groupby("measure", sort=False)["best"]
     listed = won.agg(lambda names: ", ".join(f"{name} {n}" for name, n in names.value_counts().items())).reset_index()
-    standing = "How often each method is the best, over data sets and k:"
+    standing = "How often each method is the best, over all data sets and k:"
     return "\n\n".join([standing, frame_table(listed), *parts])
 
 
@@ -611,7 +631,7 @@ def _times(tables: Tables) -> str:
 
 
 def _quick(experiment: Experiment) -> Experiment | None:
-    """One trial of few points, for the smallest k only; times of one size."""
+    """One trial of few points, for the smallest k only, and times of one size."""
     if experiment in (TIMES["times_20000"], TIMES["times_100000"]):
         return None
     small: Row = {"n_trials": 1, "n_samples": min(experiment.n_samples, 100)}

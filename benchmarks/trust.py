@@ -1,4 +1,4 @@
-"""How the tests were tested: hunts, coverage, other versions and mutants: ``python -m benchmarks.trust NAME``."""
+"""Test the tests: more cases, coverage, other versions and mutants: ``python -m benchmarks.trust NAME``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heatsketch_paper.harness.store import machine
 from heatsketch_paper.harness.study import Study, Tables, frame_table, main, section
 
 ROOT = Path(__file__).resolve().parents[1]
-# One thread of BLAS for each of two test processes.
+# One BLAS thread for each of the two test processes.
 _QUIET = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 _PYTEST = ("-m", "pytest", "--quiet", "--numprocesses=2", "--dist=worksteal")
 _COUNTS = ("passed", "failed", "skipped")
@@ -28,7 +28,7 @@ _VERSIONS = ("system", "python", "numpy", "scipy", "scikit-learn", "pandas")
 
 
 def run_tests(arguments: Sequence[str], **variables: str) -> tuple[str, ElementTree.Element]:
-    """Output and JUnit report of a run of pytest; failing tests are results, a failing tool raises."""
+    """Output and JUnit report of a run of pytest. Failing tests are results; other failures raise."""
     with tempfile.TemporaryDirectory() as place:
         report = Path(place) / "report.xml"
         run = subprocess.run(
@@ -49,7 +49,7 @@ def _failed(case: ElementTree.Element) -> bool:
 
 
 def by_file(output: str, report: ElementTree.Element) -> list[Row]:
-    """Tests by file, with the cases that Hypothesis tried and the cases and faults that tests recorded."""
+    """Numbers of tests by file, with the cases that Hypothesis tried, and the cases and faults that tests recorded."""
     rows: dict[str, Row] = {}
     for case in report.iter("testcase"):
         name = next((part for part in case.get("classname", "").split(".") if part.startswith("test_")), "")
@@ -59,7 +59,7 @@ def by_file(output: str, report: ElementTree.Element) -> list[Row]:
         for recorded in case.iter("property"):
             if recorded.get("name") in ("cases", "faults"):
                 row[str(recorded.get("name"))] += int(recorded.get("value", 0))
-    # The statistics of Hypothesis name a test, and then its cases.
+    # The statistics of Hypothesis have the name of a test, followed by its cases.
     for file, tried in re.findall(r"(\w+)\.py::(?:(?!\.py::)[\s\S])*?(\d+) passing", output):
         if file in rows:
             rows[file]["cases"] += int(tried)
@@ -67,7 +67,7 @@ def by_file(output: str, report: ElementTree.Element) -> list[Row]:
 
 
 def counts(report: ElementTree.Element) -> Row:
-    """Passed, failed and skipped tests."""
+    """Numbers of passed, failed and skipped tests."""
     cases = list(report.iter("testcase"))
     skipped = sum(case.find("skipped") is not None for case in cases)
     failed = sum(map(_failed, cases))
@@ -76,7 +76,7 @@ def counts(report: ElementTree.Element) -> Row:
 
 @dataclass(frozen=True)
 class Hunt(Experiment):
-    """The tests that try to break the library, with more cases than usual, and new ones each time."""
+    """Run the tests that try to break the library with more random cases than usual, new ones in each run."""
 
     alone: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ("pandas", "hypothesis", "mutmut", "pytest")
@@ -91,7 +91,7 @@ class Hunt(Experiment):
 
 @dataclass(frozen=True)
 class Coverage(Experiment):
-    """Statements and branches that the tests reach, by module."""
+    """Count the statements and branches that the tests reach, by module."""
 
     alone: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = Hunt.libraries
@@ -117,7 +117,7 @@ class Coverage(Experiment):
 
 @dataclass(frozen=True)
 class Suite(Experiment):
-    """All tests in the environment of this interpreter; ``--set label=oldest`` names it."""
+    """Run all tests in the environment of this interpreter; ``--set label=oldest`` gives it a name."""
 
     keys: ClassVar[tuple[str, ...]] = ("trial", "label")
     free: ClassVar[tuple[str, ...]] = (*Experiment.free, "label", "files")
@@ -126,16 +126,16 @@ class Suite(Experiment):
     files: tuple[str, ...] = ()
 
     def cases(self) -> list[Case]:
-        """One for the environment."""
+        """One case, for the environment."""
         return [{"trial": 0, "label": self.label}]
 
     def measure(self, case: Case, done: Sequence[Row] = ()) -> list[Row]:  # noqa: ARG002
-        """Counts of tests, and the versions."""
+        """Numbers of tests, and versions of packages."""
         about = machine(self.libraries)
         return [counts(run_tests([*_PYTEST, *self.files])[1]) | {k: about[k] for k in _VERSIONS if k in about}]
 
 
-# Exit codes of the tests of a mutant as mutmut records them; negative ones are signals.
+# Exit codes of the tests of a mutant, as mutmut records them; negative codes are signals.
 _OUTCOMES = {
     **dict.fromkeys((1, 3, -11), "killed"),
     **dict.fromkeys((24, -24, 36, 152, 255, -9), "timed_out"),
@@ -145,10 +145,11 @@ _OUTCOMES = {
 
 @dataclass(frozen=True)
 class Mutants(Experiment):
-    """Faults put into the core by mutmut, one at a time, in a copy of the working tree under ``out/mutants``.
+    """Test whether the tests detect faults that mutmut puts into the core, one at a time.
 
-    ``[tool.mutmut]`` of pyproject.toml names the modules and the tests; `only` restricts a run to some mutants, by
-    mutmut's pattern. mutmut keeps its results in the copy and tests only functions that changed since.
+    The faults are put into a copy of the working tree under ``out/mutants``. ``[tool.mutmut]`` in pyproject.toml lists
+    the modules and the tests. `only` restricts a run to mutants that match mutmut's patterns. mutmut keeps its results
+    in the copy, and later tests only functions that have changed.
     """
 
     alone: ClassVar[bool] = True
@@ -173,7 +174,7 @@ class Mutants(Experiment):
 
 
 def outcomes(copy: Path) -> list[Row]:
-    """How the mutants of each module fared."""
+    """Outcomes of the mutants of each module."""
     rows = []
     for path in sorted((copy / "mutants").rglob("*.py.meta")):
         codes = json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"].values()
@@ -184,27 +185,37 @@ def outcomes(copy: Path) -> list[Row]:
 
 
 _INTRODUCTION = """
-How heatsketch was stressed, what the tests reach, and whether they detect faults. `make test-slow` runs the tests that
-try to break it; `make hunt` runs them with more cases.
+This page shows how heatsketch was stressed by hostile input and faults, how much of the code the tests reach, and
+whether they detect faults in the code. `make hunt`, `make coverage` and `make mutants` record its tables again;
+mutants take about two hours. `make test-slow` runs the tests that try to break the library.
+
+**The tables below are from earlier code.** They were recorded by 17 November 2026. Since then the loops that Numba
+compiled have been replaced by C code, which is compiled when the package is built. Many modules and files of tests have
+been moved, merged or removed, so that some names in the tables no longer exist. For example, most tests of
+hostile input are now in `tests/slow/test_hostile_input.py`, and the module `draws` is part of `sketch`.
 """
 _HUNT = """
-These tests try the same cases in every run. A hunt tries 20 times as many, and new ones each time. A case is an input;
-it passes if the result is finite and agrees with an independent one, or if the error names the problem. A fault is an
-interrupt, a kill, a full disk, a memory limit, a damaged file or a second writer.
+What the tests that try to break the library tried, with 20 times as many cases as usual. A case is an input. It passes
+if the result is finite and agrees with an independent one, or if the error names the problem. In the recorded run, a
+fault was an interrupt, a kill, a full disk, a memory limit, a damaged file or a second writer. `make test-slow` tries
+the same cases in every run; `make hunt` tries 20 times as many, and new ones each time.
 """
 _COVERAGE = """
-Measured by `make coverage`. Code in C and for Triton cannot be traced and is not counted; its tests compare it with
-plain NumPy.
+The share of statements and branches that the tests reach, by `make coverage`. Compiled code cannot be traced and is not
+counted: the programs for GPUs, and the loops (by Numba in the recorded run, in C today). Tests compare it with plain
+NumPy.
 """
 _SUITES = """
-All tests in other environments; "oldest versions" are the oldest that `pyproject.toml` allows. Skipped tests need
-something that an environment lacks, mostly a GPU. Arguments of pytest are listed if there were any.
+Results of all tests in other environments. "Oldest versions" are the oldest that `pyproject.toml` allowed
+(`make test-oldest`). Skipped tests need something that the environment lacks, mostly a GPU. Arguments of pytest are
+listed below the table. The versions of Numba, which was needed then, are in [suite.csv](tables/suite.csv).
 """
 _MUTANTS = """
-`make mutants` changes one operator, number or comparison of the core at a time and runs the tests that reach it. Of the
-survivors, *equivalent* mutants compute the same and *tolerated* ones differ in something that is not promised, such as
-speed; [mutants.json](mutants.json) lists the survivors of the recorded run with the reasons. The score is the share
-detected of those that are not equivalent. Texts of errors and compiled functions are not mutated.
+`make mutants` changes one operator, number or comparison of the core at a time, and runs the tests that reach it. A
+mutant is detected if a test fails (*killed*) or takes too long (*timed out*). Of the survivors, *equivalent* mutants
+compute the same, and *tolerated* ones change something that is not promised, such as speed.
+[mutants.json](mutants.json) lists the survivors of the recorded run with reasons. The score is the share of detected
+mutants among those that are not equivalent. Messages of errors and compiled code are not mutated.
 """
 
 
@@ -227,7 +238,7 @@ def _coverage(tables: Tables) -> str:
     return (
         f"Reached: {sums['covered_lines'] / statements:.1%} of {statements:,} statements and "
         f"{sums['covered_branches'] / branches:.1%} of {branches:,} branches, {covered / (statements + branches):.1%} "
-        f"together. Most statements and branches that are not reached: {missed or 'none'}."
+        f"together. Modules with the most statements and branches that are not reached: {missed or 'none'}."
     )
 
 
@@ -253,7 +264,7 @@ def _mutants(tables: Tables) -> str:
 
 
 def _quick(experiment: Experiment) -> Experiment:
-    """The tests of one file, and the mutants of one function."""
+    """Only the tests of one file, and the mutants of one function."""
     one_file: Row = {"files": ("tests/linalg/test_sketch.py",)}
     changes = {"hunt": one_file | {"times": 1}, "mutants": {"only": ("heatsketch.linalg.anderson*",)}}
     return replace(experiment, **changes.get(experiment.name, one_file))

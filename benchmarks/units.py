@@ -1,9 +1,9 @@
-"""Does the rule that standardises a table pick the better choice? Raw and standardised columns, by their neighbours.
+"""Test the rule that decides whether to standardise a table, against raw and standardised columns.
 
     python -m benchmarks.units          # both groups
     python -m benchmarks.units choosing
 
-Each table is judged by the accuracy of its 10 nearest neighbours, leaving one out, on up to 2,000 rows.
+The score of a table is the leave-one-out accuracy of its 10 nearest neighbours, on up to 2,000 rows.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ CHOOSING: dict[str, Callable[[], Labelled]] = {
         for name in ("sonar", "segment", "vehicle", "phoneme", "bupa", "heart", "banana", "twonorm", "optdigits")
     },
 }
-# Listed by name after the results above and before its own; the rule was not changed afterwards. Tables with text
-# columns are left out. In neither group is a table taken as counts or principal components.
+# Chosen by name after the results on the first group, before those on this one. The rule was not changed afterwards.
+# Tables with text columns are left out. The rule takes no table of either group as counts or principal components.
 JUDGING: dict[str, Callable[[], Labelled]] = {
     "penguins": partial(_r, "palmerpenguins", "penguins", "species", "year"),
     "glass": partial(_r, "MASS", "fgl", "type"),
@@ -65,7 +65,7 @@ JUDGING: dict[str, Callable[[], Labelled]] = {
 
 
 def accuracy(X: Floats, label: NDArray[np.int64]) -> float:
-    """Share of rows whose label is the most frequent one among their nearest neighbours."""
+    """Share of rows whose label is the most frequent one among its nearest neighbours."""
     search = NearestNeighbors(n_neighbors=_NEIGHBORS).fit(X)
     near = label[search.kneighbors(return_distance=False)]  # [n, neighbours]
     classes = np.unique(label)

@@ -1,4 +1,4 @@
-"""What people wait for besides a fit: the first one of a process, questions about a fit, and the page."""
+"""Time what users wait for besides a fit: the first fit of a process, questions about a fit, and the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["QUESTIONS", "first_use", "page", "questions"]
 COMPONENTS = 10
 _FEW = 2_000  # points of a warm-up
 
-# Arguments: a file of points, the name of an estimator, its parameters, and a module that is there already.
+# Arguments: a file of points, the name of an estimator, its parameters, and a module to import first.
 _FIRST_FIT = """
 import importlib, json, sys, time
 importlib.import_module(sys.argv[4])
@@ -41,11 +41,11 @@ for _ in range(3):
     times.append(time.perf_counter() - start)
 print(json.dumps([imported, *times]))
 """
-_REPEATS = 30  # of fits whose checks are timed
+_REPEATS = 30  # fits for timing the overhead
 
 
 def parameters(method: str) -> Row:
-    """HeatSketch as it comes; the paper's methods with ten columns and one diffusion time."""
+    """Defaults for HeatSketch; ten columns and one diffusion time for the other estimators."""
     return {"random_state": 0} if method == "HeatSketch" else {"n_components": COMPONENTS, "power": POWER}
 
 
@@ -57,12 +57,12 @@ def estimator(method: str) -> Any:
 def first_use(method: str, data: str, n: int) -> Iterator[Row]:
     """Seconds of ``import heatsketch``, of the first fit of a process, of later ones, and of the first fit ever.
 
-    Of first fits in two kinds of process: nothing else is loaded, or scikit-learn is. For few points also what a fit
-    takes besides computing.
+    First fits are timed in processes with and without scikit-learn imported before. With few points the overhead of a
+    fit is timed as well.
     """
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/points.npy", points.make(data, n))
-        # No compiled code is there for the first process, whatever a version keeps.
+        # Empty caches: the first process finds no code that an earlier one compiled.
         empty = os.environ | {"XDG_CACHE_HOME": folder, "NUMBA_CACHE_DIR": f"{folder}/numba"}
         command = [sys.executable, "-c", _FIRST_FIT, f"{folder}/points.npy", method, json.dumps(parameters(method))]
 
@@ -80,7 +80,7 @@ def first_use(method: str, data: str, n: int) -> Iterator[Row]:
 
 
 def _besides(model: Any, X: Any) -> float:
-    """Seconds of a fit outside of its mathematics: checks of arguments, the plan, and the settings of threads."""
+    """Overhead of a fit outside of its mathematics: checks of arguments, planning, and setting threads."""
     inside, compute = [], type(model)._fit_points
 
     def timed(self: Any, *args: Any) -> None:
@@ -113,7 +113,7 @@ QUESTIONS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def questions(method: str, data: str, n: int) -> Iterator[Row]:
-    """Seconds of a fit and of each question about it, each as if it were the first."""
+    """Seconds of a fit and of each question about it, without results of earlier questions."""
     X = points.make(data, n)
     few = estimator(method).fit(points.tuning(_FEW, X.shape[1]))
     for ask in QUESTIONS.values():
@@ -132,14 +132,14 @@ def questions(method: str, data: str, n: int) -> Iterator[Row]:
 
 
 def _forgetful(model: Any) -> Any:
-    """The same fit without the wide sketch that several questions share."""
+    """The same fit without the reference sketch that several questions share."""
     fresh = copy.copy(model)
     fresh.__dict__.pop("_reference", None)
     return fresh
 
 
 def page(method: str, data: str, n: int) -> Iterator[Row]:  # noqa: ARG001
-    """Seconds of the process that reads a csv of the points, embeds them and writes the page; its size."""
+    """Seconds of the command that reads a csv file of points and writes the page, and the size of the page."""
     with tempfile.TemporaryDirectory() as folder:
         table, written = Path(folder) / "points.csv", Path(folder) / "page.html"
         X = points.make(data, n)
