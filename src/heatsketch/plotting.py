@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._utils.array import to_numpy
 from ._utils.colors import read_colors
 from ._utils.drawing import MAX_POINTS, PALETTE, Palette, draw_points, new_axes, point_size
+from ._utils.tables import table
 from ._utils.typing import FloatArray
 from .analysis.density import SpectralDensity, spectral_density
 from .analysis.distances import distances_in_sample
@@ -285,7 +286,7 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
     """The embedding to draw, (N, k)."""
     if isinstance(model_or_Y, BaseEstimator):
         check_is_fitted(model_or_Y)
-    Y = np.asarray(to_numpy(getattr(model_or_Y, "embedding_", model_or_Y)))
+    Y = np.asarray(to_numpy(table(getattr(model_or_Y, "embedding_", model_or_Y))))
     if Y.ndim != 2 or not Y.size or Y.dtype.kind not in "iuf" or not np.isfinite(Y).all():
         raise ValueError(
             f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; give a fitted embedding, "

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from anndata import AnnData
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -206,6 +207,7 @@ def _infinite(form):
         (lambda: as_heat_kernel(np.eye(3)).rows_at_new_points(np.eye(3)), "new points"),
         (lambda: GP(2, metric="precomputed").fit(np.ones(6)), "squareform"),
         (lambda: GP(2, metric="chebyshev").fit(sparse.csr_array(X)), "chebyshev"),
+        (lambda: GP(2, metric="euclidian").fit(X), "Did you mean 'euclidean'"),
         (lambda: GP(2, affinity="precomputed").fit(nx.Graph()), r"0 sample\(s\)"),
         (lambda: GP(2).fit(nx.path_graph(4)), "affinity='precomputed'"),
         (lambda: GP(2).fit(X).diffusion_distances([[0, 1]], interval=95), "interval=95"),
@@ -221,6 +223,13 @@ def _infinite(form):
 def test_functions(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_anndata():
+    adata = AnnData(X)
+    for call in (GP(2).fit, hs.heat_kernel, hs.plot_embedding):
+        with pytest.raises(TypeError, match="heat_sketch"):
+            call(adata)
 
 
 def test_complex_tensors():

@@ -41,7 +41,7 @@ def test_transform_of_a_graph_is_its_embedding(name):
 
 def test_transform_of_a_graph_with_new_nodes():
     model = hs.DiffusionMaps(2, affinity="precomputed").fit(GRAPHS["karate"])
-    with pytest.raises(ValueError, match="35 nodes .* 34 nodes"):
+    with pytest.raises(ValueError, match=r"35 nodes .* 34 nodes"):
         model.transform(nx.star_graph(34))
 
 

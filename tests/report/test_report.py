@@ -578,6 +578,7 @@ class TestErrors:
             ({"names": ["a"]}, ValueError, "names"),
             ({"columns": {"x": [1, 2]}}, ValueError, "'x'"),
             ({"columns": pd.DataFrame(np.zeros((N, 2)), columns=["a", "a"])}, ValueError, "'a'"),
+            ({"columns": pd.Series(np.zeros(N))}, TypeError, "Series"),
             ({"max_points": 1}, ValueError, "max_points"),
         ],
     )

@@ -27,6 +27,11 @@ def table(X: Any) -> Any:
     backend = backend_of(X)
     if backend is not None:
         return backend.table(X)
+    if hasattr(X, "obsm") and hasattr(X, "obs_names"):
+        raise TypeError(
+            "AnnData was given where an array is needed; call heatsketch.scanpy.heat_sketch(adata), or give a "
+            "representation such as adata.obsm['X_pca']."
+        )
     X = collected(X)
     if hasattr(type(X), "__dlpack__") and not hasattr(type(X), "__array__"):
         X = np.from_dlpack(X)

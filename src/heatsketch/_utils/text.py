@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["duration", "listed", "visible"]
+__all__ = ["did_you_mean", "duration", "listed", "visible"]
 
 
 def visible(text: str) -> str:
@@ -32,6 +33,19 @@ def listed(names: Iterable[Any], most: int = 8) -> str:
     known = [str(name) for name in names]
     more = len(known) - most
     return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+    """A question after a message if one of the known names is close to `name`; otherwise an empty string.
+
+    Examples
+    --------
+    >>> from heatsketch._utils.text import did_you_mean
+    >>> did_you_mean("euclidian", ["cosine", "euclidean"])
+    " Did you mean 'euclidean'?"
+    """
+    close = difflib.get_close_matches(str(name), [str(one) for one in known], n=1, cutoff=0.7)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def duration(seconds: float) -> str:

@@ -46,6 +46,8 @@ _CONCENTRATED = 0.7
 # Effective dimension of a single mode.
 _ONE_MODE = 1.5
 _RECALL = 0.99
+# Components for clusters and features, with which classifiers on many data sets do best.
+_USUAL = 10
 # Columns of other units dominate if up to this share of them has this share of the squared distances, or any number of
 # them has that share; measured on so many rows.
 _FEW_COLUMNS, _DOMINATED, _ALL_BUT, _ROWS = 0.25, 0.95, 0.99, 2000
@@ -387,7 +389,7 @@ def _choice_findings(subject: Subject) -> Iterator[Finding]:
             "dimension",
             profile.dimension,
             f"The data have about {profile.dimension:.1f} dimensions and the embedding has {subject.n_components}, so "
-            "some points that are neighbours in the embedding are not neighbours in the data.",
-            "unsupported_neighbors(), or a report (--report), shows which neighbours are false. An embedding with "
-            f"n_components={int(np.ceil(2 * profile.dimension)) + 1} need not cross itself.",
+            "some neighbours in the embedding are false: they are not neighbours in the data.",
+            "This is usual for a picture: unsupported_neighbors(), or a report (--report), shows where. For clusters "
+            f"and features use more components, such as n_components={max(_USUAL, int(np.ceil(profile.dimension)))}.",
         )

@@ -290,7 +290,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         options = replace(kernel_options(self), device=device_for(X, self.device))
         check_power_option(self.power)
         if self.n_components != "auto":
-            check_count(self.n_components, "n_components", "a positive integer or 'auto'")
+            check_count(self.n_components, "n_components")
         self._check_parameters()
         find_device("cpu" if options.device == "auto" else options.device)  # raises if it is missing
         return options

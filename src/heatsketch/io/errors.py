@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from scipy.sparse import issparse
 
 from .._utils.chunks import chunks
 from .._utils.memory import available_memory, size_in_words
+from .._utils.text import did_you_mean
 
 __all__ = ["check_finite", "check_known", "check_memory", "parsing", "row_name"]
 
@@ -49,10 +49,8 @@ def check_known(names: Iterable[str], known: Sequence[str], what: str = "column"
     """Raise ValueError for the first name that is not among those known."""
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
             listed = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
-            raise ValueError(f"there is no {what} {name!r}; there are: {listed or 'none'}.{hint}")
+            raise ValueError(f"there is no {what} {name!r}; there are: {listed or 'none'}.{did_you_mean(name, known)}")
 
 
 def row_name(row: int, names: Any = None) -> str:

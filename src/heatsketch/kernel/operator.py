@@ -19,6 +19,7 @@ from .._utils.registry import Device, computing
 from .._utils.tables import table
 from .._utils.threads import each
 from .._utils.typing import FloatArray, IntArray
+from .._utils.warn import warn
 from ..linalg.operators import DenseOperator, FoldedOperator, HeatOperator, Operator, ScaledOperator, SparseOperator
 from .affinity import Affinity, GaussianAffinity
 from .graphs import is_graph
@@ -31,6 +32,9 @@ __all__ = ["HeatKernel", "KernelGraph", "as_heat_kernel", "refuse_alone"]
 _ORDERED = 1 << 24
 # Batches wanted, for all threads, and the rows of the smallest, as each batch takes some time by itself.
 _MANY_BATCHES, _SMALL_BATCH = 64, 512
+# A new point is far from all points if every distance to them, squared, is above this multiple of the product of both
+# points' own scales. Of held-out points of eight data sets, one with Cauchy noise, none is beyond 5.
+_FAR = 10.0
 
 
 class KernelGraph(NamedTuple):
@@ -282,15 +286,15 @@ class HeatKernel(HeatOperator):
             entries = max(affinity.row_entries, CHUNK_ENTRIES // max(_SMALL_BATCH, m // _MANY_BATCHES))
         numbers, parts = np.arange(m), list(chunks(m, X.shape[1], _ORDERED))
         n_batches = sum(len(list(chunks(part.stop - part.start, entries))) for part in parts)
-        finished = count(1)
+        finished, scales = count(1), np.zeros(m)
 
         def place(batch: slice | IntArray) -> None:
             if fused:
-                products, log_scale = affinity.row_products(X[batch], weighted)
+                products, scales[batch] = affinity.row_products(X[batch], weighted)
                 degrees, sums = products[:, :2].astype(np.float64).T
-                left, product = self._left(degrees, sums, log_scale, numbers[batch]), products[:, 2:]
+                left, product = self._left(degrees, sums, scales[batch], numbers[batch]), products[:, 2:]
             else:
-                left, rows = self._scaled_rows(X[batch], numbers[batch])
+                left, rows, scales[batch] = self._scaled_rows(X[batch], numbers[batch])
                 product = rows @ weighted
             out[batch] = left[:, None] * product
             advance(next(finished), n_batches)
@@ -299,6 +303,8 @@ class HeatKernel(HeatOperator):
             for part in parts:
                 order = affinity.batch_order(X[part])  # in which batches are fast
                 each(place, _batches(part, order, entries), threads=None if self.device is None else 1)
+        if isinstance(affinity, GaussianAffinity) and np.ndim(affinity.epsilon):
+            warn_far(np.flatnonzero(scales < -_FAR), m)
         return out
 
     def rows_at_new_points(self, X: Any) -> FloatArray:
@@ -307,19 +313,19 @@ class HeatKernel(HeatOperator):
         if affinity.is_training_input(X):
             every: FloatArray = self.place(np.eye(self.shape[0], dtype=self.dtype))
             return every
-        left, rows = self._scaled_rows(X, np.arange(X.shape[0]))
+        left, rows, _ = self._scaled_rows(X, np.arange(X.shape[0]))
         dense = left[:, None] * (rows.toarray() if sparse.issparse(rows) else rows)
         scaled: FloatArray = dense * scaling.scale.astype(dense.dtype)
         return scaled
 
-    def _scaled_rows(self, X: Any, numbers: IntArray) -> tuple[FloatArray, Any]:
-        """The left factors of the kernel rows of new points, (m,), and their affinities to training points, (m, N)."""
+    def _scaled_rows(self, X: Any, numbers: IntArray) -> tuple[FloatArray, Any, FloatArray]:
+        """Left factors of the kernel rows of new points, (m,), with ``affinity.rows(X)``."""
         affinity, scaling = self._source()
         rows, log_scale = affinity.rows(X)
         total = rows.sum(axis=1) if scaling.masses is None else rows @ scaling.masses
         degrees = np.asarray(total, dtype=np.float64).ravel()
         sums = np.asarray(rows @ scaling.reference, dtype=np.float64).ravel()
-        return self._left(degrees, sums, log_scale, numbers), rows
+        return self._left(degrees, sums, log_scale, numbers), rows, log_scale
 
     def _left(self, degrees: FloatArray, sums: FloatArray, log_scale: FloatArray, numbers: IntArray) -> FloatArray:
         """Left factors of kernel rows of the new points `numbers`, (m,)."""
@@ -343,6 +349,16 @@ def refuse_alone(degrees: FloatArray, numbers: IntArray) -> None:
         raise ValueError(
             f"row {numbers[empty[0]]} of X has no affinity to any training point, so it cannot be placed; leave "
             "such rows out (an isolated training vertex has its place in embedding_)."
+        )
+
+
+def warn_far(far: IntArray, m: int) -> None:
+    """Warn about new points, of m, that are far from all data."""
+    if len(far):
+        rows = ", ".join(map(str, far[:5])) + (", ..." if len(far) > 5 else "")
+        warn(
+            f"{len(far):,} of {m:,} new points are far from all fitted points (row {rows}). They are placed among "
+            "their nearest neighbours, and their places mean little; check these rows, or fit again with such points."
         )
 
 

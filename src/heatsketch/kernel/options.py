@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples
 from .._utils.array import to_numpy
 from .._utils.registry import DEVICES, distributed_backend
 from .._utils.tables import checked, table
+from .._utils.text import did_you_mean
 from .._utils.typing import FloatArray
 from ..linalg.metrics import Metric
 from .affinity import APART, ROUNDING
@@ -90,6 +91,10 @@ class KernelOptions:
                     f"cutoff={self.cutoff!r} was given with affinity={self.affinity!r} and n_neighbors="
                     f"{self.n_neighbors!r}; leave n_neighbors at 'auto' and affinity at 'gaussian'."
                 )
+        if isinstance(self.metric, str) and self.metric != "euclidean":
+            from sklearn.neighbors import VALID_METRICS  # noqa: PLC0415
+
+            check_choice(self.metric, "metric", VALID_METRICS["brute"])
         if self.metric_params is not None and not isinstance(self.metric_params, dict):
             raise ValueError(f"metric_params={self.metric_params!r} was given; it must be a dict, or None.")
         if self.affinity == "precomputed" and self.metric == "precomputed":
@@ -152,7 +157,7 @@ def check_params(params: Any, name: str, known: Sequence[str]) -> dict[str, Any]
 def check_choice(value: Any, name: str, known: Sequence[str]) -> None:
     """Raise ValueError if `value` is not one of the known ones."""
     if value not in known:
-        raise ValueError(f"{name}={value!r} is not known; use one of {tuple(known)}.")
+        raise ValueError(f"{name}={value!r} is not known; use one of {tuple(known)}.{did_you_mean(value, known)}")
 
 
 def is_number(value: Any, kind: type = Real) -> bool:

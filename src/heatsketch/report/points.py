@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -73,6 +73,11 @@ def read_columns(columns: Any, n_samples: int) -> list[Colors]:
     """Columns of a pandas or polars frame, or of a dict of arrays."""
     if columns is None:
         return []
+    if not (isinstance(columns, Mapping) or hasattr(columns, "columns")):
+        raise TypeError(
+            f"columns={type(columns).__name__} was given; it must be a frame, or a dict of arrays, as in "
+            "columns={'label': labels}."
+        )
     names = columns.keys() if hasattr(columns, "keys") else columns.columns  # polars frames have no keys
     return [_read_column(str(name), columns[name], n_samples) for name in names]
 

@@ -40,7 +40,7 @@ def advice(finding: Finding) -> str:
     """What to do about a finding; which neighbours are false, the page shows itself."""
     if finding.name != "dimension":
         return finding.remedy
-    return f"“Shade by trust” shows where. {finding.remedy.partition('. ')[2]}"
+    return f"This is usual for a picture: “Shade by trust” shows where. {finding.remedy.partition('. ')[2]}"
 
 
 def summary(model: Any, contents: Contents) -> list[str]:
