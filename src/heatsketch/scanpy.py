@@ -5,7 +5,8 @@ Neither scanpy nor anndata is imported: any object with ``obsm``, ``obsp``, ``un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from inspect import signature
 from typing import Any
@@ -16,6 +17,7 @@ from sklearn.utils import check_array
 
 from ._utils.registry import distributed_backend
 from ._utils.tables import explained
+from ._utils.text import did_you_mean
 from ._utils.typing import FloatArray
 from ._utils.warn import warn
 from ._version import __version__
@@ -25,7 +27,7 @@ from .kernel.options import KernelOptions, check_choice, check_count, check_mass
 from .linalg.filters import MultiscaleFilter
 from .neighbors.search import nearest_neighbors
 
-__all__ = ["heat_sketch", "neighbors", "place_cells", "pseudotime"]
+__all__ = ["heat_sketch", "model", "neighbors", "place_cells", "pseudotime"]
 
 # Up to this many genes scanpy uses X itself, and principal components of more.
 _FEW_GENES = 50
@@ -35,6 +37,10 @@ _PCA, _LOADINGS = "X_pca", "PCs"
 _NEIGHBORS = "neighbors"
 _PARAMS = {"n_neighbors", "method", "random_state", "metric", "metric_kwds", "use_rep", "n_pcs"}
 _SCANPY = ("umap", "gauss", "rapids", "jaccard")
+# Where embeddings are written by default.
+_BASIS = "X_heatsketch"
+# Cells whose neighbours in the embedding are tested; of more cells, a random sample of this size.
+_TESTED = 5_000
 # Cells of a reference that are embedded again, to check that it is unchanged, and the relative error allowed.
 _PROBES, _AGREEMENT = 256, 1e-3
 
@@ -67,12 +73,13 @@ def heat_sketch(
     n_components : int, default=2
         2 or 3 for a picture, about 10 for clusters.
     method : {"heatsketch", "gaussian-process", "diffusion-maps"}, default="heatsketch"
-        :class:`HeatSketch` keeps neighbours and diffusion distances best; :class:`GaussianProcessEmbedding` estimates
-        distances with error bars, and needs many components; :class:`DiffusionMaps` computes eigenvectors.
+        :class:`HeatSketch` keeps neighbours and diffusion distances best; :class:`GaussianProcessEmbedding` is a random
+        sketch, whose distances need many components; :class:`DiffusionMaps` computes eigenvectors.
     use_rep : str or None, default=None
         "X", or a key of ``adata.obsm`` such as "X_pca" or "X_scVI". By default the representation and the metric that
-        ``sc.pp.neighbors`` recorded in ``uns["neighbors"]``; if another tool made these neighbours, their graph itself.
-        Without neighbours, X if it has up to 50 genes, otherwise "X_pca".
+        ``sc.pp.neighbors`` recorded in ``uns["neighbors"]``; if another tool made these neighbours, their graph itself;
+        if they were computed from an embedding by heatsketch, what that was computed from. Without neighbours, X if it
+        has up to 50 genes, otherwise "X_pca".
     n_pcs : int or None, default=None
         Use only the first columns of "X_pca" or `use_rep`; 0 uses X, as in scanpy.
     neighbors_key : str or None, default=None
@@ -87,12 +94,13 @@ def heat_sketch(
     weights_key : str or None, default=None
         Column of ``adata.obs`` with sample weights, such as the number of cells in a metacell.
     key_added : str or None, default=None
-        Write to ``adata.obsm[key_added]`` and ``adata.uns[key_added]``; by default "X_heatsketch" and "heatsketch".
+        Write to ``obsm[key_added]``, ``uns[key_added]`` and ``obs[f"{key_added}_trust"]``; by default "X_heatsketch",
+        "heatsketch" and "heatsketch_trust".
     random_state : int or None, default=0
         Diffusion maps do not use it.
     diagnose : bool, default=True
-        Whether to measure the distortion and to look for common problems. For tens of thousands of cells this takes
-        longer than a Gaussian process embedding itself.
+        Whether to test the neighbours of each cell in the embedding, to measure the distortion and to look for common
+        problems. This takes about as long as the embedding, and longer than a Gaussian process embedding.
     copy : bool, default=False
         Return a copy instead of writing to `adata`.
     **options
@@ -105,6 +113,10 @@ def heat_sketch(
 
         ``obsm["X_heatsketch"]`` : ndarray of shape (n_cells, n_components)
             The embedding.
+        ``obs["heatsketch_trust"]`` : float
+            With `diagnose`, the share of each cell's 15 nearest neighbours in the embedding that are near in the data,
+            too (:meth:`HeatSketch.unsupported_neighbors`). Of more than 5,000 cells a random sample of that size is
+            tested, and the others are NaN. Dask arrays are not tested.
         ``uns["heatsketch"]`` : dict
             ``params`` as given; the chosen ``power``, ``bandwidth`` and ``n_neighbors``; what `place_cells` needs; and
             with `diagnose` the ``distortion`` of diffusion distances and the findings of the ``diagnosis``. All values
@@ -118,6 +130,7 @@ def heat_sketch(
     See Also
     --------
     place_cells : Place new cells in the embedding.
+    model : The estimator of the embedding, for reports and intervals.
 
     Examples
     --------
@@ -135,20 +148,19 @@ def heat_sketch(
     if random_state is not None:
         check_count(random_state, "random_state", "an integer, which files can hold, or None", least=0)
     _check_writable(adata, options, copy=copy)
+    _check_options(heat_sketch, method, options)
     source = _source(adata, use_rep, n_pcs, neighbors_key)
-    given: dict[str, Any] = {"n_components": n_components, "power": power, "random_state": random_state}
-    X, kernel = _input(adata, source, {"n_neighbors": n_neighbors, "bandwidth": bandwidth})
-    given |= kernel | options
-    kind = METHODS[method]
-    seeded = "random_state" in signature(kind).parameters
-    model = kind(**{name: value for name, value in given.items() if seeded or name != "random_state"})
-    model.fit(X, sample_weight=_weights(adata, weights_key))
-    record = _record(model, {"method": method, "weights_key": weights_key} | source | given)
+    params = {"method": method, "weights_key": weights_key, "n_components": n_components, "power": power}
+    params |= {"random_state": random_state} | source | _kernel(source, n_neighbors, bandwidth) | options
+    fitted = _fitted(adata, method, params)
+    record, trust = _record(fitted, params), None
     if diagnose:
-        record |= _examine(model)
+        record |= _examine(fitted)
+        trust = _trust(fitted)
     basis, name = _keys(key_added)
     adata = _writable(adata, copy=copy)
-    adata.obsm[basis], adata.uns[name] = _in_memory(model.embedding_), record
+    adata.obsm[basis], adata.uns[name] = _in_memory(fitted.embedding_), record
+    _set_columns(adata, {f"{name}_trust": trust})
     return adata if copy else None
 
 
@@ -162,8 +174,8 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
     Parameters
     ----------
     adata : AnnData
-        New cells, with the genes of the reference in any order and the same preprocessing; or with the same
-        representation in ``obsm``, unless that is "X_pca".
+        New cells, with the genes of the reference in any order and the same preprocessing, which is not checked; or
+        with the same representation in ``obsm``, unless that is "X_pca".
     adata_ref : AnnData
         With an embedding by `heat_sketch`, and the representation it was made from.
     key : str or None, default=None
@@ -187,21 +199,13 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
     >>> new.obsm["X_heatsketch"].shape
     (50, 2)
     """
-    basis, name = _keys(key)
     _check_writable(adata, {}, copy=copy)
-    if name not in adata_ref.uns or basis not in adata_ref.obsm:
-        raise ValueError(f"adata_ref has no embedding {basis!r}; run heatsketch.scanpy.heat_sketch(adata_ref) first.")
-    record = adata_ref.uns[name]
-    params, n_cells = record["params"], len(record["coefficients"])
+    basis, record = _recorded(adata_ref, key)
+    params = record["params"]
     if "neighbors_key" in params:
         raise ValueError(
             f"{basis!r} was made from the neighbour graph {params['neighbors_key']!r}, which new cells are not in; "
             "embed a representation of the reference instead, such as use_rep='X_pca'."
-        )
-    if n_cells != adata_ref.n_obs:
-        raise ValueError(
-            f"adata_ref has {adata_ref.n_obs} cells, and had {n_cells} when it was embedded; run heat_sketch on it "
-            "again."
         )
     reference = _in_memory(_representation(adata_ref, params))
     new = _new_representation(adata, adata_ref, params, reference)
@@ -212,6 +216,48 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
     return adata if copy else None
 
 
+def model(adata: Any, *, key: str | None = None) -> Any:
+    """Return the fitted estimator of an embedding, for reports, intervals of distances and other diffusion times.
+
+    It is fitted again with the parameters in ``uns``, which takes as long as `heat_sketch` without the diagnosis. Its
+    samples have the names in ``obs_names``.
+
+    Parameters
+    ----------
+    adata : AnnData
+        With an embedding by `heat_sketch`, and the representation it was made from.
+    key : str or None, default=None
+        The `key_added` of the embedding.
+
+    Returns
+    -------
+    model : HeatSketch, GaussianProcessEmbedding or DiffusionMaps
+        Its ``embedding_`` is that in ``obsm``. If the fit gives another one, because cells were changed or
+        `random_state` was None, ValueError is raised.
+
+    Examples
+    --------
+    >>> from anndata import AnnData
+    >>> from heatsketch import datasets
+    >>> from heatsketch.scanpy import heat_sketch, model
+    >>> adata = AnnData(datasets.stretched_torus(200, random_state=0))
+    >>> heat_sketch(adata, diagnose=False)
+    >>> drawn, low, high = model(adata).diffusion_distances([["0", "1"]], interval=0.95)
+    """
+    basis, record = _recorded(adata, key)
+    # Records hold no None, which n_neighbors may be.
+    params = ({} if "neighbors_key" in record["params"] else {"n_neighbors": None}) | _plain(record["params"])
+    fitted = _fitted(adata, params["method"], params)
+    probes, embedding = _probes(adata.n_obs), np.asarray(adata.obsm[basis])
+    if _differ(_in_memory(fitted.embedding_)[probes], embedding[probes], embedding):
+        raise ValueError(
+            f"the parameters of {basis!r} give another embedding: the cells have changed, or random_state was None, or "
+            "another version or machine computed it. Run heat_sketch again."
+        )
+    fitted._sample_names = adata.obs_names
+    return fitted
+
+
 def pseudotime(
     adata: Any,
     root: Any = None,
@@ -219,6 +265,7 @@ def pseudotime(
     kind: str = "auto",
     interval: float | None = None,
     branches: bool = False,
+    min_length: float = 0.2,
     use_rep: str | None = None,
     n_pcs: int | None = None,
     neighbors_key: str | None = None,
@@ -230,7 +277,7 @@ def pseudotime(
     copy: bool = False,
     **options: Any,
 ) -> Any:
-    """Distance of every cell from root cells along the data, between 0 and 1, with intervals.
+    """Distance of every cell from root cells along the data, between 0 and 1, on request with intervals.
 
     Unlike the times of ``sc.tl.dpt`` these are finite on every component of the neighbour graph, if a representation is
     used (:meth:`heatsketch.GaussianProcessEmbedding.pseudotime`).
@@ -239,17 +286,24 @@ def pseudotime(
     ----------
     adata : AnnData of shape (n_cells, n_genes)
     root : str, int, sequence of either, boolean mask of shape (n_cells,), or None, default=None
-        Names or numbers of the root cells; by default ``adata.uns["iroot"]``, as for ``sc.tl.dpt``.
+        Names or numbers of the root cells, or a group such as ``adata.obs["kind"] == "stem"``; by default
+        ``adata.uns["iroot"]``, as for ``sc.tl.dpt``.
     kind : {"auto", "path", "geodesic", "diffusion"}, default="auto"
         Lengths of shortest paths along the neighbour graph, lengths along the data, or diffusion distances. "auto" is
-        "path", or "geodesic" if an interval is asked for.
+        "path", or "geodesic" if there is an interval or no neighbour graph.
     interval : float in (0, 1) or None, default=None
-        Level of intervals of the distance from the root, such as 0.95.
+        Level of intervals, such as 0.95. Paths have none, so that an interval changes ``kind="auto"`` from "path" to
+        "geodesic", and with it the times. Give another `key_added` to keep both. The interval covers the numerical
+        error of the sketch only. It does not cover noise, sampling or biology.
     branches : bool, default=False
-        Whether to find branches, too (:meth:`heatsketch.Pseudotime.branches`). Each takes about as long as the time.
+        Whether to find branches, too (:meth:`heatsketch.Pseudotime.branches`). With paths this takes next to no time,
+        with geodesic distances each branch takes about as long as the time.
+    min_length : float in (0, 1), default=0.2
+        Length of the shortest branch, in units of the time.
     use_rep, n_pcs, neighbors_key, n_neighbors, bandwidth, power, weights_key
         As for `heat_sketch`.
     key_added : str, default="heatsketch_pseudotime"
+        Fields of an earlier call with this key are replaced or removed.
     copy : bool, default=False
         Return a copy instead of writing to `adata`.
     **options
@@ -263,12 +317,15 @@ def pseudotime(
         ``obs["heatsketch_pseudotime"]`` : float
             The time; NaN for cells that cannot be reached from a root on a graph without a representation.
         ``obs["heatsketch_pseudotime_low"]``, ``obs["heatsketch_pseudotime_high"]`` : float
-            The interval.
+            The interval, if `interval` is given.
         ``obs["heatsketch_pseudotime_branch"]`` : categorical
-            If `branches` is set.
+            If `branches` is set. Numbered by the earliest cell, so that the branch of a root is "0".
+        ``obs["heatsketch_pseudotime_gaps"]`` : int
+            How many gaps between components were crossed on the way to each cell, if there are components without a
+            root.
         ``uns["heatsketch_pseudotime"]`` : dict
-            ``params`` as given, numbers of the ``roots``, the ``unit`` that was scaled to 1, and how many cells were
-            reached ``across_gaps``.
+            ``params`` as given, the ``kind`` that was computed, numbers of the ``roots``, the ``unit`` that was scaled
+            to 1, and how many cells were reached ``across_gaps``.
 
     Examples
     --------
@@ -281,26 +338,26 @@ def pseudotime(
     True
     """
     _check_writable(adata, options, copy=copy)
+    method = "gaussian-process"
+    _check_options(pseudotime, method, options)
     roots = _roots(adata, root)
     source = _source(adata, use_rep, n_pcs, neighbors_key)
-    X, given = _input(adata, source, {"n_neighbors": n_neighbors, "bandwidth": bandwidth})
-    given |= {"n_components": 1, "random_state": 0, "power": power} | options
-    model = METHODS["gaussian-process"](**given).fit(X, sample_weight=_weights(adata, weights_key))
-    found = model.pseudotime(roots, kind=kind, interval=interval)
-    branch = found.branches() if branches else None
-    params = {"kind": kind, "interval": interval, "weights_key": weights_key} | source | given
+    params = {"kind": kind, "interval": interval, "weights_key": weights_key} | source
+    params |= _kernel(source, n_neighbors, bandwidth) | {"n_components": 1, "random_state": 0, "power": power} | options
+    found = _fitted(adata, method, params).pseudotime(roots, kind=kind, interval=interval)
+    branch = found.branches(min_length) if branches else None
     adata = _writable(adata, copy=copy)
-    adata.obs[key_added] = found.time
-    if interval is not None:
-        adata.obs[f"{key_added}_low"], adata.obs[f"{key_added}_high"] = found.low, found.high
+    columns = {"": found.time, "_low": found.low, "_high": found.high, "_branch": branch}
+    columns["_gaps"] = found.gaps if found.gaps.any() else None
+    _set_columns(adata, {f"{key_added}{end}": values for end, values in columns.items()})
     if branch is not None:
         name = f"{key_added}_branch"
-        adata.obs[name] = branch
         adata.obs[name] = adata.obs[name].astype("category").cat.rename_categories(str)  # in the order of numbers
     adata.uns[key_added] = _plain(
         {
             "params": {name: value for name, value in params.items() if value is not None},
             "version": __version__,
+            "kind": found.kind,
             "roots": np.unique(roots),
             "unit": found.unit,
             "across_gaps": int((found.gaps > 0).sum()),
@@ -315,7 +372,7 @@ def neighbors(
     *,
     use_rep: str | None = None,
     n_pcs: int | None = None,
-    metric: str = "euclidean",
+    metric: str | None = None,
     bandwidth: float | str = "auto",
     key_added: str | None = None,
     copy: bool = False,
@@ -330,8 +387,10 @@ def neighbors(
     n_neighbors : int, default=15
         Neighbours of each cell, with the cell itself, as in ``sc.pp.neighbors``.
     use_rep, n_pcs
-        As for ``sc.pp.neighbors``.
-    metric : str, default="euclidean"
+        As for `heat_sketch`: by default what ``sc.pp.neighbors`` recorded in ``uns["neighbors"]``, otherwise X or
+        "X_pca".
+    metric : str or None, default=None
+        By default the metric that was recorded with the representation, otherwise "euclidean".
     bandwidth : float or str, default="auto"
         "auto" gives each cell its own scale.
     key_added : str or None, default=None
@@ -363,8 +422,13 @@ def neighbors(
     """
     _check_writable(adata, {"metric": metric}, copy=copy)
     k = check_count(n_neighbors, "n_neighbors", "at least 2, with the cell itself", least=2) - 1
-    source = _source(adata, use_rep, n_pcs, None, follow=False)
-    X = _in_memory(_representation(adata, source))
+    source = _source(adata, use_rep, n_pcs, None)
+    if "neighbors_key" in source:
+        raise ValueError(
+            f"uns[{source['neighbors_key']!r}] was written by another tool, which does not say what it was computed "
+            "from; name a representation with use_rep, and give key_added to keep that graph."
+        )
+    X, metric = _in_memory(_representation(adata, source)), metric or source.get("metric", "euclidean")
     if k + 2 > X.shape[0]:
         raise ValueError(f"n_neighbors={n_neighbors} was given for {X.shape[0]} cells; give a smaller number.")
     kernel = heat_kernel(X, n_neighbors=k, bandwidth=bandwidth, metric=metric)
@@ -376,7 +440,7 @@ def neighbors(
         "connectivities": sparse.csr_matrix(_affinities(kernel)),
     }
     names = {name: name if key_added is None else f"{key_added}_{name}" for name in found}
-    params = {"n_neighbors": n_neighbors, "method": "gauss", "metric": metric, "random_state": 0} | source
+    params = {"n_neighbors": n_neighbors, "method": "gauss", "random_state": 0} | source | {"metric": metric}
     adata = _writable(adata, copy=copy)
     for name, graph in found.items():
         adata.obsp[names[name]] = graph
@@ -400,8 +464,28 @@ def _in_memory(X: Any) -> Any:
     return X if backend is None else backend.gathered(X)
 
 
+def _check_anndata(adata: Any) -> None:
+    """Raise TypeError for anything else."""
+    if not (hasattr(adata, "obsm") and hasattr(adata, "uns")):
+        raise TypeError(
+            f"{type(adata).__name__} was given where AnnData is needed; give the AnnData object itself, and name a "
+            "representation with use_rep. For arrays use heatsketch.HeatSketch."
+        )
+
+
+def _check_options(tool: Callable[..., Any], method: str, options: Mapping[str, Any]) -> None:
+    """Raise TypeError for an option that neither the function nor its estimator has."""
+    known = dict.fromkeys([*signature(tool).parameters, *signature(METHODS[method]).parameters])
+    listed = [name for name in known if name not in ("adata", "options")]
+    for name in options:
+        if name not in listed:
+            hint = did_you_mean(name, listed)
+            raise TypeError(f"{tool.__name__}() has no parameter {name!r}.{hint} It accepts {', '.join(listed)}.")
+
+
 def _check_writable(adata: Any, options: Mapping[str, Any], *, copy: bool) -> None:
-    """Raise ValueError before any work if the result could not be written to `adata` or its file."""
+    """Raise an error before any work if the result could not be written to `adata` or its file."""
+    _check_anndata(adata)
     if functions := [name for name, value in options.items() if callable(value)]:
         raise ValueError(f"{functions[0]} was given as a function, which files cannot hold; use the estimator itself.")
     if getattr(adata, "isbacked", False) and (copy or adata.is_view):
@@ -418,30 +502,74 @@ def _writable(adata: Any, *, copy: bool) -> Any:
     return adata
 
 
+def _set_columns(adata: Any, columns: Mapping[str, Any]) -> None:
+    """Write columns of obs, and remove those that are None, which an earlier call may have written."""
+    for name, values in columns.items():
+        if values is not None:
+            adata.obs[name] = values
+        elif name in adata.obs:
+            del adata.obs[name]
+
+
 def _roots(adata: Any, root: Any) -> Any:
     """Numbers of root cells from names, numbers, a mask, or ``uns["iroot"]``."""
+    what, n = "root", adata.n_obs
     if root is None:
         if "iroot" not in adata.uns:
             raise ValueError("root is missing; give the name or the number of a cell, or set adata.uns['iroot'].")
-        root = adata.uns["iroot"]
+        root, what = adata.uns["iroot"], "uns['iroot']"
     given = np.atleast_1d(np.asarray(root))
+    if given.dtype == bool and given.shape == (n,):
+        if not given.any():
+            raise ValueError(f"the mask {what} has no True among {n} cells; is the name of the group spelled right?")
+        return np.flatnonzero(given)
     if given.dtype.kind in "OU":
-        numbers = adata.obs_names.get_indexer_for(given)
-        if (numbers < 0).any():
-            name = str(given[numbers < 0][0])
-            raise ValueError(f"root {name!r} is not in obs_names; give names of cells, or numbers, not both.")
-        if len(numbers) > len(given):
-            raise ValueError(
-                f"root names {len(numbers)} cells, because names in obs_names are repeated; call "
-                "adata.obs_names_make_unique(), or give numbers."
-            )
-        return numbers
-    return np.flatnonzero(given) if given.dtype == bool and given.shape == (adata.n_obs,) else given
+        return _named(adata, given, what)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+        raise ValueError(
+            f"{what} of shape {given.shape} and dtype {given.dtype} was given; give names or numbers of cells, or a "
+            f"boolean mask of shape ({n},)."
+        )
+    if given.min() < 0 or given.max() >= n:
+        wrong = given[(given < 0) | (given >= n)][0]
+        raise ValueError(f"{what} has {wrong}; the numbers of {n} cells lie between 0 and {n - 1}.")
+    return given
+
+
+def _named(adata: Any, names: Any, what: str) -> Any:
+    """Numbers of cells by their names in obs_names."""
+    numbers = adata.obs_names.get_indexer_for(names)
+    if (numbers < 0).any():
+        name = str(names[numbers < 0][0])
+        raise ValueError(
+            f"{what} {name!r} is not in obs_names, which are like {str(adata.obs_names[0])!r}. To start from a group, "
+            f"give a mask, such as root=adata.obs['kind'] == {name!r}."
+        )
+    if len(numbers) > len(names):
+        raise ValueError(
+            f"{what} names {len(numbers)} cells, because names in obs_names are repeated; call "
+            "adata.obs_names_make_unique(), or give numbers."
+        )
+    return numbers
 
 
 def _keys(key: str | None) -> tuple[str, str]:
     """Keys of the embedding in obsm and of its record in uns."""
-    return ("X_heatsketch", "heatsketch") if key is None else (key, key)
+    return (_BASIS, "heatsketch") if key is None or key == _BASIS else (key, key)
+
+
+def _recorded(adata: Any, key: str | None) -> tuple[str, Any]:
+    """The key of an embedding by `heat_sketch`, and its record."""
+    _check_anndata(adata)
+    basis, name = _keys(key)
+    if name not in adata.uns or basis not in adata.obsm:
+        raise ValueError(f"adata has no embedding {basis!r}; run heatsketch.scanpy.heat_sketch on it first.")
+    record = adata.uns[name]
+    if (n_cells := len(record["coefficients"])) != adata.n_obs:
+        raise ValueError(
+            f"adata has {adata.n_obs} cells, and had {n_cells} when it was embedded; run heat_sketch on it again."
+        )
+    return basis, record
 
 
 def _weights(adata: Any, key: str | None) -> Any:
@@ -449,7 +577,8 @@ def _weights(adata: Any, key: str | None) -> Any:
     if key is None:
         return None
     if key not in adata.obs:
-        raise ValueError(f"weights_key={key!r} is not a column of obs; the columns are {', '.join(adata.obs)}.")
+        columns = f"the columns are {', '.join(adata.obs)}" if len(adata.obs.columns) else "obs has no columns"
+        raise ValueError(f"weights_key={key!r} is not a column of obs; {columns}.")
     return adata.obs[key].to_numpy()
 
 
@@ -500,6 +629,16 @@ def _examine(model: Any) -> dict[str, Any]:
     return {name: _plain(value) for name, value in examined.items()}
 
 
+def _trust(model: Any) -> FloatArray | None:
+    """Share of each cell's neighbours in the embedding that are near in the data, NaN if not tested; None for Dask."""
+    if not model.kernel_.in_memory:
+        return None
+    support = model.unsupported_neighbors(n_points=_TESTED)
+    trust = np.full(support.n_samples, np.nan)
+    trust[support.points] = support.share
+    return trust
+
+
 def _plain(value: Any) -> Any:
     """A value as files hold it: keys as strings, sequences as arrays, NumPy's scalars as Python's."""
     if isinstance(value, Mapping):
@@ -509,12 +648,36 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _input(adata: Any, source: dict[str, Any], kernel: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """What an estimator is fitted to, and its options of the kernel, which a graph has already."""
+def _kernel(source: Mapping[str, Any], n_neighbors: Any, bandwidth: Any) -> dict[str, Any]:
+    """Options of the kernel, which a graph has already."""
     if "neighbors_key" in source:
-        return _neighbor_graph(adata, source["neighbors_key"]), {"affinity": "precomputed"}
-    metric = {"metric": source["metric"]} if "metric" in source else {}
-    return _representation(adata, source), kernel | metric
+        return {"affinity": "precomputed"}
+    return {"n_neighbors": n_neighbors, "bandwidth": bandwidth}
+
+
+def _fitted(adata: Any, method: str, params: Mapping[str, Any]) -> Any:
+    """The estimator with those of the parameters that it has, fitted to the representation or graph that they name."""
+    graph = params.get("neighbors_key")
+    used = params["use_rep"] if graph is None else _recorded_params(adata.uns.get(graph)).get("use_rep")
+    if _is_ours(adata, used):
+        raise ValueError(
+            f"{used!r} is an embedding by heatsketch; use what it was computed from, such as use_rep='X_pca'."
+        )
+    X = _representation(adata, params) if graph is None else _neighbor_graph(adata, graph)
+    kind = METHODS[method]
+    options = {name: value for name, value in params.items() if name in signature(kind).parameters}
+    return kind(**options).fit(X, sample_weight=_weights(adata, params.get("weights_key")))
+
+
+def _is_ours(adata: Any, basis: Any) -> bool:
+    """Whether a key of obsm is an embedding by `heat_sketch`."""
+    record = adata.uns.get(basis)
+    return basis == _BASIS or (basis != "X" and isinstance(record, Mapping) and "coefficients" in record)
+
+
+def _recorded_params(record: Any) -> dict[str, Any]:
+    """The parameters that a function of scanpy or this module recorded."""
+    return {name: _single(value) for name, value in (record or {}).get("params", {}).items()}
 
 
 def _followed(adata: Any) -> dict[str, Any]:
@@ -522,10 +685,13 @@ def _followed(adata: Any) -> dict[str, Any]:
     recorded = adata.uns.get(_NEIGHBORS)
     if recorded is None:
         return {}
-    params = {name: _single(value) for name, value in recorded.get("params", {}).items()}
-    if set(params) <= _PARAMS and params.get("method") in _SCANPY:
-        return {name: params[name] for name in ("use_rep", "n_pcs", "metric") if params.get(name) is not None}
-    return {"neighbors_key": _NEIGHBORS}
+    params = _recorded_params(recorded)
+    if not set(params) <= _PARAMS or params.get("method") not in _SCANPY:
+        return {"neighbors_key": _NEIGHBORS}
+    if _is_ours(adata, params.get("use_rep")):  # neighbours for clusters; go on with what was embedded
+        params = _recorded_params(adata.uns.get(_keys(params["use_rep"])[1]))
+    names = ("use_rep", "n_pcs", "metric", "neighbors_key")
+    return {name: params[name] for name in names if params.get(name) is not None}
 
 
 def _single(value: Any) -> Any:
@@ -533,15 +699,22 @@ def _single(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
 
 
-def _source(
-    adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None, *, follow: bool = True
-) -> dict[str, Any]:
+def _source(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
     """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...} and {"metric": ...}.
 
-    If nothing is given, `follow` looks for what the neighbours in ``uns`` were computed from.
+    If nothing is given, it is what the neighbours in ``uns`` were computed from. scanpy's log says what it is.
     """
+    source = _chosen_source(adata, use_rep, n_pcs, neighbors_key)
+    scanpy = sys.modules.get("scanpy")
+    if scanpy is not None:
+        scanpy.logging.info("    using " + ", ".join(f"{name} = {value!r}" for name, value in source.items()))
+    return source
+
+
+def _chosen_source(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
+    """What is embedded."""
     metric: dict[str, Any] = {}
-    if follow and use_rep is None and n_pcs is None and neighbors_key is None:
+    if use_rep is None and n_pcs is None and neighbors_key is None:
         found = _followed(adata)
         use_rep, n_pcs, neighbors_key = (found.get(name) for name in ("use_rep", "n_pcs", "neighbors_key"))
         if found.get("metric", "euclidean") != "euclidean":
@@ -576,10 +749,25 @@ def _representation(adata: Any, source: Mapping[str, Any]) -> Any:
                 f"obsm has no {use_rep!r}; {hint}, or name another with use_rep: {', '.join([*adata.obsm, 'X'])}."
             )
         X = adata.obsm[use_rep]
-        return (X if sparse.issparse(X) or distributed_backend(X) else np.asarray(X))[:, : source.get("n_pcs")]
+        X = (X if sparse.issparse(X) or distributed_backend(X) else np.asarray(X))[:, : source.get("n_pcs")]
+        return _finite(adata, X, f"obsm[{use_rep!r}]")
     if adata.X is None or adata.isbacked:
         raise ValueError("X is missing or not in memory; use adata.to_memory(), or name a representation with use_rep.")
-    return adata.X
+    return _finite(adata, adata.X, "X")
+
+
+def _finite(adata: Any, X: Any, name: str) -> Any:
+    """`X`; missing and infinite values raise ValueError, except in Dask arrays."""
+    values = X.data if sparse.issparse(X) else X
+    if distributed_backend(X) is None and values.dtype.kind == "f" and not np.isfinite(values).all():
+        with np.errstate(invalid="ignore"):
+            bad = np.flatnonzero(~np.isfinite(np.asarray(X.sum(axis=1)).ravel()))
+        raise ValueError(
+            f"{name} has missing or infinite values in {len(bad)} of {X.shape[0]} cells, such as "
+            f"{str(adata.obs_names[bad[0]])!r}; leave these cells out (adata[mask].copy() with a boolean mask), or "
+            "compute it again from complete data."
+        )
+    return X
 
 
 def _neighbor_graph(adata: Any, neighbors_key: str) -> Any:

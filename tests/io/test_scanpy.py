@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import re
 import warnings
 
 import anndata
@@ -14,7 +17,7 @@ from sklearn.neighbors import kneighbors_graph
 
 import heatsketch as hs
 from heatsketch.estimators import METHODS
-from heatsketch.scanpy import heat_sketch, neighbors, place_cells, pseudotime
+from heatsketch.scanpy import heat_sketch, model, neighbors, place_cells, pseudotime
 
 # Defaults of heat_sketch.
 CELLS = {"n_neighbors": 15, "bandwidth": "self-tuning"}
@@ -122,6 +125,39 @@ class TestWhatIsRead:
         heat_sketch(cells, method="diffusion-maps", use_rep="X_pca", diagnose=False)
         assert cells.uns["heatsketch"]["params"]["use_rep"] == "X_pca"
 
+    @pytest.mark.parametrize("key", ["X_heatsketch", "X_ten"])
+    def test_neighbours_in_an_embedding_lead_back_to_what_was_embedded(self, cells, key):
+        pseudotime(cells, root=3)
+        expected = cells.obs["heatsketch_pseudotime"].to_numpy()
+        heat_sketch(cells, 10, use_rep="X_pca", n_pcs=18, key_added=key, diagnose=False)
+        sc.pp.neighbors(cells, use_rep=key)
+        pseudotime(cells, root=3)
+        assert cells.uns["heatsketch_pseudotime"]["params"]["use_rep"] == "X_pca"
+        assert cells.uns["heatsketch_pseudotime"]["params"]["n_pcs"] == 18
+        assert np.corrcoef(cells.obs["heatsketch_pseudotime"], expected)[0, 1] > 0.9
+        neighbors(cells)
+        assert cells.uns["neighbors"]["params"]["use_rep"] == "X_pca"
+
+    def test_embeddings_are_not_embedded_again(self, cells):
+        heat_sketch(cells, 10, diagnose=False)
+        sc.pp.neighbors(cells, use_rep="X_heatsketch", key_added="clusters")
+        for given in ({"use_rep": "X_heatsketch"}, {"neighbors_key": "clusters"}):
+            for tool in (heat_sketch, pseudotime):
+                with pytest.raises(ValueError, match="'X_heatsketch' is an embedding by heatsketch"):
+                    tool(cells, **given | ({"root": 3} if tool is pseudotime else {}))
+        # The graph that was embedded has been overwritten.
+        heat_sketch(cells, neighbors_key="neighbors", diagnose=False)
+        sc.pp.neighbors(cells, use_rep="X_heatsketch")
+        with pytest.raises(ValueError, match="embedding by heatsketch"):
+            heat_sketch(cells)
+
+    def test_log_of_scanpy(self, cells, monkeypatch):
+        lines = []
+        monkeypatch.setattr(sc.logging, "info", lines.append)
+        heat_sketch(cells, n_pcs=5, method="diffusion-maps", diagnose=False)
+        neighbors(cells, key_added="ours")
+        assert lines == ["    using use_rep = 'X_pca', n_pcs = 5", "    using use_rep = 'X_pca'"]
+
     def test_views_become_copies(self, cells):
         view = cells[:100]
         with pytest.warns(UserWarning, match="view"):
@@ -186,6 +222,22 @@ class TestWhatIsRead:
         heat_sketch(cells, method="diffusion-maps")
         np.testing.assert_array_equal(quick.obsm["X_heatsketch"], cells.obsm["X_heatsketch"])
         assert set(cells.uns["heatsketch"]) - set(quick.uns["heatsketch"]) == {"distortion", "diagnosis"}
+        assert "heatsketch_trust" not in quick.obs
+        heat_sketch(cells, method="diffusion-maps", power=4, diagnose=False)
+        assert "heatsketch_trust" not in cells.obs  # of the earlier embedding
+
+    @pytest.mark.parametrize(("key", "column"), [(None, "heatsketch_trust"), ("X_map", "X_map_trust")])
+    def test_trust_of_each_cell(self, cells, key, column):
+        heat_sketch(cells, use_rep="X_pca", key_added=key)
+        support = hs.HeatSketch(2, random_state=0).fit(cells.obsm["X_pca"]).unsupported_neighbors()
+        np.testing.assert_array_equal(cells.obs[column], support.share)
+        heat_sketch(cells, neighbors_key="neighbors", key_added=key)
+        assert cells.obs[column].between(0, 1).all()
+
+    def test_trust_of_a_sample(self, cells, monkeypatch):
+        monkeypatch.setattr("heatsketch.scanpy._TESTED", 50)
+        heat_sketch(cells, method="diffusion-maps")
+        assert cells.obs["heatsketch_trust"].notna().sum() == 50
 
     def test_harmful_findings_warn(self, myeloid):
         with pytest.warns(UserWarning, match="identity"):
@@ -288,6 +340,56 @@ class TestNewCells:
             place_cells(new, cells)
 
 
+class TestModel:
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {},
+            {"method": "gaussian-process", "n_components": 8, "n_pcs": 5, "weights_key": "size"},
+            {"method": "diffusion-maps", "neighbors_key": "wide", "power": 4},
+            {"n_neighbors": None, "bandwidth": "median", "metric": "manhattan"},
+            {"kernel_params": {"tol": 1e-6}, "key_added": "map"},
+        ],
+        ids=str,
+    )
+    def test_embedding_is_that_of_the_cells(self, cells, given, tmp_path):
+        cells.obs["size"] = 1 + np.arange(cells.n_obs) % 3
+        heat_sketch(cells, diagnose=False, **given)
+        cells.write_h5ad(tmp_path / "cells.h5ad")
+        key = given.get("key_added")
+        found = model(anndata.read_h5ad(tmp_path / "cells.h5ad"), key=key)
+        assert isinstance(found, METHODS[given.get("method", "heatsketch")])
+        np.testing.assert_array_equal(found.embedding_, cells.obsm[key or "X_heatsketch"])
+        assert found.sample_names_.tolist() == cells.obs_names.tolist()
+        pair = cells.obs_names[:2].tolist()
+        distance = found.diffusion_distances([pair])
+        np.testing.assert_allclose(distance, np.linalg.norm(np.diff(found.embedding_[:2], axis=0)), rtol=1e-5)
+
+    def test_report(self, cells, tmp_path):
+        pytest.importorskip("plotly")
+        heat_sketch(cells, diagnose=False)
+        found, columns = model(cells), cells.obs[["bulk_labels"]]
+        page = hs.write_report(found, tmp_path / "cells.html", columns=columns, methods=False).read_text("utf-8")
+        packed = re.search(r'<script type="text/plain" id="data">(.*?)</script>', page)[1]
+        data = gzip.decompress(base64.b85decode(packed.replace(":", "<")))
+        assert cells.obs_names[0].encode() in data
+        assert b"bulk_labels" in data
+
+    def test_errors(self, cells):
+        with pytest.raises(ValueError, match="no embedding 'X_heatsketch'"):
+            model(cells)
+        heat_sketch(cells, diagnose=False)
+        with pytest.raises(ValueError, match="100 cells"):
+            model(cells[:100])
+        changed = cells.copy()
+        changed.obsm["X_pca"] = changed.obsm["X_pca"][::-1].copy()
+        with pytest.raises(ValueError, match="give another embedding"):
+            model(changed)
+        heat_sketch(cells, random_state=None, diagnose=False)
+        with pytest.raises(ValueError, match="random_state was None"):
+            model(cells)
+
+
 class TestPseudotime:
     def test_time_of_the_model(self, cells, tmp_path):
         assert pseudotime(cells, root=3, interval=0.95, branches=True) is None
@@ -316,6 +418,31 @@ class TestPseudotime:
             assert times[name][3] == 0
             np.testing.assert_array_equal(times[name], times["uns"])
         assert "t_low" not in cells.obs
+
+    def test_groups_as_roots(self, cells):
+        group = cells.obs["bulk_labels"] == "CD34+"
+        pseudotime(cells, group)
+        assert (cells.obs["heatsketch_pseudotime"][group] == 0).all()
+        assert (cells.obs["heatsketch_pseudotime"][~group] > 0).all()
+
+    def test_columns_of_an_earlier_call_are_removed(self, cells):
+        def columns():
+            return {name for name in cells.obs if name.startswith("heatsketch_pseudotime")}
+
+        pseudotime(cells, root=3, interval=0.95, branches=True)
+        every = {f"heatsketch_pseudotime{end}" for end in ("", "_low", "_high", "_branch")}
+        assert columns() == every
+        assert cells.uns["heatsketch_pseudotime"]["kind"] == "geodesic"
+        pseudotime(cells, root=3)
+        assert columns() == {"heatsketch_pseudotime"}
+        assert cells.uns["heatsketch_pseudotime"]["kind"] == "path"
+
+    def test_length_of_the_shortest_branch(self, cells):
+        counts = {}
+        for min_length in (0.1, 0.5):
+            pseudotime(cells, root=3, branches=True, min_length=min_length)
+            counts[min_length] = cells.obs["heatsketch_pseudotime_branch"].nunique()
+        assert counts[0.5] < counts[0.1]
 
     def test_sizes_of_metacells(self, cells):
         cells.obs["size"] = 1 + np.arange(cells.n_obs) % 3
@@ -360,19 +487,51 @@ class TestPseudotime:
             pseudotime(apart)
         assert np.isfinite(apart.obs["heatsketch_pseudotime"]).all()
         assert apart.uns["heatsketch_pseudotime"]["across_gaps"] == 100
+        np.testing.assert_array_equal(apart.obs["heatsketch_pseudotime_gaps"], np.arange(200) >= 100)
         assert apart.obs["heatsketch_pseudotime"][100:].min() > apart.obs["heatsketch_pseudotime"][:100].max()
 
     def test_errors(self, cells):
         with pytest.raises(ValueError, match="iroot"):
             pseudotime(cells)
-        with pytest.raises(ValueError, match="nobody"):
+        with pytest.raises(ValueError, match=rf"nobody.*{cells.obs_names[0]}.*root=adata.obs\['kind'\] == 'nobody'"):
             pseudotime(cells, "nobody")
+        with pytest.raises(ValueError, match="no True among 175 cells"):
+            pseudotime(cells, cells.obs["bulk_labels"] == "CD34")
+        with pytest.raises(ValueError, match="root has 5000; the numbers of 175 cells lie between 0 and 174"):
+            pseudotime(cells, 5000)
+        with pytest.raises(ValueError, match="root of shape"):
+            pseudotime(cells, 0.5)
+        with pytest.raises(TypeError, match=r"pseudotime\(\) has no parameter 'roots'. Did you mean 'root'"):
+            pseudotime(cells, roots=0)
+        with pytest.raises(TypeError, match=r"'n_dcs'.* It accepts root, kind, .*n_pcs"):
+            pseudotime(cells, 0, n_dcs=10)
+        cells.uns["iroot"] = 5000
+        with pytest.raises(ValueError, match=r"uns\['iroot'\] has 5000"):
+            pseudotime(cells)
         with pytest.raises(ValueError, match="interval"):
             pseudotime(cells, 0, interval=2)
         assert "heatsketch_pseudotime" not in cells.obs
 
 
 class TestNeighbors:
+    def test_what_the_neighbours_were_computed_from(self, cells):
+        cells.obsm["X_pca_harmony"] = cells.obsm["X_pca"] + 1
+        sc.pp.neighbors(cells, use_rep="X_pca_harmony", n_pcs=5, metric="manhattan")
+        neighbors(cells)
+        expected = {"use_rep": "X_pca_harmony", "n_pcs": 5, "metric": "manhattan"}
+        assert expected.items() <= cells.uns["neighbors"]["params"].items()
+        graph = kneighbors_graph(cells.obsm["X_pca_harmony"][:, :5], 14, mode="distance", metric="manhattan")
+        np.testing.assert_allclose(cells.obsp["distances"].toarray(), graph.toarray(), rtol=1e-3, atol=1e-3)
+        neighbors(cells, use_rep="X_pca", metric="cosine")
+        assert cells.uns["neighbors"]["params"]["metric"] == "cosine"
+
+    def test_graphs_of_other_tools_are_kept(self, cells):
+        cells.uns["neighbors"]["params"]["bbknn"] = {"batch_key": "batch"}
+        with pytest.raises(ValueError, match="another tool"):
+            neighbors(cells)
+        neighbors(cells, use_rep="X_pca")
+        assert "bbknn" not in cells.uns["neighbors"]["params"]
+
     def test_few_cells(self):
         with pytest.raises(ValueError, match="cells"):
             neighbors(anndata.AnnData(np.random.default_rng(0).normal(size=(6, 5))))
@@ -430,6 +589,35 @@ class TestErrors:
         with pytest.raises(ValueError, match="use_rep"):
             heat_sketch(empty)
 
+    def test_arrays(self, cells):
+        for call in (
+            heat_sketch,
+            lambda X: pseudotime(X, 0),
+            neighbors,
+            lambda X: place_cells(cells, X),
+            model,
+        ):
+            with pytest.raises(TypeError, match="ndarray was given where AnnData is needed"):
+                call(cells.obsm["X_pca"])
+
+    @pytest.mark.parametrize("use_rep", ["X_pca", "X", "sparse"])
+    def test_missing_values(self, cells, use_rep):
+        if use_rep == "sparse":
+            cells.obsm["sparse"] = sparse.csr_matrix(cells.obsm["X_pca"])
+            cells.obsm["sparse"].data[45] = np.nan
+        else:
+            (cells.X if use_rep == "X" else cells.obsm[use_rep])[2, 5] = np.nan
+        where = "X" if use_rep == "X" else rf"obsm\['{use_rep}'\]"
+        for tool in (heat_sketch, neighbors):
+            with pytest.raises(ValueError, match=rf"^{where} has missing .* in 1 of 175 cells, such as") as found:
+                tool(cells, use_rep=use_rep)
+            assert cells.obs_names[2] in str(found.value)
+
+    def test_weights_without_columns(self, cells):
+        cells.obs = cells.obs[[]].copy()
+        with pytest.raises(ValueError, match="'nope' is not a column of obs; obs has no columns"):
+            heat_sketch(cells, weights_key="nope")
+
     def test_missing_graphs(self, cells):
         with pytest.raises(ValueError, match="narrow"):
             heat_sketch(cells, neighbors_key="narrow")
@@ -457,7 +645,11 @@ class TestErrors:
         [
             ({"method": "umap"}, "umap"),
             ({"n_components": 0}, "n_components"),
-            ({"perplexity": 30}, "perplexity"),
+            (
+                {"perplexity": 30},
+                r"heat_sketch\(\) has no parameter 'perplexity'. It accepts n_comp.*neighbor_weight",
+            ),
+            ({"neighbour_weight": 0.5}, "Did you mean 'neighbor_weight'"),
             ({"metric": max}, "function"),
             ({"n_pcs": -1}, "n_pcs"),
             ({"n_pcs": 5, "use_rep": "X"}, "n_pcs"),
