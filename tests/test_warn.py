@@ -44,7 +44,7 @@ def test_every_line_of_the_user_warns(data):
 def test_fit_of_minutes_is_announced_with_a_faster_way(monkeypatch, capsys):
     monkeypatch.setattr("heatsketch.kernel.plan._LONG", 0.0)
     X = np.random.default_rng(0).normal(size=(3000, 3))
-    with pytest.warns(UserWarning, match=r"HeatSketch of 3,000 samples takes about .* GaussianProcessEmbedding"):
+    with pytest.warns(UserWarning, match=r"HeatSketch of 3,000 samples takes about .*; a fit to 300 random samples"):
         hs.HeatSketch().fit(X)
     hs.HeatSketch(verbose=True).fit(X)
     assert "takes about" in capsys.readouterr().err

@@ -134,8 +134,17 @@ class TestEstimate:
         given, shape = hs.estimate(X, n_neighbors=20), hs.estimate(X.shape, n_neighbors=20)
         assert given.memory == shape.memory
         assert given.n_neighbors == shape.n_neighbors == 20
-        assert "5000 samples" in str(given)
+        assert "5,000 samples" in str(given)
+        assert "does not fit" not in str(given)
         assert hs.estimate(sparse.csr_array(np.eye(50)), affinity="precomputed").memory > 0
+
+    def test_what_does_not_fit_is_said_with_a_remedy(self, monkeypatch):
+        monkeypatch.setattr("heatsketch.kernel.plan.available_memory", lambda: 10**8)
+        assert "does not fit. Use fewer components" in str(hs.estimate((10**6, 50)))
+        assert not hs.estimate((2000, 5), page=True).fits
+        assert hs.estimate((2000, 5)).fits
+        with pytest.raises(MemoryError, match="Use neighbours instead of every pair"):
+            hs.HeatSketch(n_neighbors=None, bandwidth=1.0).fit(np.zeros((5000, 50)))
 
     @pytest.mark.parametrize("shape", [(10,), (1, 3), (1e6, 3), None])
     def test_invalid_shape(self, shape):

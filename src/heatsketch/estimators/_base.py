@@ -183,7 +183,6 @@ class HeatEmbedding(  # type: ignore[call-arg]
         points = self._check_data(X, reset=True)
         masses = check_masses(sample_weight, points.shape[0])
         expected = self._predicted(points, options)
-        expected.require_memory()
         with shown(self.verbose, expected.steps), computing(), quiet_blas():
             self._fit_points(points, options, masses)
         self.embedding_ = as_given(self.embedding_, X)
@@ -346,12 +345,16 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return Work(self._n_embedded())
 
     def _predicted(self, X: Any, options: KernelOptions) -> Estimate:
-        """The predicted memory and time of a fit to checked points; reports a fit that takes long, and a faster way."""
+        """The predicted memory and time of a fit to checked points, which must fit in memory.
+
+        A fit that takes long is reported, with a faster way.
+        """
         work, entries = self._work(X.shape[0]), getattr(X, "nnz", None)
-        fit = partial(predict, dtype=self._computed_in(X.dtype), power=self.power, entries=entries)
-        expected = fit(X.shape, options=options, work=work)
+        fit = partial(predict, dtype=self._computed_in(X.dtype), work=work, power=self.power, entries=entries)
+        expected = fit(X.shape, options=options)
+        expected.require_memory()
         if expected.is_long:
-            name, way = type(self).__name__, faster_way(expected.seconds, X.shape, options, work, fit)
+            name, way = type(self).__name__, faster_way(expected, X.shape, options, fit)
             text = f"{name} of {X.shape[0]:,} samples takes about {duration(expected.seconds)} on this machine{way}."
             with shown(self.verbose):
                 say(text) if is_shown() else warn(f"{text} verbose=True shows progress.")

@@ -68,7 +68,9 @@ _COMPARED_COLUMNS, _WIDE_COLUMNS = (32, 2), (512, 256)
 # Methods whose fits are predicted. A fit that takes more seconds than this is reported before it starts.
 METHODS = ("heatsketch", "gaussian-process", "diffusion-maps")
 _LONG = 60.0
-_SAMPLED = 10  # a fit to one in so many samples is proposed as a faster one
+_SAMPLED = 10  # a fit to one in so many samples is proposed as a faster one, and
+_PLACING = {"finding neighbours", "balancing the kernel"}  # steps that placing the others takes, too, at most
+_PAGE_MEMORY = 2.5e8  # that a page takes, of any number of points (63 to 282 MB from 500 to 60,000)
 _SHOWN = 0.05  # share of the time from which a step is named
 _DIRECT_FEATURES = 16  # up to which distances are sums of squared differences, and need little memory
 _COPIES = 4  # of a given affinity, made while it is checked and completed
@@ -168,8 +170,8 @@ class Estimate(Shown):
     n_neighbors : int or None
         None for every pair.
     memory : int
-        Peak memory in bytes, without X and the libraries. For a fit on a GPU, memory of the GPU, unless that of the
-        machine is too small.
+        Peak memory in bytes, besides X and the program itself (about 200 MB). For a fit on a GPU, memory of the GPU,
+        unless that of the machine is too small.
     available : int
         Available memory in bytes, of the GPU or of the machine.
     steps : tuple of (str, float)
@@ -213,24 +215,32 @@ class Estimate(Shown):
 
     def require_memory(self) -> None:
         """Raise a MemoryError with a remedy if the fit needs more memory than there is."""
-        if self.fits:
-            return
+        if not self.fits:
+            raise MemoryError(
+                f"{self.n_samples:,} samples with {self.held} take about {size_in_words(self.memory)} of memory, and "
+                f"{size_in_words(self.available)} are available. {self._remedy} heatsketch.estimate predicts what "
+                "each takes."
+            )
+
+    @property
+    def _remedy(self) -> str:
+        """What to do if the memory does not suffice."""
         every_pair = "neighbours instead of every pair (n_neighbors=32), or " if self.n_neighbors is None else ""
-        raise MemoryError(
-            f"{self.n_samples} samples with {self.held} take about {size_in_words(self.memory)}, and "
-            f"{size_in_words(self.available)} are available. Use {every_pair}fewer neighbours or components, float32 "
-            "data, or a sample of the points with transform for the rest; heatsketch.estimate predicts what each takes."
-        )
+        return f"Use {every_pair}fewer components, float32 data, or a sample of the points with transform for the rest."
 
     def __str__(self) -> str:
-        memory = size_in_words(self.memory)
-        return f"{self.n_samples} samples, {self.held}: about {memory} of memory, {duration(self.seconds)}"
+        needed, available = size_in_words(self.memory), size_in_words(self.available)
+        cost = (
+            f"{self.n_samples:,} samples, {self.held}: about {duration(self.seconds)} and {needed} of memory besides "
+            f"the data and the program (about 200 MB); {available} are available."
+        )
+        return cost if self.fits else f"{cost} This does not fit. {self._remedy}"
 
     def _facts(self) -> Facts:
         return [
             ("samples", f"{self.n_samples:,}"),
             ("kernel", self.held),
-            ("memory", f"about {size_in_words(self.memory)} of {size_in_words(self.available)}"),
+            ("memory", f"about {size_in_words(self.memory)}, and {size_in_words(self.available)} are available"),
             ("time", f"about {duration(self.seconds)}"),
             *((name, duration(seconds)) for name, seconds in self.steps if seconds > _SHOWN * self.seconds),
         ]
@@ -360,6 +370,7 @@ def predict(
     item = np.dtype(dtype).itemsize
     # A block of columns: the sketch in float64, its conversion, and its product.
     memory = int(shape[0]) * work.held * (8 + 5 * item) + _kernel_memory(shape, item, options, choice, entries)
+    memory = max(memory, _PAGE_MEMORY) if page else memory
     available, device = available_memory(), choice.device
     if device is not None and device.is_cuda and memory <= available and options.cutoff is None:
         memory, available = _device_memory(shape, item, choice, work.held, entries), device.free_memory()
@@ -369,24 +380,21 @@ def predict(
     return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available, tuple(steps))
 
 
-def faster_way(
-    seconds: float, shape: tuple[int, ...], options: KernelOptions, work: Work, fit: Callable[..., Estimate]
-) -> str:
+def faster_way(expected: Estimate, shape: tuple[int, ...], options: KernelOptions, fit: Callable[..., Estimate]) -> str:
     """A way to embed the data in half of the time or less, as the end of a sentence; empty if none is known.
 
-    `fit` predicts fits to other shapes, options and work.
+    `fit` predicts fits to other shapes and with other options.
     """
-    n, k = int(shape[0]), max(work.optimised, work.eigenvectors, _COLUMNS)
-    others = n - n // _SAMPLED
+    fitted = int(shape[0]) // _SAMPLED
+    placing = sum(seconds for step, seconds in expected.steps if step in _PLACING)
     ways = [
-        (f"n_neighbors={AUTO_NEIGHBORS}", n, replace(options, n_neighbors=AUTO_NEIGHBORS), work),
-        (f"GaussianProcessEmbedding(n_components={k})", n, options, Work(k)),
-        (f"a fit to {n - others:,} random samples, and transform for the others,", n // _SAMPLED, options, work),
+        (f"n_neighbors={AUTO_NEIGHBORS}", shape, replace(options, n_neighbors=AUTO_NEIGHBORS), 0.0),
+        (f"a fit to {fitted:,} random samples, with transform for the others,", (fitted, *shape[1:]), options, placing),
     ]
-    for way, m, cheaper, less in ways:
-        expected = fit((m, *shape[1:]), options=cheaper, work=less).seconds
-        if expected < seconds / 2.0:
-            return f"; {way} takes about {duration(expected)}"
+    for way, less, cheaper, further in ways:
+        seconds = fit(less, options=cheaper).seconds + further
+        if seconds < expected.seconds / 2.0:
+            return f"; {way} takes about {duration(seconds)}"
     return ""
 
 
