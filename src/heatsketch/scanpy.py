@@ -5,7 +5,6 @@ Neither scanpy nor anndata is imported: any object with ``obsm``, ``obsp``, ``un
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from inspect import signature
@@ -22,6 +21,7 @@ from ._utils.typing import FloatArray
 from ._utils.warn import warn
 from ._version import __version__
 from .estimators import METHODS
+from .io.cells import PCA, embedded, keys, representation, source_of
 from .kernel.build import build_heat_kernel, heat_kernel
 from .kernel.options import KernelOptions, check_choice, check_count, check_masses, check_points
 from .linalg.filters import MultiscaleFilter
@@ -29,16 +29,8 @@ from .neighbors.search import nearest_neighbors
 
 __all__ = ["heat_sketch", "model", "neighbors", "place_cells", "pseudotime"]
 
-# Up to this many genes scanpy uses X itself, and principal components of more.
-_FEW_GENES = 50
-# Names that scanpy gives to the components of a PCA and to its loadings.
-_PCA, _LOADINGS = "X_pca", "PCs"
-# The neighbours that scanpy's tools use, the parameters that sc.pp.neighbors records, and its methods.
-_NEIGHBORS = "neighbors"
-_PARAMS = {"n_neighbors", "method", "random_state", "metric", "metric_kwds", "use_rep", "n_pcs"}
-_SCANPY = ("umap", "gauss", "rapids", "jaccard")
-# Where embeddings are written by default.
-_BASIS = "X_heatsketch"
+# The loadings of a PCA by scanpy.
+_LOADINGS = "PCs"
 # Cells whose neighbours in the embedding are tested; of more cells, a random sample of this size.
 _TESTED = 5_000
 # Cells of a reference that are embedded again, to check that it is unchanged, and the relative error allowed.
@@ -149,7 +141,7 @@ def heat_sketch(
         check_count(random_state, "random_state", "an integer, which files can hold, or None", least=0)
     _check_writable(adata, options, copy=copy)
     _check_options(heat_sketch, method, options)
-    source = _source(adata, use_rep, n_pcs, neighbors_key)
+    source = source_of(adata, use_rep, n_pcs, neighbors_key)
     params = {"method": method, "weights_key": weights_key, "n_components": n_components, "power": power}
     params |= {"random_state": random_state} | source | _kernel(source, n_neighbors, bandwidth) | options
     fitted = _fitted(adata, method, params)
@@ -157,7 +149,7 @@ def heat_sketch(
     if diagnose:
         record |= _examine(fitted)
         trust = _trust(fitted)
-    basis, name = _keys(key_added)
+    basis, name = keys(key_added)
     adata = _writable(adata, copy=copy)
     adata.obsm[basis], adata.uns[name] = _in_memory(fitted.embedding_), record
     _set_columns(adata, {f"{name}_trust": trust})
@@ -207,7 +199,7 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
             f"{basis!r} was made from the neighbour graph {params['neighbors_key']!r}, which new cells are not in; "
             "embed a representation of the reference instead, such as use_rep='X_pca'."
         )
-    reference = _in_memory(_representation(adata_ref, params))
+    reference = _in_memory(representation(adata_ref, params))
     new = _new_representation(adata, adata_ref, params, reference)
     weights = _weights(adata_ref, params.get("weights_key"))
     placed = _place(new, reference, record, adata_ref.obsm[basis], weights)
@@ -341,7 +333,7 @@ def pseudotime(
     method = "gaussian-process"
     _check_options(pseudotime, method, options)
     roots = _roots(adata, root)
-    source = _source(adata, use_rep, n_pcs, neighbors_key)
+    source = source_of(adata, use_rep, n_pcs, neighbors_key)
     params = {"kind": kind, "interval": interval, "weights_key": weights_key} | source
     params |= _kernel(source, n_neighbors, bandwidth) | {"n_components": 1, "random_state": 0, "power": power} | options
     found = _fitted(adata, method, params).pseudotime(roots, kind=kind, interval=interval)
@@ -422,13 +414,13 @@ def neighbors(
     """
     _check_writable(adata, {"metric": metric}, copy=copy)
     k = check_count(n_neighbors, "n_neighbors", "at least 2, with the cell itself", least=2) - 1
-    source = _source(adata, use_rep, n_pcs, None)
+    source = source_of(adata, use_rep, n_pcs, None)
     if "neighbors_key" in source:
         raise ValueError(
             f"uns[{source['neighbors_key']!r}] was written by another tool, which does not say what it was computed "
             "from; name a representation with use_rep, and give key_added to keep that graph."
         )
-    X, metric = _in_memory(_representation(adata, source)), metric or source.get("metric", "euclidean")
+    X, metric = _in_memory(representation(adata, source)), metric or source.get("metric", "euclidean")
     if k + 2 > X.shape[0]:
         raise ValueError(f"n_neighbors={n_neighbors} was given for {X.shape[0]} cells; give a smaller number.")
     kernel = heat_kernel(X, n_neighbors=k, bandwidth=bandwidth, metric=metric)
@@ -553,15 +545,10 @@ def _named(adata: Any, names: Any, what: str) -> Any:
     return numbers
 
 
-def _keys(key: str | None) -> tuple[str, str]:
-    """Keys of the embedding in obsm and of its record in uns."""
-    return (_BASIS, "heatsketch") if key is None or key == _BASIS else (key, key)
-
-
 def _recorded(adata: Any, key: str | None) -> tuple[str, Any]:
     """The key of an embedding by `heat_sketch`, and its record."""
     _check_anndata(adata)
-    basis, name = _keys(key)
+    basis, name = keys(key)
     if name not in adata.uns or basis not in adata.obsm:
         raise ValueError(f"adata has no embedding {basis!r}; run heatsketch.scanpy.heat_sketch on it first.")
     record = adata.uns[name]
@@ -657,137 +644,18 @@ def _kernel(source: Mapping[str, Any], n_neighbors: Any, bandwidth: Any) -> dict
 
 def _fitted(adata: Any, method: str, params: Mapping[str, Any]) -> Any:
     """The estimator with those of the parameters that it has, fitted to the representation or graph that they name."""
-    graph = params.get("neighbors_key")
-    used = params["use_rep"] if graph is None else _recorded_params(adata.uns.get(graph)).get("use_rep")
-    if _is_ours(adata, used):
-        raise ValueError(
-            f"{used!r} is an embedding by heatsketch; use what it was computed from, such as use_rep='X_pca'."
-        )
-    X = _representation(adata, params) if graph is None else _neighbor_graph(adata, graph)
     kind = METHODS[method]
     options = {name: value for name, value in params.items() if name in signature(kind).parameters}
-    return kind(**options).fit(X, sample_weight=_weights(adata, params.get("weights_key")))
-
-
-def _is_ours(adata: Any, basis: Any) -> bool:
-    """Whether a key of obsm is an embedding by `heat_sketch`."""
-    record = adata.uns.get(basis)
-    return basis == _BASIS or (basis != "X" and isinstance(record, Mapping) and "coefficients" in record)
-
-
-def _recorded_params(record: Any) -> dict[str, Any]:
-    """The parameters that a function of scanpy or this module recorded."""
-    return {name: _single(value) for name, value in (record or {}).get("params", {}).items()}
-
-
-def _followed(adata: Any) -> dict[str, Any]:
-    """What ``uns["neighbors"]`` was computed from, as options of `_source`; its graph if that is not known."""
-    recorded = adata.uns.get(_NEIGHBORS)
-    if recorded is None:
-        return {}
-    params = _recorded_params(recorded)
-    if not set(params) <= _PARAMS or params.get("method") not in _SCANPY:
-        return {"neighbors_key": _NEIGHBORS}
-    if _is_ours(adata, params.get("use_rep")):  # neighbours for clusters; go on with what was embedded
-        params = _recorded_params(adata.uns.get(_keys(params["use_rep"])[1]))
-    names = ("use_rep", "n_pcs", "metric", "neighbors_key")
-    return {name: params[name] for name in names if params.get(name) is not None}
-
-
-def _single(value: Any) -> Any:
-    """A parameter as scanpy gives it, though files may hold it as an array of one value."""
-    return value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
-
-
-def _source(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
-    """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...} and {"metric": ...}.
-
-    If nothing is given, it is what the neighbours in ``uns`` were computed from. scanpy's log says what it is.
-    """
-    source = _chosen_source(adata, use_rep, n_pcs, neighbors_key)
-    scanpy = sys.modules.get("scanpy")
-    if scanpy is not None:
-        scanpy.logging.info("    using " + ", ".join(f"{name} = {value!r}" for name, value in source.items()))
-    return source
-
-
-def _chosen_source(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
-    """What is embedded."""
-    metric: dict[str, Any] = {}
-    if use_rep is None and n_pcs is None and neighbors_key is None:
-        found = _followed(adata)
-        use_rep, n_pcs, neighbors_key = (found.get(name) for name in ("use_rep", "n_pcs", "neighbors_key"))
-        if found.get("metric", "euclidean") != "euclidean":
-            metric = {"metric": found["metric"]}
-    if neighbors_key is not None:
-        if use_rep is not None or n_pcs is not None:
-            raise ValueError(
-                "neighbors_key was given with use_rep or n_pcs; a neighbour graph needs no representation."
-            )
-        return {"neighbors_key": neighbors_key}
-    if n_pcs is not None:
-        check_count(n_pcs, "n_pcs", "a number of columns, 0 for X, or None", least=0)
-    if use_rep is None:
-        use_rep = "X" if n_pcs == 0 or (adata.n_vars <= _FEW_GENES and n_pcs is None) else _PCA
-    if use_rep == "X":
-        if n_pcs:
-            raise ValueError(f"n_pcs={n_pcs} was given with use_rep='X', whose columns are genes; leave one out.")
-        return {"use_rep": "X"} | metric
-    columns = _representation(adata, {"use_rep": use_rep}).shape[1]
-    if n_pcs is not None and not 0 < n_pcs <= columns:
-        raise ValueError(f"n_pcs={n_pcs} was given, and {use_rep!r} has {columns} columns; give at most as many.")
-    return {"use_rep": use_rep} | ({} if n_pcs is None else {"n_pcs": n_pcs}) | metric
-
-
-def _representation(adata: Any, source: Mapping[str, Any]) -> Any:
-    """The matrix that is embedded, (n_cells, d)."""
-    use_rep = str(source["use_rep"])
-    if use_rep != "X":
-        if use_rep not in adata.obsm:
-            hint = "compute it with sc.pp.pca(adata)" if use_rep == _PCA else "compute it first"
-            raise ValueError(
-                f"obsm has no {use_rep!r}; {hint}, or name another with use_rep: {', '.join([*adata.obsm, 'X'])}."
-            )
-        X = adata.obsm[use_rep]
-        X = (X if sparse.issparse(X) or distributed_backend(X) else np.asarray(X))[:, : source.get("n_pcs")]
-        return _finite(adata, X, f"obsm[{use_rep!r}]")
-    if adata.X is None or adata.isbacked:
-        raise ValueError("X is missing or not in memory; use adata.to_memory(), or name a representation with use_rep.")
-    return _finite(adata, adata.X, "X")
-
-
-def _finite(adata: Any, X: Any, name: str) -> Any:
-    """`X`; missing and infinite values raise ValueError, except in Dask arrays."""
-    values = X.data if sparse.issparse(X) else X
-    if distributed_backend(X) is None and values.dtype.kind == "f" and not np.isfinite(values).all():
-        with np.errstate(invalid="ignore"):
-            bad = np.flatnonzero(~np.isfinite(np.asarray(X.sum(axis=1)).ravel()))
-        raise ValueError(
-            f"{name} has missing or infinite values in {len(bad)} of {X.shape[0]} cells, such as "
-            f"{str(adata.obs_names[bad[0]])!r}; leave these cells out (adata[mask].copy() with a boolean mask), or "
-            "compute it again from complete data."
-        )
-    return X
-
-
-def _neighbor_graph(adata: Any, neighbors_key: str) -> Any:
-    """Connectivities of a neighbour graph, (n_cells, n_cells)."""
-    key = str(adata.uns.get(neighbors_key, {}).get("connectivities_key", "connectivities"))
-    if neighbors_key not in adata.uns or key not in adata.obsp:
-        raise ValueError(
-            f"there is no neighbour graph {neighbors_key!r} in uns and obsp; compute one with sc.pp.neighbors(adata), "
-            "or leave neighbors_key out."
-        )
-    return adata.obsp[key]
+    return kind(**options).fit(embedded(adata, params), sample_weight=_weights(adata, params.get("weights_key")))
 
 
 def _new_representation(adata: Any, adata_ref: Any, source: Mapping[str, Any], reference: Any) -> Any:
     """The coordinates of new cells that the reference has, (m, d)."""
     use_rep = str(source["use_rep"])
-    if use_rep == _PCA:
+    if use_rep == PCA:
         new = _project(adata, adata_ref, reference)
     else:
-        new = _genes(adata, adata_ref) if use_rep == "X" else _representation(adata, source)
+        new = _genes(adata, adata_ref) if use_rep == "X" else representation(adata, source)
     if new.shape[1] != reference.shape[1]:
         raise ValueError(
             f"the new cells have {new.shape[1]} columns in {use_rep!r}, and the reference has {reference.shape[1]}; "
@@ -805,11 +673,11 @@ def _project(adata: Any, adata_ref: Any, reference: Any) -> Any:
     loadings = np.asarray(adata_ref.varm[_LOADINGS])[:, : reference.shape[1]]
     probes = _probes(len(reference))
     # scanpy does not keep the centre of a PCA; it follows from any cell, and is zero if the PCA was not centred.
-    offsets = _representation(adata_ref, {"use_rep": "X"})[probes] @ loadings - reference[probes]
+    offsets = representation(adata_ref, {"use_rep": "X"})[probes] @ loadings - reference[probes]
     centre = np.asarray(offsets).mean(axis=0)
     if _differ(offsets, centre, reference):
         raise ValueError(
-            f"adata_ref.obsm[{_PCA!r}] is not X times varm[{_LOADINGS!r}]: X has changed since sc.pp.pca, or cells "
+            f"adata_ref.obsm[{PCA!r}] is not X times varm[{_LOADINGS!r}]: X has changed since sc.pp.pca, or cells "
             "were left out. Run sc.pp.pca and heat_sketch on the reference again."
         )
     return np.asarray(_genes(adata, adata_ref) @ loadings) - centre
@@ -817,7 +685,7 @@ def _project(adata: Any, adata_ref: Any, reference: Any) -> Any:
 
 def _genes(adata: Any, adata_ref: Any) -> Any:
     """X of the new cells, with genes in the order of the reference."""
-    X = _representation(adata, {"use_rep": "X"})
+    X = representation(adata, {"use_rep": "X"})
     if adata.var_names.equals(adata_ref.var_names):
         return X
     missing = adata_ref.var_names.difference(adata.var_names)

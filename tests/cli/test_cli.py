@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import heatsketch as hs
 from conftest import run_code
@@ -85,6 +89,9 @@ def test_weights(heatsketch):
         code, _, err = heatsketch("embed", *wrong, "-o", "y.npy")
         assert code == 1
         assert "--weight" in err
+    FRAME.assign(count=np.where(np.arange(60) == 1, 0, 1), name=[f"p{i}" for i in range(60)]).to_csv("zero.csv")
+    named = ("--weight", "count", "--id", "name", "--drop", "Unnamed: 0")
+    assert "row 2 (p1)" in heatsketch("embed", "zero.csv", *named, "-o", "y.npy")[2]
 
 
 def test_few_classes(heatsketch):
@@ -122,7 +129,11 @@ def test_added_rows(heatsketch, encoded):
     if not encoded:
         whole = hs.GaussianProcessEmbedding(2, power=4, bandwidth=0.25, random_state=0)
         np.testing.assert_allclose(model.embedding_, whole.fit_transform(X, sample_weight=frame["count"]), rtol=1e-8)
-    for command, word in ((("more.csv", "--save", "more.csv"), "overwritten"), (("more.csv", "--save", "n"), "--id")):
+    frame[40:].drop(columns="name").to_csv("nameless.csv", index=False)
+    for command, word in (
+        (("more.csv", "--save", "more.csv"), "overwritten"),
+        (("nameless.csv", "--save", "n"), "--id"),
+    ):
         code, _, err = heatsketch("extend", "m.heatsketch", *command)
         assert code == 1
         assert word in err
@@ -254,9 +265,12 @@ def test_datasets(heatsketch):
         (["points.csv", "-o", "y.h5ad"], "h5ad"),
         (["points.csv", "-o", "-", "--json"], "both write to standard output"),
         (["points.csv", "-o", "y.csv", "--set", "solver=dense"], "solver does not apply"),
+        (["points.csv", "-o", "y.csv", "--set", "n_neighbours=9"], "Did you mean 'n_neighbors'?"),
+        (["point.csv", "-o", "y.csv"], "Did you mean 'points.csv'?"),
+        (["points.csv", "-o", "y.csv", "--id", "colour", "--label", "colour"], "both --id and --label"),
         (["points.csv", "-o", "y.csv", "--set", "dense"], "NAME=VALUE"),
-        (["points.csv", "-o", "y.csv", "--power", "best"], "power='best'"),
-        (["points.csv", "-o", "y.csv", "-k", "two"], "n_components='two'"),
+        (["points.csv", "-o", "y.csv", "--power", "best"], "-p best"),
+        (["points.csv", "-o", "y.csv", "-k", "two"], "-k two was given"),
         (["points.csv", "-o", "y.csv", "--label", "color"], "no column 'color'"),
         (["points.csv", "-o", "y.csv", "--bandwidth", "1e-12"], "bandwidth"),
     ],
@@ -272,6 +286,9 @@ def test_errors_have_a_message_and_leave_no_file(heatsketch, folder, arguments, 
 def test_wrong_usage_exits_with_2(heatsketch):
     assert heatsketch("embed", "points.csv", "--colour", "red")[0] == 2
     assert heatsketch("embed", "points.csv", "-o", "y.csv", "--method", "umap")[0] == 2
+    code, _, err = heatsketch("embed", "points.csv", "-o", "y.csv", "--impute", "mean")
+    assert code == 2
+    assert "'mean' was given; use median" in err
     assert heatsketch("embed")[0] == 2
     assert heatsketch("transform", "m.heatsketch", "points.csv")[0] == 2
     assert heatsketch("nonsense")[0] == 2
@@ -327,10 +344,28 @@ def test_report_of_embed(heatsketch, folder):
     code, _, err = heatsketch("embed", "points.csv", "--report", "page.html", "--title", "A <b>circle</b>", *FAST)
     assert code == 0
     assert "Wrote page.html" in err
+    assert err.endswith("Open page.html in a browser.")
     page = (folder / "page.html").read_text(encoding="utf-8")
     assert "A &lt;b&gt;circle" in page
     assert "A <b>circle" not in page
     assert "heatsketch embed points.csv" in page  # the call that repeats it
+
+
+def _offered(page):
+    """Names of the columns that a page can be coloured by; it opens with the first."""
+    (packed,) = re.findall(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    data = gzip.decompress(base64.b85decode(packed.replace(":", "<")))
+    columns = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])["columns"]
+    return [column["name"] for column in columns]
+
+
+def test_page_is_coloured_by_the_first_label(heatsketch, folder):
+    FRAME.assign(kind="a", size=np.arange(60) % 5).to_csv("kinds.csv", index=False)
+    given = ("--label", "size", "--label", "kind", "-q")
+    heatsketch("embed", "kinds.csv", *given, "--report", "page.html", "--save", "m.heatsketch", *FAST)
+    assert _offered(folder / "page.html") == ["size", "kind", "colour", "east", "north"]
+    heatsketch("report", "m.heatsketch", "--data", "kinds.csv", "--label", "kind", "-o", "other.html", "-q")
+    assert _offered(folder / "other.html")[0] == "kind"
 
 
 def test_report_of_a_saved_model(heatsketch, folder):
@@ -393,7 +428,7 @@ def test_columns_without_names_are_taken_in_order(heatsketch):
     assert "Warning: X does not have valid feature names" in err
     np.testing.assert_allclose(np.load("z.npy"), pd.read_csv("y.csv").iloc[:5, -2:], rtol=1e-9)
     np.save("wide.npy", np.ones((4, 3)))
-    assert "3 features" in heatsketch("transform", "m.heatsketch", "wide.npy", "-o", "z.npy")[2]
+    assert "3 columns" in heatsketch("transform", "m.heatsketch", "wide.npy", "-o", "z.npy")[2]
 
 
 def test_input_is_not_overwritten(heatsketch, folder):
@@ -405,13 +440,28 @@ def test_input_is_not_overwritten(heatsketch, folder):
     assert (folder / "points.csv").read_bytes() == before
 
 
+def test_outputs_repeat_to_the_byte(heatsketch, folder, monkeypatch):
+    given = ("-o", "y.csv.gz", "--save", "m.heatsketch", "--report", "page.html", "-q", *FAST)
+    written = []
+    for moment in (10**9, 2 * 10**9):
+        monkeypatch.setattr("time.localtime", lambda *_, moment=moment: time.gmtime(moment))
+        heatsketch("embed", "points.csv", *given)
+        written.append([(folder / name).read_bytes() for name in ("y.csv.gz", "m.heatsketch", "page.html")])
+    assert written[0] == written[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["embed", "points.csv", "--save", "p.html", "--report", "./p.html"], "two outputs have the name"),
+        (["embed", "points.csv", "-o", "y.csv", "--n-neighbors", "0"], "--n-neighbors 0 was given"),
         (["embed", "g.edges", "-o", "y.csv", "--metric", "cosine"], "--metric does not apply to a graph"),
         (["report", "m.heatsketch", "-o", "p.html", "--label", "x"], "--label needs --data"),
         (["diagnose", "m.heatsketch", "--label", "x"], "label does not apply to a saved model"),
         (["datasets", "circle", "-o", "-", "--json"], "both write to standard output"),
+        (["report", "points.csv", "-o", "p.html"], "`heatsketch embed points.csv --report p.html`"),
+        (["transform", "points.csv", "m.heatsketch", "-o", "y.csv"], "MODEL comes first"),
+        (["transform", "m.heatsketch", "points.csv", "-o", "y.csv"], "m.heatsketch does not exist"),
     ],
 )
 def test_options_that_do_not_apply_raise(heatsketch, folder, arguments, words):
@@ -482,6 +532,99 @@ def test_table_of_every_kind_of_column(heatsketch):
     for command in (["diagnose", "m.heatsketch"], ["estimate", "mixed.csv", "--impute", "median"]):
         assert heatsketch(*command)[0] == 0
     assert heatsketch("report", "m.heatsketch", "--data", "mixed.csv", "--drop-missing", "-o", "p.html")[0] == 0
+
+
+def test_new_rows_have_the_ids_and_fills_of_the_fit(heatsketch):
+    frame = FRAME.assign(customer=[f"k{i}" for i in range(60)])
+    frame.loc[3, "east"] = np.nan
+    frame.loc[:5, "colour"] = None
+    frame.to_csv("customers.csv", index=False)
+    given = ("--id", "customer", "--categorical", "colour", "--impute", "median")
+    err = heatsketch("embed", "customers.csv", *given, "-o", "y.csv", "--save", "m.heatsketch", *FAST)[2]
+    filled = f"east (1 by the median, {frame['east'].median():g}), colour (6 by the most frequent value, "
+    assert filled in err
+    code, _, err = heatsketch("transform", "m.heatsketch", "customers.csv", "-o", "z.csv")
+    assert code == 0
+    assert filled in err
+    for name in ("y.csv", "z.csv"):
+        table = pd.read_csv(name)
+        assert list(table.columns[:2]) == ["customer", "gaussianprocessembedding0"]
+        assert table["customer"].tolist() == frame["customer"].tolist()
+    frame.drop(columns="customer").to_csv("nameless.csv", index=False)
+    assert heatsketch("transform", "m.heatsketch", "nameless.csv", "-o", "z.csv")[0] == 0
+    assert pd.read_csv("z.csv")["id"].tolist() == list(range(60))
+    assert heatsketch("transform", "m.heatsketch", "customers.csv", "--label", "customer", "-o", "z.csv")[0] == 0
+    assert list(pd.read_csv("z.csv").columns[:2]) == ["id", "customer"]
+
+
+def test_repeated_ids_are_noted(heatsketch):
+    err = heatsketch("embed", "points.csv", "--id", "colour", "-o", "y.csv", *FAST)[2]
+    assert "some ids occur more than once" in err
+    assert "--label colour" in err
+
+
+@pytest.fixture
+def cells(folder):
+    """Cells of 60 genes in raw.h5ad, with components in pca.h5ad, and others in new.h5ad."""
+    anndata = pytest.importorskip("anndata")
+    rng = np.random.default_rng(0)
+    obs = pd.DataFrame({"kind": pd.Categorical(["a", "b"] * 30)}, index=[f"c{i}" for i in range(60)])
+    made = anndata.AnnData(rng.poisson(2.0, (60, 60)).astype(np.float32), obs=obs)
+    made.write_h5ad("raw.h5ad")
+    made.obsm["X_pca"] = rng.normal(size=(60, 8))
+    made.write_h5ad("pca.h5ad")
+    made[:9].write_h5ad("new.h5ad")
+    return made
+
+
+def test_representation_of_new_cells_is_named(heatsketch, cells):
+    err = heatsketch("embed", "pca.h5ad", "-o", "y.csv", "--save", "m.heatsketch", *FAST[:4])[2]
+    assert "obsm['X_pca'] is embedded" in err
+    for command in (("transform", "-o", "z.npy"), ("extend", "--save", "n.heatsketch")):
+        code, _, err = heatsketch(command[0], "m.heatsketch", "new.h5ad", *command[1:])
+        assert code == 1
+        assert "may come from a PCA of its own" in err
+        assert "heatsketch.scanpy.place_cells" in err
+    assert heatsketch("transform", "m.heatsketch", "new.h5ad", "--key", "X_pca", "-o", "z.npy")[0] == 0
+    np.testing.assert_allclose(np.load("z.npy"), pd.read_csv("y.csv").iloc[:9, -2:], rtol=1e-9)
+    err = heatsketch("transform", "m.heatsketch", "raw.h5ad", "--key", "X", "-o", "z.npy")[2]
+    assert "60 columns, and m.heatsketch was fitted to 8" in err
+    assert "--key" in err
+
+
+def test_counts_are_embedded_on_request_only(heatsketch, cells):
+    code, _, err = heatsketch("embed", "raw.h5ad", "-o", "y.npy", *FAST[:4])
+    assert code == 1
+    for word in ("60 genes", "sc.pp.normalize_total", "sc.pp.log1p", "sc.pp.pca", "--key X"):
+        assert word in err
+    assert heatsketch("embed", "raw.h5ad", "--key", "X", "-o", "y.npy", "-q", *FAST[:4])[0] == 0
+    cells.X[:, 0] *= 1e4
+    cells.write_h5ad("raw.h5ad")
+    code, out, _ = heatsketch("diagnose", "raw.h5ad", "--key", "X", *FAST[:4])
+    assert "very different scales" in out
+    assert "--standardize" not in out
+
+
+@pytest.mark.parametrize(
+    ("params", "embedded"),
+    [
+        ({"use_rep": "X_pca_harmony"}, "obsm['X_pca_harmony'] is embedded, as in uns['neighbors']"),
+        ({"n_pcs": 5}, "obsm['X_pca'][:, :5] is embedded, as in uns['neighbors']"),
+        ({"metric": "cosine"}, "obsm['X_pca'] with the metric cosine is embedded, as in uns['neighbors']"),
+        ({"method": "another"}, "the graph of uns['neighbors'] is embedded"),
+    ],
+)
+def test_cells_are_embedded_as_in_python(heatsketch, cells, params, embedded):
+    cells.obsm["X_pca_harmony"] = cells.obsm["X_pca"][:, ::-1] ** 3
+    cells.uns["neighbors"] = {"params": {"method": "umap", "n_neighbors": 15} | params}
+    distance = np.linalg.norm(cells.obsm["X_pca"][:, None] - cells.obsm["X_pca"], axis=2)
+    cells.obsp["connectivities"] = sparse.csr_array(np.exp(-(distance**2)) * (distance < 3))
+    cells.write_h5ad("cells.h5ad")
+    code, _, err = heatsketch("embed", "cells.h5ad", "-o", "y.npy", "--method", "diffusion-maps")
+    assert code == 0
+    assert embedded in err
+    hs.scanpy.heat_sketch(cells, method="diffusion-maps", diagnose=False)
+    np.testing.assert_allclose(np.load("y.npy"), cells.obsm["X_heatsketch"], rtol=1e-6)
 
 
 def test_model_of_a_frame_is_not_standardised(heatsketch):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import sys
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.datasets
 from scipy import sparse
 from scipy.io import mmwrite
 
@@ -148,9 +150,9 @@ def test_encodings(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1,,3,u,4", "row 5, column 'b' holds a missing value"),
-        ("1,inf,3,u,4", "row 5, column 'b'"),
-        ("1,2,?,u,4", r"row 5, column 'c' holds '\?'"),
+        ("1,,3,u,4", r"row 5 \(line 6 of the file\), column 'b' holds a missing value"),
+        ("1,inf,3,u,4", r"row 5 \(line 6 of the file\), column 'b'"),
+        ("1,2,?,u,4", r"row 5 \(line 6 of the file\), column 'c' holds '\?'"),
     ],
 )
 def test_missing_values_are_located(tmp_path, line, message):
@@ -160,6 +162,9 @@ def test_missing_values_are_located(tmp_path, line, message):
         read(path)
     with pytest.raises(ValueError, match=r"row 5 \(u\)"):
         read(path, Reading(id="kind"))
+    path.write_text("\n" + path.read_text())  # rows are no longer lines
+    with pytest.raises(ValueError, match="row 5, column"):
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +179,7 @@ def test_missing_values_are_located(tmp_path, line, message):
         ("age;income\n26;29178,83\n31;40000,12\n", Reading(), "--separator semicolon"),
         ("1,5;2,5;3\n4,5;2,5;3\n", Reading(), "--separator semicolon"),
         ("a,b\n0,2,\n1,4,\n2,9,\n", Reading(), "rows hold 3 values"),
-        ("a,flag\n1,True\n2,\n3,False\n", Reading(), "row 2, column 'flag'"),
+        ("a,flag\n1,True\n2,\n3,False\n", Reading(), r"row 2 \(line 3 of the file\), column 'flag'"),
         ("a,d\n1,2020-01-01\n2,2020-01-02\n", Reading(only=["d"]), "2020-01-01"),
         ('a,b\n1,"' + "x,y\n" * 9999, Reading(), "as a table"),
     ],
@@ -270,12 +275,22 @@ def test_encoder_of_a_model_is_repeated(tmp_path):
         ({"Class": [0, 1, 2] * 10}, Reading(label=["Class"]), None),
         ({"y": np.linspace(0, 1, 30)}, Reading(), None),
         ({"target": np.linspace(0, 1, 30)}, Reading(), "--label target"),
+        ({"p0": 0.5, "p1": 0.7, "p2": 0.9, "digit": [0, 1, 2] * 10}, Reading(drop=["x"]), "--label digit"),
+        ({"p0": 0.5, "p1": 0.7, "p2": 0.9, "height": np.linspace(0, 1, 30)}, Reading(drop=["x"]), None),
+        ({"width": 0.5, "height": 0.7, "depth": 0.9, "legs": [0, 1, 2] * 10}, Reading(drop=["x"]), None),
     ],
 )
 def test_hints(tmp_path, columns, reading, word):
     frame = pd.DataFrame(columns).assign(x=np.linspace(3.0, 4.0, 30))
     notes = " ".join(read(_table(tmp_path / "t.csv", frame), reading).notes)
     assert word in notes if word else "--" not in notes
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "diabetes"])
+def test_features_of_known_tables_are_no_targets(tmp_path, name):
+    table = getattr(sklearn.datasets, f"load_{name}")(as_frame=True).frame
+    notes = " ".join(read(_table(tmp_path / "t.csv", table)).notes)
+    assert re.findall(r"--label (\w+)", notes) == ["target"]
 
 
 @pytest.mark.parametrize("ends", [("source", "target"), ("From", "To"), ("u", "v")])
@@ -289,8 +304,10 @@ def test_edge_lists_in_tables(tmp_path, ends):
 
 
 def test_roles_must_differ():
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="'a' is both --id and --drop"):
         Reading(id="a", drop=["a"])
+    with pytest.raises(ValueError, match="'a' is given twice by --label"):
+        Reading(label=["a", "a"])
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npy.gz", "x.npz", "x.mtx", "x.mtx.gz", "sparse.mtx", "sparse.npz"])
@@ -411,8 +428,11 @@ def test_standard_input_and_unknown_suffixes(tmp_path, monkeypatch):
     for path in ("-", "table.xlsx"):
         with pytest.raises(ValueError, match="--format"):
             read(path)
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "none.csv")
+    (tmp_path / "table.csv").touch()
+    with pytest.raises(FileNotFoundError, match=r"does not exist in .*Did you mean 'table\.csv'\?"):
+        read(tmp_path / "tabel.csv")
+    with pytest.raises(FileNotFoundError, match="there is no directory"):
+        read(tmp_path / "none" / "table.csv")
 
 
 @pytest.mark.parametrize(
@@ -449,6 +469,17 @@ def test_what_is_written_can_be_read(tmp_path, name):
         np.testing.assert_array_equal(data.X[:, 1:], Y)
 
 
+@pytest.mark.parametrize("name", ["y.csv", "y.parquet", "y.npz"])
+def test_ids_keep_their_name(tmp_path, name):
+    write(tmp_path / name, Y, ["y0", "y1"], names=NAMES, columns={"id": np.arange(4)}, id_name="customer")
+    data = read(tmp_path / name, Reading(id="customer", label=["id"], key="Y" if name == "y.npz" else None))
+    assert data.id_name == "customer"
+    assert data.names.tolist() == NAMES.tolist()
+    assert list(data.columns["id"]) == [0, 1, 2, 3]
+    write(tmp_path / name, Y, ["y0", "Y"], names=NAMES, id_name="Y")  # a name that is taken
+    assert read(tmp_path / name, Reading(id="id", key="Y" if name == "y.npz" else None)).names[0] == "p"
+
+
 def test_archives_keep_all_columns(tmp_path):
     days = np.array(["2020-01-01", "NaT", "2020-01-03", "2020-01-04"], dtype="M8[D]")
     columns = {"Y": np.arange(4), "id": np.arange(4), "file": [1, 2, 3, 4], "day": days, "../k": ["u", None, "", "v"]}
@@ -474,20 +505,20 @@ def cells(tmp_path):
     return tmp_path / "cells.h5ad"
 
 
-@pytest.mark.parametrize(("key", "wanted"), [(None, X[:, :2]), ("X_other", -X), ("X", X)])
+@pytest.mark.parametrize(("key", "wanted"), [("X_pca", X[:, :2]), ("X_other", -X), ("X", X)])
 def test_h5ad(cells, key, wanted):
     data = read(cells, Reading(key=key))
     np.testing.assert_array_equal(data.X.toarray() if sparse.issparse(data.X) else data.X, wanted)
     assert data.names.tolist() == ["c1", "c2", "c3", "c4"]
     assert list(data.columns["kind"]) == list("uvuv")
     assert list(data.columns["depth"]) == [3, 1, 4, 1]
-    assert (key or "X_pca") in data.notes[0]
+    assert key in data.notes[0]
 
 
 def test_embedding_is_added_to_h5ad(cells):
     import anndata  # noqa: PLC0415
 
-    data = read(cells, Reading(drop=["depth"], id="kind"))
+    data = read(cells, Reading(drop=["depth"], id="kind", key="X_pca"))
     assert data.names.tolist() == list("uvuv")
     assert not data.columns
     write(cells, Y, ["y0", "y1"], cells=data.source)
@@ -497,9 +528,9 @@ def test_embedding_is_added_to_h5ad(cells):
     with pytest.raises(ValueError, match="no entry 'X_umap'"):
         read(cells, Reading(key="X_umap"))
     with pytest.raises(ValueError, match="no column 'age'"):
-        read(cells, Reading(label=["age"]))
+        read(cells, Reading(label=["age"], key="X"))
     cells.with_suffix(".h5ad.gz").write_bytes(gzip.compress(cells.read_bytes()))
-    assert read(cells.with_suffix(".h5ad.gz")).X.shape == (4, 2)
+    assert read(cells.with_suffix(".h5ad.gz"), Reading(key="X_pca")).X.shape == (4, 2)
 
 
 _RNG = np.random.default_rng(0)

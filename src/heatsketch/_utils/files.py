@@ -30,7 +30,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary file name beside `path`, which replaces `path` when the block ends without an error.
 
     The temporary name has the same suffix, for writers that depend on it. Devices such as /dev/stdout are written to
-    directly.
+    directly. An error of the system, such as a full disk, is raised with the name of `path`.
     """
     path = check_writable(path)
     if path.exists() and not path.is_file():
@@ -41,6 +41,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(final)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        reason = f"{path} cannot be written: {error.strerror}; free space, or name a file on another disk."
+        raise OSError(reason) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -13,7 +13,7 @@ from heatsketch_paper.errors import ReproductionError
 
 from .._version import __version__
 from .ask import compare, diagnose, estimate
-from .console import FAILED, err, notes, out, plain, warnings_as_notes
+from .console import FAILED, as_options, ending, err, notes, out, plain, warnings_as_notes
 from .datasets import datasets
 from .embed import embed, extend, report, transform
 from .reproduce import reproduce
@@ -26,8 +26,8 @@ app = typer.Typer(
     add_completion=True,
     rich_markup_mode="rich",
     help="Embed tables, arrays and graphs by their heat kernel, and see how far to believe the result.",
-    epilog="Exit codes: 0 success, 1 error, 2 wrong usage, 3 harmful findings (diagnose --strict), 130 interrupted. "
-    "HEATSKETCH_TRACEBACK=1 shows the traceback of an error.",
+    epilog="Exit codes: 0 success, 1 error, 2 wrong usage, 3 harmful findings (diagnose --strict), 130 interrupted, "
+    "143 terminated. HEATSKETCH_TRACEBACK=1 shows the traceback of an error.",
 )
 for command in (embed, transform, extend, report, compare, diagnose, estimate, datasets, reproduce):
     app.command()(command)
@@ -52,11 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command ``heatsketch``: shows errors without a traceback."""
     notes.quiet = False
     try:
-        with warnings_as_notes():
+        with warnings_as_notes(), ending():
             app(list(sys.argv[1:] if arguments is None else arguments))
     except (ReproductionError, OSError, ImportError, ValueError, TypeError, MemoryError) as failure:
         if os.environ.get("HEATSKETCH_TRACEBACK"):
             raise
         message = str(failure) or "not enough memory; heatsketch estimate INPUT predicts what an embedding needs."
-        err.print(f"[bold red]Error:[/] {plain(message)}", soft_wrap=True)
+        err.print(f"[bold red]Error:[/] {plain(as_options(message))}", soft_wrap=True)
         sys.exit(FAILED)

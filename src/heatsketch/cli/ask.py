@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import FINDINGS, note, print_json, say
-from .embed import Input, Weight, keep_aside, read_input, split_model, weights_in
+from .console import FINDINGS, as_options, note, print_json, say
+from .embed import Input, Weight, keep_aside, load, read_input, weights_in
 from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
 if TYPE_CHECKING:
+    from ..analysis.diagnosis import Diagnosis
     from ..io import Data
 
 __all__ = ["compare", "diagnose", "estimate"]
@@ -48,13 +50,13 @@ def estimate(
         raise ValueError("give either a file, or --shape ROWS,COLUMNS and possibly --dtype.")
     if source is not None:
         data = read_input(source, reads)
-        found = predict(data.X, method=method, page=page, **options.parameters(graph=data.is_graph))
+        found = predict(data.X, method=method, page=page, **options.parameters(data))
     else:
         found = predict(_size(str(shape)), method=method, page=page, dtype=dtype, **options.given)
     if console.as_json:
-        print_json(vars(found) | {"seconds": found.seconds})
+        print_json(vars(found) | {"seconds": found.seconds, "fits": found.fits})
     else:
-        say(found)
+        say(as_options(found))
 
 
 def _size(shape: str) -> tuple[int, ...]:
@@ -85,27 +87,36 @@ def diagnose(
 
     data: Data | None = None
     if Path(source).suffix == ".heatsketch":
-        from ..io.models import load_model  # noqa: PLC0415
-
         if given := [*reads.given, *options.given, *([] if weight is None else ["weight"])]:
             raise ValueError(f"--{given[0]} does not apply to a saved model; leave it out.")
-        model = split_model(load_model(source))[1]
+        model = load(Path(source))[1]
     else:
         data = read_input(source, keep_aside(source, reads, "weight", weight))
-        model = make_estimator(method, options, graph=data.is_graph)
+        model = make_estimator(method, options, data)
     examining = "examining the embedding"
     with shown(not console.quiet, later=[] if data is None else [(examining, _EXAMINING * data.X.shape[0])]):
         if data is not None:
             model.fit(data.points, sample_weight=weights_in(data, weight))
         with task(examining):
-            found = model.diagnose()
+            found = _for_file(model.diagnose(), is_table=data is None or data.encoder is not None)
     harmful = any(finding.harmful for finding in found)
     if console.as_json:
         print_json({"input": source, "harmful": harmful, "findings": [vars(finding) for finding in found]})
     else:
-        say(found)
+        say(as_options(found))
     if strict and harmful:
         raise typer.Exit(FINDINGS)
+
+
+def _for_file(found: Diagnosis, *, is_table: bool) -> Diagnosis:
+    """Findings with remedies that apply to a file of data: only tables are standardised."""
+    if is_table:
+        return found
+    remedy = (
+        "If their units differ, standardise the columns before they are written to the file, for example with "
+        "sklearn.preprocessing.StandardScaler()."
+    )
+    return type(found)(replace(one, remedy=remedy) if one.name == "units" else one for one in found)
 
 
 @takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
@@ -137,7 +148,7 @@ def compare(
     if picture is not None:
         check_picture(check_writable(picture))
     data = read_input(source, reads)
-    given = {"random_state": 0} | options.parameters(graph=data.is_graph)
+    given = {"random_state": 0} | options.parameters(data)
     with shown(not console.quiet):
         found = compare_embeddings(data.points, **given)
     if picture is not None:

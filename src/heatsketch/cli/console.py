@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +21,8 @@ __all__ = [
     "FAILED",
     "FINDINGS",
     "INTERRUPTED",
+    "as_options",
+    "ending",
     "err",
     "note",
     "notes",
@@ -34,13 +39,36 @@ out, err = Console(**_LITERAL), Console(stderr=True, **_LITERAL)
 # Notes and warnings, which --quiet suppresses.
 notes = Console(stderr=True, **_LITERAL)
 
-# Exit codes: an error; a harmful finding of `diagnose --strict`; Ctrl-C. Typer uses 2 for wrong usage, and 130 too.
-FAILED, FINDINGS, INTERRUPTED = 1, 3, 130
+# Exit codes: an error; a harmful finding of `diagnose --strict`; Ctrl-C; SIGTERM. Typer uses 2 for wrong usage, and 130
+# too.
+FAILED, FINDINGS, INTERRUPTED, _TERMINATED = 1, 3, 130, 143
+
+# Parameters that messages of the library advise, and their options.
+_OPTIONS = {
+    "n_components": "-k",
+    "power": "-p",
+    "random_state": "--seed",
+    "bandwidth": "--bandwidth",
+    "n_neighbors": "--n-neighbors",
+    "normalization": "--normalization",
+    "metric": "--metric",
+}
+_ADVICE = re.compile(rf"\b({'|'.join(_OPTIONS)})=('[^' ]*'|\w+(?:\.\w+)?)")
 
 
 def plain(text: Any) -> str:
     """A text that may come from a file, for a console: without markup or control sequences."""
     return escape(visible(str(text)))
+
+
+def as_options(text: Any) -> str:
+    """A message of the library with options of the command: --n-neighbors 32 for n_neighbors=32."""
+
+    def option(found: re.Match[str]) -> str:
+        value = "all" if found[2] == "None" else found[2].strip("'")
+        return f"{_OPTIONS[found[1]]} {value}"
+
+    return _ADVICE.sub(option, str(text))
 
 
 def note(text: str) -> None:
@@ -63,7 +91,7 @@ def warnings_as_notes() -> Iterator[None]:
     """Show warnings as sentences, without their place in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        notes.print(f"[yellow]Warning:[/] {plain(message)}", soft_wrap=True)
+        notes.print(f"[yellow]Warning:[/] {plain(as_options(message))}", soft_wrap=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -71,3 +99,17 @@ def warnings_as_notes() -> Iterator[None]:
             warnings.simplefilter("ignore", category)  # nothing that a user of the command can act on
         warnings.showwarning = show
         yield
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """End by SIGTERM as by an error, so that unfinished files are removed."""
+
+    def end(signal_number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        sys.exit(_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -17,6 +17,8 @@ from .console import note, print_json
 from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..io import Data
     from ..tables import TableEncoder
 
@@ -26,9 +28,9 @@ __all__ = [
     "embed",
     "extend",
     "keep_aside",
+    "load",
     "read_input",
     "report",
-    "split_model",
     "transform",
     "weights_in",
 ]
@@ -36,6 +38,8 @@ __all__ = [
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or of a graph; - for standard input.")]
 # Rows of an array by which the units of its columns are judged.
 _ROWS = 10_000
+# Attribute of the encoder in a model file: the column that named the rows.
+_ID_NAME = "id_name_"
 # Seconds in which a row of an embedding is written, of a typical table.
 _WRITING = 1e-5
 _OUTPUT = typer.Option(
@@ -114,12 +118,13 @@ def embed(
     """
     from .._utils.progress import shown, task  # noqa: PLC0415
     from ..io.models import save_model  # noqa: PLC0415
-    from ..io.writers import check_output, write  # noqa: PLC0415
+    from ..io.writers import check_output  # noqa: PLC0415
     from ..kernel.cost import here, page_steps  # noqa: PLC0415
 
     _check_targets(source, output, page, save, console)
     if classes is not None and method != "heatsketch":
         raise ValueError(f"--classes does not apply to --method {method}; use heatsketch, which separates classes.")
+    labels = reads.label or ()
     reads = keep_aside(source, keep_aside(source, reads, "weight", weight), "classes", classes)
     data = read_input(source, reads)
     y = None if classes is None else _known_classes(data, classes)
@@ -132,7 +137,7 @@ def embed(
         _note_units(data.X)
     if output is not None:
         check_output(output, cells=data.source is not None)
-    model = make_estimator(method, options, graph=data.is_graph)
+    model = make_estimator(method, options, data)
     writing = [("writing the results", data.X.shape[0] * _WRITING)] if save is not None or output is not None else []
     with shown(not console.quiet, later=[*writing, *([] if page is None else here(page_steps(data.X.shape[0])))]):
         start = time.perf_counter()
@@ -141,12 +146,11 @@ def embed(
         model._sample_names = None if data.names is None else [str(name) for name in data.names]
         with task("writing the results") if writing else nullcontext():
             if save is not None:  # first: everything else can be made from the model
-                save_model(_with_encoder(model, data.encoder), save)
+                save_model(_with_encoder(model, data.encoder, data.id_name), save)
             if output is not None:
-                names = list(model.get_feature_names_out())
-                write(output, model.embedding_, names, names=data.names, columns=data.columns, cells=data.source)
+                _write(output, model, model.embedding_, data)
         if page is not None:
-            _write_page(model, page, data, title or ("Embedding" if source == "-" else Path(source).name))
+            _write_page(model, page, data, title or ("Embedding" if source == "-" else Path(source).name), labels)
     written = {"output": output, "report": page, "model": save}
     outcome = _summary(source, data, model, seconds) | {k: None if v is None else str(v) for k, v in written.items()}
     if console.as_json:
@@ -172,7 +176,7 @@ def transform(
     [bold]Embed new rows:[/] heatsketch transform digits.heatsketch new.csv --label digit -o placed.csv
     """
     from .._utils.progress import shown  # noqa: PLC0415
-    from ..io.writers import check_output, write  # noqa: PLC0415
+    from ..io.writers import check_output  # noqa: PLC0415
 
     _check_targets(source, output, None, None, console)
     _, model, data, points = _new_rows(stored, source, reads)
@@ -180,8 +184,7 @@ def transform(
     model.set_output(transform="default")
     with shown(not console.quiet):
         Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
-    names = list(model.get_feature_names_out())
-    write(output, Y, names, names=data.names, columns=data.columns, cells=data.source)
+    _write(output, model, Y, data)
     if console.as_json:
         print_json({"model": str(stored), "input": source, "rows": len(Y), "components": Y.shape[1], "output": output})
     else:
@@ -210,7 +213,7 @@ def extend(
     """
     from .._utils.progress import shown  # noqa: PLC0415
     from ..io.models import save_model  # noqa: PLC0415
-    from ..io.writers import check_output, write  # noqa: PLC0415
+    from ..io.writers import check_output  # noqa: PLC0415
 
     _check_targets(source, output, None, save, console)
     if output is not None:
@@ -224,9 +227,9 @@ def extend(
         raise ValueError(f"{stored} has ids, and the rows of {source} have none; name their column with --id.")
     with shown(not console.quiet):
         model.extend(points, weights_in(data, weight))
-    save_model(_with_encoder(model, encoder), save)
+    save_model(_with_encoder(model, encoder, data.id_name), save)
     if output is not None:
-        write(output, model.embedding_, list(model.get_feature_names_out()), names=model._sample_names)
+        _write(output, model, model.embedding_, replace(data, names=model._sample_names, columns={}, source=None))
     n, moved = len(model.embedding_), float(model.moved_.mean())
     outcome = {"model": str(save), "input": source, "rows": n, "added": data.X.shape[0], "moved": moved}
     if console.as_json:
@@ -256,12 +259,11 @@ def report(
     [bold]From a model to a page:[/] heatsketch report digits.heatsketch --data digits.csv --label digit -o page.html
     """
     from .._utils.progress import shown  # noqa: PLC0415
-    from ..io.models import load_model  # noqa: PLC0415
 
     _check_targets(source, None, page, None, console)
     if source is None and reads.given:
         raise ValueError(f"--{next(iter(reads.given))} needs --data, the file that was embedded.")
-    encoder, model = split_model(load_model(stored))
+    encoder, model = load(stored, f"use `heatsketch embed {stored} --report {page}`")
     data = None if source is None else read_input(source, reads, encoder)
     if data is not None and data.X.shape[0] != model.embedding_.shape[0]:
         raise ValueError(
@@ -269,11 +271,11 @@ def report(
             "file that was embedded."
         )
     with shown(not console.quiet):
-        _write_page(model, page, data, title or stored.stem)
+        _write_page(model, page, data, title or stored.stem, reads.label or ())
     if console.as_json:
         print_json({"model": str(stored), "report": str(page)})
     else:
-        note(f"Wrote {page}.")
+        note(f"Wrote {page}; open it in a browser.")
 
 
 def _check_targets(
@@ -301,6 +303,8 @@ def _check_targets(
     added_to = source is not None and source == output and source.endswith(".h5ad")
     if source is not None and Path(source).resolve() in named and not added_to:
         raise ValueError(f"{source} is the input, which would be overwritten; choose another output.")
+    if twice := [path for path in named if named.count(path) > 1]:
+        raise ValueError(f"two outputs have the name {twice[0]}; give each its own.")
 
 
 def _embed_vertices(model: Any, data: Data, source: str) -> Any:
@@ -327,7 +331,8 @@ def read_input(source: str, reads: InputOptions, encoder: TableEncoder | None = 
 
     if encoder is not None:
         _refuse(reads, "standardize", "categorical", "dates", "impute", "only")
-    data = read(source, replace(reads.reading, encoder=encoder))
+    known_id = getattr(encoder, _ID_NAME, None)
+    data = read(source, replace(reads.reading, encoder=encoder, id_of_fit=known_id))
     for remark in data.notes:
         note(remark)
     return data
@@ -343,16 +348,28 @@ def _refuse(reads: InputOptions, *names: str) -> None:
 def _new_rows(stored: Path, source: str, reads: InputOptions) -> tuple[TableEncoder | None, Any, Data, Any]:
     """A saved model with its encoder, the data in a file, and the points that they are to the model."""
     from ..io import FORMATS, format_of  # noqa: PLC0415
-    from ..io.models import load_model  # noqa: PLC0415
 
-    encoder, model = split_model(load_model(stored))
+    encoder, model = load(stored, "MODEL comes first, then INPUT")
     _refuse(reads, "standardize", "categorical", "dates", "impute")
     named = hasattr(model, "feature_names_in_")
-    is_table = "only" in FORMATS[format_of(source, reads.format)].options
+    kind = format_of(source, reads.format)
+    is_table, named_by_key = ("only" in FORMATS[kind].options), ("key" in FORMATS[kind].options)
+    if kind == "h5ad" and reads.key is None:
+        raise ValueError(
+            f"name the representation of {source} that the model was fitted to with --key. Its obsm['X_pca'] may come "
+            "from a PCA of its own, which does not match that of the model: use --key X_pca if both files share one "
+            "PCA, and heatsketch.scanpy.place_cells otherwise, which projects new cells on that of the reference."
+        )
     if encoder is None and is_table:  # the model was fitted to an array, as it is
         features = [str(name) for name in getattr(model, "feature_names_in_", ())]
         reads = replace(reads, only=reads.only or features, standardize=False)
     data = read_input(source, reads, encoder)
+    expected = (model if encoder is None else encoder).n_features_in_
+    if not is_table and not data.is_graph and data.X.shape[1] != expected:
+        raise ValueError(
+            f"{source} has {data.X.shape[1]:,} columns, and {stored} was fitted to {expected:,}; give the columns of "
+            "the fit in their order" + (", or name the ones that were embedded with --key." if named_by_key else ".")
+        )
     if encoder is not None and not is_table:  # an array with the columns of the table, in their order
         return encoder, model, data, encoder.transform(data.X)
     return encoder, model, data, data.points if named else data.X
@@ -395,6 +412,8 @@ def weights_in(data: Data, weight: str | None) -> Any:
     """The column of weights as positive numbers; None without one."""
     import pandas as pd  # noqa: PLC0415
 
+    from ..io.errors import row_name  # noqa: PLC0415
+
     if weight is None:
         return None
     numbers = pd.to_numeric(pd.Series(data.columns[weight]), errors="coerce").to_numpy(dtype=float, na_value=0.0)
@@ -402,7 +421,7 @@ def weights_in(data: Data, weight: str | None) -> Any:
         given = list(data.columns[weight])[wrong[0]]
         raise ValueError(
             f"{len(wrong)} of {len(numbers)} values of --weight {weight} are not positive numbers, the first {given!r} "
-            f"in row {wrong[0] + 1}; correct or remove these rows."
+            f"in {row_name(wrong[0], data.names)}; correct or remove these rows."
         )
     return numbers
 
@@ -417,24 +436,49 @@ def _note_units(X: Any) -> None:
         note(f"columns are not standardised, although {units.reason.removeprefix('as ')}.")
 
 
-def _with_encoder(model: Any, encoder: TableEncoder | None) -> Any:
-    """A model of a table together with its encoder, for new rows."""
+def _with_encoder(model: Any, encoder: TableEncoder | None, id_name: str | None) -> Any:
+    """A model of a table together with its encoder and the column of its ids, for new rows."""
     from sklearn.pipeline import Pipeline  # noqa: PLC0415
 
-    return model if encoder is None else Pipeline([("table", encoder), ("embedding", model)])
+    if encoder is None:
+        return model
+    setattr(encoder, _ID_NAME, id_name)
+    return Pipeline([("table", encoder), ("embedding", model)])
 
 
-def split_model(model: Any) -> tuple[TableEncoder | None, Any]:
-    """The encoder of a saved model, None if it has none, and its embedding."""
+def load(stored: Path, otherwise: str = "give a file that `embed --save` wrote") -> tuple[TableEncoder | None, Any]:
+    """The encoder of a saved model, None if it has none, and its embedding; `otherwise` is said of a file of data."""
     from sklearn.pipeline import Pipeline  # noqa: PLC0415
 
+    from ..io import format_of  # noqa: PLC0415
+    from ..io.models import load_model  # noqa: PLC0415
+
+    try:
+        model = load_model(stored)
+    except ValueError as error:
+        try:
+            kind = format_of(stored)
+        except ValueError:
+            raise error from None
+        raise ValueError(f"{stored} is a {kind} file of data, not a model; {otherwise}.") from error
     return (model[0], model[-1]) if isinstance(model, Pipeline) else (None, model)
 
 
-def _write_page(model: Any, page: Path, data: Data | None, title: str) -> None:
+def _write(output: str, model: Any, Y: Any, data: Data) -> None:
+    """Write an embedding of the rows of `data`."""
+    from ..io.writers import write  # noqa: PLC0415
+
+    about = {"names": data.names, "columns": data.columns, "cells": data.source, "id_name": data.id_name}
+    write(output, Y, list(model.get_feature_names_out()), **about)
+
+
+def _write_page(model: Any, page: Path, data: Data | None, title: str, labels: Sequence[str]) -> None:
+    """Write the page, which is coloured by the first column: the first of the labels."""
     from ..report import write_report  # noqa: PLC0415
 
-    known = {} if data is None else {"names": data.names, "columns": data.columns}
+    known: dict[str, Any] = {}
+    if data is not None:
+        known = {"names": data.names, "columns": {name: data.columns[name] for name in labels} | data.columns}
     write_report(model, page, title=title, call=shlex.join(["heatsketch", *sys.argv[1:]]), **known)
 
 
@@ -471,4 +515,5 @@ def _describe(outcome: dict[str, Any]) -> str:
         f"Embedded {outcome['rows']:,} rows in {outcome['components']} dimensions by {outcome['method']} in "
         f"{duration(outcome['seconds'])}: {outcome['kernel']}, {times}."
         + (f" Wrote {', '.join(written)}." if written else "")
+        + (f" Open {outcome['report']} in a browser." if outcome["report"] is not None else "")
     )

@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from .._utils.text import did_you_mean
 from .console import notes
 
 if TYPE_CHECKING:
-    from ..io import Reading
+    from ..io import Data, Reading
 
 __all__ = ["ConsoleOptions", "EstimatorOptions", "InputOptions", "Method", "make_estimator", "takes"]
 
 F = TypeVar("F", bound=Callable[..., None])
+
+
+def _one_of(*known: str) -> Callable[[str | None], str | None]:
+    """A check that an option has one of the known values, if it is given."""
+
+    def check(value: str | None) -> str | None:
+        if value is None or value in known:
+            return value
+        raise typer.BadParameter(f"{value!r} was given; use {' or '.join(known)}.")
+
+    return check
+
+
+_METHODS = ("heatsketch", "gaussian-process", "diffusion-maps")
 Method = Annotated[
-    Literal["heatsketch", "gaussian-process", "diffusion-maps"],
-    typer.Option(help="The estimator.", rich_help_panel="Embedding"),
+    str,
+    typer.Option(
+        help="The estimator.",
+        rich_help_panel="Embedding",
+        metavar=f"[{'|'.join(_METHODS)}]",
+        callback=_one_of(*_METHODS),
+    ),
 ]
 # Parameters that apply to points only.
 _OF_POINTS = ("bandwidth", "n_neighbors", "metric")
@@ -55,8 +75,9 @@ def takes(**groups: type) -> Callable[[F], F]:
     return decorate
 
 
-def _input(words: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=words, metavar=metavar, rich_help_panel="Input", show_default=False)
+def _input(words: str, *names: str, metavar: str | None = None, known: Sequence[str] = ()) -> Any:
+    more: dict[str, Any] = {"metavar": f"[{'|'.join(known)}]", "callback": _one_of(*known)} if known else {}
+    return typer.Option(*names, help=words, rich_help_panel="Input", show_default=False, **{"metavar": metavar} | more)
 
 
 def _embedding(words: str, *names: str, metavar: str | None = None, least: int | None = None) -> Any:
@@ -104,9 +125,15 @@ class InputOptions:
         ),
     ] = None
     dates: Annotated[
-        Literal["number"] | None, _input("Embed dates as numbers of days; by default they are kept aside.")
+        str | None, _input("Embed dates as numbers of days; by default they are kept aside.", known=["number"])
     ] = None
-    impute: Annotated[Literal["median"] | None, _input("Replace missing values by the median of their column.")] = None
+    impute: Annotated[
+        str | None,
+        _input(
+            "Replace missing values by the median of their column, or the most frequent value of a category.",
+            known=["median"],
+        ),
+    ] = None
     drop_missing: Annotated[bool | None, _input("Drop rows with missing values.", "--drop-missing")] = None
 
     @property
@@ -185,11 +212,11 @@ class EstimatorOptions:
         given = {name: _value(text) for name, text in given.items()}
         return given | ({"n_neighbors": None} if given.get("n_neighbors") == "all" else {})
 
-    def parameters(self, *, graph: bool) -> dict[str, Any]:
-        """The parameters that were given, with those that a graph needs."""
+    def parameters(self, data: Data) -> dict[str, Any]:
+        """The parameters that were given, with those that the data need."""
         given = self.given
-        if not graph:
-            return given
+        if not data.is_graph:
+            return ({} if data.metric is None else {"metric": data.metric}) | given
         idle = [name for name in _OF_POINTS if name in given]
         if idle or given.get("affinity", "precomputed") != "precomputed":
             option = (idle or ["affinity"])[0].replace("_", "-")
@@ -197,17 +224,20 @@ class EstimatorOptions:
         return given | {"affinity": "precomputed"}
 
 
-def make_estimator(method: str, options: EstimatorOptions, *, graph: bool) -> Any:
+def make_estimator(method: str, options: EstimatorOptions, data: Data) -> Any:
     """The unfitted estimator for points or a graph."""
     from ..estimators import METHODS  # noqa: PLC0415
 
     kind = METHODS[method]
     known = inspect.signature(kind).parameters
-    given = {"random_state": 0} | options.parameters(graph=graph)
+    given = {"random_state": 0} | options.parameters(data)
     if "random_state" not in known:  # diffusion maps draw nothing
         del given["random_state"]
     if strange := sorted(given.keys() - known.keys()):
-        raise ValueError(f"{strange[0]} does not apply to --method {method}; its parameters are {', '.join(known)}.")
+        raise ValueError(
+            f"{strange[0]} does not apply to --method {method}; its parameters are {', '.join(known)}."
+            + did_you_mean(strange[0], known)
+        )
     return kind(**given)
 
 

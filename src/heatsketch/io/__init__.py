@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
@@ -16,7 +17,7 @@ from typing import Any
 
 from .arrays import read_h5ad, read_mtx, read_npy, read_npz
 from .data import Data, Reading
-from .errors import check_memory
+from .errors import check_exists, check_memory
 from .graphs import read_edges, read_graphml
 from .tables import read_parquet, read_text
 
@@ -36,6 +37,8 @@ class Format:
 # Longest text of an error.
 _MAX_REASON = 1000
 _ROLES = frozenset({"id", "label", "drop"})
+# Fields of `Reading` that are no options of a format.
+_INTERNAL = {"format", "encoder", "id_of_fit"}
 _TABLE = _ROLES | {"only", "standardize", "categorical", "dates", "impute", "drop_missing"}
 _TEXT = frozenset({"separator", "encoding"})
 FORMATS = {
@@ -83,7 +86,7 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
     kind = FORMATS[name]
     for field in fields(Reading):
         given = getattr(reading, field.name) not in (None, (), [])
-        if given and field.name not in kind.options | {"format", "encoder"}:
+        if given and field.name not in kind.options | _INTERNAL:
             raise ValueError(f"--{field.name.replace('_', '-')} does not apply to {name} files; leave it out.")
     shown = "standard input" if str(path) == "-" else str(path)
     try:
@@ -96,9 +99,18 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
         if len(reason) > _MAX_REASON:  # e.g. a cell that holds the rest of the file after an unclosed quote
             reason = f"{reason[: _MAX_REASON // 2]} ... {reason[-_MAX_REASON // 2 :]}"
         raise ValueError(f"{shown}: {reason}") from error
-    if data.names is not None and len(set(data.names.tolist())) < len(data.names):
-        data.notes.append("some ids occur more than once")
+    if data.names is not None:
+        data.notes.extend(_repeated_ids(data))
     return replace(data, notes=[f"{shown}: {note}" for note in data.notes])
+
+
+def _repeated_ids(data: Data) -> Iterator[str]:
+    """A note if ids occur more than once."""
+    ids = data.names.tolist()
+    if len(set(ids)) < len(ids):
+        first, count = Counter(ids).most_common(1)[0]
+        groups = "" if data.id_name is None else f"; if {data.id_name!r} names groups, use --label {data.id_name}"
+        yield f"some ids occur more than once, such as {first!r} in {count} rows{groups}"
 
 
 @contextmanager
@@ -106,7 +118,7 @@ def _opened(path: str | os.PathLike[str], kind: Format) -> Iterator[Any]:
     """A seekable binary file, decompressed; or the path of one, if the reader needs that."""
     with ExitStack() as stack:
         piped = str(path) == "-"
-        raw: Any = sys.stdin.buffer if piped else stack.enter_context(Path(path).open("rb"))
+        raw: Any = sys.stdin.buffer if piped else stack.enter_context(check_exists(path).open("rb"))
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
         if not piped and not packed:
             yield str(path) if kind.by_path else raw

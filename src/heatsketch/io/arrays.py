@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy import io, sparse
 
 from .._utils.extras import optional
+from .cells import NEIGHBORS, PCA, embedded, source_of
 from .data import Data, Reading
 from .errors import check_finite, check_known, check_memory, parsing
 
@@ -38,7 +40,7 @@ def read_npz(file: Any, reading: Reading) -> Data:
     names = None if reading.id is None else columns.pop(reading.id).astype(str).astype(object)
     columns = {name: a for name, a in columns.items() if name not in reading.drop}
     notes += [f"array {key!r} is embedded"] + ([f"kept aside: {', '.join(columns)}"] if columns else [])
-    return Data(X, names, None, columns, notes=notes)
+    return Data(X, names, None, columns, notes=notes, id_name=reading.id)
 
 
 def _plain_arrays(archive: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
@@ -100,27 +102,66 @@ def _checked(X: Any, what: str, names: Any = None) -> Any:
 
 
 def read_h5ad(path: Any, reading: Reading) -> Data:
-    """Read an AnnData: its principal components if it has any, else its matrix; columns of ``obs`` are kept aside."""
+    """Read an AnnData: what `heatsketch.scanpy` embeds of it, or the entry of ``obsm`` that is named; or X.
+
+    Columns of ``obs`` are kept aside.
+    """
     anndata = optional("anndata", "read h5ad", "scanpy")
     notes: list[str] = []
     with parsing("h5ad", notes):
         with optional("h5py", "read h5ad", "scanpy").File(path, "r") as file:
             _check_contents(file)
         cells = anndata.read_h5ad(path)
-    key = reading.key or ("X_pca" if "X_pca" in cells.obsm else "X")
-    check_known([key], [*cells.obsm, "X"], "entry")
-    X = cells.X if key == "X" else cells.obsm[key]
-    if X is None:
-        raise ValueError(f"it has no matrix X; choose an entry of obsm with --key: {', '.join(cells.obsm) or 'none'}.")
+    if reading.key is not None:
+        check_known([reading.key], [*cells.obsm, *([] if cells.X is None else ["X"])], "entry")
+        source: dict[str, Any] = {"use_rep": reading.key}
+        X = cells.X if reading.key == "X" else cells.obsm[reading.key]
+    else:
+        source, X = _default(cells)
     names = cells.obs_names.to_numpy(dtype=object)
-    X = _checked(sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X), key, names)
     check_known(reading.named, list(cells.obs.columns))
     kept = [name for name in cells.obs.columns if name not in reading.drop and name != reading.id]
     columns = {name: cells.obs[name] for name in kept}  # with the order of their categories
     if reading.id is not None:
         names = np.array([str(name) for name in cells.obs[reading.id]], dtype=object)
-    note = f"{'the matrix X' if key == 'X' else f'obsm[{key!r}]'} is embedded"
-    return Data(X, names, None, columns, notes=[*notes, note], source=cells)
+    described = _described(source)
+    X = _checked(sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X), described, names)
+    followed = reading.key is None and NEIGHBORS in cells.uns and "neighbors_key" not in source
+    return Data(
+        X,
+        names,
+        None,
+        columns,
+        is_graph="neighbors_key" in source,
+        notes=[*notes, f"{described} is embedded" + (f", as in uns[{NEIGHBORS!r}]" if followed else "")],
+        source=cells,
+        metric=source.get("metric"),
+        id_name=reading.id,
+    )
+
+
+def _default(cells: Any) -> tuple[dict[str, Any], Any]:
+    """What `heatsketch.scanpy` embeds of an AnnData by default."""
+    try:
+        source = source_of(cells)
+        return source, embedded(cells, source)
+    except ValueError as error:
+        if PCA in cells.obsm or NEIGHBORS in cells.uns:
+            advice = "On the command line, name what is embedded with --key."
+            raise ValueError(f"{str(error).rstrip('.')}. {advice}") from error
+        raise ValueError(
+            f"it has no obsm[{PCA!r}], and its {cells.n_vars:,} genes are not embedded as they are. Run "
+            "sc.pp.normalize_total, sc.pp.log1p and sc.pp.pca on the cells, or embed X itself with --key X."
+        ) from error
+
+
+def _described(source: Mapping[str, Any]) -> str:
+    """What is embedded, for users, such as "obsm['X_pca'] with the metric cosine"."""
+    if "neighbors_key" in source:
+        return f"the graph of uns[{source['neighbors_key']!r}]"
+    name = "the matrix X" if source["use_rep"] == "X" else f"obsm[{source['use_rep']!r}]"
+    name += f"[:, :{source['n_pcs']}]" if "n_pcs" in source else ""
+    return name + (f" with the metric {source['metric']}" if "metric" in source else "")
 
 
 def _check_contents(file: Any) -> None:

@@ -34,12 +34,15 @@ class Reading:
     impute: str | None = None  # "median" to replace missing values
     drop_missing: bool | None = None  # whether to drop rows with missing values
     encoder: TableEncoder | None = None  # that of a model, which is repeated
+    id_of_fit: str | None = None  # column that named the rows of a model; new rows are named by it if they have it
 
     def __post_init__(self) -> None:
-        if len(set(self.named)) < len(self.named):
-            raise ValueError(
-                f"--id, --label, --drop and --only name {self.named}, with a column given twice; give each column once."
-            )
+        roles: dict[str, str] = {}
+        for option, name in self._roles:
+            if name in roles:
+                how = f"given twice by {option}" if roles[name] == option else f"both {roles[name]} and {option}"
+                raise ValueError(f"column {name!r} is {how}; give it once.")
+            roles[name] = option
         if twice := ({*self.named} - {*self.only}) & {*self.categorical}:
             raise ValueError(
                 f"--categorical {min(twice)} embeds a column that --id, --label or --drop also names; choose one."
@@ -54,7 +57,13 @@ class Reading:
     @property
     def named(self) -> list[str]:
         """All columns that were given by name."""
-        return [*([self.id] if self.id else []), *self.label, *self.drop, *self.only]
+        return [name for _, name in self._roles]
+
+    @property
+    def _roles(self) -> list[tuple[str, str]]:
+        """Options and the columns that they name."""
+        chosen = {"--id": [self.id] if self.id else [], "--label": self.label, "--drop": self.drop, "--only": self.only}
+        return [(option, name) for option, names in chosen.items() for name in names]
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,8 @@ class Data:
     notes: list[str] = field(default_factory=list)  # how the file was interpreted, for the user
     source: Any = None  # the AnnData object, for an .h5ad file
     encoder: TableEncoder | None = None  # which made X from a table
+    metric: str | None = None  # that goes with X, by what the file says of it
+    id_name: str | None = None  # the column that `names` were read from, if it has a name
 
     @property
     def points(self) -> Any:

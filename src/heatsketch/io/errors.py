@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from .._utils.chunks import chunks
 from .._utils.memory import available_memory, size_in_words
 from .._utils.text import did_you_mean
 
-__all__ = ["check_finite", "check_known", "check_memory", "parsing", "row_name"]
+__all__ = ["check_exists", "check_finite", "check_known", "check_memory", "parsing", "row_name"]
 
 
 @contextmanager
@@ -34,6 +36,18 @@ def parsing(what: str, notes: list[str] | None = None) -> Iterator[None]:
             raise ValueError(f"cannot be read as {what}: {reason}.") from error
     if notes is not None:
         notes += dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning))
+
+
+def check_exists(path: str | os.PathLike[str]) -> Path:
+    """`path`; raises FileNotFoundError if it does not exist, with the directory and a file of a similar name."""
+    path = Path(path)
+    folder = path.absolute().parent
+    if path.exists():
+        return path
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{path} does not exist: there is no directory {folder}.")
+    near = did_you_mean(path.name, (one.name for one in folder.iterdir()))
+    raise FileNotFoundError(f"{path} does not exist in {folder}; give the path of a file.{near}")
 
 
 def check_memory(size: int) -> None:

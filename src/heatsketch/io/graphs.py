@@ -111,4 +111,5 @@ def read_graphml(file: Any, reading: Reading) -> Data:
     check_known(reading.named, attributes, "attribute")
     columns = {name: [values.get(name) for _, values in nodes] for name in attributes if name not in reading.drop}
     names = [str(node) for node, _ in nodes] if reading.id is None else [str(name) for name in columns.pop(reading.id)]
-    return Data(adjacency(graph), np.array(names, dtype=object), None, columns, is_graph=True, notes=notes)
+    ids = np.array(names, dtype=object)
+    return Data(adjacency(graph), ids, None, columns, is_graph=True, notes=notes, id_name=reading.id)

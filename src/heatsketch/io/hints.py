@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ _TARGETS = {"target", "label", "labels", "class", "y", "species", "diagnosis", "
 _ANY_TARGETS = {"target", "outcome"}  # a column y with many values may be a coordinate
 # Fewer rows have different integers by chance; more levels than these are a measurement.
 _FEWEST_ROWS, _MOST_CLASSES = 20, 20
+# So many names that differ by a number only are a series, such as pixel0, pixel1, pixel2.
+_SERIES = 3
 # If more columns hold a different integer in every row, these are measurements.
 _MOST_IDS = 3
 
@@ -48,12 +51,22 @@ def _id_hints(frame: Any, categorical: Sequence[str]) -> Iterator[str]:
 
 
 def _target_hints(frame: Any) -> Iterator[str]:
-    for name in frame.columns:
+    numeric = [name for name in frame.columns if frame[name].dtype.kind in "biuf"]
+    odd = _odd_one_out(numeric)
+    for name in numeric:
         column = frame[name]
-        if name.lower() not in _TARGETS or column.dtype.kind not in "biuf":
-            continue
-        if name.lower() in _ANY_TARGETS or column.nunique() <= _MOST_CLASSES:
+        few = column.nunique() <= _MOST_CLASSES
+        by_name = name.lower() in _TARGETS and (few or name.lower() in _ANY_TARGETS)
+        if by_name or (name == odd and few and _whole_numbers(column)):
             yield f"column {name!r} looks like a target and is embedded; keep it aside with --label {name}"
+
+
+def _odd_one_out(names: Sequence[str]) -> str | None:
+    """The only name that differs from the others by more than a number, as in pixel0, pixel1, ..., digit."""
+    stems = [name.rstrip("0123456789") for name in names]
+    (common, count), *_ = [*Counter(stems).most_common(1), ("", 0)]
+    others = [name for name, stem in zip(names, stems, strict=True) if stem != common]
+    return others[0] if len(others) == 1 and count >= _SERIES else None
 
 
 def _whole_numbers(column: Any) -> bool:

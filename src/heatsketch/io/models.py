@@ -28,6 +28,7 @@ from ..kernel.precomputed import PrecomputedAffinity
 from ..linalg.filters import MultiscaleFilter, check_power
 from ..linalg.sketch import ArraySketch, ColumnSketch, GaussianSketch, HashedRademacherSketch, RademacherSketch
 from ..tables import Column, TableEncoder
+from .errors import check_exists
 from .storage import read_document, write_document
 
 __all__ = ["load_model", "save_model"]
@@ -180,7 +181,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> model.transform([[1.0, 0.0], [0.0, 1.0]]).shape
     (2, 2)
     """
-    document = read_document(Path(path), _RECORDS)
+    document = read_document(check_exists(path), _RECORDS)
     try:
         if document["format"] != _FORMAT or document["estimator"] not in ESTIMATORS:
             raise ValueError(f"it is not a model; save one with heatsketch.save_model(model, {str(path)!r})")

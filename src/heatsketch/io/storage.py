@@ -34,9 +34,9 @@ def write_document(path: Path, document: Mapping[str, Any], records: Mapping[str
     names = {kind: name for name, kind in records.items()}
     text = json.dumps(_encode(dict(document), "document", names, arrays), allow_nan=False, indent=1)
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_DOCUMENT, text)
+        archive.writestr(zipfile.ZipInfo(_DOCUMENT), text)  # without the time: the same model gives the same bytes
         for name, array in arrays.items():
-            with archive.open(name, "w", force_zip64=True) as member:
+            with archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,6 +25,8 @@ MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
+# How the note of an encoder on missing values begins; here the note says by what they are replaced, too.
+_FILLED = "missing values filled in"
 # Bytes from which it pays to read a table with pyarrow.
 _LARGE = 1 << 23
 
@@ -67,7 +71,22 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
                 "columns; name every column, or use --no-header."
             )
         notes.append("the first value of each row, which has no column name, is its id")
-    return _split_columns(frame, reading, notes)
+    with _lines_named(file, 0 if reading.drop_missing else len(frame), names=0 if headless else 1):
+        return _split_columns(frame, reading, notes)
+
+
+@contextmanager
+def _lines_named(file: Any, n_rows: int, names: int) -> Iterator[None]:
+    """Add the line of the file to an error in one of its rows, if each row is a line after the lines of `names`."""
+    try:
+        yield
+    except ValueError as error:
+        row = re.match(r"row (\d+),", str(error))
+        file.seek(0)
+        if row is None or sum(1 for _ in file) != names + n_rows:  # blank lines, line breaks in cells, dropped rows
+            raise
+        place = f"row {row[1]} (line {names + int(row[1])} of the file),"
+        raise ValueError(place + str(error)[row.end() :]) from error
 
 
 def _header(file: Any, reading: Reading, options: dict[str, Any]) -> tuple[list[str], bool, bool]:
@@ -247,12 +266,14 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
         raise ValueError("it has no rows; there is nothing to embed.")
     column = reading.id if reading.id in known else None
     names: Any
+    id_name: Any = column
     if column is None and not isinstance(frame.index, pd.RangeIndex):
-        levels = frame.index.to_flat_index()
+        levels, id_name = frame.index.to_flat_index(), frame.index.name
         names = [", ".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in levels]
     else:
         column = column or _id_column(known, reading, notes)
         names = None if column is None else [str(one) for one in frame[column]]
+        id_name = None if column is None or column.startswith("Unnamed: 0") else column
     frame = frame.set_axis(pd.RangeIndex(len(frame)) if names is None else pd.Index(names, dtype=object), axis=0)
     given = {*reading.label, *reading.drop, column}
     candidates = [*dict.fromkeys([*reading.only, *chosen])] if reading.only else [n for n in known if n not in given]
@@ -273,7 +294,9 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
     embedded = {one.name for one in encoder.columns_}
     aside = [name for name in known if name not in {*embedded, *reading.drop, column}]
     notes.append(encoder.notes_[0] + (f"; kept aside: {listed(aside)}" if aside else ""))
-    notes += [*encoder.notes_[1:], *advice] if reading.encoder is None else []
+    if reading.encoder is None:
+        notes += [*(one for one in encoder.notes_[1:] if not one.startswith(_FILLED)), *advice]
+    notes += _filled(encoder, frame)
     return Data(
         np.asarray(X),
         None if names is None else frame.index.to_numpy(dtype=object),
@@ -281,6 +304,7 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
         {name: frame[name] for name in aside},
         notes=notes,
         encoder=encoder,
+        id_name=id_name,
     )
 
 
@@ -318,6 +342,19 @@ def _fit_encoder(
     return frame, encoder.fit(frame[used]).set_output(transform="pandas"), found
 
 
+def _filled(encoder: TableEncoder, frame: Any) -> list[str]:
+    """A note on the missing values that an encoder fills in, and with what, if there are any."""
+    found = []
+    for column in encoder.columns_:
+        cells = frame[column.name]
+        blank = cells.str.strip() == "" if cells.dtype.kind == "O" and column.fill is not None else False
+        if column.fill is not None and (count := int((cells.isna() | blank).sum())):
+            fill = f"the most frequent value, {column.fill!r}" if column.levels else "the median"
+            fill += f", {column.fill:g}" if column.kind == "number" else ""
+            found.append(f"{column.name} ({count} by {fill})")
+    return [f"{_FILLED}: {listed(found)}"] if found else []
+
+
 def _drop_missing(frame: Any, used: list[str], contents: Contents, notes: list[str]) -> Any:
     """The frame without rows that lack a value of the columns that are used."""
     # A column may be empty in a new table, and a cell of spaces is missing where numbers are read.
@@ -330,7 +367,10 @@ def _drop_missing(frame: Any, used: list[str], contents: Contents, notes: list[s
 
 
 def _id_column(known: Sequence[str], reading: Reading, notes: list[str]) -> str | None:
-    """A first column without a name, or called "id", unless it was given a role."""
+    """The column of ids of a fit, or a first column without a name, or called "id", unless it was given a role."""
+    if reading.id_of_fit in known and reading.id_of_fit not in reading.named:
+        notes.append(f"column {reading.id_of_fit!r} is taken as ids, as in the fit")
+        return reading.id_of_fit
     first = known[0] if known else ""
     if first in reading.named or not (first.startswith("Unnamed: 0") or first.lower() == "id"):
         return None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -53,16 +56,20 @@ def write(
     names: Any = None,
     columns: Mapping[str, Any] | None = None,
     cells: Any = None,
+    id_name: str | None = None,
 ) -> None:
     """Write an embedding Y (n, k), completely or not at all.
 
-    Tables have the ids `names` (row numbers by default), `columns` of the input, and `components`, the names of the
-    columns of Y. An .h5ad file has everything in `cells`, and Y in its ``obsm["X_heatsketch"]``.
+    Tables have the ids `names` (row numbers by default), called `id_name` ("id" by default), `columns` of the input,
+    and `components`, the names of the columns of Y. An .h5ad file has everything in `cells`, and Y in its
+    ``obsm["X_heatsketch"]``.
     """
     kind = check_output(path, cells=cells is not None)
-    columns = columns or {}
+    taken = {"Y", "file"} if kind == "npz" else {*components}  # "file" is the first argument of np.savez
+    id_name = "id" if id_name is None or id_name in taken else id_name
+    aside = _renamed(columns or {}, {id_name, *taken})
     if str(path) == "-":
-        _frame(Y, components, names, columns).to_csv(sys.stdout, index=False, lineterminator="\n")
+        _frame(Y, components, names, aside, id_name).to_csv(sys.stdout, index=False, lineterminator="\n")
         return
     with replacing(path) as target:
         if kind == "h5ad":
@@ -72,24 +79,32 @@ def write(
             with target.open("wb") as file:  # np.save to a real file may miss an error when its last bytes are written
                 np.save(SimpleNamespace(write=file.write), Y)
         elif kind == "npz":
-            np.savez(target, **_archive(Y, names, columns))
+            np.savez(target, **_archive(Y, names, aside, id_name))
         elif kind == "parquet":
-            _frame(Y, components, names, columns).to_parquet(target, index=False)
+            _frame(Y, components, names, aside, id_name).to_parquet(target, index=False)
         else:
-            # Without a time stamp: the same table gives the same bytes.
-            packed = {"method": "gzip", "mtime": 0} if target.suffix.lower() == ".gz" else None
-            _frame(Y, components, names, columns).to_csv(
-                target, sep=_SEPARATORS[kind], index=False, lineterminator="\n", compression=packed
-            )
+            with _opened(target) as file:
+                _frame(Y, components, names, aside, id_name).to_csv(
+                    file, sep=_SEPARATORS[kind], index=False, lineterminator="\n"
+                )
 
 
-def _frame(Y: FloatArray, components: Sequence[str], names: Any, columns: Mapping[str, Any]) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """A new text file, compressed if its name ends in .gz, without a date and a name, so that the bytes repeat."""
+    with ExitStack() as stack:
+        file: Any = stack.enter_context(path.open("wb"))
+        if path.suffix.lower() == ".gz":
+            file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+        yield stack.enter_context(io.TextIOWrapper(file, "utf-8", newline=""))
+
+
+def _frame(Y: FloatArray, components: Sequence[str], names: Any, columns: Mapping[str, Any], id_name: str) -> Any:
     import pandas as pd  # noqa: PLC0415
 
-    aside = _renamed(columns, {"id", *components})
     return pd.DataFrame(
-        {"id": np.arange(len(Y)) if names is None else names}
-        | {name: np.asarray(values) for name, values in aside.items()}
+        {id_name: np.arange(len(Y)) if names is None else names}
+        | {name: np.asarray(values) for name, values in columns.items()}
         | {name: Y[:, j] for j, name in enumerate(components)}
     )
 
@@ -99,14 +114,11 @@ def _renamed(columns: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
     return {f"{name} (input)" if name in taken else name: values for name, values in columns.items()}
 
 
-def _archive(Y: FloatArray, names: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
+def _archive(Y: FloatArray, names: Any, columns: Mapping[str, Any], id_name: str) -> dict[str, Any]:
     """Y, ids and columns for an .npz file: text as NumPy strings, so that no pickle is needed."""
-    renamed = _renamed(columns, {"Y", "id", "file"})  # "file" is the first argument of np.savez
+    every = {**columns, **({} if names is None else {id_name: names})}
     # No path in the names of members, which could lead out of the folder where the archive is unpacked.
-    arrays = {re.sub(r"[\\/:\0]", "_", name): _plain(values) for name, values in renamed.items()}
-    if names is not None:
-        arrays["id"] = _plain(names)
-    return arrays | {"Y": Y}
+    return {re.sub(r"[\\/:\0]", "_", name): _plain(values) for name, values in every.items()} | {"Y": Y}
 
 
 def _plain(values: Any) -> Any:

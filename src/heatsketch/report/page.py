@@ -173,7 +173,7 @@ def _findings(contents: Contents) -> str:
 
 def _comparison(contents: Contents) -> str:
     """A table of the methods, with figures that need no knowledge of them."""
-    titles = ("method", "near neighbours", "right order", "typical error", "central log L")
+    titles = ("method", "near neighbours", "right order", "typical error", "unevenness")
     head = "".join(f'<th scope="col">{title}</th>' for title in titles)
     body = "".join(
         f'<tr><th scope="row">{_breakable(one.name)}</th>'

@@ -1,0 +1,159 @@
+"""Cells: which representation of an AnnData is embedded, by the conventions of scanpy.
+
+Neither scanpy nor anndata is imported: any object with ``obsm``, ``obsp``, ``uns`` and ``X`` will do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.registry import distributed_backend
+from ..kernel.options import check_count
+
+__all__ = ["BASIS", "NEIGHBORS", "PCA", "embedded", "keys", "representation", "source_of"]
+
+# Up to this many genes scanpy uses X itself, and principal components of more.
+_FEW_GENES = 50
+# The name that scanpy gives to the components of a PCA.
+PCA = "X_pca"
+# The neighbours that scanpy's tools use, the parameters that sc.pp.neighbors records, and its methods.
+NEIGHBORS = "neighbors"
+_PARAMS = {"n_neighbors", "method", "random_state", "metric", "metric_kwds", "use_rep", "n_pcs"}
+_SCANPY = ("umap", "gauss", "rapids", "jaccard")
+# Where embeddings are written by default.
+BASIS = "X_heatsketch"
+
+
+def keys(key: str | None) -> tuple[str, str]:
+    """Keys of the embedding in obsm and of its record in uns."""
+    return (BASIS, "heatsketch") if key is None or key == BASIS else (key, key)
+
+
+def _is_ours(adata: Any, basis: Any) -> bool:
+    """Whether a key of obsm is an embedding by `heat_sketch`."""
+    record = adata.uns.get(basis)
+    return basis == BASIS or (basis != "X" and isinstance(record, Mapping) and "coefficients" in record)
+
+
+def source_of(
+    adata: Any, use_rep: str | None = None, n_pcs: int | None = None, neighbors_key: str | None = None
+) -> dict[str, Any]:
+    """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...} and {"metric": ...}.
+
+    If nothing is given, it is what the neighbours in ``uns`` were computed from. scanpy's log says what it is.
+    """
+    source = _chosen(adata, use_rep, n_pcs, neighbors_key)
+    scanpy = sys.modules.get("scanpy")
+    if scanpy is not None:
+        scanpy.logging.info("    using " + ", ".join(f"{name} = {value!r}" for name, value in source.items()))
+    return source
+
+
+def _chosen(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
+    """What is embedded."""
+    metric: dict[str, Any] = {}
+    if use_rep is None and n_pcs is None and neighbors_key is None:
+        found = _followed(adata)
+        use_rep, n_pcs, neighbors_key = (found.get(name) for name in ("use_rep", "n_pcs", "neighbors_key"))
+        if found.get("metric", "euclidean") != "euclidean":
+            metric = {"metric": found["metric"]}
+    if neighbors_key is not None:
+        if use_rep is not None or n_pcs is not None:
+            raise ValueError(
+                "neighbors_key was given with use_rep or n_pcs; a neighbour graph needs no representation."
+            )
+        return {"neighbors_key": neighbors_key}
+    if n_pcs is not None:
+        check_count(n_pcs, "n_pcs", "a number of columns, 0 for X, or None", least=0)
+    if use_rep is None:
+        use_rep = "X" if n_pcs == 0 or (adata.n_vars <= _FEW_GENES and n_pcs is None) else PCA
+    if use_rep == "X":
+        if n_pcs:
+            raise ValueError(f"n_pcs={n_pcs} was given with use_rep='X', whose columns are genes; leave one out.")
+        return {"use_rep": "X"} | metric
+    columns = representation(adata, {"use_rep": use_rep}).shape[1]
+    if n_pcs is not None and not 0 < n_pcs <= columns:
+        raise ValueError(f"n_pcs={n_pcs} was given, and {use_rep!r} has {columns} columns; give at most as many.")
+    return {"use_rep": use_rep} | ({} if n_pcs is None else {"n_pcs": n_pcs}) | metric
+
+
+def _followed(adata: Any) -> dict[str, Any]:
+    """What ``uns["neighbors"]`` was computed from, as options of `source_of`; its graph if that is not known."""
+    recorded = adata.uns.get(NEIGHBORS)
+    if recorded is None:
+        return {}
+    params = _recorded_params(recorded)
+    if not set(params) <= _PARAMS or params.get("method") not in _SCANPY:
+        return {"neighbors_key": NEIGHBORS}
+    if _is_ours(adata, params.get("use_rep")):  # neighbours for clusters; go on with what was embedded
+        params = _recorded_params(adata.uns.get(keys(params["use_rep"])[1]))
+    names = ("use_rep", "n_pcs", "metric", "neighbors_key")
+    return {name: params[name] for name in names if params.get(name) is not None}
+
+
+def _recorded_params(record: Any) -> dict[str, Any]:
+    """The parameters that a function of scanpy or this module recorded."""
+    return {name: _single(value) for name, value in (record or {}).get("params", {}).items()}
+
+
+def _single(value: Any) -> Any:
+    """A parameter as scanpy gives it, though files may hold it as an array of one value."""
+    return value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
+
+
+def embedded(adata: Any, source: Mapping[str, Any]) -> Any:
+    """The representation (n_cells, d) or the graph (n_cells, n_cells) that `source` names."""
+    graph = source.get("neighbors_key")
+    used = source["use_rep"] if graph is None else _recorded_params(adata.uns.get(graph)).get("use_rep")
+    if _is_ours(adata, used):
+        raise ValueError(
+            f"{used!r} is an embedding by heatsketch; use what it was computed from, such as use_rep='X_pca'."
+        )
+    return representation(adata, source) if graph is None else _neighbor_graph(adata, graph)
+
+
+def representation(adata: Any, source: Mapping[str, Any]) -> Any:
+    """The matrix that is embedded, (n_cells, d)."""
+    use_rep = str(source["use_rep"])
+    if use_rep != "X":
+        if use_rep not in adata.obsm:
+            hint = "compute it with sc.pp.pca(adata)" if use_rep == PCA else "compute it first"
+            raise ValueError(
+                f"obsm has no {use_rep!r}; {hint}, or name another with use_rep: {', '.join([*adata.obsm, 'X'])}."
+            )
+        X = adata.obsm[use_rep]
+        X = (X if sparse.issparse(X) or distributed_backend(X) else np.asarray(X))[:, : source.get("n_pcs")]
+        return _finite(adata, X, f"obsm[{use_rep!r}]")
+    if adata.X is None or adata.isbacked:
+        raise ValueError("X is missing or not in memory; use adata.to_memory(), or name a representation with use_rep.")
+    return _finite(adata, adata.X, "X")
+
+
+def _neighbor_graph(adata: Any, neighbors_key: str) -> Any:
+    """Connectivities of a neighbour graph, (n_cells, n_cells)."""
+    key = str(adata.uns.get(neighbors_key, {}).get("connectivities_key", "connectivities"))
+    if neighbors_key not in adata.uns or key not in adata.obsp:
+        raise ValueError(
+            f"there is no neighbour graph {neighbors_key!r} in uns and obsp; compute one with sc.pp.neighbors(adata), "
+            "or leave neighbors_key out."
+        )
+    return adata.obsp[key]
+
+
+def _finite(adata: Any, X: Any, name: str) -> Any:
+    """`X`; missing and infinite values raise ValueError, except in Dask arrays."""
+    values = X.data if sparse.issparse(X) else X
+    if distributed_backend(X) is None and values.dtype.kind == "f" and not np.isfinite(values).all():
+        with np.errstate(invalid="ignore"):
+            bad = np.flatnonzero(~np.isfinite(np.asarray(X.sum(axis=1)).ravel()))
+        raise ValueError(
+            f"{name} has missing or infinite values in {len(bad)} of {X.shape[0]} cells, such as "
+            f"{str(adata.obs_names[bad[0]])!r}; leave these cells out (adata[mask].copy() with a boolean mask), or "
+            "compute it again from complete data."
+        )
+    return X
