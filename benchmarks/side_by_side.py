@@ -1,4 +1,4 @@
-"""The picture of README and documentation: data that people know by HeatSketch and UMAP, each with its figures.
+"""Draw the picture of the README: known data sets by HeatSketch and UMAP, with measures of each embedding.
 
 Run ``python -m benchmarks.side_by_side --output docs/images``. It needs umap-learn, scanpy and matplotlib.
 """
@@ -27,7 +27,7 @@ from .data import branching_tree
 
 _NEIGHBORS, _REPEATS = 15, 3
 _METHODS = {"HeatSketch": hs.HeatSketch, "UMAP": UMAP}
-# The height of a label, of that of a picture, and how many heights it is wide.
+# Height of a label as a share of that of the picture, and its width in heights.
 _LINE, _WIDE = 0.055, 4.0
 
 
@@ -47,7 +47,7 @@ def data() -> dict[str, tuple[Any, Any]]:
 def embed(method: str, X: Any) -> tuple[Any, float]:
     """The embedding with a seed, and the median seconds of fits with the method's defaults.
 
-    UMAP runs on one thread with a seed, so that times are without one.
+    Times are without a seed, since a seed restricts UMAP to one thread.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -61,7 +61,7 @@ def embed(method: str, X: Any) -> tuple[Any, float]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Embed, measure, and draw."""
+    """Embed, measure and draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("out"), metavar="DIR")
     output = parser.parse_args(arguments).output
@@ -77,14 +77,17 @@ def main(arguments: list[str] | None = None) -> None:
             rows.append([title, method, f"{kept:.3f}", f"{rank:.2f}", f"{seconds:.2f}"])
             draw(ax, Y, groups)
             ax.set_xlabel(f"neighbours {kept:.2f},  distances {rank:.2f},  {seconds:.1f} s", fontsize=9)
-            ax.set_title(f"{title}, {method}", fontsize=10)
+        axes[0, column].set_title(title, fontsize=11)
+    for ax, method in zip(axes[:, 0], _METHODS, strict=True):
+        ax.set_ylabel(method, fontsize=12, fontweight="bold")
+    figure.get_layout_engine().set(h_pad=0.08)
     figure.savefig(output / "side_by_side.png", dpi=130, bbox_inches="tight", pad_inches=0.15)
     with (output / "side_by_side.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["data", "method", "trustworthiness", "rank correlation", "seconds"], *rows])
 
 
 def draw(ax: Any, Y: Any, groups: Any) -> None:
-    """Points coloured by group, with the name of each group at its middle."""
+    """Draw points coloured by group, with the name of each group at its median."""
     names = np.unique(groups)
     middles = np.array([np.median(Y[groups == name], axis=0) for name in names])
     for name, colour in zip(names, colormaps["tab10"].colors, strict=False):
@@ -99,7 +102,7 @@ def draw(ax: Any, Y: Any, groups: Any) -> None:
 
 
 def apart(middles: Any, gap: float) -> Any:
-    """Heights of labels that are moved up where one would cover another."""
+    """Heights of labels, moved up where labels would overlap."""
     heights = middles[:, 1].copy()
     placed: list[int] = []
     for i in np.argsort(heights):
@@ -111,7 +114,7 @@ def apart(middles: Any, gap: float) -> Any:
 
 
 def short(name: str) -> str:
-    """The name of a kind of cells without its marker, such as "NK" of "CD56+ NK"."""
+    """Name of a cell type without its marker, such as "NK" for "CD56+ NK"."""
     return name.split(" ", 1)[-1] if name.startswith("CD") else name
 
 
