@@ -431,6 +431,13 @@ def test_standard_input_and_unknown_suffixes(tmp_path, monkeypatch):
     (tmp_path / "table.csv").touch()
     with pytest.raises(FileNotFoundError, match=r"does not exist in .*Did you mean 'table\.csv'\?"):
         read(tmp_path / "tabel.csv")
+    with pytest.raises(FileNotFoundError, match="download"):
+        read("https://example.org/table.csv")
+    with pytest.raises(ValueError, match="empty"):
+        read(tmp_path / "table.csv")
+    (tmp_path / "table.csv").write_bytes("größe\n1\n2\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"not text in UTF-8; .* --encoding latin-1"):
+        read(tmp_path / "table.csv")
     with pytest.raises(FileNotFoundError, match="there is no directory"):
         read(tmp_path / "none" / "table.csv")
 

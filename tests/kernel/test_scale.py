@@ -146,6 +146,10 @@ class TestEstimate:
         with pytest.raises(MemoryError, match="Use neighbours instead of every pair"):
             hs.HeatSketch(n_neighbors=None, bandwidth=1.0).fit(np.zeros((5000, 50)))
 
+    def test_unknown_options_raise(self):
+        with pytest.raises(TypeError, match=r"no parameter 'n_component'\. Did you mean 'n_components'"):
+            hs.estimate((50, 3), n_component=3)
+
     @pytest.mark.parametrize("shape", [(10,), (1, 3), (1e6, 3), None])
     def test_invalid_shape(self, shape):
         with pytest.raises(ValueError, match="shape"):

@@ -16,7 +16,7 @@ from .._utils.chunks import chunks
 from .._utils.memory import available_memory, size_in_words
 from .._utils.text import did_you_mean
 
-__all__ = ["check_exists", "check_finite", "check_known", "check_memory", "parsing", "row_name"]
+__all__ = ["check_exists", "check_finite", "check_known", "check_memory", "not_text", "parsing", "row_name"]
 
 
 @contextmanager
@@ -40,6 +40,8 @@ def parsing(what: str, notes: list[str] | None = None) -> Iterator[None]:
 
 def check_exists(path: str | os.PathLike[str]) -> Path:
     """`path`; raises FileNotFoundError if it does not exist, with the directory and a file of a similar name."""
+    if "://" in str(path):
+        raise FileNotFoundError(f"{path} is an address; download the file first.")
     path = Path(path)
     folder = path.absolute().parent
     if path.exists():
@@ -63,8 +65,14 @@ def check_known(names: Iterable[str], known: Sequence[str], what: str = "column"
     """Raise ValueError for the first name that is not among those known."""
     for name in names:
         if name not in known:
-            listed = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
-            raise ValueError(f"there is no {what} {name!r}; there are: {listed or 'none'}.{did_you_mean(name, known)}")
+            listed = ", ".join(map(repr, known[:20])) + (f", and {len(known) - 20:,} more" if len(known) > 20 else "")
+            raise ValueError(f"there is no {what} {name!r}.{did_you_mean(name, known)} There are: {listed or 'none'}.")
+
+
+def not_text(encoding: str) -> str:
+    """The message for a file that is not text in an encoding."""
+    name = encoding.removesuffix("-sig").upper()  # UTF-8 is read with a signature at its beginning, or without
+    return f"it is not text in {name}; give its encoding, such as --encoding latin-1 or cp1252."
 
 
 def row_name(row: int, names: Any = None) -> str:

@@ -11,7 +11,7 @@ from scipy import sparse
 from .._utils.extras import optional
 from ..kernel.graphs import adjacency
 from .data import SEPARATORS, Data, Reading
-from .errors import check_known, parsing
+from .errors import check_known, not_text, parsing
 
 __all__ = ["read_edges", "read_graphml"]
 
@@ -57,7 +57,7 @@ def _layout(file: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
     try:
         lines = [line.decode(encoding) for line in islice(file, 1000)]
     except (UnicodeError, LookupError) as error:
-        raise ValueError(f"it is not text in {encoding} ({error}); give its --encoding.") from error
+        raise ValueError(not_text(encoding)) from error
     file.seek(0)
     skipped = next(
         (n for n, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(_COMMENTS)), None

@@ -91,7 +91,10 @@ def read_document(path: Path, records: Mapping[str, type]) -> dict[str, Any]:
                 decode = partial(_decode, archive=archive, records=records)
                 return dict(json.loads(archive.read(_DOCUMENT), object_hook=decode))
         except Exception as error:  # of zipfile, json, NumPy and the records
-            raise ValueError(f"{path} is damaged, or not a heatsketch model: {error}") from error
+            file.seek(0)
+            begins = file.read(2) == b"PK"  # as a zip archive, whose end is not there
+            reason = "incomplete or damaged; save or copy it again" if begins else "not a heatsketch model"
+            raise ValueError(f"{path} is {reason} ({error}).") from error
 
 
 def _decode(value: dict[str, Any], *, archive: zipfile.ZipFile, records: Mapping[str, type]) -> Any:

@@ -15,7 +15,7 @@ from .._utils.extras import optional
 from .._utils.text import listed
 from ..tables import Contents, TableEncoder, TableError, read_columns
 from .data import SEPARATORS, Data, Reading
-from .errors import check_known, check_memory, parsing
+from .errors import check_known, check_memory, not_text, parsing
 from .hints import hints
 
 __all__ = ["MISSING", "read_parquet", "read_text"]
@@ -50,11 +50,12 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         frame = _read_numbers(file, reading, options["sep"], names, words, headless=headless)
         frame = _read_cells(file, reading, options, names, words, headless=headless) if frame is None else frame
     except UnicodeError as error:
-        raise ValueError(f"it is not text in {options['encoding']} ({error}); give its --encoding.") from error
+        raise ValueError(not_text(options["encoding"])) from error
     except LookupError as error:
         raise ValueError(f"--encoding {reading.encoding} is not known: {error}.") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OverflowError) as error:
-        raise ValueError(f"cannot be read as a table: {str(error).strip()}.") from error
+        empty = isinstance(error, pd.errors.EmptyDataError)
+        raise ValueError("it is empty." if empty else f"cannot be read as a table: {str(error).strip()}.") from error
     frame = frame.set_axis(names, axis=1) if headless else frame
     for name in words:
         if name in levels:

@@ -6,7 +6,8 @@ All of it follows from the size of the data, the options and the machine, before
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from inspect import signature
 from numbers import Integral
 from typing import Any
 
@@ -17,7 +18,7 @@ from .._utils.display import Facts, Shown
 from .._utils.memory import available_memory, size_in_words
 from .._utils.progress import Step
 from .._utils.registry import Device, device_for, find_device, has_gpu
-from .._utils.text import duration
+from .._utils.text import did_you_mean, duration
 from .._utils.threads import n_threads
 from ..linalg.eigen import DENSE_LIMIT as DIAGONALISED
 from ..linalg.filters import MultiscaleFilter, Power, check_power_option
@@ -319,6 +320,9 @@ def estimate(
     >>> large.memory < 3e9
     True
     """
+    known = [*signature(estimate).parameters, *(field.name for field in fields(KernelOptions))]
+    if strange := sorted(kernel_options.keys() - {*known}):
+        raise TypeError(f"estimate() has no parameter {strange[0]!r}.{did_you_mean(strange[0], known)}")
     kernel_options["device"] = device_for(X_or_shape, kernel_options.get("device", "auto"))
     options = KernelOptions(**kernel_options)
     check_choice(method, "method", METHODS)
