@@ -185,14 +185,26 @@ def outcomes(copy: Path) -> list[Row]:
 
 
 _INTRODUCTION = """
-This page shows how heatsketch was stressed by hostile input and faults, how much of the code the tests reach, and
-whether they detect faults in the code. `make hunt`, `make coverage` and `make mutants` record its tables again;
-mutants take about two hours. `make test-slow` runs the tests that try to break the library.
+This page is for engineers who run heatsketch unattended, and for reviewers of its code. It says what was tried to break
+heatsketch, and what came out. [Unattended jobs](../guide/jobs.md) lists what a job can rely on.
 
-**The tables below are from earlier code.** They were recorded by 17 November 2026. Since then the loops that Numba
-compiled have been replaced by C code, which is compiled when the package is built. Many modules and files of tests have
-been moved, merged or removed, so that some names in the tables no longer exist. For example, most tests of
-hostile input are now in `tests/slow/test_hostile_input.py`, and the module `draws` is part of `sketch`.
+**What was tried:** hostile points, tables, graphs and files; commands that were killed or interrupted while they
+computed or wrote; full disks, directories that cannot be written to, limits on memory; two processes that write the
+same file; many fits at once, in threads and processes.
+
+**What came out:** all tests passed in the recorded run. Results were finite and agreed with independent ones, or an
+error named the problem. Every file was complete, or held what it had held before. An estimator whose fit had failed was
+unchanged. Fits side by side gave the same bits as one after another.
+
+**The tables below are from earlier code**, recorded by 17 November 2026, when Numba compiled the loops that are C code
+today. Many modules and tests have been moved, merged or removed since, so that some names no longer exist. For example,
+most tests of hostile input are now in `tests/slow/test_hostile_input.py`, and the module `draws` is part of `sketch`.
+Tests of today's code cover hostile and damaged input, interrupted fits, killed commands and Dask workers, and many fits
+at once. They simulate a full disk and too little memory. Most tests of faults at random moments have been removed.
+
+The page also shows how much of the code the tests reach, and whether they detect faults in the code. `make hunt`, `make
+coverage` and `make mutants` record its tables again; mutants take about two hours. `make test-slow` runs the tests that
+try to break the library.
 """
 _HUNT = """
 What the tests that try to break the library tried, with 20 times as many cases as usual. A case is an input. It passes

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import heatsketch as hs
+from heatsketch._utils import memory
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import choose
 from heatsketch.neighbors.clusters import ClusterIndex, Codes
@@ -95,6 +96,22 @@ class TestPlan:
         monkeypatch.setattr("heatsketch.kernel.plan.available_memory", lambda: 1_000_000_000)
         with pytest.raises(MemoryError, match="metric='cosine'"):
             self.choose(100_000, metric="cosine", n_neighbors=None)
+
+
+def test_memory_is_that_of_the_tightest_group(tmp_path, monkeypatch):
+    job = tmp_path / "batch" / "job7"
+    job.mkdir(parents=True)
+    (tmp_path / "own").write_text("1:name=systemd:/\n0::/batch/job7\n")
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_OWN", tmp_path / "own")
+    unlimited = memory.available_memory()
+    for group, limit in ((job, "max"), (job.parent, "1000")):
+        (group / "memory.max").write_text(limit)
+        (group / "memory.current").write_text("700")
+        (group / "memory.stat").write_text("anon 600\nfile 100\n")
+    assert memory.available_memory() == 400
+    (job.parent / "memory.max").write_text("max")
+    assert memory.available_memory() == pytest.approx(unlimited, rel=0.2)
 
 
 class TestEstimate:
