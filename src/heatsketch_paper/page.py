@@ -20,7 +20,10 @@ from .methods import METHODS
 __all__ = ["markdown_page", "render_html"]
 
 _TITLES = {"section5": "Section 5: the experiments", "theory": "The theory, and further study"}
-_PAPER = "Gilbert and O'Neill, *Sketching the Heat Kernel: Using Gaussian Processes to Embed Data*, arXiv:2403.07929"
+_PURPOSE = """
+For readers of Gilbert and O'Neill, *Sketching the Heat Kernel: Using Gaussian Processes to Embed Data*,
+arXiv:2403.07929: this page computes the figures of the paper again, and decides its statements one by one.
+"""
 
 _INTRODUCTION = """
 L is the bi-Lipschitz constant of an embedding: the largest ratio of embedded to original distance over the smallest.
@@ -67,7 +70,8 @@ def markdown_page(
     commands = dict.fromkeys(session["command"] for origin in origins.values() for session in origin.sessions)
     parts = [
         "# The paper, reproduced",
-        f"{_PAPER}.\n\nMade by {', '.join(f'`{c}`' for c in commands)} with heatsketch {', '.join(versions)}.",
+        _PURPOSE.strip(),
+        f"Made by {', '.join(f'`{c}`' for c in commands)} with heatsketch {', '.join(versions)}.",
         _summary(claims),
         _INTRODUCTION.strip(),
         _methods(origins),
