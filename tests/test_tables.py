@@ -145,7 +145,7 @@ def test_missing_values():
     frame.loc[[4, 9], "pet"] = None
     with pytest.raises(ValueError, match=r"'income'.*impute") as caught:
         hs.TableEncoder().fit(frame)
-    assert f"row {frame['income'].isna().argmax() + 1}," in str(caught.value)
+    assert f"row {frame['income'].isna().argmax()}," in str(caught.value)
     columns = {c.name: c for c in hs.TableEncoder().fit(frame.drop(columns="income")).columns_}
     assert columns["pet"].levels == ("cat", "dog", "eel", None)
     encoder = hs.TableEncoder(impute="median", standardize=False).fit(frame)
@@ -164,7 +164,7 @@ def test_new_tables_are_matched_by_name():
         encoder.transform(FRAME.drop(columns=["pet", "size"]))
     with pytest.raises(ValueError, match="more than once"):
         encoder.transform(pd.concat([FRAME, FRAME], axis=1))
-    with pytest.raises(ValueError, match=r"row 2, column 'income' holds 'much'"):
+    with pytest.raises(ValueError, match=r"row 1, column 'income' holds 'much'"):
         encoder.transform(FRAME[:3].assign(income=[1.0, "much", 3.0]))
 
 
@@ -186,6 +186,31 @@ def test_columns_of_spaces_are_empty():
 def test_codes_with_zeros_are_noted():
     encoder = hs.TableEncoder().fit(FRAME[["income"]].assign(zip=["01234"] * len(FRAME)))
     assert "'01234' as 1234" in " ".join(encoder.notes_)
+
+
+def test_encoding_is_inverted():
+    frame = FRAME.assign(day=pd.to_datetime(["2026-01-31"] * len(FRAME)) + pd.to_timedelta(np.arange(len(FRAME)), "D"))
+    encoder = hs.TableEncoder(dates="number").fit(frame)
+    back = encoder.inverse_transform(encoder.transform(frame))
+    assert list(back.columns) == [column.name for column in encoder.columns_]
+    np.testing.assert_allclose(back["income"], frame["income"])
+    np.testing.assert_allclose(back["day"] - back["day"][0], np.arange(len(frame)), atol=1e-9)
+    categories = [column.name for column in encoder.columns_ if column.kind == "category"]
+    assert categories
+    for name in categories:
+        assert back[name].tolist() == frame[name].astype(object).where(frame[name].notna(), None).tolist()
+    assert encoder.inverse_transform(np.zeros((1, encoder.transform(frame).shape[1])))[categories[0]][0] is None
+    with pytest.raises(ValueError, match="X has 1 columns"):
+        encoder.inverse_transform([[1.0]])
+
+
+def test_pipeline_leads_back_to_the_table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": 100 + 10 * rng.normal(size=60), "kind": ["a", "b", "c"] * 20})
+    pipeline = make_pipeline(hs.TableEncoder(), hs.HeatSketch(4, random_state=0))
+    back = pipeline.inverse_transform(pipeline.fit_transform(frame))
+    assert (back["kind"] == frame["kind"]).mean() > 0.9
+    assert np.corrcoef(back["size"], frame["size"])[0, 1] > 0.9
 
 
 def test_new_levels_have_no_indicator():
@@ -210,7 +235,7 @@ def test_new_levels_have_no_indicator():
         (hs.TableEncoder(), FRAME[["name", "day"]], "nothing to embed"),
         (hs.TableEncoder(), FRAME.assign(income=np.inf), "inf"),
         (hs.TableEncoder(impute="median"), FRAME.assign(income=[np.inf, *FRAME["income"][1:]]), "inf"),
-        (hs.TableEncoder(), FRAME.assign(income=["?", *FRAME["income"][1:]]), "row 1, column 'income' holds"),
+        (hs.TableEncoder(), FRAME.assign(income=["?", *FRAME["income"][1:]]), "row 0, column 'income' holds"),
         (hs.TableEncoder(), pd.concat([FRAME, FRAME], axis=1), "more than once"),
         (hs.TableEncoder(), FRAME.assign(**{"pet=cat": 1.0}), "pet=cat"),
         (hs.TableEncoder(categorical=["dog"]), FRAME, "no column 'dog'"),

@@ -290,7 +290,7 @@ def _coordinates(model_or_Y: Any) -> FloatArray:
     if Y.ndim != 2 or not Y.size or Y.dtype.kind not in "iuf" or not np.isfinite(Y).all():
         raise ValueError(
             f"{type(model_or_Y).__name__} of shape {Y.shape} and dtype {Y.dtype} was given; give a fitted embedding, "
-            "or finite numbers of shape (N, k)."
+            "such as the last step of a pipeline, pipeline[-1], or finite numbers of shape (N, k)."
         )
     return Y
 

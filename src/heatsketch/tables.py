@@ -331,6 +331,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         return frame[wanted]
 
+    def inverse_transform(self, X: Any) -> Any:
+        """The table that encoded rows stand for.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, n_features_out)
+            Encoded rows, or points between them.
+
+        Returns
+        -------
+        frame : pandas.DataFrame of shape (m, len(columns_))
+            Numbers in the units of the table, dates as days since 1970, and of a category the level whose indicator is
+            largest, None if all are zero.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        check_is_fitted(self)
+        encoded = check_array(X, ensure_min_samples=0, estimator=self, input_name="X")
+        stops = np.cumsum([len(column.outputs) for column in self.columns_])
+        if encoded.shape[1] != stops[-1]:
+            raise ValueError(
+                f"X has {encoded.shape[1]} columns; the encoder makes {stops[-1]}, and needs as many back."
+            )
+        blocks = np.split(encoded, stops[:-1], axis=1)  # [m, levels of a category, or 1]
+        return pd.DataFrame({c.name: _decoded(block, c) for c, block in zip(self.columns_, blocks, strict=True)})
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Names of the encoded columns: those of the table, and ``column=level`` for indicators.
 
@@ -477,7 +503,7 @@ def _parsed(column: Any) -> tuple[FloatArray, NDArray[np.intp], str]:
 def _not_a_number(column: Any, at: int, index: Any) -> TableError:
     return TableError(
         f"{_row(at, index)}, column {column.name!r} holds {str(column.iloc[at])!r}, which is not a number;",
-        f"correct it, encode the column with categorical=[{column.name!r}], or leave it out.",
+        f"correct it, make the column a category (frame.astype({{{column.name!r}: 'category'}})), or leave it out.",
         option=f"correct it, embed the column with --categorical {column.name!r}, or keep it aside with --label "
         f"{column.name!r}.",
     )
@@ -602,6 +628,15 @@ def _indicators(labels: NDArray[Any], column: Column, unknown: dict[str, list[st
     return block
 
 
+def _decoded(block: FloatArray, column: Column) -> NDArray[Any]:
+    """The values of a column from its encoding, (n, levels) or (n, 1)."""
+    if column.kind != "category":
+        return np.asarray(block[:, 0] * column.scale + column.center)
+    found: NDArray[Any] = np.array(column.levels, dtype=object)[block.argmax(axis=1)]
+    found[block.max(axis=1) <= 0.0] = None  # a level that was not in the training data
+    return found
+
+
 def _filled(values: FloatArray) -> FloatArray:
     """Numbers with the median in place of missing values."""
     return np.where(np.isnan(values), np.nanmedian(values), values) if np.isnan(values).any() else values
@@ -632,10 +667,10 @@ def _check_present(columns: dict[str, FloatArray], index: Any) -> None:
 
 
 def _row(at: int, index: Any) -> str:
-    """A row for a message: its number, counted from 1, and its name in the index if it has one."""
+    """A row for a message: its number, counted from 0, and its name in the index if it has one."""
     import pandas as pd  # noqa: PLC0415
 
-    return f"row {at + 1}" + ("" if isinstance(index, pd.RangeIndex) else f" ({index[at]})")
+    return f"row {at}" + ("" if isinstance(index, pd.RangeIndex) else f" ({index[at]})")
 
 
 def _count(n: int, noun: str) -> str:

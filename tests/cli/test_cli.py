@@ -91,7 +91,7 @@ def test_weights(heatsketch):
         assert "--weight" in err
     FRAME.assign(count=np.where(np.arange(60) == 1, 0, 1), name=[f"p{i}" for i in range(60)]).to_csv("zero.csv")
     named = ("--weight", "count", "--id", "name", "--drop", "Unnamed: 0")
-    assert "row 2 (p1)" in heatsketch("embed", "zero.csv", *named, "-o", "y.npy")[2]
+    assert "row 1 (p1)" in heatsketch("embed", "zero.csv", *named, "-o", "y.npy")[2]
 
 
 def test_few_classes(heatsketch):

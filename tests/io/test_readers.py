@@ -150,9 +150,9 @@ def test_encodings(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1,,3,u,4", r"row 5 \(line 6 of the file\), column 'b' holds a missing value"),
-        ("1,inf,3,u,4", r"row 5 \(line 6 of the file\), column 'b'"),
-        ("1,2,?,u,4", r"row 5 \(line 6 of the file\), column 'c' holds '\?'"),
+        ("1,,3,u,4", r"row 4 \(line 6 of the file\), column 'b' holds a missing value"),
+        ("1,inf,3,u,4", r"row 4 \(line 6 of the file\), column 'b'"),
+        ("1,2,?,u,4", r"row 4 \(line 6 of the file\), column 'c' holds '\?'"),
     ],
 )
 def test_missing_values_are_located(tmp_path, line, message):
@@ -160,10 +160,10 @@ def test_missing_values_are_located(tmp_path, line, message):
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(ValueError, match=message):
         read(path)
-    with pytest.raises(ValueError, match=r"row 5 \(u\)"):
+    with pytest.raises(ValueError, match=r"row 4 \(u\)"):
         read(path, Reading(id="kind"))
     path.write_text("\n" + path.read_text())  # rows are no longer lines
-    with pytest.raises(ValueError, match="row 5, column"):
+    with pytest.raises(ValueError, match="row 4, column"):
         read(path)
 
 
@@ -179,7 +179,7 @@ def test_missing_values_are_located(tmp_path, line, message):
         ("age;income\n26;29178,83\n31;40000,12\n", Reading(), "--separator semicolon"),
         ("1,5;2,5;3\n4,5;2,5;3\n", Reading(), "--separator semicolon"),
         ("a,b\n0,2,\n1,4,\n2,9,\n", Reading(), "rows hold 3 values"),
-        ("a,flag\n1,True\n2,\n3,False\n", Reading(), r"row 2 \(line 3 of the file\), column 'flag'"),
+        ("a,flag\n1,True\n2,\n3,False\n", Reading(), r"row 1 \(line 3 of the file\), column 'flag'"),
         ("a,d\n1,2020-01-01\n2,2020-01-02\n", Reading(only=["d"]), "2020-01-01"),
         ('a,b\n1,"' + "x,y\n" * 9999, Reading(), "as a table"),
     ],
@@ -238,7 +238,7 @@ def test_categories_and_dates_on_request(tmp_path):
 def test_missing_values_are_dropped_or_imputed(tmp_path):
     frame = MIXED.assign(income=MIXED["income"].where(MIXED.index % 10 != 3))
     path = _table(tmp_path / "t.csv", frame)
-    with pytest.raises(ValueError, match=r"row 4 \(c3\), column 'income'.*--impute median.*--drop-missing"):
+    with pytest.raises(ValueError, match=r"row 3 \(c3\), column 'income'.*--impute median.*--drop-missing"):
         read(path, Reading(id="code"))
     data = read(path, Reading(id="code", drop_missing=True))
     kept = frame[frame["income"].notna()]

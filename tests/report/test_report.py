@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 import heatsketch as hs
 from heatsketch.analysis.diagnosis import Diagnosis, Finding
@@ -540,9 +541,22 @@ class TestFile:
         path = hs.write_report(model, tmp_path / "page.html", columns=columns, methods=False)
         assert path.stat().st_size < 2.4e6
 
+    def test_pipeline_shows_the_columns_of_its_table(self, tmp_path):
+        frame = pd.DataFrame({"income": np.linspace(2e4, 9e4, 60), "pet": ["cat", "dog", None] * 20})
+        model = make_pipeline(hs.TableEncoder(), hs.DiffusionMaps(power=4)).fit(frame)
+        path = hs.write_report(model, tmp_path / "page.html", columns={"row": np.arange(60.0)}, methods=False)
+        columns = {column["name"]: column for column in data_of(path.read_text("utf-8"))["columns"]}
+        assert list(columns) == ["row", "income", "pet"]
+        np.testing.assert_allclose(columns["income"]["range"], (2e4, 9e4))
+        assert columns["pet"]["labels"] == ["cat", "dog"]
+        text = path.read_text("utf-8")
+        assert "60 rows of 2 columns, encoded as 4," in text
+        assert "make_pipeline(hs.TableEncoder(), hs.DiffusionMaps(power=4)).fit(X)" in text
+        assert "columns=columns)" in text
+
     def test_call_repeats_the_embedding_with_its_seed(self, X, tmp_path):
         model = hs.GaussianProcessEmbedding(2, power=2, bandwidth=1.0).fit(X)
-        line = page._call(model, tmp_path / "p.html").split("model = ")[1].split(".fit(X)")[0]
+        line = page._call(model, tmp_path / "p.html", []).split("model = ")[1].split(".fit(X)")[0]
         np.testing.assert_array_equal(eval(line, {"hs": hs}).fit(X).embedding_, model.embedding_)
 
     def test_values_of_any_size(self):

@@ -150,7 +150,8 @@ def embed(
             if output is not None:
                 _write(output, model, model.embedding_, data)
         if page is not None:
-            _write_page(model, page, data, title or ("Embedding" if source == "-" else Path(source).name), labels)
+            title = title or ("Embedding" if source == "-" else Path(source).name)
+            _write_page(_with_encoder(model, data.encoder, data.id_name), page, data, title, labels)
     written = {"output": output, "report": page, "model": save}
     outcome = _summary(source, data, model, seconds) | {k: None if v is None else str(v) for k, v in written.items()}
     if console.as_json:
@@ -271,7 +272,7 @@ def report(
             "file that was embedded."
         )
     with shown(not console.quiet):
-        _write_page(model, page, data, title or stored.stem, reads.label or ())
+        _write_page(_with_encoder(model, encoder, None), page, data, title or stored.stem, reads.label or ())
     if console.as_json:
         print_json({"model": str(stored), "report": str(page)})
     else:

@@ -157,7 +157,7 @@ class EstimatorOptions:
         str | None,
         _embedding(
             "Dimensions of the embedding (default: 2; 10 for clusters and models); auto for gaussian-process.",
-            "--components",
+            "--n-components",
             "-k",
         ),
     ] = None

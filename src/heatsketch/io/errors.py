@@ -76,8 +76,8 @@ def not_text(encoding: str) -> str:
 
 
 def row_name(row: int, names: Any = None) -> str:
-    """A row for a message: its number, counted from 1, and its id."""
-    return f"row {row + 1}" + ("" if names is None else f" ({names[row]})")
+    """A row for a message: its number, counted from 0, and its id."""
+    return f"row {row}" + ("" if names is None else f" ({names[row]})")
 
 
 def check_finite(X: Any, features: Sequence[str] | None = None, names: Any = None) -> None:

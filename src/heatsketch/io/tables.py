@@ -86,7 +86,7 @@ def _lines_named(file: Any, n_rows: int, names: int) -> Iterator[None]:
         file.seek(0)
         if row is None or sum(1 for _ in file) != names + n_rows:  # blank lines, line breaks in cells, dropped rows
             raise
-        place = f"row {row[1]} (line {names + int(row[1])} of the file),"
+        place = f"row {row[1]} (line {names + int(row[1]) + 1} of the file),"
         raise ValueError(place + str(error)[row.end() :]) from error
 
 

@@ -34,6 +34,7 @@ from ..neighbors.search import nearest_neighbors
 from .points import (
     COARSE_STEPS,
     MAX_COLORS,
+    MAX_FEATURES,
     MISSING,
     PALETTE,
     encode_cells,
@@ -91,6 +92,7 @@ class Contents:
     near_by_chance: float  # share of random points that are as near in the data as neighbours have to be
     measured: str  # between which points distances were measured
     diagnosis: Diagnosis
+    n_columns: int  # of the data, before the earlier steps of a pipeline
     notes: list[str]  # what was left out or sampled
     data: dict[str, Any]  # data of the pictures, as the script of the page reads them
 
@@ -129,10 +131,14 @@ def gather(
     *,
     names: list[str] | None = None,
     columns: Sequence[Colors] = (),
+    earlier: Any = None,
     methods: bool = True,
     max_points: int = 20_000,
 ) -> Contents:
-    """Compute everything that a report shows of a fitted estimator; options as for `write_report`, checked."""
+    """Compute everything that a report shows of a fitted estimator; options as for `write_report`, checked.
+
+    `earlier` are the steps of a pipeline before it, whose input is offered as colours if they can be inverted.
+    """
     model._require_memory("a report")
     kernel, n = _fast(model.kernel_), model.kernel_.shape[0]
     with shown(bool(model.verbose), page_steps(n)):
@@ -152,7 +158,8 @@ def gather(
         drawn = sample(n, max_points)
         # Smaller samples are parts of larger ones.
         few = np.searchsorted(drawn, sample(n, min(_FEW_POINTS, max_points)))
-        columns = [*columns, *_features(model, columns, len(drawn))]
+        table = _table(model, earlier)
+        columns = [*columns, *_features(model, table, columns, len(drawn))]
         known = _Known(times, reference, anchors, exact, drawn, few, columns)
         pictures: list[dict[str, Any]] = []
         figures: list[Figures] = []
@@ -179,8 +186,9 @@ def gather(
             "near": _neighbors(model, known, plane),
         }
         measured = f"all pairs of {len(anchors)} random points" if len(anchors) < n else f"all {len(exact[0]):,} pairs"
+        n_columns = getattr(earlier, "n_features_in_", model.n_features_in_) if table is None else table.shape[1]
         notes = _notes(n, len(drawn), len(few), methods=methods, line=model.n_components_ == 1)
-        return Contents(tuple(figures), support.indices.shape[1], chance, measured, diagnosis, notes, data)
+        return Contents(tuple(figures), support.indices.shape[1], chance, measured, diagnosis, n_columns, notes, data)
 
 
 def _times(density: SpectralDensity, power: Power, kernel: HeatKernel) -> _Times:
@@ -243,14 +251,28 @@ def _points(known: _Known, n: int, names: list[str] | None) -> dict[str, Any]:
     }
 
 
-def _features(model: Any, given: Sequence[Colors], n_drawn: int) -> list[Colors]:
+def _table(model: Any, earlier: Any) -> Any:
+    """The points before the earlier steps of a pipeline, None if these cannot be inverted or had many columns."""
+    X = _given_points(model)
+    if X is None or not hasattr(earlier, "inverse_transform") or earlier.n_features_in_ > MAX_FEATURES:
+        return None
+    return earlier.inverse_transform(X)
+
+
+def _features(model: Any, table: Any, given: Sequence[Colors], n_drawn: int) -> list[Colors]:
     """Features of the points that are offered as colours beside given columns."""
-    affinity = model.kernel_.affinity
-    if not isinstance(affinity, GaussianAffinity) or affinity.metric.precomputed:
+    X, named = (_given_points(model), model) if table is None else (table, None)
+    if X is None:
         return []
     taken = {column.label for column in given}
-    features = feature_columns(affinity.X, getattr(model, "feature_names_in_", None), n_drawn)
+    features = feature_columns(X, getattr(named, "feature_names_in_", None), n_drawn)
     return [column for column in features if column.label not in taken]
+
+
+def _given_points(model: Any) -> Any:
+    """The points of an embedding; None of a graph, or of distances."""
+    affinity = model.kernel_.affinity
+    return affinity.X if isinstance(affinity, GaussianAffinity) and not affinity.metric.precomputed else None
 
 
 def _support(model: Any, kernel: HeatKernel) -> tuple[ReferenceSketch, NeighborSupport | None, float]:

@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
 
 from .._utils.extras import optional
 from .._utils.files import check_writable, write_whole
@@ -54,7 +55,7 @@ def write_report(
 
     Parameters
     ----------
-    model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch
+    model : fitted GaussianProcessEmbedding, DiffusionMaps or HeatSketch, or a pipeline that ends with one
         It is drawn as it is: its first components, or the principal axes of HeatSketch. For a picture in space, a model
         with fewer than three components is fitted to the same kernel with three, up to 50,000 points; HeatSketch goes
         on from the plane.
@@ -65,7 +66,8 @@ def write_report(
     columns : pandas or polars frame, or dict of arrays of shape (n_samples,), optional
         Numbers or labels to colour by. Integers with at most 20 different values are labels; of more groups the 20
         largest have colours. None, NaN and infinite values are missing. Up to 36 features of the points are offered as
-        well, of many points the first ones: 12 of 10,000.
+        well, of many points the first ones: 12 of 10,000. In a pipeline they are those of the data before its earlier
+        steps, such as a table in its units, if these steps have an `inverse_transform`.
     title : str, optional
         By default the name of the estimator.
     call : str, optional
@@ -91,6 +93,9 @@ def write_report(
     ...     print(page.name, page.stat().st_size < 3e6)
     page.html True
     """
+    pipeline, earlier = model, None
+    if isinstance(model, Pipeline):
+        earlier, model = (model[:-1] if len(model) > 1 else None), model[-1]
     check_embedding(model)
     target = check_writable(path)
     n = model.kernel_.shape[0]
@@ -98,12 +103,15 @@ def write_report(
     options: dict[str, Any] = {
         "names": read_names(known, n),
         "columns": read_columns(columns, n),
+        "earlier": earlier,
         "methods": methods,
         "max_points": check_count(max_points, "max_points", "an integer of at least 2", least=2),
     }
     plotly = plotly_script()  # first of all, since plotly may be missing
     title = title or f"{type(model).__name__} of {n:,} points"
-    page = _render(model, gather(model, **options), title=title, call=call or _call(model, target), plotly=plotly)
+    given = [name for name, value in {"names": names, "columns": columns}.items() if value is not None]
+    call = call or _call(pipeline, target, given)
+    page = _render(model, gather(model, **options), title=title, call=call, plotly=plotly)
     write_whole(target, page.encode("utf-8", "replace"))
     return target
 
@@ -218,11 +226,30 @@ def _rows(pairs: Iterable[tuple[str, str]], meanings: Mapping[str, str] | None =
     return "".join(rows)
 
 
-def _call(model: Any, target: Path) -> str:
-    """Code that repeats an embedding, with the seed that was drawn."""
-    again = clone(model)
-    if hasattr(model, "seed_"):
-        again.set_params(random_state=model.seed_)
-    shown = again.__repr__(N_CHAR_MAX=1_000_000)
-    given = "X" if model._labels is None else "X, y"
-    return f"import heatsketch as hs\n\nmodel = hs.{shown}.fit({given})\nhs.write_report(model, {target.name!r})"
+def _call(model: Any, target: Path, given: Sequence[str]) -> str:
+    """Code that repeats an embedding or a pipeline, with the seed that was drawn."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    # The public module of a private one: sklearn.preprocessing, not sklearn.preprocessing._data.
+    homes = {type(step).__name__: type(step).__module__.partition("._")[0] for step in steps if not _is_ours(step)}
+    imports = ["import heatsketch as hs", *(f"from {home} import {name}" for name, home in homes.items())]
+    made = ", ".join(_code(step) for step in steps)
+    if isinstance(model, Pipeline):
+        imports.append("from sklearn.pipeline import make_pipeline")
+        made = f"make_pipeline({made})"
+    X = "X" if steps[-1]._labels is None else "X, y"
+    arguments = "".join(f", {name}={name}" for name in given)
+    written = f"hs.write_report(model, {target.name!r}{arguments})"
+    return "\n".join([*imports, "", f"model = {made}.fit({X})", written])
+
+
+def _is_ours(step: Any) -> bool:
+    return type(step).__module__.startswith("heatsketch.")
+
+
+def _code(step: Any) -> str:
+    """An estimator as code, with the seed that was drawn."""
+    again = clone(step) if isinstance(step, BaseEstimator) else step
+    if hasattr(step, "seed_"):
+        again.set_params(random_state=step.seed_)
+    code = again.__repr__(N_CHAR_MAX=1_000_000) if isinstance(step, BaseEstimator) else repr(step)
+    return f"{'hs.' if _is_ours(step) else ''}{code}"

@@ -15,6 +15,7 @@ from .._utils.typing import FloatArray, IntArray
 __all__ = [
     "COARSE_STEPS",
     "MAX_COLORS",
+    "MAX_FEATURES",
     "MISSING",
     "PALETTE",
     "encode_cells",
@@ -48,7 +49,7 @@ MAX_COLORS = 20
 _MAX_GROUPS = 500
 # Features are offered as colours up to this number, and up to this many values; more values than the last are stored
 # with few bits.
-_MAX_FEATURES, _FEATURE_VALUES, _EXACT_VALUES, _FEATURE_BITS = 36, 120_000, 20_000, 8
+MAX_FEATURES, _FEATURE_VALUES, _EXACT_VALUES, _FEATURE_BITS = 36, 120_000, 20_000, 8
 # Intervals are stored with so many significant bits of their centres, and half widths in so many parts.
 _INTERVAL_BITS, _WIDEST = 10, 65535
 # Coordinates are integers between -steps and steps, stored as uint16 with an offset of steps + 1.
@@ -97,20 +98,27 @@ def _read_column(name: str, values: Any, n_samples: int) -> Colors:
 
 
 def feature_columns(X: Any, names: Any = None, n_drawn: int = 1) -> list[Colors]:
-    """The features of the points, if there are few enough to choose from; of many points the first ones."""
+    """The features of the points, if there are few enough to choose from; of many points the first ones.
+
+    X is an array or a sparse matrix, whose columns have the names or x0, x1, ..., or a frame with names of its own.
+    """
     n_features = X.shape[1]
-    if n_features > _MAX_FEATURES:
+    if n_features > MAX_FEATURES:
         return []
-    labels = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
     kept = min(n_features, _FEATURE_VALUES // n_drawn)
+    bits = _FEATURE_BITS if kept * n_drawn > _EXACT_VALUES else None
+    if hasattr(X, "iloc"):
+        frame = X.iloc[:, :kept]
+        return read_columns({name: _with_bits(frame[name].to_numpy(), bits) for name in frame}, len(frame))
+    labels = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
     dense: FloatArray = np.asarray(X[:, :kept].toarray() if hasattr(X, "toarray") else X[:, :kept], dtype=np.float64)
-    if kept * n_drawn > _EXACT_VALUES:
-        dense = _with_bits(dense, _FEATURE_BITS)
-    return [Colors(x, label=label) for label, x in zip(labels, dense.T, strict=False)]
+    return [Colors(_with_bits(x, bits), label=label) for label, x in zip(labels, dense.T, strict=False)]
 
 
-def _with_bits(values: FloatArray, bits: int) -> FloatArray:
+def _with_bits(values: NDArray[Any], bits: int | None) -> NDArray[Any]:
     """Numbers rounded to a few significant bits, so that they take little space when compressed."""
+    if bits is None or values.dtype.kind != "f":
+        return values
     significand, exponent = np.frexp(values)
     found: FloatArray = np.ldexp(np.rint(np.ldexp(significand, bits)), exponent - bits)
     return found

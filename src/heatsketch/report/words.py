@@ -45,17 +45,19 @@ def advice(finding: Finding) -> str:
 
 def summary(model: Any, contents: Contents) -> list[str]:
     """What was embedded; how well the picture keeps neighbours and distances; what looks wrong, or comes next."""
-    return [_embedded(model), _kept(contents), _next(model, contents)]
+    return [_embedded(model, contents.n_columns), _kept(contents), _next(model, contents)]
 
 
-def _embedded(model: Any) -> str:
+def _embedded(model: Any, n_columns: int) -> str:
     n, k, affinity = model.kernel_.shape[0], model.n_components_, model.kernel_.affinity
     if not isinstance(affinity, GaussianAffinity):
         what = f"the {n:,} vertices of a graph"
     elif affinity.metric.precomputed:
         what = f"{n:,} points, given by their distances,"
     else:
-        what = f"{n:,} rows of {model.n_features_in_:,} column{'s' * (model.n_features_in_ != 1)}"
+        what = f"{n:,} rows of {n_columns:,} column{'s' * (n_columns != 1)}"
+        if n_columns != model.n_features_in_:
+            what += f", encoded as {model.n_features_in_:,},"
     axes = "its two main axes" if isinstance(model, HeatSketch) else "the first two"
     drawn = f"; the picture shows {axes}" if k > 2 else ""
     return f"{type(model).__name__} embedded {what} in {k} component{'s' * (k > 1)}{drawn}."
@@ -83,7 +85,9 @@ def _next(model: Any, contents: Contents) -> str:
         more = f" {len(others)} more below." if others else ""
         return f"{start}: {first.message[0].lower()}{first.message[1:]} {advice(first)}{more}"
     if contents.figures[0].near >= _GOOD:
-        return "Nothing looks wrong. “Shade by trust” shows which points are placed best and worst."
+        k = model.n_components_
+        shown = "" if k <= 2 else f" with the {k} components; the picture shows two axes of them, and keeps less"
+        return f"Nothing looks wrong{shown}. “Shade by trust” shows which points are placed best and worst."
     better = "compare the other methods below"
     if model.n_components_ > 2:
         better = "for a picture, two components of HeatSketch are a better choice"

@@ -440,7 +440,7 @@ function trustLegend() {
     element("span", word, {}, element("small", `, ${range}: ${counted(sizes[at], "point")}`)))));
   const whose = every ? "" : ` Shown for a random sample of ${counted(counts.length, "point")}.`;
   return [element("h3", "Trust"), element("p", `How many of a point's ${counted(k, "nearest neighbour")} in this picture are near in the data, too:`), element("ul", "", { className: "groups" }, ...rows),
-    element("p", `Near means: not surely more than twice as far as its true nearest neighbours.${whose}`)];
+    element("p", `Near means: not surely much farther than its true nearest neighbours.${whose}`)];
 }
 function groupLegend(column) {
   const keys = [...Array(Math.min(column.labels.length, report.mostColours + 1)).keys()].filter(key => sizeOfGroup(column, key)).concat(column.missing ? [MISSING] : []);
