@@ -6,7 +6,7 @@ Neither scanpy nor anndata is imported: any object with ``obsm``, ``obsp``, ``un
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from inspect import signature
 from typing import Any
 
@@ -14,25 +14,32 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from ._utils.registry import distributed_backend
 from ._utils.tables import explained
 from ._utils.text import did_you_mean
 from ._utils.typing import FloatArray
 from ._utils.warn import warn
 from ._version import __version__
 from .estimators import METHODS
-from .io.cells import PCA, embedded, keys, representation, source_of
+from .io.cells import (
+    PCA,
+    add_embedding,
+    embedded,
+    in_memory,
+    keys,
+    plain,
+    record_of,
+    representation,
+    set_columns,
+    source_of,
+)
 from .kernel.build import build_heat_kernel, heat_kernel
 from .kernel.options import KernelOptions, check_choice, check_count, check_masses, check_points
-from .linalg.filters import MultiscaleFilter
 from .neighbors.search import nearest_neighbors
 
 __all__ = ["heat_sketch", "model", "neighbors", "place_cells", "pseudotime"]
 
 # The loadings of a PCA by scanpy.
 _LOADINGS = "PCs"
-# Cells whose neighbours in the embedding are tested; of more cells, a random sample of this size.
-_TESTED = 5_000
 # Cells of a reference that are embedded again, to check that it is unchanged, and the relative error allowed.
 _PROBES, _AGREEMENT = 256, 1e-3
 
@@ -73,7 +80,8 @@ def heat_sketch(
         if they were computed from an embedding by heatsketch, what that was computed from. Without neighbours, X if it
         has up to 50 genes, otherwise "X_pca".
     n_pcs : int or None, default=None
-        Use only the first columns of "X_pca" or `use_rep`; 0 uses X, as in scanpy.
+        Use only the first columns of `use_rep`, by default of what ``sc.pp.neighbors`` recorded, or of "X_pca" if it
+        recorded X; 0 uses X, as in scanpy.
     neighbors_key : str or None, default=None
         Embed a neighbour graph instead of a representation: "neighbors", or the `key_added` of ``sc.pp.neighbors``.
         New cells cannot be placed on a graph.
@@ -141,18 +149,13 @@ def heat_sketch(
         check_count(random_state, "random_state", "an integer, which files can hold, or None", least=0)
     _check_writable(adata, options, copy=copy)
     _check_options(heat_sketch, method, options)
-    source = source_of(adata, use_rep, n_pcs, neighbors_key)
+    source = source_of(adata, use_rep, n_pcs, neighbors_key, metric=options.get("metric"))
     params = {"method": method, "weights_key": weights_key, "n_components": n_components, "power": power}
     params |= {"random_state": random_state} | source | _kernel(source, n_neighbors, bandwidth) | options
     fitted = _fitted(adata, method, params)
-    record, trust = _record(fitted, params), None
-    if diagnose:
-        record |= _examine(fitted)
-        trust = _trust(fitted)
-    basis, name = keys(key_added)
+    record, trust = record_of(fitted, params, diagnose=diagnose)
     adata = _writable(adata, copy=copy)
-    adata.obsm[basis], adata.uns[name] = _in_memory(fitted.embedding_), record
-    _set_columns(adata, {f"{name}_trust": trust})
+    add_embedding(adata, fitted.embedding_, record, trust, key=key_added)
     return adata if copy else None
 
 
@@ -166,8 +169,9 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
     Parameters
     ----------
     adata : AnnData
-        New cells, with the genes of the reference in any order and the same preprocessing, which is not checked; or
-        with the same representation in ``obsm``, unless that is "X_pca".
+        New cells, with the genes of the reference in any order and the same preprocessing, which is not checked. If
+        the reference was embedded from another key of ``obsm`` than "X_pca", the new cells need that key, from the same
+        fitted model or computed for all cells together: a separate run of Harmony gives another space.
     adata_ref : AnnData
         With an embedding by `heat_sketch`, and the representation it was made from.
     key : str or None, default=None
@@ -199,12 +203,16 @@ def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: boo
             f"{basis!r} was made from the neighbour graph {params['neighbors_key']!r}, which new cells are not in; "
             "embed a representation of the reference instead, such as use_rep='X_pca'."
         )
-    reference = _in_memory(representation(adata_ref, params))
+    reference = in_memory(representation(adata_ref, params))
     new = _new_representation(adata, adata_ref, params, reference)
     weights = _weights(adata_ref, params.get("weights_key"))
     placed = _place(new, reference, record, adata_ref.obsm[basis], weights)
+    same = adata is adata_ref
     adata = _writable(adata, copy=copy)
-    adata.obsm[basis] = placed
+    if same:
+        adata.obsm[basis] = placed
+    else:  # a record of the new cells is that of an earlier embedding
+        add_embedding(adata, placed, key=key)
     return adata if copy else None
 
 
@@ -237,11 +245,16 @@ def model(adata: Any, *, key: str | None = None) -> Any:
     >>> drawn, low, high = model(adata).diffusion_distances([["0", "1"]], interval=0.95)
     """
     basis, record = _recorded(adata, key)
+    if "classes_key" in record["params"]:
+        raise ValueError(
+            f"{basis!r} was made on the command line with --classes, which is not repeated here; give --save there, "
+            "and load the model with heatsketch.load_model."
+        )
     # Records hold no None, which n_neighbors may be.
-    params = ({} if "neighbors_key" in record["params"] else {"n_neighbors": None}) | _plain(record["params"])
+    params = ({} if "neighbors_key" in record["params"] else {"n_neighbors": None}) | plain(record["params"])
     fitted = _fitted(adata, params["method"], params)
     probes, embedding = _probes(adata.n_obs), np.asarray(adata.obsm[basis])
-    if _differ(_in_memory(fitted.embedding_)[probes], embedding[probes], embedding):
+    if _differ(in_memory(fitted.embedding_)[probes], embedding[probes], embedding):
         raise ValueError(
             f"the parameters of {basis!r} give another embedding: the cells have changed, or random_state was None, or "
             "another version or machine computed it. Run heat_sketch again."
@@ -333,7 +346,7 @@ def pseudotime(
     method = "gaussian-process"
     _check_options(pseudotime, method, options)
     roots = _roots(adata, root)
-    source = source_of(adata, use_rep, n_pcs, neighbors_key)
+    source = source_of(adata, use_rep, n_pcs, neighbors_key, metric=options.get("metric"))
     params = {"kind": kind, "interval": interval, "weights_key": weights_key} | source
     params |= _kernel(source, n_neighbors, bandwidth) | {"n_components": 1, "random_state": 0, "power": power} | options
     found = _fitted(adata, method, params).pseudotime(roots, kind=kind, interval=interval)
@@ -341,11 +354,11 @@ def pseudotime(
     adata = _writable(adata, copy=copy)
     columns = {"": found.time, "_low": found.low, "_high": found.high, "_branch": branch}
     columns["_gaps"] = found.gaps if found.gaps.any() else None
-    _set_columns(adata, {f"{key_added}{end}": values for end, values in columns.items()})
+    set_columns(adata, {f"{key_added}{end}": values for end, values in columns.items()})
     if branch is not None:
         name = f"{key_added}_branch"
         adata.obs[name] = adata.obs[name].astype("category").cat.rename_categories(str)  # in the order of numbers
-    adata.uns[key_added] = _plain(
+    adata.uns[key_added] = plain(
         {
             "params": {name: value for name, value in params.items() if value is not None},
             "version": __version__,
@@ -382,7 +395,7 @@ def neighbors(
         As for `heat_sketch`: by default what ``sc.pp.neighbors`` recorded in ``uns["neighbors"]``, otherwise X or
         "X_pca".
     metric : str or None, default=None
-        By default the metric that was recorded with the representation, otherwise "euclidean".
+        By default the metric that was recorded with the representation, with its parameters, otherwise "euclidean".
     bandwidth : float or str, default="auto"
         "auto" gives each cell its own scale.
     key_added : str or None, default=None
@@ -414,17 +427,19 @@ def neighbors(
     """
     _check_writable(adata, {"metric": metric}, copy=copy)
     k = check_count(n_neighbors, "n_neighbors", "at least 2, with the cell itself", least=2) - 1
-    source = source_of(adata, use_rep, n_pcs, None)
+    source = source_of(adata, use_rep, n_pcs, metric=metric)
     if "neighbors_key" in source:
         raise ValueError(
             f"uns[{source['neighbors_key']!r}] was written by another tool, which does not say what it was computed "
             "from; name a representation with use_rep, and give key_added to keep that graph."
         )
-    X, metric = _in_memory(representation(adata, source)), metric or source.get("metric", "euclidean")
+    X, metric = in_memory(representation(adata, source)), metric or source.pop("metric", "euclidean")
+    metric_params = source.pop("metric_params", None)
     if k + 2 > X.shape[0]:
         raise ValueError(f"n_neighbors={n_neighbors} was given for {X.shape[0]} cells; give a smaller number.")
-    kernel = heat_kernel(X, n_neighbors=k, bandwidth=bandwidth, metric=metric)
-    near = nearest_neighbors(check_points(X, KernelOptions(metric=metric)), k, metric)
+    kernel = heat_kernel(X, n_neighbors=k, bandwidth=bandwidth, metric=metric, metric_params=metric_params)
+    options = KernelOptions(metric=metric, metric_params=metric_params)
+    near = nearest_neighbors(check_points(X, options), k, options.measure)
     n = X.shape[0]
     ends = np.arange(0, n * k + 1, k)
     found = {
@@ -433,6 +448,8 @@ def neighbors(
     }
     names = {name: name if key_added is None else f"{key_added}_{name}" for name in found}
     params = {"n_neighbors": n_neighbors, "method": "gauss", "random_state": 0} | source | {"metric": metric}
+    if metric_params:
+        params["metric_kwds"] = metric_params
     adata = _writable(adata, copy=copy)
     for name, graph in found.items():
         adata.obsp[names[name]] = graph
@@ -448,12 +465,6 @@ def _affinities(kernel: Any) -> Any:
     K.setdiag(0.0)
     K.eliminate_zeros()
     return K.astype(np.float32)
-
-
-def _in_memory(X: Any) -> Any:
-    """A Dask array as a NumPy array; other arrays unchanged."""
-    backend = distributed_backend(X)
-    return X if backend is None else backend.gathered(X)
 
 
 def _check_anndata(adata: Any) -> None:
@@ -492,15 +503,6 @@ def _writable(adata: Any, *, copy: bool) -> Any:
         warn("adata is a view of another object; results are written to a copy of its data.")
         adata._init_as_actual(adata.copy())
     return adata
-
-
-def _set_columns(adata: Any, columns: Mapping[str, Any]) -> None:
-    """Write columns of obs, and remove those that are None, which an earlier call may have written."""
-    for name, values in columns.items():
-        if values is not None:
-            adata.obs[name] = values
-        elif name in adata.obs:
-            del adata.obs[name]
 
 
 def _roots(adata: Any, root: Any) -> Any:
@@ -549,12 +551,23 @@ def _recorded(adata: Any, key: str | None) -> tuple[str, Any]:
     """The key of an embedding by `heat_sketch`, and its record."""
     _check_anndata(adata)
     basis, name = keys(key)
-    if name not in adata.uns or basis not in adata.obsm:
+    if basis not in adata.obsm:
         raise ValueError(f"adata has no embedding {basis!r}; run heatsketch.scanpy.heat_sketch on it first.")
+    if name not in adata.uns:
+        raise ValueError(
+            f"obsm[{basis!r}] has no record in uns[{name!r}] of how it was made, as after place_cells; run "
+            "heatsketch.scanpy.heat_sketch on adata first."
+        )
     record = adata.uns[name]
-    if (n_cells := len(record["coefficients"])) != adata.n_obs:
+    n_cells, n_components = record["coefficients"].shape
+    if n_cells != adata.n_obs:
         raise ValueError(
             f"adata has {adata.n_obs} cells, and had {n_cells} when it was embedded; run heat_sketch on it again."
+        )
+    if (found := adata.obsm[basis].shape[1]) != n_components:
+        raise ValueError(
+            f"obsm[{basis!r}] has {found} components, and uns[{name!r}] describes an embedding with {n_components}; "
+            "run heat_sketch on adata again."
         )
     return basis, record
 
@@ -576,10 +589,10 @@ def _place(
     Z = np.asarray(record["coefficients"])
     params = {**record["params"], **record["params"].get("kernel_params", {})}
     asked = {field.name for field in fields(KernelOptions)} & params.keys()
-    chosen: dict[str, Any] = {"n_neighbors": _plain(record.get("n_neighbors"))}
+    chosen: dict[str, Any] = {"n_neighbors": plain(record.get("n_neighbors"))}
     if not np.ndim(record["bandwidth"]):  # a rule that gives each cell its own gives the same again
         chosen["bandwidth"] = float(record["bandwidth"])
-    options = KernelOptions(**{name: _plain(params[name]) for name in asked} | chosen)
+    options = KernelOptions(**{name: plain(params[name]) for name in asked} | chosen)
     X = check_points(reference, options)
     kernel = build_heat_kernel(X, options, Z.dtype, check_masses(sample_weight, X.shape[0]))
     probes = _probes(len(Z))
@@ -588,51 +601,6 @@ def _place(
     with explained():
         new = check_array(new, accept_sparse="csr", dtype=X.dtype)
     return kernel.at_new_points(new, Z).astype(embedding.dtype, copy=False)
-
-
-def _record(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters, chosen values and coefficients, as values that h5ad and zarr files hold."""
-    record = {
-        "params": {name: value for name, value in params.items() if value is not None},
-        "version": __version__,
-        "power": asdict(model.power_) if isinstance(model.power_, MultiscaleFilter) else model.power_,
-        "coefficients": _in_memory(model._coefficients),
-    }
-    chosen = {name: _in_memory(getattr(model, f"{name}_")) for name in ("bandwidth", "n_neighbors")}
-    found: dict[str, Any] = _plain(record | {name: value for name, value in chosen.items() if value is not None})
-    return found
-
-
-def _examine(model: Any) -> dict[str, Any]:
-    """The distortion and the findings; warns about harmful ones."""
-    found = model.diagnose()
-    for finding in found:
-        if finding.harmful:
-            warn(f"{finding.message} {finding.remedy}")
-    examined = {
-        "distortion": asdict(model.distortion()),
-        "diagnosis": {finding.name: asdict(finding) for finding in found},
-    }
-    return {name: _plain(value) for name, value in examined.items()}
-
-
-def _trust(model: Any) -> FloatArray | None:
-    """Share of each cell's neighbours in the embedding that are near in the data, NaN if not tested; None for Dask."""
-    if not model.kernel_.in_memory:
-        return None
-    support = model.unsupported_neighbors(n_points=_TESTED)
-    trust = np.full(support.n_samples, np.nan)
-    trust[support.points] = support.share
-    return trust
-
-
-def _plain(value: Any) -> Any:
-    """A value as files hold it: keys as strings, sequences as arrays, NumPy's scalars as Python's."""
-    if isinstance(value, Mapping):
-        return {f"{key}": _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return np.asarray(value)
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _kernel(source: Mapping[str, Any], n_neighbors: Any, bandwidth: Any) -> dict[str, Any]:
@@ -654,8 +622,16 @@ def _new_representation(adata: Any, adata_ref: Any, source: Mapping[str, Any], r
     use_rep = str(source["use_rep"])
     if use_rep == PCA:
         new = _project(adata, adata_ref, reference)
+    elif use_rep == "X":
+        new = _genes(adata, adata_ref)
     else:
-        new = _genes(adata, adata_ref) if use_rep == "X" else representation(adata, source)
+        if use_rep not in adata.obsm:
+            raise ValueError(
+                f"the new cells have no obsm[{use_rep!r}], from which the reference was embedded. It must be in the "
+                "same space: from the same fitted model, or computed for all cells together. A separate run, such as "
+                "Harmony on the new cells, gives another space. Otherwise embed the reference from 'X_pca'."
+            )
+        new = representation(adata, source)
     if new.shape[1] != reference.shape[1]:
         raise ValueError(
             f"the new cells have {new.shape[1]} columns in {use_rep!r}, and the reference has {reference.shape[1]}; "

@@ -116,6 +116,61 @@ class TestWhatIsRead:
             params = cells.uns["heatsketch"]["params"]
             assert (params["use_rep"], params["n_pcs"], params.get("metric")) == ("X_scVI", 5, given.get("metric"))
 
+    @pytest.mark.filterwarnings("ignore:Parameter p")  # scikit-learn's, of a call by scanpy
+    def test_parameters_of_the_metric(self, cells, tmp_path):
+        expected = heat_sketch(cells, use_rep="X_pca", metric="manhattan", diagnose=False, copy=True)
+        sc.pp.neighbors(cells, use_rep="X_pca", metric="minkowski", metric_kwds={"p": 1})
+        cells.write_h5ad(tmp_path / "cells.h5ad")
+        cells = anndata.read_h5ad(tmp_path / "cells.h5ad")
+        for _ in range(2):  # the second time from the record of the neighbours below
+            heat_sketch(cells, diagnose=False)
+            np.testing.assert_allclose(cells.obsm["X_heatsketch"], expected.obsm["X_heatsketch"], rtol=1e-5)
+            assert cells.uns["heatsketch"]["params"]["metric_params"] == {"p": 1}
+            neighbors(cells)
+            graph = kneighbors_graph(cells.obsm["X_pca"], 14, mode="distance", metric="manhattan")
+            np.testing.assert_allclose(cells.obsp["distances"].toarray(), graph.toarray(), rtol=1e-4)
+        cells.write_h5ad(tmp_path / "cells.h5ad")
+        cells = anndata.read_h5ad(tmp_path / "cells.h5ad")
+        assert model(cells).metric_params == {"p": 1}
+        place_cells(cells[:20].copy(), cells)
+        sc.pp.neighbors(cells, use_rep="X_heatsketch")  # lead back to the record
+        heat_sketch(cells, diagnose=False)
+        assert cells.uns["heatsketch"]["params"]["metric_params"] == {"p": 1}
+
+    @pytest.mark.filterwarnings("ignore:Parameter p")  # scikit-learn's, of a call by scanpy
+    def test_metric_replaces_the_recorded_one(self, cells):
+        sc.pp.neighbors(cells, use_rep="X_pca", metric="minkowski", metric_kwds={"p": 1})
+        heat_sketch(cells, metric="cosine", diagnose=False)
+        assert cells.uns["heatsketch"]["params"]["metric"] == "cosine"
+        assert "metric_params" not in cells.uns["heatsketch"]["params"]
+        neighbors(cells, metric="cosine")
+        assert "metric_kwds" not in cells.uns["neighbors"]["params"]
+
+    def test_first_columns_of_what_is_followed(self, cells, myeloid):
+        cells.obsm["X_pca_harmony"] = cells.obsm["X_pca"][:, ::-1].copy()
+        options = {"method": "diffusion-maps", "power": 4, "diagnose": False}
+
+        def used(adata, **given):
+            heat_sketch(adata, **options, **given)
+            params = adata.uns["heatsketch"]["params"]
+            return params["use_rep"], params.get("n_pcs"), params.get("metric")
+
+        sc.pp.neighbors(cells, use_rep="X_pca_harmony", n_pcs=15, metric="cosine")
+        assert used(cells, n_pcs=5) == ("X_pca_harmony", 5, "cosine")
+        expected = hs.DiffusionMaps(2, power=4, metric="cosine").fit_transform(cells.obsm["X_pca_harmony"][:, :5])
+        np.testing.assert_array_equal(cells.obsm["X_heatsketch"], expected)
+        assert used(cells, n_pcs=0) == ("X", None, None)
+        assert used(cells, use_rep="X_pca", n_pcs=5) == ("X_pca", 5, None)
+        sc.pp.neighbors(cells, metric="cosine")
+        assert used(cells, n_pcs=5) == ("X_pca", 5, "cosine")
+        sc.pp.neighbors(cells, use_rep="X", metric="cosine")
+        assert used(cells, n_pcs=5) == ("X_pca", 5, None)
+        cells.uns["neighbors"]["params"]["bbknn"] = {"batch_key": "batch"}
+        assert used(cells, n_pcs=5) == ("X_pca", 5, None)
+        myeloid = myeloid.copy()
+        sc.pp.neighbors(myeloid, metric="cosine")
+        assert used(myeloid) == ("X", None, "cosine")
+
     def test_graphs_of_other_tools_are_used_themselves(self, cells):
         cells.uns["neighbors"]["params"]["bbknn"] = {"batch_key": "batch"}
         heat_sketch(cells, method="diffusion-maps", diagnose=False)
@@ -235,7 +290,7 @@ class TestWhatIsRead:
         assert cells.obs[column].between(0, 1).all()
 
     def test_trust_of_a_sample(self, cells, monkeypatch):
-        monkeypatch.setattr("heatsketch.scanpy._TESTED", 50)
+        monkeypatch.setattr("heatsketch.io.cells._TESTED", 50)
         heat_sketch(cells, method="diffusion-maps")
         assert cells.obs["heatsketch_trust"].notna().sum() == 50
 
@@ -311,6 +366,33 @@ class TestNewCells:
             np.testing.assert_allclose(same, reference.obsm["X_heatsketch"][::3], atol=1e-4)
         assert "X_heatsketch" not in new.obsm
 
+    def test_cells_that_were_integrated_together(self, cells):
+        cells.obsm["X_pca_harmony"] = cells.obsm["X_pca"][:, ::-1].copy()
+        sc.pp.neighbors(cells, use_rep="X_pca_harmony")
+        reference, new = cells[:120].copy(), cells[120:].copy()
+        heat_sketch(reference, power=4, diagnose=False)
+        place_cells(new, reference)
+        fitted = hs.HeatSketch(2, power=4, random_state=0).fit(cells.obsm["X_pca_harmony"][:120])
+        expected = fitted.transform(cells.obsm["X_pca_harmony"][120:])
+        np.testing.assert_allclose(new.obsm["X_heatsketch"], expected, rtol=1e-4, atol=1e-6)
+        del new.obsm["X_pca_harmony"]
+        with pytest.raises(ValueError, match=r"no obsm\['X_pca_harmony'\].* same space.*'X_pca'"):
+            place_cells(new, reference)
+
+    def test_record_of_an_earlier_embedding_is_removed(self, cells):
+        reference, new = cells[:120].copy(), cells[120:].copy()
+        sc.pp.pca(reference, n_comps=20)
+        heat_sketch(reference, diagnose=False)
+        heat_sketch(new, 3, use_rep="X_pca")
+        place_cells(new, reference)
+        assert new.obsm["X_heatsketch"].shape == (55, 2)
+        assert "heatsketch_trust" not in new.obs
+        for call in (model, lambda placed: place_cells(cells, placed)):
+            with pytest.raises(ValueError, match="no record in uns\\['heatsketch'\\] of how it was made"):
+                call(new)
+        place_cells(reference, reference)
+        assert "coefficients" in reference.uns["heatsketch"]
+
     def test_errors(self, cells):
         new = cells.copy()
         with pytest.raises(ValueError, match="X_heatsketch"):
@@ -384,6 +466,10 @@ class TestModel:
         changed = cells.copy()
         changed.obsm["X_pca"] = changed.obsm["X_pca"][::-1].copy()
         with pytest.raises(ValueError, match="give another embedding"):
+            model(changed)
+        changed = cells.copy()
+        changed.obsm["X_heatsketch"] = changed.obsm["X_heatsketch"][:, :1]
+        with pytest.raises(ValueError, match=r"has 1 components, and uns.* with 2"):
             model(changed)
         heat_sketch(cells, random_state=None, diagnose=False)
         with pytest.raises(ValueError, match="random_state was None"):

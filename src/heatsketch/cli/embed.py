@@ -40,8 +40,12 @@ Input = Annotated[str, typer.Argument(metavar="INPUT", help="File of points or o
 _ROWS = 10_000
 # Attribute of the encoder in a model file: the column that named the rows.
 _ID_NAME = "id_name_"
+# Attribute of the model of an h5ad file: what was embedded, as `source_of` gives it.
+_SOURCE = "source_"
 # Seconds in which a row of an embedding is written, of a typical table.
 _WRITING = 1e-5
+# Seconds in which a cell is tested; all of them take about as long as their embedding.
+_TESTING = 1.5e-4
 _OUTPUT = typer.Option(
     "--output",
     "-o",
@@ -135,20 +139,24 @@ def embed(
         )
     elif not data.is_graph and data.encoder is None and not {"affinity", "metric"} & options.given.keys():
         _note_units(data.X)
-    if output is not None:
-        check_output(output, cells=data.source is not None)
+    tested = output is not None and check_output(output, cells=data.source is not None) == "h5ad"
     model = make_estimator(method, options, data)
-    writing = [("writing the results", data.X.shape[0] * _WRITING)] if save is not None or output is not None else []
+    if data.source is not None:
+        _remember_source(model, data, reads, options)
+    step, each = ("testing and writing the results", _TESTING) if tested else ("writing the results", _WRITING)
+    writing = [(step, data.X.shape[0] * each)] if save is not None or output is not None else []
     with shown(not console.quiet, later=[*writing, *([] if page is None else here(page_steps(data.X.shape[0])))]):
         start = time.perf_counter()
         model.fit(data.points, y, sample_weight=weights_in(data, weight))
         seconds = time.perf_counter() - start
         model._sample_names = None if data.names is None else [str(name) for name in data.names]
-        with task("writing the results") if writing else nullcontext():
+        with task(step) if writing else nullcontext():
             if save is not None:  # first: everything else can be made from the model
                 save_model(_with_encoder(model, data.encoder, data.id_name), save)
             if output is not None:
-                _write(output, model, model.embedding_, data)
+                keys = {"method": method, "weights_key": weight, "classes_key": classes}
+                params = _recorded(keys, model, options, data) if tested else None
+                _write(output, model, model.embedding_, data, params)
         if page is not None:
             title = title or ("Embedding" if source == "-" else Path(source).name)
             _write_page(_with_encoder(model, data.encoder, data.id_name), page, data, title, labels)
@@ -355,16 +363,14 @@ def _new_rows(stored: Path, source: str, reads: InputOptions) -> tuple[TableEnco
     named = hasattr(model, "feature_names_in_")
     kind = format_of(source, reads.format)
     is_table, named_by_key = ("only" in FORMATS[kind].options), ("key" in FORMATS[kind].options)
-    if kind == "h5ad" and reads.key is None:
-        raise ValueError(
-            f"name the representation of {source} that the model was fitted to with --key. Its obsm['X_pca'] may come "
-            "from a PCA of its own, which does not match that of the model: use --key X_pca if both files share one "
-            "PCA, and heatsketch.scanpy.place_cells otherwise, which projects new cells on that of the reference."
-        )
+    if kind == "h5ad":
+        _check_key(stored, model, source, reads.key)
     if encoder is None and is_table:  # the model was fitted to an array, as it is
         features = [str(name) for name in getattr(model, "feature_names_in_", ())]
         reads = replace(reads, only=reads.only or features, standardize=False)
     data = read_input(source, reads, encoder)
+    if kind == "h5ad":
+        data = replace(data, X=data.X[:, : getattr(model, _SOURCE, {}).get("n_pcs")])
     expected = (model if encoder is None else encoder).n_features_in_
     if not is_table and not data.is_graph and data.X.shape[1] != expected:
         raise ValueError(
@@ -374,6 +380,46 @@ def _new_rows(stored: Path, source: str, reads: InputOptions) -> tuple[TableEnco
     if encoder is not None and not is_table:  # an array with the columns of the table, in their order
         return encoder, model, data, encoder.transform(data.X)
     return encoder, model, data, data.points if named else data.X
+
+
+def _remember_source(model: Any, data: Data, reads: InputOptions, options: EstimatorOptions) -> None:
+    """Let the model of an h5ad file remember what it embeds."""
+    from ..io.cells import source_of  # noqa: PLC0415
+
+    setattr(model, _SOURCE, source_of(data.source, reads.key, metric=options.given.get("metric")))
+
+
+def _recorded(keys: dict[str, Any], model: Any, options: EstimatorOptions, data: Data) -> dict[str, Any]:
+    """The parameters of an embedding of cells, as `heatsketch.scanpy.heat_sketch` records them."""
+    names = {"n_components", "power", "random_state", *options.parameters(data)}
+    names |= set() if data.is_graph else {"n_neighbors", "bandwidth"}
+    chosen = {name: value for name, value in model.get_params(deep=False).items() if name in names}
+    embedded: dict[str, Any] = getattr(model, _SOURCE)
+    return keys | {"random_state": 0} | embedded | chosen
+
+
+def _check_key(stored: Path, model: Any, source: str, key: str | None) -> None:
+    """Raise ValueError unless --key names what the model of an h5ad file was fitted to, if that is known."""
+    fitted = getattr(model, _SOURCE, {})
+    known = fitted.get("use_rep")
+    if "neighbors_key" in fitted:
+        raise ValueError(
+            f"{stored} was fitted to the graph of uns[{fitted['neighbors_key']!r}], in which new cells have no place; "
+            "fit it to a representation, which `embed --key` names."
+        )
+    if key is None:
+        advice = f"name what {stored} was fitted to with --key"
+        if known is not None:
+            advice = f"{stored} was fitted to {known!r}; use --key {known}"
+        raise ValueError(
+            f"{advice}, if {source} has it in the same space. A PCA or an integration of the new cells alone gives "
+            "another space; heatsketch.scanpy.place_cells projects new cells on the PCA of a reference."
+        )
+    if known not in (None, key):
+        raise ValueError(
+            f"{stored} was fitted to {known!r}, and --key {key} is another space; use --key {known} if {source} has it "
+            "in the same space."
+        )
 
 
 def keep_aside(source: str, reads: InputOptions, option: str, column: str | None) -> InputOptions:
@@ -465,12 +511,14 @@ def load(stored: Path, otherwise: str = "give a file that `embed --save` wrote")
     return (model[0], model[-1]) if isinstance(model, Pipeline) else (None, model)
 
 
-def _write(output: str, model: Any, Y: Any, data: Data) -> None:
-    """Write an embedding of the rows of `data`."""
+def _write(output: str, model: Any, Y: Any, data: Data, params: dict[str, Any] | None = None) -> None:
+    """Write an embedding of the rows of `data`; an h5ad file with `params` gets a record of how it was made."""
+    from ..io.cells import record_of  # noqa: PLC0415
     from ..io.writers import write  # noqa: PLC0415
 
+    record, trust = (None, None) if params is None else record_of(model, params)
     about = {"names": data.names, "columns": data.columns, "cells": data.source, "id_name": data.id_name}
-    write(output, Y, list(model.get_feature_names_out()), **about)
+    write(output, Y, list(model.get_feature_names_out()), record=record, trust=trust, **about)
 
 
 def _write_page(model: Any, page: Path, data: Data | None, title: str, labels: Sequence[str]) -> None:

@@ -216,7 +216,7 @@ class EstimatorOptions:
         """The parameters that were given, with those that the data need."""
         given = self.given
         if not data.is_graph:
-            return ({} if data.metric is None else {"metric": data.metric}) | given
+            return given if "metric" in given else data.metric | given
         idle = [name for name in _OF_POINTS if name in given]
         if idle or given.get("affinity", "precomputed") != "precomputed":
             option = (idle or ["affinity"])[0].replace("_", "-")

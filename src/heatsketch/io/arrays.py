@@ -9,7 +9,7 @@ import numpy as np
 from scipy import io, sparse
 
 from .._utils.extras import optional
-from .cells import NEIGHBORS, PCA, embedded, source_of
+from .cells import NEIGHBORS, PCA, check_source, embedded, source_of
 from .data import Data, Reading
 from .errors import check_finite, check_known, check_memory, parsing
 
@@ -115,6 +115,7 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
     if reading.key is not None:
         check_known([reading.key], [*cells.obsm, *([] if cells.X is None else ["X"])], "entry")
         source: dict[str, Any] = {"use_rep": reading.key}
+        check_source(cells, source)
         X = cells.X if reading.key == "X" else cells.obsm[reading.key]
     else:
         source, X = _default(cells)
@@ -135,7 +136,7 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
         is_graph="neighbors_key" in source,
         notes=[*notes, f"{described} is embedded" + (f", as in uns[{NEIGHBORS!r}]" if followed else "")],
         source=cells,
-        metric=source.get("metric"),
+        metric={name: source[name] for name in ("metric", "metric_params") if name in source},
         id_name=reading.id,
     )
 
@@ -161,7 +162,8 @@ def _described(source: Mapping[str, Any]) -> str:
         return f"the graph of uns[{source['neighbors_key']!r}]"
     name = "the matrix X" if source["use_rep"] == "X" else f"obsm[{source['use_rep']!r}]"
     name += f"[:, :{source['n_pcs']}]" if "n_pcs" in source else ""
-    return name + (f" with the metric {source['metric']}" if "metric" in source else "")
+    name += f" with the metric {source['metric']}" if "metric" in source else ""
+    return name + (f" {source['metric_params']}" if "metric_params" in source else "")
 
 
 def _check_contents(file: Any) -> None:

@@ -1,4 +1,4 @@
-"""Cells: which representation of an AnnData is embedded, by the conventions of scanpy.
+"""Cells: which representation of an AnnData is embedded and what is written to it, by the conventions of scanpy.
 
 Neither scanpy nor anndata is imported: any object with ``obsm``, ``obsp``, ``uns`` and ``X`` will do.
 """
@@ -7,15 +7,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._utils.registry import distributed_backend
+from .._utils.typing import FloatArray
+from .._utils.warn import warn
+from .._version import __version__
 from ..kernel.options import check_count
+from ..linalg.filters import MultiscaleFilter
 
-__all__ = ["BASIS", "NEIGHBORS", "PCA", "embedded", "keys", "representation", "source_of"]
+__all__ = [
+    "BASIS",
+    "NEIGHBORS",
+    "PCA",
+    "add_embedding",
+    "check_source",
+    "embedded",
+    "in_memory",
+    "keys",
+    "plain",
+    "record_of",
+    "representation",
+    "set_columns",
+    "source_of",
+]
 
 # Up to this many genes scanpy uses X itself, and principal components of more.
 _FEW_GENES = 50
@@ -25,8 +44,12 @@ PCA = "X_pca"
 NEIGHBORS = "neighbors"
 _PARAMS = {"n_neighbors", "method", "random_state", "metric", "metric_kwds", "use_rep", "n_pcs"}
 _SCANPY = ("umap", "gauss", "rapids", "jaccard")
+# How this package calls the metric and its parameters.
+_METRIC = ("metric", "metric_params")
 # Where embeddings are written by default.
 BASIS = "X_heatsketch"
+# Cells whose neighbours in the embedding are tested; of more cells, a random sample of this size.
+_TESTED = 5_000
 
 
 def keys(key: str | None) -> tuple[str, str]:
@@ -41,13 +64,21 @@ def _is_ours(adata: Any, basis: Any) -> bool:
 
 
 def source_of(
-    adata: Any, use_rep: str | None = None, n_pcs: int | None = None, neighbors_key: str | None = None
+    adata: Any,
+    use_rep: str | None = None,
+    n_pcs: int | None = None,
+    neighbors_key: str | None = None,
+    *,
+    metric: Any = None,
 ) -> dict[str, Any]:
-    """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} and possibly {"n_pcs": ...} and {"metric": ...}.
+    """What is embedded: {"neighbors_key": ...}, or {"use_rep": ...} with "n_pcs", "metric" and "metric_params" if set.
 
-    If nothing is given, it is what the neighbours in ``uns`` were computed from. scanpy's log says what it is.
+    If nothing is given, it is what the neighbours in ``uns`` were computed from, with their metric unless `metric` is
+    given; `n_pcs` alone takes the first columns of that. scanpy's log says what it is.
     """
     source = _chosen(adata, use_rep, n_pcs, neighbors_key)
+    if metric is not None:
+        source = {name: value for name, value in source.items() if name not in _METRIC}
     scanpy = sys.modules.get("scanpy")
     if scanpy is not None:
         scanpy.logging.info("    using " + ", ".join(f"{name} = {value!r}" for name, value in source.items()))
@@ -57,11 +88,13 @@ def source_of(
 def _chosen(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: str | None) -> dict[str, Any]:
     """What is embedded."""
     metric: dict[str, Any] = {}
-    if use_rep is None and n_pcs is None and neighbors_key is None:
+    if use_rep is None and neighbors_key is None:
         found = _followed(adata)
+        if n_pcs is not None:  # of what is followed, unless that is X or a graph
+            found = (found if n_pcs and found.get("use_rep", "X") != "X" else {}) | {"n_pcs": n_pcs}
         use_rep, n_pcs, neighbors_key = (found.get(name) for name in ("use_rep", "n_pcs", "neighbors_key"))
-        if found.get("metric", "euclidean") != "euclidean":
-            metric = {"metric": found["metric"]}
+        metric = {name: found[name] for name in _METRIC if name in found}
+        metric = {} if metric == {"metric": "euclidean"} else metric
     if neighbors_key is not None:
         if use_rep is not None or n_pcs is not None:
             raise ValueError(
@@ -71,7 +104,7 @@ def _chosen(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: s
     if n_pcs is not None:
         check_count(n_pcs, "n_pcs", "a number of columns, 0 for X, or None", least=0)
     if use_rep is None:
-        use_rep = "X" if n_pcs == 0 or (adata.n_vars <= _FEW_GENES and n_pcs is None) else PCA
+        use_rep = _usual(adata, n_pcs)
     if use_rep == "X":
         if n_pcs:
             raise ValueError(f"n_pcs={n_pcs} was given with use_rep='X', whose columns are genes; leave one out.")
@@ -80,6 +113,11 @@ def _chosen(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: s
     if n_pcs is not None and not 0 < n_pcs <= columns:
         raise ValueError(f"n_pcs={n_pcs} was given, and {use_rep!r} has {columns} columns; give at most as many.")
     return {"use_rep": use_rep} | ({} if n_pcs is None else {"n_pcs": n_pcs}) | metric
+
+
+def _usual(adata: Any, n_pcs: int | None) -> str:
+    """The representation that scanpy uses if none is named."""
+    return "X" if n_pcs == 0 or (adata.n_vars <= _FEW_GENES and n_pcs is None) else PCA
 
 
 def _followed(adata: Any) -> dict[str, Any]:
@@ -92,7 +130,10 @@ def _followed(adata: Any) -> dict[str, Any]:
         return {"neighbors_key": NEIGHBORS}
     if _is_ours(adata, params.get("use_rep")):  # neighbours for clusters; go on with what was embedded
         params = _recorded_params(adata.uns.get(keys(params["use_rep"])[1]))
-    names = ("use_rep", "n_pcs", "metric", "neighbors_key")
+    params["metric_params"] = params.pop("metric_kwds", None) or params.get("metric_params")  # theirs, or ours
+    if "neighbors_key" not in params:
+        params["use_rep"] = params.get("use_rep") or _usual(adata, params.get("n_pcs"))
+    names = ("use_rep", "n_pcs", "neighbors_key", *_METRIC)
     return {name: params[name] for name in names if params.get(name) is not None}
 
 
@@ -103,18 +144,24 @@ def _recorded_params(record: Any) -> dict[str, Any]:
 
 def _single(value: Any) -> Any:
     """A parameter as scanpy gives it, though files may hold it as an array of one value."""
+    if isinstance(value, Mapping):
+        return {name: one.item() if isinstance(one, np.generic) else one for name, one in value.items()}
     return value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
 
 
 def embedded(adata: Any, source: Mapping[str, Any]) -> Any:
     """The representation (n_cells, d) or the graph (n_cells, n_cells) that `source` names."""
+    check_source(adata, source)
+    graph = source.get("neighbors_key")
+    return representation(adata, source) if graph is None else _neighbor_graph(adata, graph)
+
+
+def check_source(adata: Any, source: Mapping[str, Any]) -> None:
+    """Raise ValueError if `source` is an embedding by heatsketch, or neighbours in one."""
     graph = source.get("neighbors_key")
     used = source["use_rep"] if graph is None else _recorded_params(adata.uns.get(graph)).get("use_rep")
     if _is_ours(adata, used):
-        raise ValueError(
-            f"{used!r} is an embedding by heatsketch; use what it was computed from, such as use_rep='X_pca'."
-        )
-    return representation(adata, source) if graph is None else _neighbor_graph(adata, graph)
+        raise ValueError(f"{used!r} is an embedding by heatsketch; embed what it was computed from, such as 'X_pca'.")
 
 
 def representation(adata: Any, source: Mapping[str, Any]) -> Any:
@@ -157,3 +204,82 @@ def _finite(adata: Any, X: Any, name: str) -> Any:
             "compute it again from complete data."
         )
     return X
+
+
+def record_of(
+    model: Any, params: Mapping[str, Any], *, diagnose: bool = True
+) -> tuple[dict[str, Any], FloatArray | None]:
+    """The record of an embedding for ``uns``, and the trust of each cell for ``obs``, None if it is not tested.
+
+    The record has the parameters, chosen values and coefficients, and with `diagnose` the distortion and findings, as
+    values that h5ad and zarr files hold. Harmful findings are warned about.
+    """
+    record = {
+        "params": {name: value for name, value in params.items() if value is not None},
+        "version": __version__,
+        "power": asdict(model.power_) if isinstance(model.power_, MultiscaleFilter) else model.power_,
+        "coefficients": in_memory(model._coefficients),
+    }
+    chosen = {name: in_memory(getattr(model, f"{name}_")) for name in ("bandwidth", "n_neighbors")}
+    record |= {name: value for name, value in chosen.items() if value is not None}
+    if not diagnose:
+        return plain(record), None
+    return plain(record | _examined(model)), _trust(model)
+
+
+def _examined(model: Any) -> dict[str, Any]:
+    """The distortion and the findings; warns about harmful ones."""
+    found = model.diagnose()
+    for finding in found:
+        if finding.harmful:
+            warn(f"{finding.message} {finding.remedy}")
+    return {
+        "distortion": asdict(model.distortion()),
+        "diagnosis": {finding.name: asdict(finding) for finding in found},
+    }
+
+
+def _trust(model: Any) -> FloatArray | None:
+    """Share of each cell's neighbours in the embedding that are near in the data, NaN if not tested; None for Dask."""
+    if not model.kernel_.in_memory:
+        return None
+    support = model.unsupported_neighbors(n_points=_TESTED)
+    trust = np.full(support.n_samples, np.nan)
+    trust[support.points] = support.share
+    return trust
+
+
+def add_embedding(
+    adata: Any, Y: Any, record: Mapping[str, Any] | None = None, trust: Any = None, *, key: str | None = None
+) -> None:
+    """Write an embedding with its record and trust; those of an earlier embedding are replaced or removed."""
+    basis, name = keys(key)
+    adata.obsm[basis] = in_memory(Y)
+    adata.uns.pop(name, None)
+    if record is not None:
+        adata.uns[name] = record
+    set_columns(adata, {f"{name}_trust": trust})
+
+
+def set_columns(adata: Any, columns: Mapping[str, Any]) -> None:
+    """Write columns of obs, and remove those that are None, which an earlier call may have written."""
+    for name, values in columns.items():
+        if values is not None:
+            adata.obs[name] = values
+        elif name in adata.obs:
+            del adata.obs[name]
+
+
+def in_memory(X: Any) -> Any:
+    """A Dask array as a NumPy array; other arrays unchanged."""
+    backend = distributed_backend(X)
+    return X if backend is None else backend.gathered(X)
+
+
+def plain(value: Any) -> Any:
+    """A value as files hold it: keys as strings, sequences as arrays, NumPy's scalars as Python's."""
+    if isinstance(value, Mapping):
+        return {f"{key}": plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return np.asarray(value)
+    return value.item() if isinstance(value, np.generic) else value

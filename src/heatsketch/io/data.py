@@ -78,7 +78,7 @@ class Data:
     notes: list[str] = field(default_factory=list)  # how the file was interpreted, for the user
     source: Any = None  # the AnnData object, for an .h5ad file
     encoder: TableEncoder | None = None  # which made X from a table
-    metric: str | None = None  # that goes with X, by what the file says of it
+    metric: dict[str, Any] = field(default_factory=dict)  # parameters that go with X, by what the file says of it
     id_name: str | None = None  # the column that `names` were read from, if it has a name
 
     @property

@@ -18,6 +18,7 @@ import numpy as np
 from .._utils.extras import optional
 from .._utils.files import check_writable, replacing
 from .._utils.typing import FloatArray
+from .cells import add_embedding
 
 __all__ = ["OUTPUTS", "check_output", "write"]
 
@@ -56,13 +57,15 @@ def write(
     names: Any = None,
     columns: Mapping[str, Any] | None = None,
     cells: Any = None,
+    record: Mapping[str, Any] | None = None,
+    trust: Any = None,
     id_name: str | None = None,
 ) -> None:
     """Write an embedding Y (n, k), completely or not at all.
 
     Tables have the ids `names` (row numbers by default), called `id_name` ("id" by default), `columns` of the input,
     and `components`, the names of the columns of Y. An .h5ad file has everything in `cells`, and Y in its
-    ``obsm["X_heatsketch"]``.
+    ``obsm["X_heatsketch"]``, with its record and trust (`heatsketch.io.cells.record_of`).
     """
     kind = check_output(path, cells=cells is not None)
     taken = {"Y", "file"} if kind == "npz" else {*components}  # "file" is the first argument of np.savez
@@ -73,7 +76,7 @@ def write(
         return
     with replacing(path) as target:
         if kind == "h5ad":
-            cells.obsm["X_heatsketch"] = np.asarray(Y)
+            add_embedding(cells, np.asarray(Y), record, trust)
             cells.write_h5ad(target)
         elif kind == "npy":
             with target.open("wb") as file:  # np.save to a real file may miss an error when its last bytes are written
