@@ -341,6 +341,36 @@ def test_roots_by_name():
         hs.GaussianProcessEmbedding(random_state=0).fit(frame.set_axis(["a", "a", *frame.index[2:]])).pseudotime("a")
 
 
+def test_integers_are_row_numbers():
+    graph = nx.relabel_nodes(nx.karate_club_graph(), lambda node: node + 1)
+    model = hs.GaussianProcessEmbedding(affinity="precomputed", random_state=0).fit(graph)
+    with pytest.warns(UserWarning, match="sample named 2 is in row 1.*'2'") as said:
+        by_number = model.pseudotime(2)
+    assert said[0].filename == __file__
+    np.testing.assert_array_equal(by_number.time, model.pseudotime("3").time)
+    with pytest.warns(UserWarning, match="sample named 5 is in row 4"):
+        found = model.diffusion_distances([[0, 5]])
+    np.testing.assert_array_equal(found, model.diffusion_distances([["1", "6"]]))
+    model.pseudotime(0)  # which is no name
+    model.fit(nx.karate_club_graph()).pseudotime(2)  # which is the name of this row
+
+
+@pytest.mark.parametrize("dtype", [bool, "boolean"])
+def test_mask_with_an_index_is_aligned(dtype):
+    frame = pd.DataFrame(LINE, index=[f"cell {i}" for i in range(300)])
+    model = hs.GaussianProcessEmbedding(random_state=0).fit(frame)
+    mask = pd.Series(np.arange(300) == 7, index=frame.index, dtype=dtype)
+    expected = model.pseudotime(7).time
+    for given in (mask, mask[::-1]):
+        np.testing.assert_array_equal(model.pseudotime(given).time, expected)
+    for other in (mask[:-1], mask.reset_index(drop=True), pd.concat([mask[:-1], mask[:1]])):
+        with pytest.raises(ValueError, match="index of the mask"):
+            model.pseudotime(other)
+    model.fit(LINE)  # without names
+    np.testing.assert_array_equal(model.pseudotime(mask).time, expected)
+    np.testing.assert_array_equal(model.pseudotime(mask.reset_index(drop=True)[::-1]).time, expected)
+
+
 @pytest.mark.parametrize(
     "ask", [lambda X: hs.pseudotime(hs.heat_kernel(X), 0), lambda X: hs.DiffusionMaps().fit(X).pseudotime(0)]
 )

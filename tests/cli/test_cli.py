@@ -474,6 +474,10 @@ def test_options_that_do_not_apply_raise(heatsketch, folder, arguments, words):
 def test_square_matrix_is_taken_as_points(heatsketch, folder):
     np.save("square.npy", np.exp(-np.abs(np.subtract.outer(X[:, 0], X[:, 0]))))
     assert "its rows are taken as points" in heatsketch("embed", "square.npy", "-o", "y.npy", *FAST)[2]
+    np.save("apart.npy", np.abs(np.subtract.outer(X[:, 0], X[:, 0])))
+    said = heatsketch("embed", "apart.npy", "-o", "y.npy", *FAST)[2]
+    assert "looks like a matrix of distances" in said
+    assert "--metric precomputed" in said
     given = ("--affinity", "precomputed", "--method", "diffusion-maps", "-p", 2)
     assert "taken as points" not in heatsketch("embed", "square.npy", "-o", "y.npy", *given)[2]
 
@@ -583,12 +587,14 @@ def test_representation_of_new_cells_is_named(heatsketch, cells):
     for command in (("transform", "-o", "z.npy"), ("extend", "--save", "n.heatsketch")):
         code, _, err = heatsketch(command[0], "m.heatsketch", "new.h5ad", *command[1:])
         assert code == 1
-        assert "may come from a PCA of its own" in err
+        assert "'X_pca'; use --key X_pca, if new.h5ad has it in the same space" in err
         assert "heatsketch.scanpy.place_cells" in err
     assert heatsketch("transform", "m.heatsketch", "new.h5ad", "--key", "X_pca", "-o", "z.npy")[0] == 0
     np.testing.assert_allclose(np.load("z.npy"), pd.read_csv("y.csv").iloc[:9, -2:], rtol=1e-9)
-    err = heatsketch("transform", "m.heatsketch", "raw.h5ad", "--key", "X", "-o", "z.npy")[2]
-    assert "60 columns, and m.heatsketch was fitted to 8" in err
+    hs.save_model(hs.DiffusionMaps(2).fit(cells.obsm["X_pca"]), "python.heatsketch")  # does not say what was embedded
+    assert "with --key, if" in heatsketch("transform", "python.heatsketch", "new.h5ad", "-o", "z.npy")[2]
+    err = heatsketch("transform", "python.heatsketch", "raw.h5ad", "--key", "X", "-o", "z.npy")[2]
+    assert "60 columns, and python.heatsketch was fitted to 8" in err
     assert "--key" in err
 
 
@@ -625,6 +631,113 @@ def test_cells_are_embedded_as_in_python(heatsketch, cells, params, embedded):
     assert embedded in err
     hs.scanpy.heat_sketch(cells, method="diffusion-maps", diagnose=False)
     np.testing.assert_allclose(np.load("y.npy"), cells.obsm["X_heatsketch"], rtol=1e-6)
+
+
+def test_parameters_of_the_metric_are_those_of_the_neighbours(heatsketch, cells):
+    cells.uns["neighbors"] = {"params": {"method": "umap", "metric": "minkowski", "metric_kwds": {"p": 1}}}
+    cells.write_h5ad("cells.h5ad")
+    err = heatsketch("embed", "cells.h5ad", "-o", "y.npy", "--save", "m.heatsketch", "--method", "diffusion-maps")[2]
+    assert "with the metric minkowski {'p': 1} is embedded" in err
+    np.testing.assert_allclose(np.load("y.npy"), _maps(cells.obsm["X_pca"], metric="manhattan"), rtol=1e-6)
+    assert hs.load_model("m.heatsketch").metric_params == {"p": 1}
+    options = ("--method", "diffusion-maps", "--metric", "cosine")
+    assert heatsketch("embed", "cells.h5ad", "-o", "y.npy", *options)[0] == 0
+    np.testing.assert_allclose(np.load("y.npy"), _maps(cells.obsm["X_pca"], metric="cosine"), rtol=1e-6)
+
+
+def _maps(X, **options):
+    return hs.DiffusionMaps(2, **options).fit_transform(X)
+
+
+def test_model_remembers_what_was_embedded(heatsketch, cells):
+    cells.obsm["X_pca_harmony"] = cells.obsm["X_pca"][:, ::-1].copy()
+    cells.uns["neighbors"] = {"params": {"method": "umap", "use_rep": "X_pca_harmony", "n_pcs": 5}}
+    cells.write_h5ad("cells.h5ad")
+    heatsketch("embed", "cells.h5ad", "-o", "y.npy", "--save", "m.heatsketch", *FAST[:4])
+    for model in ("m.heatsketch", "more.heatsketch"):
+        new = ("transform", model, "cells.h5ad", "-o", "z.npy")
+        code, _, err = heatsketch(*new)
+        assert code == 1
+        assert f"{model} was fitted to 'X_pca_harmony'; use --key X_pca_harmony" in err
+        code, _, err = heatsketch(*new, "--key", "X_pca")
+        assert code == 1
+        assert "--key X_pca is another space; use --key X_pca_harmony" in err
+        assert heatsketch(*new, "--key", "X_pca_harmony")[0] == 0
+        if model == "m.heatsketch":
+            np.testing.assert_allclose(np.load("z.npy"), np.load("y.npy"), rtol=1e-6)
+            more = ("--key", "X_pca_harmony", "--save", "more.heatsketch")
+            assert heatsketch("extend", "m.heatsketch", "cells.h5ad", *more)[0] == 0
+
+
+def test_model_of_a_graph_takes_no_new_cells(heatsketch, cells):
+    cells.uns["neighbors"] = {"params": {"method": "another"}}
+    cells.obsp["connectivities"] = sparse.csr_array(
+        np.exp(-((cells.obsm["X_pca"][:, None] - cells.obsm["X_pca"]) ** 2).mean(axis=2))
+    )
+    cells.write_h5ad("cells.h5ad")
+    heatsketch("embed", "cells.h5ad", "--save", "m.heatsketch", "--method", "diffusion-maps", "-p", "2")
+    code, _, err = heatsketch("transform", "m.heatsketch", "cells.h5ad", "--key", "X_pca", "-o", "z.npy")
+    assert code == 1
+    assert "fitted to the graph of uns['neighbors']" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ((), {}),
+        (("--key", "X", "--weight", "size"), {"use_rep": "X", "weights_key": "size"}),
+        (
+            ("-k", 3, "--n-neighbors", "all", "--bandwidth", 20),
+            {"n_components": 3, "n_neighbors": None, "bandwidth": 20},
+        ),
+        (("--set", "neighbor_weight=0.5", "--seed", 7), {"neighbor_weight": 0.5, "random_state": 7}),
+        (("--method", "diffusion-maps", "--metric", "cosine"), {"method": "diffusion-maps", "metric": "cosine"}),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # random points are not easy to embed
+def test_cells_get_the_record_of_python(heatsketch, cells, options, given):
+    cells.obs["size"] = 1 + np.arange(60) % 3
+    hs.scanpy.heat_sketch(cells, 5, use_rep="X")  # of which nothing is left
+    cells.write_h5ad("cells.h5ad")
+    assert heatsketch("embed", "cells.h5ad", "-o", "cells.h5ad", *options)[0] == 0
+    expected = hs.scanpy.heat_sketch(cells, **{"use_rep": "X_pca"} | given, copy=True)
+    found = pytest.importorskip("anndata").read_h5ad("cells.h5ad")
+    np.testing.assert_allclose(found.obsm["X_heatsketch"], expected.obsm["X_heatsketch"], rtol=1e-6)
+    np.testing.assert_array_equal(found.obs["heatsketch_trust"], expected.obs["heatsketch_trust"])
+    record, other = found.uns["heatsketch"], expected.uns["heatsketch"]
+    assert record.keys() == other.keys()
+    assert record["params"] == other["params"]
+    np.testing.assert_allclose(record["coefficients"], other["coefficients"], rtol=1e-6)
+    np.testing.assert_array_equal(hs.scanpy.model(found).embedding_, found.obsm["X_heatsketch"])
+    if given.get("use_rep") == "X":  # for others there are no loadings
+        new = found[:9].copy()
+        hs.scanpy.place_cells(new, found)
+        np.testing.assert_allclose(new.obsm["X_heatsketch"], found.obsm["X_heatsketch"][:9], atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_placed_cells_have_no_record(heatsketch, cells):
+    hs.scanpy.heat_sketch(cells, 3, use_rep="X_pca")
+    cells.write_h5ad("cells.h5ad")
+    heatsketch("embed", "cells.h5ad", "--save", "m.heatsketch", *FAST[:4])
+    assert heatsketch("transform", "m.heatsketch", "cells.h5ad", "--key", "X_pca", "-o", "cells.h5ad")[0] == 0
+    found = pytest.importorskip("anndata").read_h5ad("cells.h5ad")
+    assert found.obsm["X_heatsketch"].shape == (60, 2)
+    assert "heatsketch" not in found.uns
+    assert "heatsketch_trust" not in found.obs
+    code, _, err = heatsketch("embed", "cells.h5ad", "--key", "X_heatsketch", "-o", "y.npy")
+    assert code == 1
+    assert "'X_heatsketch' is an embedding by heatsketch" in err
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_classes_of_cells_are_not_repeated(heatsketch, cells):
+    cells.obs["known"] = pd.Categorical(np.where(np.arange(60) < 20, cells.obs["kind"], None))
+    cells.write_h5ad("cells.h5ad")
+    assert heatsketch("embed", "cells.h5ad", "-o", "cells.h5ad", "--classes", "known")[0] == 0
+    with pytest.raises(ValueError, match="--classes"):
+        hs.scanpy.model(pytest.importorskip("anndata").read_h5ad("cells.h5ad"))
 
 
 def test_model_of_a_frame_is_not_standardised(heatsketch):

@@ -229,6 +229,12 @@ def test_categories_and_dates_on_request(tmp_path):
             assert list(data.columns) == ["code"]
     chosen = read(tmp_path / "t.csv", Reading(only=["height"], categorical=["pet"]))
     assert chosen.features == ["height", "pet=cat", "pet=dog", "pet=eel"]
+    mixed = MIXED.assign(rooms=["6+" if i % 9 == 0 else str(i % 5) for i in range(len(MIXED))], same="x")
+    _table(tmp_path / "m.csv", mixed)
+    for chosen in (["all", "rooms"], ["rooms", "same", "all"], ["rooms", "pet"]):
+        data = read(tmp_path / "m.csv", Reading(categorical=chosen, id="code"))
+        assert data.features[2:] == ["pet=cat", "pet=dog", "pet=eel", *(f"rooms={i}" for i in (0, 1, 2, 3, 4, "6+"))]
+        assert list(data.columns) == ["born", "same"]
     with pytest.raises(ValueError, match="'pett'"):
         read(tmp_path / "t.csv", Reading(categorical=["pett"]))
     with pytest.raises(ValueError, match="--categorical"):
@@ -379,6 +385,9 @@ def test_edge_lists(tmp_path, lines, weights):
         ("a b 1\nb c -1\n", "non-negative"),
         ("a b 1 2\n", "4 fields"),
         ("# nothing\n", "no edges"),
+        ("a b {'weight': 4}\n", "write_weighted_edgelist"),
+        ("a,b,{'weight': 4, 'kind': 'x'}\n", "write_graphml"),
+        ("a b {}\n", "write_weighted_edgelist"),
     ],
 )
 def test_invalid_edge_lists(tmp_path, lines, message):

@@ -11,7 +11,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
 
 import heatsketch as hs
-from heatsketch.kernel.graphs import adjacency, check_affinity
+from heatsketch.kernel.graphs import adjacency, check_affinity, precomputed_kind
 
 GRAPHS = {
     "cycle": nx.cycle_graph(12),
@@ -109,6 +109,36 @@ def test_networkx_igraph_and_matrices_agree():
         np.testing.assert_allclose(model.fit_transform(form(nx.to_numpy_array(graph))), Y, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [hs.HeatSketch, hs.GaussianProcessEmbedding])
+def test_dense_matrix_of_a_sparse_graph_is_embedded_as_the_graph(kind):
+    graph = nx.les_miserables_graph()
+    model = kind(2, affinity="precomputed", random_state=0)
+    Y = model.fit_transform(graph)
+    W = nx.to_numpy_array(graph)
+    np.testing.assert_array_equal(model.fit_transform(W), Y)
+    assert sparse.issparse(model.kernel_.affinity.given)
+    np.testing.assert_allclose(model.transform(W), Y, atol=1e-6)
+    full = rbf_kernel(np.random.default_rng(0).normal(size=(30, 2)))
+    assert not sparse.issparse(model.fit(full).kernel_.affinity.given)
+
+
+def _weighted(library, weight):
+    if library == "networkx":
+        graph = nx.path_graph(["a", "b", "c"])
+        graph["b"]["c"]["weight"] = weight
+        return graph
+    graph = igraph.Graph(n=3, edges=[(0, 1), (1, 2)])
+    graph.vs["name"], graph.es["weight"] = ["a", "b", "c"], [1.0, weight]
+    return graph
+
+
+@pytest.mark.parametrize("library", ["networkx", "igraph"])
+@pytest.mark.parametrize("weight", [np.nan, np.inf])
+def test_weight_that_is_not_finite_is_located(library, weight):
+    with pytest.raises(ValueError, match=f"from 'b' to 'c' has the weight {weight}.*remove the edge"):
+        hs.DiffusionMaps(1, affinity="precomputed").fit(_weighted(library, weight))
+
+
 @pytest.mark.parametrize(
     ("graph", "remedy"),
     [(nx.DiGraph([(0, 1)]), "to_undirected"), (igraph.Graph(n=2, edges=[(0, 1)], directed=True), "as_undirected")],
@@ -182,6 +212,54 @@ class TestChecks:
             hs.DiffusionMaps(1, metric="precomputed").fit(np.ones((4, 4)))
         with pytest.raises(ValueError, match="sparse"):
             hs.heat_kernel(sparse.eye_array(4, format="csr"), metric="precomputed")
+
+
+class TestMatricesAsPoints:
+    POINTS = np.random.default_rng(0).normal(size=(40, 3))
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_distances(self, dtype):
+        D = pairwise_distances(self.POINTS).astype(dtype)
+        with pytest.warns(UserWarning, match="distances.*metric='precomputed'") as said:
+            hs.DiffusionMaps(1).fit(D)
+        assert said[0].filename == __file__
+        with pytest.warns(UserWarning, match="metric='precomputed'"):
+            hs.heat_kernel(1 - np.corrcoef(self.POINTS))  # with a diagonal of rounding errors
+
+    @pytest.mark.parametrize("convert", [nx.to_numpy_array, nx.to_scipy_sparse_array])
+    def test_adjacency(self, convert):
+        with pytest.warns(UserWarning, match="graph.*affinity='precomputed'"):
+            hs.DiffusionMaps(1, n_neighbors=5).fit(convert(GRAPHS["karate"]))
+
+    def test_affinities(self):
+        assert precomputed_kind(rbf_kernel(self.POINTS)) == "affinities"
+
+    def test_what_is_given_as_precomputed(self):  # warnings are errors
+        hs.DiffusionMaps(1, metric="precomputed").fit(pairwise_distances(self.POINTS))
+        model = hs.DiffusionMaps(1, affinity="precomputed").fit(nx.to_numpy_array(GRAPHS["karate"]))
+        model.transform(nx.to_numpy_array(GRAPHS["karate"]))
+
+    @pytest.mark.parametrize(
+        "X",
+        [
+            POINTS,
+            POINTS @ POINTS.T,
+            np.triu(pairwise_distances(POINTS)),
+            pairwise_distances(POINTS[:9]),
+            np.zeros((20, 20)),
+        ],
+        ids=["points", "products", "asymmetric", "few", "zeros"],
+    )
+    def test_other_points(self, X):
+        assert precomputed_kind(X) is None
+
+
+@pytest.mark.parametrize("option", ["affinity", "metric"])
+def test_missing_values_of_a_precomputed_matrix(option):
+    W = np.ones((12, 12))
+    W[2, 3] = np.nan
+    with pytest.raises(ValueError, match="Correct these affinities or distances"):
+        hs.DiffusionMaps(1, **{option: "precomputed"}).fit(W)
 
 
 @pytest.mark.parametrize(

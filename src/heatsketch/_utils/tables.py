@@ -55,12 +55,16 @@ def _is_temporal(dtype: Any) -> bool:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explained(*, precomputed: bool = False) -> Iterator[None]:
     """Add the next step to errors about text and missing values; no warnings about sums that overflow."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             yield
     except ValueError as error:
+        if "contains NaN" in str(error) and precomputed:
+            raise ValueError(
+                f"{str(error).splitlines()[0]} Correct these affinities or distances, or leave their samples out."
+            ) from error
         if "contains NaN" in str(error):
             raise ValueError(
                 f"{str(error).splitlines()[0]} Fill missing values in with heatsketch.TableEncoder(impute='median') in "
@@ -74,9 +78,9 @@ def explained() -> Iterator[None]:
         raise
 
 
-def checked(X: Any, asker: str) -> Any:
+def checked(X: Any, asker: str, *, precomputed: bool = False) -> Any:
     """A table as scikit-learn checks it for the function `asker`: at least two rows of finite numbers."""
-    with explained():
+    with explained(precomputed=precomputed):
         return check_array(
             X,
             accept_sparse="csr",

@@ -52,6 +52,7 @@ _OPTIONS = {
     "n_neighbors": "--n-neighbors",
     "normalization": "--normalization",
     "metric": "--metric",
+    "affinity": "--affinity",
 }
 _ADVICE = re.compile(rf"\b({'|'.join(_OPTIONS)})=('[^' ]*'|\w+(?:\.\w+)?)")
 

@@ -132,12 +132,7 @@ def embed(
     reads = keep_aside(source, keep_aside(source, reads, "weight", weight), "classes", classes)
     data = read_input(source, reads)
     y = None if classes is None else _known_classes(data, classes)
-    if not data.is_graph and data.X.shape[0] == data.X.shape[1] and not {"affinity", "metric"} & options.given.keys():
-        note(
-            "the input is square, and its rows are taken as points; use --affinity precomputed or --metric precomputed "
-            "if it holds affinities or distances."
-        )
-    elif not data.is_graph and data.encoder is None and not {"affinity", "metric"} & options.given.keys():
+    if not data.is_graph and data.encoder is None and not {"affinity", "metric"} & options.given.keys():
         _note_units(data.X)
     tested = output is not None and check_output(output, cells=data.source is not None) == "h5ad"
     model = make_estimator(method, options, data)

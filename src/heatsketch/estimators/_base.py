@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial, wraps
+from numbers import Integral
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
@@ -317,7 +319,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 "whole graph, or place new nodes by their affinities to those of the fit, a matrix of shape "
                 f"(m, {self.n_features_in_})."
             )
-        with explained():
+        with explained(precomputed=options.precomputed):
             X = validate_data(
                 self,
                 X,
@@ -331,7 +333,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 X = sparse.csr_array(X)
             elif sparse.issparse(X):
                 X = X.toarray()
-        return tidy(X, options)
+        return tidy(X, options, training=reset)
 
     def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
         return np.float64 if not isinstance(self.power, (str, MultiscaleFilter)) and self.power < 1 else dtype
@@ -578,7 +580,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Parameters
         ----------
         pairs : array-like of int or str, shape (m, 2), optional
-            Pairs of training points, by number or name (`sample_names_`); all pairs by default, except on a cluster.
+            Pairs of training points, by row number or name (`sample_names_`); all pairs by default, except on a
+            cluster. Integers are always row numbers; names that are integers are given as text.
         interval : float in (0, 1), optional
             Level of the confidence intervals, such as 0.95. A distance in the embedding that lies outside its interval
             is wrong. The intervals follow from the law of a Gaussian sketch and are exact for each pair: the sketch is
@@ -610,7 +613,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Parameters
         ----------
         pairs : array-like of int or str, shape (m, 2), optional
-            Pairs of training points, by number or name (`sample_names_`); all pairs by default, except on a cluster.
+            Pairs of training points, by row number or name, as for `diffusion_distances`; all pairs by default, except
+            on a cluster.
         interval : float in (0, 1), optional
             Level of confidence intervals, such as 0.95. They are exact for each pair at a single time, and at least of
             that level for the multiscale filter.
@@ -637,8 +641,9 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Parameters
         ----------
         roots : int or str, array-like of either, or boolean mask of shape (n_samples,)
-            Numbers or names (`sample_names_`) of training points where time begins. With several roots the time is that
-            from the nearest.
+            Row numbers or names (`sample_names_`) of training points where time begins. Integers are always row
+            numbers; names that are integers are given as text. A boolean pandas Series is aligned by its index. With
+            several roots the time is that from the nearest.
         kind : {"auto", "path", "geodesic", "diffusion"}
             Lengths of the shortest paths along the neighbour graph; lengths along the data at all diffusion times; or
             diffusion distances, which grow like the square root of lengths. "auto" is "path", or "geodesic" if an
@@ -661,7 +666,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             measure = partial(geodesics_from, self.kernel_, self.power_)
         else:
             measure = partial(sketched_diffusion, self._reference_sketch())
-        return time_from_roots(self.kernel_, self._rows_named(roots), measure, kind, level)
+        return time_from_roots(self.kernel_, self._rows_named(self._mask_in_order(roots)), measure, kind, level)
 
     def _interval(self, pairs: ArrayLike | None, level: float) -> tuple[FloatArray, FloatArray]:
         if pairs is not None and len(np.unique(chosen := check_pairs(pairs, self.kernel_.shape[0]))) <= _FEW_POINTS:
@@ -848,6 +853,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _rows_named(self, samples: ArrayLike) -> Any:
         """Numbers of samples that are given by names; numbers and masks as they are."""
         given = np.atleast_1d(np.asarray(samples))
+        if given.dtype.kind in "iu":
+            self._warn_about_names(given)
         if given.dtype.kind not in "OU":
             return samples
         names = np.array([str(name) for name in self.sample_names_])
@@ -858,6 +865,34 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 held = "there is no" if not len(found) else f"there are {len(found)} samples called"
                 raise ValueError(f"{held} {name!r} in sample_names_; give the name of one sample, or its number.")
         return np.concatenate(rows).reshape(given.shape)
+
+    def _warn_about_names(self, rows: NDArray[Any]) -> None:
+        """Warn about row numbers that are names of other samples."""
+        if self._sample_names is None:
+            return
+        row_of = {name: row for row, name in enumerate(self.sample_names_.tolist()) if isinstance(name, Integral)}
+        for row in np.unique(rows).tolist() if row_of else ():
+            if row_of.get(row, row) != row:
+                warn(
+                    f"{row} is taken as a row number, and the sample named {row} is in row {row_of[row]}; give names "
+                    f"as text, such as {str(row)!r}."
+                )
+                return
+
+    def _mask_in_order(self, mask: Any) -> Any:
+        """A boolean series of pandas as a mask in the order of the samples, by its index; others as they are."""
+        pandas = sys.modules.get("pandas")
+        if pandas is None or not isinstance(mask, pandas.Series) or mask.dtype.kind != "b":
+            return mask
+        names, index = pandas.Index(self.sample_names_), mask.index
+        if names.is_unique and index.is_unique and len(index) == len(names) and index.isin(names).all():
+            mask = mask.reindex(names)
+        elif self._sample_names is not None and not index.equals(names):
+            raise ValueError(
+                "the index of the mask differs from sample_names_; give a mask with the names of the samples, or "
+                "mask.to_numpy() if its order is that of the samples."
+            )
+        return mask.to_numpy(dtype=bool)
 
     def _require_memory(self, question: str) -> None:
         """Raise an error for what needs all points in one process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from typing import Any
 
@@ -19,6 +20,8 @@ _COMMENTS = ("#", "%")
 # Column names in the first line of an edge list.
 _ENDS = {"source", "target", "from", "to", "src", "dst", "u", "v", "node1", "node2", "vertex1", "vertex2"}
 _WEIGHTS = {"weight", "w", "value", "score", "affinity", "similarity"}
+# A dictionary at the end of a line, by which networkx.write_edgelist writes attributes of an edge.
+_ATTRIBUTES = re.compile(r"\{(\}|'.*\})\s*$")
 
 
 def read_edges(file: Any, reading: Reading) -> Data:
@@ -65,6 +68,11 @@ def _layout(file: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
     if skipped is None:
         raise ValueError("it holds no edges.")
     first, given = lines[skipped], reading.separator
+    if _ATTRIBUTES.search(first):
+        raise ValueError(
+            f"its first edge is {first.strip()!r}, with attributes as networkx.write_edgelist writes them; write "
+            "weights only, with networkx.write_weighted_edgelist, or GraphML, with networkx.write_graphml."
+        )
     separator = next((c for c in "\t,;" if c in first), r"\s+") if given is None else SEPARATORS.get(given, given)
     cells = [cell.strip().lower() for cell in (first.split() if separator == r"\s+" else first.split(separator))]
     if set(cells[:2]) <= _ENDS or (len(cells) == 3 and cells[2] in _WEIGHTS):

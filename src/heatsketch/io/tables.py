@@ -222,8 +222,13 @@ def _as_text(words: Sequence[str], names: Sequence[str], *, headless: bool) -> d
 def _known_levels(reading: Reading) -> dict[str, Sequence[str | None]]:
     """Columns that are known to be categories before the file is read, with the levels of a model."""
     if reading.encoder is None:
-        return {name: () for name in reading.categorical if name != "all"}
+        return dict.fromkeys(_chosen(reading), ())
     return {column.name: column.levels for column in reading.encoder.columns_ if column.kind == "category"}
+
+
+def _chosen(reading: Reading) -> list[str]:
+    """The columns that --categorical names."""
+    return [name for name in reading.categorical if name != "all"]
 
 
 def _as_category(column: Any, levels: Sequence[str | None]) -> Any:
@@ -261,7 +266,7 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
 
     frame = frame.rename(columns=str)
     known = list(frame.columns)
-    chosen = [name for name in reading.categorical if name != "all"]
+    chosen = _chosen(reading)
     check_known([name for name in (*reading.named, *chosen) if name != frame.index.name], known)
     if not len(frame):
         raise ValueError("it has no rows; there is nothing to embed.")
@@ -315,7 +320,7 @@ def _fit_encoder(
     """The rows to embed, an encoder that was fitted to the candidate columns that can be embedded, and advice."""
     encoder = TableEncoder(
         standardize="auto" if reading.standardize is None else reading.standardize,
-        categorical="auto" if "all" in reading.categorical else list(reading.categorical),
+        categorical=_categories(frame[candidates], reading),
         dates=reading.dates or "drop",
         impute=reading.impute,
     )
@@ -340,7 +345,20 @@ def _fit_encoder(
         found.append("dates are embedded with --dates number")
     used = [name for name in candidates if name not in left_out]
     frame = _drop_missing(frame, used, contents, notes) if reading.drop_missing else frame
+    if isinstance(encoder.categorical, list):  # an empty or constant column is no category
+        encoder.set_params(categorical=[name for name in encoder.categorical if name in used])
     return frame, encoder.fit(frame[used]).set_output(transform="pandas"), found
+
+
+def _categories(frame: Any, reading: Reading) -> str | list[str]:
+    """Which columns are categories, as the encoder takes them; names beside "all" add to it."""
+    chosen = _chosen(reading)
+    if "all" not in reading.categorical:
+        return chosen
+    if not chosen:
+        return "auto"
+    others = frame[[name for name in frame.columns if name not in chosen]]
+    return [*read_columns(others).categories, *chosen]
 
 
 def _filled(encoder: TableEncoder, frame: Any) -> list[str]:

@@ -8,10 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-__all__ = ["adjacency", "check_affinity", "is_graph", "node_names"]
+__all__ = ["adjacency", "check_affinity", "compact", "is_graph", "node_names", "precomputed_kind"]
 
 # Entries of an affinity may differ from their mirror images by this fraction.
 SYMMETRY_TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
+# A dense affinity is made sparse if less than this share of its entries is nonzero.
+_SPARSE_SHARE = 0.25
+# Smaller square matrices are not examined: points may look like distances by chance.
+_FEWEST_SAMPLES = 10
 
 
 def _library(X: Any) -> Literal["networkx", "igraph"] | None:
@@ -48,6 +52,13 @@ def adjacency(graph: Any) -> sparse.csr_array:
             for (a, b), weight in zip(graph.get_edgelist(), weights, strict=True)
         ]
     table = np.array(edges, dtype=np.float64).reshape(-1, 3)
+    wrong = np.flatnonzero(~np.isfinite(table[:, 2]))
+    if len(wrong):
+        first, names = edges[wrong[0]], node_names(graph)
+        raise ValueError(
+            f"the edge from {names[first[0]]!r} to {names[first[1]]!r} has the weight {first[2]}; weights must be "
+            "finite numbers: correct it, or remove the edge."
+        )
     ends = np.sort(table[:, :2].astype(np.int64), axis=1)
     upper = sparse.csr_array((table[:, 2], ends.T), shape=(n, n))
     return sparse.csr_array(upper + sparse.triu(upper, 1).T)
@@ -79,3 +90,23 @@ def check_affinity(W: Any, name: str = "X") -> Any:
             "matrix must be symmetric: pass (W + W.T) / 2, or the maximum of the two."
         )
     return W if worst == 0 else (W * 0.5 + W.T * 0.5).astype(W.dtype)
+
+
+def compact(W: Any) -> Any:
+    """An affinity in the form in which its kernel is kept, so that a graph and its dense matrix embed alike."""
+    if sparse.issparse(W) or np.count_nonzero(W) >= _SPARSE_SHARE * W.size:
+        return W
+    return sparse.csr_array(W)
+
+
+def precomputed_kind(X: Any) -> Literal["affinities", "distances"] | None:
+    """What points look like that are probably a precomputed matrix: square, symmetric and nonnegative."""
+    n = X.shape[0]
+    if X.shape[1] != n or n < _FEWEST_SAMPLES:
+        return None
+    largest = float(X.max())
+    rounding = largest * SYMMETRY_TOLERANCE[X.dtype]
+    if largest <= 0 or X.min() < -rounding or abs(X - X.T).max() > rounding:
+        return None
+    is_far = abs(X.diagonal()).max() <= rounding and not sparse.issparse(X) and np.count_nonzero(X) >= X.size / 2
+    return "distances" if is_far else "affinities"

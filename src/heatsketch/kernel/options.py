@@ -18,10 +18,11 @@ from .._utils.registry import DEVICES, distributed_backend
 from .._utils.tables import checked, table
 from .._utils.text import did_you_mean
 from .._utils.typing import FloatArray
+from .._utils.warn import warn
 from ..linalg.metrics import Metric
 from .affinity import APART, ROUNDING
 from .bandwidth import AUTO_RULE, BANDWIDTH_RULES
-from .graphs import adjacency, check_affinity, is_graph, node_names
+from .graphs import adjacency, check_affinity, compact, is_graph, node_names, precomputed_kind
 from .normalize import NORMALIZATIONS
 
 __all__ = [
@@ -113,6 +114,11 @@ class KernelOptions:
         return Metric(self.metric, self.metric_params or {})
 
     @property
+    def precomputed(self) -> bool:
+        """Whether X holds affinities or distances instead of points."""
+        return "precomputed" in (self.affinity, self.metric)
+
+    @property
     def bandwidth_rule(self) -> str:
         """The rule of the bandwidth, never "auto"; "given" for a number, and "self-tuning" for given local scales."""
         if not isinstance(self.bandwidth, str):
@@ -198,7 +204,7 @@ def _check_bandwidth(value: Any) -> Any:
 
 def check_points(X: Any, options: KernelOptions) -> Any:
     """Check the input of a kernel: points, distances, affinities or a graph."""
-    return tidy(checked(from_user(X, options), "heat_kernel"), options)
+    return tidy(checked(from_user(X, options), "heat_kernel", precomputed=options.precomputed), options)
 
 
 def from_user(X: Any, options: KernelOptions) -> Any:
@@ -212,7 +218,7 @@ def from_user(X: Any, options: KernelOptions) -> Any:
         if options.affinity != "precomputed":
             raise ValueError(f"a graph was given with affinity={options.affinity!r}; pass affinity='precomputed'.")
         return adjacency(X)
-    if "precomputed" in (options.affinity, options.metric) and getattr(X, "ndim", 2) == 1:
+    if options.precomputed and getattr(X, "ndim", 2) == 1:
         raise ValueError(
             f"a vector of length {len(X)} was given as precomputed matrix. Reshape your data: condensed distances "
             "become square with scipy.spatial.distance.squareform."
@@ -220,8 +226,12 @@ def from_user(X: Any, options: KernelOptions) -> Any:
     return table(X)
 
 
-def tidy(X: Any, options: KernelOptions) -> Any:
-    """Checked input in the form that kernels are made from: sparse input canonical, with small indices."""
+def tidy(X: Any, options: KernelOptions, *, training: bool = True) -> Any:
+    """Checked input in the form that kernels are made from: sparse input canonical, with small indices.
+
+    Training input that is precomputed is kept sparse if it mostly holds zeros; a warning is given for points that look
+    precomputed.
+    """
     if sparse.issparse(X):
         if options.metric == "precomputed":
             raise ValueError(
@@ -232,13 +242,26 @@ def tidy(X: Any, options: KernelOptions) -> Any:
         X.sum_duplicates()
         if max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
             X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
-    if "precomputed" in (options.affinity, options.metric) and X.shape[0] and X.min() < 0:
+    if options.precomputed and X.shape[0] and X.min() < 0:
         kind = "affinities" if options.affinity == "precomputed" else "distances"
         raise ValueError(
             f"Negative values in data: the smallest entry of X is {X.min():.3g}, and precomputed {kind} must not be "
             "negative."
         )
-    return X
+    if training and not options.precomputed:
+        _warn_if_precomputed(X)
+    return compact(X) if training and options.affinity == "precomputed" else X
+
+
+def _warn_if_precomputed(X: Any) -> None:
+    """Warn about points that look like distances or a graph."""
+    kind = precomputed_kind(X)
+    if kind is not None:
+        what, option = {
+            "affinities": ("a graph or a matrix of affinities", "affinity='precomputed'"),
+            "distances": ("a matrix of distances", "metric='precomputed'"),
+        }[kind]
+        warn(f"X looks like {what}, and its rows are taken as points; if it is one, give {option}.")
 
 
 def check_distances(D: FloatArray) -> FloatArray:
