@@ -239,6 +239,7 @@ def test_new_levels_have_no_indicator():
         (hs.TableEncoder(), pd.concat([FRAME, FRAME], axis=1), "more than once"),
         (hs.TableEncoder(), FRAME.assign(**{"pet=cat": 1.0}), "pet=cat"),
         (hs.TableEncoder(categorical=["dog"]), FRAME, "no column 'dog'"),
+        (hs.TableEncoder(), FRAME.assign(income=FRAME["income"] * 1e200), "'income'.*too large to standardise"),
     ],
 )
 def test_errors(encoder, frame, message):

@@ -30,17 +30,20 @@ __all__ = ["Column", "Contents", "TableEncoder", "TableError", "read_columns"]
 _MOSTLY_NUMBERS = 0.5
 # A text column with more levels is a name or a comment, not a category; neither is one that hardly repeats them.
 _MOST_LEVELS = 20
+# Larger numbers are not standardised: their squares, and sums of these, overflow.
+_LARGEST = 1e150
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$"
 _DAY = np.timedelta64(1, "D")
 _KINDS = ("number", "date", "category")
 
 
 class TableError(ValueError):
-    """A table that cannot be encoded, with the next step in Python and on the command line."""
+    """A table that cannot be encoded, with the next step in Python, on the command line, and there for new rows."""
 
-    def __init__(self, problem: str, remedy: str, *, option: str) -> None:
+    def __init__(self, problem: str, remedy: str, *, option: str, new_rows: str) -> None:
         super().__init__(f"{problem} {remedy}")
         self.for_command = f"{problem} {option}"
+        self.for_new_rows = f"{problem} {new_rows}"
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         filled = numeric if self.impute is None else {name: _filled(values) for name, values in numeric.items()}
         _check_present(filled, frame.index)
+        if self.standardize is not False:
+            _check_size(filled, frame.index)
         table = np.column_stack([*filled.values()]) if filled else np.empty((len(frame), 0))  # [n, numeric columns]
         self.standardized_, why = self._choose_scaling(table, contents)
         scaler = StandardScaler().fit(table) if self.standardized_ and filled else None
@@ -506,6 +511,7 @@ def _not_a_number(column: Any, at: int, index: Any) -> TableError:
         f"correct it, make the column a category (frame.astype({{{column.name!r}: 'category'}})), or leave it out.",
         option=f"correct it, embed the column with --categorical {column.name!r}, or keep it aside with --label "
         f"{column.name!r}.",
+        new_rows="correct it, or remove the row.",
     )
 
 
@@ -656,6 +662,7 @@ def _check_present(columns: dict[str, FloatArray], index: Any) -> None:
             "for example with frame.dropna().",
             option="Embed with --impute median, which fills missing values in, or leave the rows out with "
             "--drop-missing.",
+            new_rows="Correct the values, or leave the rows out with --drop-missing.",
         )
     for name, values in columns.items():
         if np.isinf(values).any():
@@ -663,6 +670,17 @@ def _check_present(columns: dict[str, FloatArray], index: Any) -> None:
             raise ValueError(
                 f"{_row(at, index)}, column {name!r} holds the value {values[at]} (infinity); every value must be "
                 "finite. Correct it, or leave the row out."
+            )
+
+
+def _check_size(columns: dict[str, FloatArray], index: Any) -> None:
+    """Raise ValueError if a value is too large to standardise."""
+    for name, values in columns.items():
+        if np.abs(values).max() > _LARGEST:
+            at = int(np.abs(values).argmax())
+            raise ValueError(
+                f"{_row(at, index)}, column {name!r} holds {values[at]:g}, which is too large to standardise; the "
+                f"limit is {_LARGEST:g}. Correct it, or divide the column by a power of ten."
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
 import io
 import json
@@ -131,12 +132,58 @@ def test_added_rows(heatsketch, encoded):
         np.testing.assert_allclose(model.embedding_, whole.fit_transform(X, sample_weight=frame["count"]), rtol=1e-8)
     frame[40:].drop(columns="name").to_csv("nameless.csv", index=False)
     for command, word in (
+        (("more.csv", "--save", "m.heatsketch"), "20 of the 20 rows"),
         (("more.csv", "--save", "more.csv"), "overwritten"),
         (("nameless.csv", "--save", "n"), "--id"),
     ):
         code, _, err = heatsketch("extend", "m.heatsketch", *command)
         assert code == 1
         assert word in err
+
+
+def test_columns_that_are_not_written_are_not_kept_aside(heatsketch):
+    heatsketch("embed", "points.csv", "--save", "m.heatsketch", *FAST)
+    code, _, err = heatsketch("extend", "m.heatsketch", "points.csv", "--save", "more.heatsketch", "-o", "y.csv")
+    assert code == 0
+    assert "kept aside" not in err
+    assert "not embedded: colour" in err
+    assert "Wrote more.heatsketch and y.csv" in err
+    assert list(pd.read_csv("y.csv").columns) == ["id", "gaussianprocessembedding0", "gaussianprocessembedding1"]
+
+
+def test_remedies_for_new_rows_are_accepted(heatsketch):
+    heatsketch("embed", "points.csv", "--save", "m.heatsketch", *FAST)
+    gap = FRAME.astype({"east": object})
+    gap.loc[3, "east"] = None
+    gap.to_csv("gap.csv", index=False)
+    code, _, err = heatsketch("transform", "m.heatsketch", "gap.csv", "-o", "y.csv")
+    assert (code, "--impute" in err, "--drop-missing" in err) == (1, False, True)
+    assert heatsketch("transform", "m.heatsketch", "gap.csv", "-o", "y.csv", "--drop-missing")[0] == 0
+    assert len(pd.read_csv("y.csv")) == 59
+    gap.assign(east="", north="").to_csv("gap.csv", index=False)
+    code, _, err = heatsketch("transform", "m.heatsketch", "gap.csv", "-o", "y.csv", "--drop-missing")
+    assert (code, "--drop" in err) == (1, False)
+    gap.loc[3, "east"] = "far"
+    gap.to_csv("gap.csv", index=False)
+    code, _, err = heatsketch("transform", "m.heatsketch", "gap.csv", "-o", "y.csv")
+    assert (code, "'far'" in err, "--" in err) == (1, True, False)
+
+
+def test_notes_and_warnings_are_in_the_json_output(heatsketch):
+    FRAME.assign(name=[f"p{i}" for i in range(60)]).to_csv("named.csv", index=False)
+    coded = ("--id", "name", "--categorical", "colour")
+    out = heatsketch("embed", "named.csv", *coded, "--save", "m.heatsketch", "-q", "--json", *FAST)[1]
+    assert json.loads(out)["warnings"] == []
+    FRAME.assign(colour="green").to_csv("green.csv", index=False)
+    code, out, err = heatsketch("transform", "m.heatsketch", "green.csv", "-o", "y.csv", "-q", "--json")
+    assert (code, err) == (0, "")
+    (warning,) = json.loads(out)["warnings"]
+    assert "'green'" in warning
+    assert "no ids" in json.loads(out)["notes"][-1]
+    FRAME.assign(colour="green", name=[f"q{i}" for i in range(60)]).to_csv("green.csv", index=False)
+    out = heatsketch("extend", "m.heatsketch", "green.csv", "--save", "m.heatsketch", "-q", "--json")[1]
+    assert any("'green'" in warning for warning in json.loads(out)["warnings"])
+    assert "'name' is taken as ids" in json.loads(out)["notes"][0]
 
 
 def test_rows_are_added_to_a_model_of_an_array_as_they_are(heatsketch):
@@ -221,7 +268,7 @@ def test_estimate(heatsketch):
     assert "60" in out
     for given in ((), ("points.csv", "--shape", "3,4"), ("points.csv", "--dtype", "float32")):
         assert heatsketch("estimate", *given)[0] == 1
-    assert "random_state" in heatsketch("estimate", "points.csv", "--seed", 1)[2]
+    assert heatsketch("estimate", "points.csv", "--seed", 1)[0] == 0
     assert "rows and columns" in heatsketch("estimate", "--shape", "a,4")[2]
 
 
@@ -271,6 +318,8 @@ def test_datasets(heatsketch):
         (["points.csv", "-o", "y.csv", "--set", "dense"], "NAME=VALUE"),
         (["points.csv", "-o", "y.csv", "--power", "best"], "-p best"),
         (["points.csv", "-o", "y.csv", "-k", "two"], "-k two was given"),
+        (["points.csv", "-o", "y.csv", "-k", "auto"], "--method gaussian-process"),
+        (["points.csv", "-o", "y.csv", "--n-neighbors", "few"], "must be all for every pair"),
         (["points.csv", "-o", "y.csv", "--label", "color"], "no column 'color'"),
         (["points.csv", "-o", "y.csv", "--bandwidth", "1e-12"], "bandwidth"),
     ],
@@ -281,6 +330,16 @@ def test_errors_have_a_message_and_leave_no_file(heatsketch, folder, arguments, 
     assert err.startswith(("Error: ", "points.csv: "))
     assert words in err
     assert os.listdir(folder) == ["points.csv"]  # noqa: PTH208
+
+
+@pytest.mark.parametrize(("number", "advice"), [(errno.ENOSPC, "free space"), (errno.EROFS, "name another file")])
+def test_errors_of_the_disk_have_their_own_advice(heatsketch, monkeypatch, number, advice):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("pathlib.Path.replace", fail)
+    code, _, err = heatsketch("embed", "points.csv", "-o", "y.csv", "-q", *FAST)
+    assert (code, advice in err, "free space" in err) == (1, True, number == errno.ENOSPC)
 
 
 def test_wrong_usage_exits_with_2(heatsketch):
@@ -666,7 +725,10 @@ def test_model_remembers_what_was_embedded(heatsketch, cells):
         if model == "m.heatsketch":
             np.testing.assert_allclose(np.load("z.npy"), np.load("y.npy"), rtol=1e-6)
             more = ("--key", "X_pca_harmony", "--save", "more.heatsketch")
-            assert heatsketch("extend", "m.heatsketch", "cells.h5ad", *more)[0] == 0
+            assert "60 of the 60 rows" in heatsketch("extend", "m.heatsketch", "cells.h5ad", *more)[2]
+            cells.obs_names = [f"new {name}" for name in cells.obs_names]
+            cells.write_h5ad("others.h5ad")
+            assert heatsketch("extend", "m.heatsketch", "others.h5ad", *more)[0] == 0
 
 
 def test_model_of_a_graph_takes_no_new_cells(heatsketch, cells):
@@ -756,3 +818,19 @@ def test_units_of_an_array_are_noted(heatsketch):
     assert "not standardised" in err
     np.save("x.npy", X)
     assert "not standardised" not in heatsketch("embed", "x.npy", "-o", "y.npy", *FAST[:4])[2]
+
+
+def test_estimate_takes_the_parameters_of_the_estimator(heatsketch):
+    plain = json.loads(heatsketch("estimate", "points.csv", "--json")[1])
+    given = ["--set", "neighbor_weight=0.5", "--set", 'kernel_params={"tol": 1e-6}', "--set", "metric=euclidean"]
+    code, out, _ = heatsketch("estimate", "points.csv", "--json", *given)
+    assert code == 0
+    assert json.loads(out)["memory"] == plain["memory"]
+    code, _, err = heatsketch("estimate", "points.csv", "--method", "gaussian-process", "--set", "n_exact=8")
+    assert code == 0
+    assert "n_exact" in err
+    for name, method in (("neighbor_wieght", "heatsketch"), ("neighbor_weight", "diffusion-maps")):
+        code, _, err = heatsketch("estimate", "--shape", "1000,5", "--method", method, "--set", f"{name}=0.5")
+        assert code == 1
+        assert name in err
+    assert "neighbor_weight" in heatsketch("estimate", "points.csv", "--set", "neighbor_wieght=0.5")[2]

@@ -182,6 +182,11 @@ def test_missing_values_are_located(tmp_path, line, message):
         ("a,flag\n1,True\n2,\n3,False\n", Reading(), r"row 1 \(line 3 of the file\), column 'flag'"),
         ("a,d\n1,2020-01-01\n2,2020-01-02\n", Reading(only=["d"]), "2020-01-01"),
         ('a,b\n1,"' + "x,y\n" * 9999, Reading(), "as a table"),
+        ("a,b\n1,2\n12\0\0" + "34.5,4\n", Reading(), "line 3 holds a zero byte"),
+        ("age,income\n26,29178\n31,40000\n", Reading(separator="semicolon"), "--separator comma"),
+        ("a,b\n1,\n2, \n", Reading(), "column 'b' is empty; leave it out with --drop b"),
+        ("a,b,my c\n1,,\n2,,\n", Reading(impute="median"), "--drop b --drop 'my c'"),
+        ("a,b\n1,\n2,\n", Reading(only=["a", "b"]), "--only"),
     ],
 )
 def test_tables_that_cannot_be_used(tmp_path, content, reading, message):
@@ -189,6 +194,24 @@ def test_tables_that_cannot_be_used(tmp_path, content, reading, message):
     with pytest.raises(ValueError, match=message) as caught:
         read(path, reading)
     assert len(str(caught.value)) < 1500
+
+
+@pytest.mark.parametrize("role", [{"label": ["b"]}, {"id": "b"}, {"drop": ["b"]}, {"only": ["a"]}])
+def test_empty_columns_may_have_a_role(tmp_path, role):
+    path = _text(tmp_path / "t.csv", "a,b\n1,\n2,\n")
+    np.testing.assert_array_equal(read(path, Reading(**role)).X, [[1], [2]])
+
+
+def test_blank_ids_are_noted(tmp_path):
+    data = read(_text(tmp_path / "t.csv", "id,a\nx,1\n,2\n ,4\n"))
+    assert any("2 of 3 ids are blank" in note for note in data.notes)
+
+
+def test_zero_bytes_of_other_encodings(tmp_path):
+    path = _text(tmp_path / "t.csv", "a,b\n1,2\n3,4\n".encode("utf-16"))
+    np.testing.assert_array_equal(read(path, Reading(encoding="utf-16")).X, [[1, 2], [3, 4]])
+    with pytest.raises(ValueError, match="--encoding utf-16"):
+        read(path)
 
 
 def test_types_of_columns(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -44,8 +45,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         if error.errno is None:
             raise
-        reason = f"{path} cannot be written: {error.strerror}; free space, or name a file on another disk."
-        raise OSError(reason) from error
+        full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None))  # Windows has no quota error
+        advice = "free space, or name a file on another disk" if full else "name another file"
+        raise OSError(f"{path} cannot be written: {error.strerror}; {advice}.") from error
     finally:
         temporary.unlink(missing_ok=True)
 

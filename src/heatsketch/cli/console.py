@@ -30,6 +30,7 @@ __all__ = [
     "plain",
     "print_json",
     "say",
+    "warned",
     "warnings_as_notes",
 ]
 
@@ -38,6 +39,8 @@ _LITERAL: dict[str, Any] = {"highlight": False, "emoji": False}
 out, err = Console(**_LITERAL), Console(stderr=True, **_LITERAL)
 # Notes and warnings, which --quiet suppresses.
 notes = Console(stderr=True, **_LITERAL)
+# The warnings of the command so far, for --json.
+warned: list[str] = []
 
 # Exit codes: an error; a harmful finding of `diagnose --strict`; Ctrl-C; SIGTERM. Typer uses 2 for wrong usage, and 130
 # too.
@@ -54,6 +57,12 @@ _OPTIONS = {
     "metric": "--metric",
     "affinity": "--affinity",
 }
+_METHODS = {
+    "HeatSketch": "heatsketch",
+    "GaussianProcessEmbedding": "gaussian-process",
+    "DiffusionMaps": "diffusion-maps",
+}
+_METHOD = re.compile(rf"\b(use|or) ({'|'.join(_METHODS)})\b")
 _ADVICE = re.compile(rf"\b({'|'.join(_OPTIONS)})=('[^' ]*'|\w+(?:\.\w+)?)")
 
 
@@ -63,13 +72,17 @@ def plain(text: Any) -> str:
 
 
 def as_options(text: Any) -> str:
-    """A message of the library with options of the command: --n-neighbors 32 for n_neighbors=32."""
+    """A message of the library with options of the command: --n-neighbors 32 for n_neighbors=32.
+
+    "use DiffusionMaps" becomes "use --method diffusion-maps".
+    """
 
     def option(found: re.Match[str]) -> str:
         value = "all" if found[2] == "None" else found[2].strip("'")
         return f"{_OPTIONS[found[1]]} {value}"
 
-    return _ADVICE.sub(option, str(text))
+    text = _ADVICE.sub(option, str(text)).replace("None for every pair", "all for every pair")
+    return _METHOD.sub(lambda found: f"{found[1]} --method {_METHODS[found[2]]}", text)
 
 
 def note(text: str) -> None:
@@ -89,11 +102,13 @@ def print_json(document: Any) -> None:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Show warnings as sentences, without their place in the code."""
+    """Show warnings as sentences, without their place in the code, and collect them in `warned`."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        notes.print(f"[yellow]Warning:[/] {plain(as_options(message))}", soft_wrap=True)
+        warned.append(as_options(message))
+        notes.print(f"[yellow]Warning:[/] {plain(warned[-1])}", soft_wrap=True)
 
+    warned.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .._utils.text import duration
-from .console import note, print_json
+from .console import note, print_json, warned
 from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def embed(
     data = read_input(source, reads)
     y = None if classes is None else _known_classes(data, classes)
     if not data.is_graph and data.encoder is None and not {"affinity", "metric"} & options.given.keys():
-        _note_units(data.X)
+        _note_units(data)
     tested = output is not None and check_output(output, cells=data.source is not None) == "h5ad"
     model = make_estimator(method, options, data)
     if data.source is not None:
@@ -158,7 +158,7 @@ def embed(
     written = {"output": output, "report": page, "model": save}
     outcome = _summary(source, data, model, seconds) | {k: None if v is None else str(v) for k, v in written.items()}
     if console.as_json:
-        print_json(outcome)
+        print_json(outcome | {"warnings": warned})
     else:
         note(_describe(outcome))
 
@@ -185,12 +185,15 @@ def transform(
     _check_targets(source, output, None, None, console)
     _, model, data, points = _new_rows(stored, source, reads)
     check_output(output, cells=data.source is not None)
+    if model._sample_names is not None and data.names is None:
+        _add_note(data, f"{source}: no ids, unlike the rows of the fit; row numbers are written in their place")
     model.set_output(transform="default")
     with shown(not console.quiet):
         Y = _embed_vertices(model, data, source) if data.is_graph else model.transform(points)
     _write(output, model, Y, data)
     if console.as_json:
-        print_json({"model": str(stored), "input": source, "rows": len(Y), "components": Y.shape[1], "output": output})
+        outcome = {"model": str(stored), "input": source, "rows": len(Y), "components": Y.shape[1], "output": output}
+        print_json(outcome | {"notes": data.notes, "warnings": warned})
     else:
         note(f"Wrote {output}: {len(Y)} rows, {Y.shape[1]} components.")
 
@@ -222,13 +225,16 @@ def extend(
     _check_targets(source, output, None, save, console)
     if output is not None:
         check_output(output, cells=False)
-    encoder, model, data, points = _new_rows(stored, source, keep_aside(source, reads, "weight", weight))
+    reads = keep_aside(source, reads, "weight", weight)
+    encoder, model, data, points = _new_rows(stored, source, reads, kept=False)
     if data.is_graph or "precomputed" in (model.affinity, model.metric):
         raise ValueError(
             "extend adds points to a model of points, not of a graph or a precomputed matrix; embed all rows again."
         )
     if model._sample_names is not None and data.names is None:
         raise ValueError(f"{stored} has ids, and the rows of {source} have none; name their column with --id.")
+    if model._sample_names is not None:
+        _check_new_ids(stored, source, model._sample_names, data.names)
     with shown(not console.quiet):
         model.extend(points, weights_in(data, weight))
     save_model(_with_encoder(model, encoder, data.id_name), save)
@@ -237,10 +243,11 @@ def extend(
     n, moved = len(model.embedding_), float(model.moved_.mean())
     outcome = {"model": str(save), "input": source, "rows": n, "added": data.X.shape[0], "moved": moved}
     if console.as_json:
-        print_json(outcome | {"output": output})
+        print_json(outcome | {"output": output, "notes": data.notes, "warnings": warned})
     else:
+        written = f"{save}" if output in (None, "-") else f"{save} and {output}"
         note(
-            f"Wrote {save}: {n} rows, {data.X.shape[0]} of them new; earlier rows moved by {moved:.2g} of the "
+            f"Wrote {written}: {n} rows, {data.X.shape[0]} of them new; earlier rows moved by {moved:.2g} of the "
             "embedding's radius, on average."
         )
 
@@ -329,17 +336,33 @@ def _embed_vertices(model: Any, data: Data, source: str) -> Any:
     return Y
 
 
-def read_input(source: str, reads: InputOptions, encoder: TableEncoder | None = None) -> Data:
-    """Read INPUT, with notes on how it was interpreted; tables by the encoder of a model, if it has one."""
+def read_input(source: str, reads: InputOptions, encoder: TableEncoder | None = None, *, kept: bool = True) -> Data:
+    """Read INPUT, with notes on how it was interpreted; tables by the encoder of a model, if it has one.
+
+    `kept` says whether columns that are not embedded are kept aside, that is, written beside the embedding.
+    """
     from ..io import read  # noqa: PLC0415
+    from ..io.tables import KEPT_ASIDE  # noqa: PLC0415
 
     if encoder is not None:
         _refuse(reads, "standardize", "categorical", "dates", "impute", "only")
     known_id = getattr(encoder, _ID_NAME, None)
     data = read(source, replace(reads.reading, encoder=encoder, id_of_fit=known_id))
+    if not kept:
+        data = replace(data, notes=[remark.replace(KEPT_ASIDE, "; not embedded: ") for remark in data.notes])
     for remark in data.notes:
         note(remark)
     return data
+
+
+def _check_new_ids(stored: Path, source: str, known: Sequence[Any], new: Any) -> None:
+    """Raise ValueError if the model has ids of the new rows already; blank ids are none."""
+    held = {str(name) for name in known}
+    if again := [name for name in map(str, new) if name.strip() and name in held]:
+        raise ValueError(
+            f"{len(again)} of the {len(new)} rows of {source} have ids that {stored} has already, such as "
+            f"{again[0]!r}; leave these rows out."
+        )
 
 
 def _refuse(reads: InputOptions, *names: str) -> None:
@@ -349,7 +372,9 @@ def _refuse(reads: InputOptions, *names: str) -> None:
             raise ValueError(f"--{name} was decided when the model was fitted; leave it out.")
 
 
-def _new_rows(stored: Path, source: str, reads: InputOptions) -> tuple[TableEncoder | None, Any, Data, Any]:
+def _new_rows(
+    stored: Path, source: str, reads: InputOptions, *, kept: bool = True
+) -> tuple[TableEncoder | None, Any, Data, Any]:
     """A saved model with its encoder, the data in a file, and the points that they are to the model."""
     from ..io import FORMATS, format_of  # noqa: PLC0415
 
@@ -363,7 +388,7 @@ def _new_rows(stored: Path, source: str, reads: InputOptions) -> tuple[TableEnco
     if encoder is None and is_table:  # the model was fitted to an array, as it is
         features = [str(name) for name in getattr(model, "feature_names_in_", ())]
         reads = replace(reads, only=reads.only or features, standardize=False)
-    data = read_input(source, reads, encoder)
+    data = read_input(source, reads, encoder, kept=kept)
     if kind == "h5ad":
         data = replace(data, X=data.X[:, : getattr(model, _SOURCE, {}).get("n_pcs")])
     expected = (model if encoder is None else encoder).n_features_in_
@@ -468,14 +493,21 @@ def weights_in(data: Data, weight: str | None) -> Any:
     return numbers
 
 
-def _note_units(X: Any) -> None:
-    """Print a note if the columns of an array, which are not standardised, seem to have different units."""
+def _note_units(data: Data) -> None:
+    """Add a note if the columns of an array, which are not standardised, seem to have different units."""
     from scipy.sparse import issparse  # noqa: PLC0415
 
     from .._utils.units import units_of  # noqa: PLC0415
 
+    X = data.X
     if not issparse(X) and (units := units_of(X[:: -(-X.shape[0] // _ROWS)])).mixed:
-        note(f"columns are not standardised, although {units.reason.removeprefix('as ')}.")
+        _add_note(data, f"columns are not standardised, although {units.reason.removeprefix('as ')}.")
+
+
+def _add_note(data: Data, remark: str) -> None:
+    """Print a note and add it to those of the data."""
+    data.notes.append(remark)
+    note(remark)
 
 
 def _with_encoder(model: Any, encoder: TableEncoder | None, id_name: str | None) -> Any:

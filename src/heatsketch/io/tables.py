@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -18,13 +20,15 @@ from .data import SEPARATORS, Data, Reading
 from .errors import check_known, check_memory, not_text, parsing
 from .hints import hints
 
-__all__ = ["MISSING", "read_parquet", "read_text"]
+__all__ = ["KEPT_ASIDE", "MISSING", "read_parquet", "read_text"]
 
 # What pandas reads as a missing value.
 MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
+# How a note introduces the columns that are written beside the embedding.
+KEPT_ASIDE = "; kept aside: "
 # How the note of an encoder on missing values begins; here the note says by what they are replaced, too.
 _FILLED = "missing values filled in"
 # Bytes from which it pays to read a table with pyarrow.
@@ -44,6 +48,7 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         "encoding": reading.encoding or "utf-8-sig",
     }
     try:
+        _check_no_zero_bytes(file, options["encoding"])
         names, headless, wider = _header(file, reading, options)
         levels, id_column = _known_levels(reading), reading.id or _id_column(names, reading, [])
         words = [name for name in dict.fromkeys((id_column, *reading.label, *levels)) if name in names]
@@ -74,6 +79,22 @@ def read_text(file: Any, reading: Reading, *, separator: str = ",") -> Data:
         notes.append("the first value of each row, which has no column name, is its id")
     with _lines_named(file, 0 if reading.drop_missing else len(frame), names=0 if headless else 1):
         return _split_columns(frame, reading, notes)
+
+
+def _check_no_zero_bytes(file: Any, encoding: str) -> None:
+    """Raise ValueError for a zero byte, at which pandas ends a cell without a word."""
+    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):  # zero bytes are parts of characters
+        return
+    line = 1
+    while piece := file.read(1 << 22):
+        at = piece.find(b"\0")
+        line += piece.count(b"\n", 0, at if at >= 0 else None)
+        if at >= 0:
+            raise ValueError(
+                f"line {line} holds a zero byte (NUL). The file may be damaged; if it is text in UTF-16, use "
+                "--encoding utf-16."
+            )
+    file.seek(0)
 
 
 @contextmanager
@@ -149,8 +170,8 @@ def _read_numbers(
     except pa.ArrowInvalid:
         return None
     kinds = {str(field.type) for field in table.schema if field.name not in words}
-    # pyarrow reads 0x1f as an integer, and integers of more than 64 bits as numbers; pandas ends text at a zero byte.
-    unlike = [b"\0", *([b"0x", b"0X"] if "int64" in kinds else [])]
+    # pyarrow reads 0x1f as an integer, and integers of more than 64 bits as numbers.
+    unlike = [b"0x", b"0X"] if "int64" in kinds else []
     if not kinds <= {"int64", "double"} or any(part in data for part in unlike):
         return None
     frame = table.to_pandas()
@@ -279,6 +300,9 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
     else:
         column = column or _id_column(known, reading, notes)
         names = None if column is None else [str(one) for one in frame[column]]
+        if column is not None:
+            blank = frame[column].isna() | (frame[column].astype(str).str.strip() == "")
+            notes += [f"{blank.sum()} of {len(frame)} ids are blank"] if blank.any() else []
         id_name = None if column is None or column.startswith("Unnamed: 0") else column
     frame = frame.set_axis(pd.RangeIndex(len(frame)) if names is None else pd.Index(names, dtype=object), axis=0)
     given = {*reading.label, *reading.drop, column}
@@ -293,13 +317,13 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
             categories = [name for name, kind in kinds.items() if kind == "category"]
             if reading.drop_missing:
                 contents = read_columns(frame[list(kinds)], categories, dates=True)
-                frame = _drop_missing(frame, list(kinds), contents, notes)
+                frame = _drop_missing(frame, list(kinds), contents, reading, notes)
         X = encoder.transform(frame)
     except TableError as error:
-        raise ValueError(error.for_command) from error
+        raise ValueError(error.for_command if reading.encoder is None else error.for_new_rows) from error
     embedded = {one.name for one in encoder.columns_}
     aside = [name for name in known if name not in {*embedded, *reading.drop, column}]
-    notes.append(encoder.notes_[0] + (f"; kept aside: {listed(aside)}" if aside else ""))
+    notes.append(encoder.notes_[0] + (f"{KEPT_ASIDE}{listed(aside)}" if aside else ""))
     if reading.encoder is None:
         notes += [*(one for one in encoder.notes_[1:] if not one.startswith(_FILLED)), *advice]
     notes += _filled(encoder, frame)
@@ -326,6 +350,11 @@ def _fit_encoder(
     )
     contents = read_columns(frame[candidates], encoder.categorical, dates=encoder.dates == "number")
     left_out, found = contents.left_out, hints(frame[candidates], reading.categorical)
+    if empty := [name for name, why in left_out.items() if why == "empty"]:
+        which, them = ("column", "it") if len(empty) == 1 else ("columns", "them")
+        options = " ".join(f"--drop {shlex.quote(name)}" for name in empty)
+        how = f"do not name {them} with --only" if reading.only else f"leave {them} out with {options}"
+        raise ValueError(f"{which} {', '.join(map(repr, empty))} {'is' if len(empty) == 1 else 'are'} empty; {how}.")
     if unused := [name for name in reading.only if name in left_out]:
         first = str(frame[unused[0]].iloc[0])
         raise ValueError(
@@ -336,18 +365,30 @@ def _fit_encoder(
         held = listed([f"{name!r} ({why})" for name, why in left_out.items()])
         raise ValueError(
             f"no column is numeric, so there is nothing to embed; the columns are {held or 'none'}. Embed text with "
-            "--categorical NAME, and dates with --dates number. For columns separated by semicolons use --separator "
-            "semicolon, and --decimal , for decimals such as 0,5. " + ". ".join(found)
+            f"--categorical NAME, and dates with --dates number. {_separator_advice(candidates, reading)}"
+            + ". ".join(found)
         )
     if "text" in left_out.values() and "all" not in reading.categorical:
         found.append("text columns are embedded with --categorical NAME, or --categorical all")
     if "dates" in left_out.values():
         found.append("dates are embedded with --dates number")
     used = [name for name in candidates if name not in left_out]
-    frame = _drop_missing(frame, used, contents, notes) if reading.drop_missing else frame
-    if isinstance(encoder.categorical, list):  # an empty or constant column is no category
+    frame = _drop_missing(frame, used, contents, reading, notes) if reading.drop_missing else frame
+    if isinstance(encoder.categorical, list):  # a constant column is no category
         encoder.set_params(categorical=[name for name in encoder.categorical if name in used])
     return frame, encoder.fit(frame[used]).set_output(transform="pandas"), found
+
+
+def _separator_advice(names: Sequence[str], reading: Reading) -> str:
+    """What to do if a table was read with the wrong separator."""
+    if reading.separator is None:
+        return (
+            "For columns separated by semicolons use --separator semicolon, and --decimal , for decimals such as 0,5. "
+        )
+    for name in ("semicolon", "tab", "comma"):
+        if len(names) == 1 and SEPARATORS[name] in names[0]:
+            return f"For columns separated by {name}s use --separator {name}. "
+    return "For decimals such as 0,5 use --decimal , (a comma). " if reading.decimal is None else ""
 
 
 def _categories(frame: Any, reading: Reading) -> str | list[str]:
@@ -374,12 +415,13 @@ def _filled(encoder: TableEncoder, frame: Any) -> list[str]:
     return [f"{_FILLED}: {listed(found)}"] if found else []
 
 
-def _drop_missing(frame: Any, used: list[str], contents: Contents, notes: list[str]) -> Any:
+def _drop_missing(frame: Any, used: list[str], contents: Contents, reading: Reading, notes: list[str]) -> Any:
     """The frame without rows that lack a value of the columns that are used."""
     # A column may be empty in a new table, and a cell of spaces is missing where numbers are read.
     missing = frame[used].isna().any(axis=1).to_numpy() | contents.missing
     if missing.all():
-        raise ValueError(f"all {len(frame)} rows lack a value; leave out the emptiest columns with --drop.")
+        advice = "leave out the emptiest columns with --drop" if reading.encoder is None else "fill in missing values"
+        raise ValueError(f"all {len(frame)} rows lack a value; {advice}.")
     if missing.any():
         notes.append(f"{missing.sum()} of {len(frame)} rows have missing values and are dropped")
     return frame[~missing]
