@@ -16,7 +16,9 @@ import heatsketch as hs
 from heatsketch._utils import memory
 from heatsketch.kernel.options import KernelOptions
 from heatsketch.kernel.plan import choose
+from heatsketch.linalg.diffusion import diffuse
 from heatsketch.neighbors.clusters import ClusterIndex, Codes
+from heatsketch.optimize.features import wide_sketch
 
 GP = hs.GaussianProcessEmbedding
 
@@ -121,8 +123,6 @@ class TestEstimate:
         X = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
         sizes = {"n_components": 8, "dtype": np.float32, "device": "cpu"} | options
         for method, model in (("gaussian-process", GP(8, power=2)), ("heatsketch", hs.HeatSketch(8))):
-            if method == "heatsketch" and options["n_neighbors"] is None:
-                continue  # projections of a wide sketch, for which the estimate is too small
             predicted = hs.estimate((n, d), method=method, **sizes).memory
             model.set_params(device="cpu", random_state=0, **options).fit(X[:5000])  # compile before measuring
             assert 0.5 < predicted / peak_memory(lambda model=model: model.fit(X)) < 2.0
@@ -134,6 +134,24 @@ class TestEstimate:
         assert seconds(400_000, n_neighbors=32) / seconds(100_000, n_neighbors=32) == pytest.approx(4, rel=0.1)
         assert seconds(400_000, n_neighbors=None) / seconds(100_000, n_neighbors=None) == pytest.approx(16, rel=0.1)
         assert seconds(100_000, n_neighbors=64) > seconds(100_000, n_neighbors=16)
+
+    def test_every_pair_counts_the_wide_sketch(self):
+        def steps(n, n_neighbors=None, **options):
+            return dict(hs.estimate((n, 3), n_neighbors=n_neighbors, device="cpu", **options).steps)
+
+        assert "finding eigenvectors" in steps(800)
+        assert "finding eigenvectors" not in steps(800, 700)
+        assert "finding leading directions" in steps(5000)
+        many, few = steps(5000), steps(5000, method="gaussian-process", n_components=32)
+        assert many["multiplying by the kernel"] > 6 * few["multiplying by the kernel"]
+        assert steps(2000)["finding eigenvectors"] < steps(2001)["multiplying by the kernel"]
+
+    @pytest.mark.parametrize("n_neighbors", [None, 15])
+    def test_features_count(self, n_neighbors):
+        few, many = (hs.estimate((1000, d), n_neighbors=n_neighbors, device="cpu") for d in (20, 20_000))
+        assert many.memory > few.memory + 1000 * 20_000 * 8
+        assert many.seconds > few.seconds + 0.1
+        assert not hs.estimate((100, 10**9), n_neighbors=n_neighbors, device="cpu").fits
 
     def test_methods_and_pages_take_their_own_time(self):
         def seconds(n, **options):
@@ -184,6 +202,20 @@ class TestEstimate:
     def test_invalid_options(self, options, word):
         with pytest.raises(ValueError, match=word):
             hs.estimate((100, 3), **options)
+
+    def test_more_components_than_samples_raise_before_work(self, monkeypatch):
+        X = swiss_roll(40)
+        for method, model, k in (("heatsketch", hs.HeatSketch, 41), ("diffusion-maps", hs.DiffusionMaps, 40)):
+            with pytest.raises(ValueError, match="39"):
+                hs.estimate(X.shape, method=method, n_components=k)
+            with pytest.raises(ValueError, match="39"):
+                model(k).fit(X)
+            assert hs.estimate(X.shape, method=method, n_components=k - 1).fits
+        with pytest.raises(ValueError, match="39"):
+            hs.HeatSketch(random_state=0).fit(X).add_components(39)
+        monkeypatch.setattr("heatsketch.estimators._base.build_affinity", None)
+        with pytest.raises(ValueError, match="at most 39"):
+            hs.HeatSketch(3000, objective="bilipschitz").fit(X)
 
     def test_fit_that_exceeds_memory_raises_before_work(self, monkeypatch):
         monkeypatch.setattr("heatsketch.kernel.plan.available_memory", lambda: 1_000_000)
@@ -271,6 +303,15 @@ class TestCutoff:
     def test_cutoff_with_neighbours_raises(self, torus):
         with pytest.raises(ValueError, match="n_neighbors"):
             hs.heat_kernel(torus, cutoff=1e-3, n_neighbors=5)
+
+
+@pytest.mark.parametrize("options", [{}, {"normalization": "stochastic"}], ids=str)
+def test_wide_sketch_of_few_points_is_that_of_products(options):
+    kernel = hs.heat_kernel(swiss_roll(600), n_neighbors=None, **options)
+    h = hs.multiscale(kernel)
+    wide = wide_sketch(kernel, h, 32, seed=0)
+    expected = kernel.weigh_rows(diffuse(kernel, wide.M, [h], trivial=not kernel.trivial_is_constant)[0]) / wide.unit
+    np.testing.assert_allclose(wide.features, expected, atol=1e-7 * np.abs(expected).max())
 
 
 def test_long_path_is_connected():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._utils.text import did_you_mean
 from .console import FINDINGS, as_options, note, print_json, say
 from .embed import Input, Weight, keep_aside, load, read_input, weights_in
 from .options import ConsoleOptions, EstimatorOptions, InputOptions, Method, make_estimator, takes
@@ -20,6 +22,8 @@ __all__ = ["compare", "diagnose", "estimate"]
 
 # Seconds in which a row is examined.
 _EXAMINING = 3e-5
+# Parameters that change the time of a fit, and not its prediction.
+_LEFT_OUT = {"n_exact", "objective", "solver"}
 
 
 @takes(reads=InputOptions, options=EstimatorOptions, console=ConsoleOptions)
@@ -50,13 +54,30 @@ def estimate(
         raise ValueError("give either a file, or --shape ROWS,COLUMNS and possibly --dtype.")
     if source is not None:
         data = read_input(source, reads)
-        found = predict(data.X, method=method, page=page, **options.parameters(data))
+        found = predict(data.X, method=method, page=page, **_predictable(method, options.parameters(data)))
     else:
-        found = predict(_size(str(shape)), method=method, page=page, dtype=dtype, **options.given)
+        found = predict(_size(str(shape)), method=method, page=page, dtype=dtype, **_predictable(method, options.given))
     if console.as_json:
         print_json(vars(found) | {"seconds": found.seconds, "fits": found.fits})
     else:
         say(as_options(found))
+
+
+def _predictable(method: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that a prediction depends on; the estimator must have all others."""
+    from ..estimators import METHODS  # noqa: PLC0415
+    from ..kernel.options import EXPERT, SHARED, check_params  # noqa: PLC0415
+
+    predicted = {"n_components", "power", *SHARED} - {"kernel_params"}
+    known = ["random_state", *signature(METHODS[method]).parameters]
+    if strange := sorted(given.keys() - {*known}):
+        raise ValueError(
+            f"{strange[0]} does not apply to --method {method}, or to a prediction.{did_you_mean(strange[0], known)}"
+        )
+    for name in _LEFT_OUT & given.keys():
+        note(f"The prediction does not depend on {name}, although a fit may take longer or shorter.")
+    kernel = check_params(given.get("kernel_params"), "kernel_params", EXPERT)
+    return {name: value for name, value in given.items() if name in predicted} | kernel
 
 
 def _size(shape: str) -> tuple[int, ...]:

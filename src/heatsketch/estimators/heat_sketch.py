@@ -22,7 +22,7 @@ from ..analysis.distortion import ALL_PAIRS
 from ..kernel.cost import Work
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, is_number, n_rows
-from ..kernel.plan import wide_columns, work_of
+from ..kernel.plan import check_components, wide_columns, wide_work, work_of
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.range_finder import leading_directions
@@ -237,8 +237,9 @@ class HeatSketch(HeatEmbedding):
 
     def _work(self, n_samples: int) -> Work:
         k = int(self.n_components)
+        check_components("heatsketch", n_samples, k)
         if self.objective == "bilipschitz":
-            return Work(wide_columns(n_samples, k), optimised=k)
+            return wide_work(n_samples, k)
         return work_of("heatsketch", n_samples, self.power, k)
 
     def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
@@ -320,6 +321,7 @@ class HeatSketch(HeatEmbedding):
 
     def _add(self, n: int) -> None:  # all components are optimised again
         self._check_parameters()
+        check_components("heatsketch", self.kernel_.shape[0], self.n_components_ + n)
         M = self._optimised(self.kernel_, self.power_, self.n_components_ + n, None)
         self._multiply(M, self._Y.dtype)
 

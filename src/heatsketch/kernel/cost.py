@@ -15,6 +15,7 @@ import numpy as np
 from .._utils.progress import Step
 from .._utils.registry import Device
 from .._utils.threads import product
+from ..linalg.eigen import DENSE_LIMIT
 from ..linalg.filters import FEW, TRACE_COLUMNS, TRACE_STEPS, MultiscaleFilter, Power
 from ..neighbors.search import index_kind
 from .options import KernelOptions
@@ -22,7 +23,7 @@ from .options import KernelOptions
 if TYPE_CHECKING:
     from .plan import Choice
 
-__all__ = ["CORES", "UNION", "Work", "fit_steps", "fused", "here", "page_steps", "tiled"]
+__all__ = ["CORES", "UNION", "Work", "diagonalises", "fit_steps", "fused", "here", "is_graph", "page_steps", "tiled"]
 
 # The cores that seconds are for.
 CORES = 2
@@ -37,6 +38,8 @@ _TILE_PAIR = (2.0e-9, 2.6e-11)
 _TREE_POINT = (6e-7, 7.5e-7, 1.4e-6, 2.4e-6, 5e-6, 1e-5)
 _CLUSTER_POINT, _CLUSTER_PAIR, _COMPARED_SHARE = 7e-6, (3.5e-10, 1e-11), 0.06
 _BLOCK_PAIR = 3.5e-9
+# A feature of a pair whose distance is computed, and a number in X, which is copied, centred and compared.
+_FEATURE_PAIR, _NUMBER = 1e-11, 1e-7
 # A point of a neighbour graph, which is built and normalised; an entry of a sparse or given matrix in a product, and
 # for each column; an entry of a dense kernel, and times a number.
 _GRAPH_POINT, _SPARSE_ENTRY = 2e-6, (1.6e-9, 4.4e-11)
@@ -60,6 +63,8 @@ _MULTIPROCESSORS, _FLOAT64, _FUSED_COLUMNS = 132, 30.0, 64
 _BALANCING, _RANGE_PRODUCTS, _OVERSAMPLED = 12, 24, 12
 _EIGENBLOCKS = 6  # blocks of columns that the eigensolver holds
 _EIGENPRODUCTS, _EIGENPRODUCTS_AT, _EIGENPRODUCTS_GROWTH = 130, 20_000, 0.6
+# All eigenvectors of a matrix, times the cube of its size; columns of a wide sketch that are multiplied at a time.
+_DIAGONALISING, _SLICE = 1.4e-10, 64
 # Degree of the polynomial of the multiscale filter, over the root of its last time. That time follows from the kernel,
 # between 16 (well mixed data) and 4096 (long shapes); until it is known, these stand for it, for few points and for
 # many.
@@ -96,12 +101,26 @@ class Work:
     columns: int  # that it multiplies
     optimised: int = 0  # components of `HeatSketch`
     eigenvectors: int = 0
-    directions: int = 0  # leading ones, as well as the range finder can
+    directions: int = 0  # leading ones, as well as the range finder can; `HeatSketch` needs them for a wide sketch
 
     @property
     def held(self) -> int:
         """Columns that are in memory at once."""
         return max(self.columns, _EIGENBLOCKS * (self.eigenvectors + _OVERSAMPLED) if self.eigenvectors else 0)
+
+
+def is_graph(options: KernelOptions, choice: Choice, entries: int | None) -> bool:
+    """Whether the kernel is a sparse matrix."""
+    if options.affinity == "precomputed":
+        return entries is not None
+    return choice.n_neighbors is not None or options.cutoff is not None
+
+
+def diagonalises(n_samples: int, work: Work, *, graph: bool) -> bool:
+    """Whether a method computes eigenvectors of the whole matrix: of few points, or many of them."""
+    return bool(work.directions or (work.eigenvectors and not graph)) and (
+        n_samples <= DENSE_LIMIT or 5 * work.eigenvectors > n_samples
+    )
 
 
 def fit_steps(
@@ -124,17 +143,29 @@ def fit_steps(
     balancing = _BALANCING if options.normalization.startswith("bistochastic") else 2
     steps = [
         ("finding neighbours", _search(shape, options, choice, entries)),
-        ("balancing the kernel", _FIXED + _kernel(n, options, choice) + multiply(balancing, 1)),
+        ("balancing the kernel", _FIXED + _kernel(shape, options, choice, entries) + multiply(balancing, 1)),
         ("measuring the kernel's scales", multiply(*traced) + _LANCZOS * n * traced[0] * traced[1]),
     ]
+    graph = is_graph(options, choice, entries)
+    diagonalised, whole = diagonalises(n, work, graph=graph), _DIAGONALISING * float(n) ** 3
     if work.eigenvectors:
         columns = work.eigenvectors + _OVERSAMPLED
         products = _EIGENPRODUCTS * (n / _EIGENPRODUCTS_AT) ** _EIGENPRODUCTS_GROWTH
-        steps.append(("finding eigenvectors", multiply(products, columns) + _ORTHOGONAL * n * products * columns))
+        iterated = multiply(products, columns) + _ORTHOGONAL * n * products * columns
+        steps.append(("finding eigenvectors", whole if diagonalised else iterated))
     else:
-        if work.directions:
+        multiplying, multiscale = multiply(degree, work.columns), isinstance(power, (str, MultiscaleFilter))
+        if work.directions and work.optimised:  # a wide sketch, in slices, and the embedding
+            multiplying = multiply(degree, work.optimised)
+            if diagonalised and multiscale and not graph:  # by eigenvectors, again unless all of them were found
+                whole *= 1.0 if n <= work.columns else 2.0
+            elif n > work.columns or not diagonalised:
+                multiplying += work.columns / _SLICE * multiply(degree, _SLICE)
+        if diagonalised:
+            steps.append(("finding eigenvectors", whole))
+        elif work.directions:
             steps.append(("finding leading directions", multiply(_RANGE_PRODUCTS, 2 * work.directions + _OVERSAMPLED)))
-        steps.append(("multiplying by the kernel", multiply(degree, work.columns)))
+        steps.append(("multiplying by the kernel", multiplying))
     if work.optimised:
         fixed, point, component = (0.0, *_GPU_OPTIMISED) if choice.on_gpu else _OPTIMISED
         steps.append(("optimising the sketch", fixed + n * (point + component * work.optimised)))
@@ -189,15 +220,24 @@ def _search(shape: tuple[int, ...], options: KernelOptions, choice: Choice, entr
         return n * _CLUSTER_POINT + _COMPARED_SHARE * pairs / 2.0 * (_CLUSTER_PAIR[0] + _CLUSTER_PAIR[1] * d)
     if kind == "device":
         return pairs * (_GPU_PAIR[0] + _GPU_PAIR[1] * d)
-    return pairs * _BLOCK_PAIR
+    return pairs * _BLOCK_PAIR + _distances(shape, options, entries)
 
 
-def _kernel(n: int, options: KernelOptions, choice: Choice) -> float:
+def _distances(shape: tuple[int, ...], options: KernelOptions, entries: int | None) -> float:
+    """Seconds that the features of all points take in an exact search, or in a dense kernel."""
+    if options.measure.precomputed:
+        return 0.0
+    numbers = float(shape[0]) * shape[1] if entries is None else float(entries)
+    return numbers * (_NUMBER + _FEATURE_PAIR * shape[0])
+
+
+def _kernel(shape: tuple[int, ...], options: KernelOptions, choice: Choice, entries: int | None) -> float:
     """Seconds in which the entries of the kernel are computed and stored."""
+    n = int(shape[0])
     if choice.tiled or options.affinity == "precomputed":
         return 0.0
     if choice.n_neighbors is None:
-        return float(n) * n * _DENSE_PAIR
+        return float(n) * n * _DENSE_PAIR + _distances(shape, options, entries)
     return n * _GRAPH_POINT * (_GPU_GRAPH if choice.on_gpu else 1.0)
 
 

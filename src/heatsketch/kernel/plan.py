@@ -25,7 +25,7 @@ from ..linalg.filters import MultiscaleFilter, Power, check_power_option
 from ..neighbors.search import index_kind
 from .affinity import FILLS
 from .bandwidth import SAMPLE
-from .cost import CORES, UNION, Work, fit_steps, fused, here, page_steps, tiled
+from .cost import CORES, UNION, Work, diagonalises, fit_steps, fused, here, is_graph, page_steps, tiled
 from .options import KernelOptions, check_choice, check_count, check_points, is_number
 
 __all__ = [
@@ -36,14 +36,15 @@ __all__ = [
     "Choice",
     "Estimate",
     "auto_neighbors",
+    "check_components",
     "choose",
     "estimate",
     "faster_way",
     "predict",
     "require_columns",
-    "searched_columns",
     "sketch_columns",
     "wide_columns",
+    "wide_work",
     "work_of",
     "worth_every_pair",
 ]
@@ -75,6 +76,8 @@ _PAGE_MEMORY = 2.5e8  # that a page takes, of any number of points (63 to 282 MB
 _SHOWN = 0.05  # share of the time from which a step is named
 _DIRECT_FEATURES = 16  # up to which distances are sums of squared differences, and need little memory
 _COPIES = 4  # of a given affinity, made while it is checked and completed
+_CENTRED = 3, 1  # copies of X in float64 in products of all pairs, and for other metrics than the Euclidean
+_DIAGONALISED_ARRAYS = 5  # of the size of the matrix while its eigenvectors are computed
 _BLOCKS = 6  # arrays of the size of the embedding while components are added
 
 
@@ -261,17 +264,35 @@ def wide_columns(n_samples: int, n_components: int) -> int:
     return max(_WIDE_COLUMNS[n_samples > DIAGONALISED], n_components)
 
 
-def searched_columns(n_samples: int, power: Power | str, n_components: int) -> int:
-    """Columns that `HeatSketch` diffuses for a mixture, with a graph of neighbours if all times are kept."""
-    every_time = isinstance(power, (str, MultiscaleFilter))
-    return sketch_columns(n_components) if every_time else wide_columns(n_samples, n_components)
+def wide_work(n_samples: int, n_components: int) -> Work:
+    """What `HeatSketch` does with a kernel if it searches among the projections of a wide sketch."""
+    columns = wide_columns(n_samples, n_components)
+    return Work(columns, optimised=n_components, directions=columns // 2)
 
 
 def work_of(method: str, n_samples: int, power: Power | str, n_components: int) -> Work:
-    """What a method does with a kernel."""
-    if method == "heatsketch":
-        return Work(searched_columns(n_samples, power, n_components), optimised=n_components)
-    return Work(n_components, eigenvectors=n_components if method == "diffusion-maps" else 0)
+    """What a method does with a graph of neighbours; `predict` allows for other kernels."""
+    if method != "heatsketch":
+        return Work(n_components, eigenvectors=n_components if method == "diffusion-maps" else 0)
+    if isinstance(power, (str, MultiscaleFilter)):
+        return Work(sketch_columns(n_components), optimised=n_components)
+    return wide_work(n_samples, n_components)
+
+
+def check_components(method: str, n_samples: int, n_components: int) -> None:
+    """Raise ValueError if the samples do not have that many eigenvectors, or fill fewer dimensions."""
+    most = n_samples - 1
+    if method == "diffusion-maps" and n_components > most:
+        raise ValueError(
+            f"{n_components} eigenvectors (n_components) were asked for, but {n_samples} samples have only {most}; ask "
+            f"for between 1 and {most}."
+        )
+    # As many components as samples are accepted: two for two samples are the default.
+    if method == "heatsketch" and n_components > n_samples:
+        raise ValueError(
+            f"n_components={n_components} was given for {n_samples} samples; use at most {most}, which suffice to keep "
+            "all distances."
+        )
 
 
 def estimate(
@@ -306,7 +327,8 @@ def estimate(
     -------
     estimate : Estimate
         Mostly within a factor of two (`docs/scale.md` has the measurements). The time of eigenvectors may be several
-        times longer or shorter, because it depends on how close the eigenvalues are to each other.
+        times longer or shorter, because it depends on how close the eigenvalues are to each other. So may that of
+        HeatSketch with every pair of more than 2000 points, because it depends on the longest diffusion time.
 
     Examples
     --------
@@ -338,6 +360,7 @@ def estimate(
     else:
         X = check_points(X_or_shape, options)
         shape, dtype, entries = X.shape, X.dtype, getattr(X, "nnz", None)
+    check_components(method, shape[0], n_components)
     work = work_of(method, shape[0], power, n_components)
     return predict(shape, dtype, options, work, power=power, entries=entries, page=page, measured=True)
 
@@ -371,17 +394,21 @@ def predict(
     for a fit of a moment.
     """
     choice = choose(shape, dtype, options, entries)
-    item = np.dtype(dtype).itemsize
-    # A block of columns: the sketch in float64, its conversion, and its product.
-    memory = int(shape[0]) * work.held * (8 + 5 * item) + _kernel_memory(shape, item, options, choice, entries)
+    n, item, graph = int(shape[0]), np.dtype(dtype).itemsize, is_graph(options, choice, entries)
+    if work.optimised and not graph:
+        work = wide_work(n, work.optimised)
+    memory = _kernel_memory(shape, item, options, choice, entries)
+    if diagonalises(n, work, graph=graph):
+        memory = max(memory, _DIAGONALISED_ARRAYS * 8.0 * n * n)
+    memory += n * work.held * (8 + 5 * item)  # a block of columns in float64, its conversion, and its product
     memory = max(memory, _PAGE_MEMORY) if page else memory
     available, device = available_memory(), choice.device
     if device is not None and device.is_cuda and memory <= available and options.cutoff is None:
         memory, available = _device_memory(shape, item, choice, work.held, entries), device.free_memory()
     steps = fit_steps(shape, dtype, options, choice, work, power=power, entries=entries)
-    steps += page_steps(int(shape[0])) if page else []
+    steps += page_steps(n) if page else []
     steps = steps if choice.on_gpu else here(steps, measured=measured)
-    return Estimate(int(shape[0]), choice.description, choice.n_neighbors, int(memory), available, tuple(steps))
+    return Estimate(n, choice.description, choice.n_neighbors, int(memory), available, tuple(steps))
 
 
 def faster_way(expected: Estimate, shape: tuple[int, ...], options: KernelOptions, fit: Callable[..., Estimate]) -> str:
@@ -430,13 +457,15 @@ def _kernel_memory(
     if choice.tiled:
         choosing = 3 * 8.0 * min(CHUNK_ENTRIES, n * min(n, SAMPLE))  # the bandwidth
         return held + max(choosing, n * d * (8.0 + 2 * item))
+    numbers = 0.0 if options.measure.precomputed else float(n) * d if entries is None else float(entries)
+    copies = 8.0 * numbers * _CENTRED[not options.measure.euclidean] if d > _DIRECT_FEATURES else 0.0
     if choice.n_neighbors is None:
-        return held + float(n) * n * item + chunk * max(1.0, n_threads() / FILLS)
+        return held + copies + float(n) * n * item + chunk * max(1.0, n_threads() / FILLS)
     listed = choice.n_neighbors + 4
     points, search = {
         "tree": (24.0 * n * d, 24.0 * min(n * listed, CHUNK_ENTRIES // 4)),
         "clusters": (float(item) * n * d, 16.0 * n * listed + 4.0 * n * d),
-        "blocks": (0.0, min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * chunk),
+        "blocks": (copies, min(2 * n_threads(), -(-n * n // CHUNK_ENTRIES)) * 2 * chunk),
         "device": (0.0, 0.0),
     }[index_kind(shape, options.measure, entries is not None, choice.device)]
     graph = n * (1 + UNION * choice.n_neighbors) * (12.0 + item) + n * listed

@@ -10,11 +10,12 @@ import numpy as np
 
 from .._utils.array import array_namespace, asarray_like, astype, device, to_numpy
 from .._utils.registry import computing
+from .._utils.threads import product
 from .._utils.typing import FloatArray, IntArray
 from ..kernel.operator import HeatKernel
-from ..linalg.diffusion import diffuse
+from ..linalg.diffusion import diffuse, matrix_power
 from ..linalg.eigen import eigenpairs, prefers_dense
-from ..linalg.filters import Power, filtered
+from ..linalg.filters import MultiscaleFilter, Power, filtered
 from ..linalg.metrics import magnitude
 from ..linalg.range_finder import leading_directions
 from ..linalg.rounding import rounding_level
@@ -100,7 +101,13 @@ def wide_sketch(kernel: HeatKernel, power: Power, width: int, seed: int) -> Wide
         return WideSketch(M, features, unit, np.ones(M.shape[1]), first)
     directions = leading_directions(kernel, max(1, min(width // 2, most)), power)
     Q = astype(array_namespace(directions).concat([*known, directions], axis=1), kernel.dtype)
-    M, features = deflated_sketch(kernel, Q, max(1, width - Q.shape[1]), power, seed ^ _STREAM)
+    n_random, seed = max(1, width - Q.shape[1]), seed ^ _STREAM
+    dense = kernel.device is None and prefers_dense(kernel) and kernel.graph() is None
+    if dense and isinstance(power, MultiscaleFilter):  # eigenvectors take a fraction of the time of a polynomial
+        M = deflated_columns(kernel, Q, n_random, seed)
+        features = kernel.weigh_rows(product(matrix_power(kernel, power, trivial=False), M).astype(M.dtype))
+    else:
+        M, features = deflated_sketch(kernel, Q, n_random, power, seed)
     features, unit = _in_range(features)
     weights = np.ones(M.shape[1])
     xp, random = array_namespace(M), M[:, Q.shape[1] :]
