@@ -247,8 +247,9 @@ class TestMatricesAsPoints:
             np.triu(pairwise_distances(POINTS)),
             pairwise_distances(POINTS[:9]),
             np.zeros((20, 20)),
+            np.eye(20),
         ],
-        ids=["points", "products", "asymmetric", "few", "zeros"],
+        ids=["points", "products", "asymmetric", "few", "zeros", "one-hot"],
     )
     def test_other_points(self, X):
         assert precomputed_kind(X) is None

@@ -108,5 +108,7 @@ def precomputed_kind(X: Any) -> Literal["affinities", "distances"] | None:
     rounding = largest * SYMMETRY_TOLERANCE[X.dtype]
     if largest <= 0 or X.min() < -rounding or abs(X - X.T).max() > rounding:
         return None
+    if X.sum() - X.diagonal().sum() <= rounding:  # one-hot points
+        return None
     is_far = abs(X.diagonal()).max() <= rounding and not sparse.issparse(X) and np.count_nonzero(X) >= X.size / 2
     return "distances" if is_far else "affinities"
