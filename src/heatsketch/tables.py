@@ -346,7 +346,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        frame : pandas.DataFrame of shape (m, len(columns_))
+        frame : pandas.DataFrame of shape (m, n_columns)
             Numbers in the units of the table, dates as days since 1970, and of a category the level whose indicator is
             largest, None if all are zero.
         """
