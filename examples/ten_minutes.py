@@ -27,6 +27,7 @@ import heatsketch as hs
 model = hs.load_model("digits.heatsketch")[-1]
 print(model.diagnose())
 print(model.unsupported_neighbors())
+print(model.stability("data"))
 distance, low, high = model.diffusion_distances([[0, 1]], interval=0.95)
 print(f"images 0 and 1: {distance[0]:.2f} in the picture, {low[0]:.2f} to {high[0]:.2f} in the data")
 """
