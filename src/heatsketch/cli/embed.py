@@ -137,7 +137,9 @@ def embed(
     tested = output is not None and check_output(output, cells=data.source is not None) == "h5ad"
     model = make_estimator(method, options, data)
     if data.source is not None:
-        _remember_source(model, data, reads, options)
+        setattr(model, _SOURCE, options.embedded(data))
+    if data.encoder is not None:
+        setattr(data.encoder, _ID_NAME, data.id_name)
     step, each = ("testing and writing the results", _TESTING) if tested else ("writing the results", _WRITING)
     writing = [(step, data.X.shape[0] * each)] if save is not None or output is not None else []
     with shown(not console.quiet, later=[*writing, *([] if page is None else here(page_steps(data.X.shape[0])))]):
@@ -147,14 +149,14 @@ def embed(
         model._sample_names = None if data.names is None else [str(name) for name in data.names]
         with task(step) if writing else nullcontext():
             if save is not None:  # first: everything else can be made from the model
-                save_model(_with_encoder(model, data.encoder, data.id_name), save)
+                save_model(_with_encoder(model, data.encoder), save)
             if output is not None:
                 keys = {"method": method, "weights_key": weight, "classes_key": classes}
                 params = _recorded(keys, model, options, data) if tested else None
                 _write(output, model, model.embedding_, data, params)
         if page is not None:
             title = title or ("Embedding" if source == "-" else Path(source).name)
-            _write_page(_with_encoder(model, data.encoder, data.id_name), page, data, title, labels)
+            _write_page(_with_encoder(model, data.encoder), page, data, title, labels)
     written = {"output": output, "report": page, "model": save}
     outcome = _summary(source, data, model, seconds) | {k: None if v is None else str(v) for k, v in written.items()}
     if console.as_json:
@@ -237,7 +239,7 @@ def extend(
         _check_new_ids(stored, source, model._sample_names, data.names)
     with shown(not console.quiet):
         model.extend(points, weights_in(data, weight))
-    save_model(_with_encoder(model, encoder, data.id_name), save)
+    save_model(_with_encoder(model, encoder), save)
     if output is not None:
         _write(output, model, model.embedding_, replace(data, names=model._sample_names, columns={}, source=None))
     n, moved = len(model.embedding_), float(model.moved_.mean())
@@ -282,7 +284,7 @@ def report(
             "file that was embedded."
         )
     with shown(not console.quiet):
-        _write_page(_with_encoder(model, encoder, None), page, data, title or stored.stem, reads.label or ())
+        _write_page(_with_encoder(model, encoder), page, data, title or stored.stem, reads.label or ())
     if console.as_json:
         print_json({"model": str(stored), "report": str(page)})
     else:
@@ -342,14 +344,11 @@ def read_input(source: str, reads: InputOptions, encoder: TableEncoder | None = 
     `kept` says whether columns that are not embedded are kept aside, that is, written beside the embedding.
     """
     from ..io import read  # noqa: PLC0415
-    from ..io.tables import KEPT_ASIDE  # noqa: PLC0415
 
     if encoder is not None:
         _refuse(reads, "standardize", "categorical", "dates", "impute", "only")
     known_id = getattr(encoder, _ID_NAME, None)
-    data = read(source, replace(reads.reading, encoder=encoder, id_of_fit=known_id))
-    if not kept:
-        data = replace(data, notes=[remark.replace(KEPT_ASIDE, "; not embedded: ") for remark in data.notes])
+    data = read(source, replace(reads.reading, encoder=encoder, kept=kept, id_of_fit=known_id))
     for remark in data.notes:
         note(remark)
     return data
@@ -400,13 +399,6 @@ def _new_rows(
     if encoder is not None and not is_table:  # an array with the columns of the table, in their order
         return encoder, model, data, encoder.transform(data.X)
     return encoder, model, data, data.points if named else data.X
-
-
-def _remember_source(model: Any, data: Data, reads: InputOptions, options: EstimatorOptions) -> None:
-    """Let the model of an h5ad file remember what it embeds."""
-    from ..io.cells import source_of  # noqa: PLC0415
-
-    setattr(model, _SOURCE, source_of(data.source, reads.key, metric=options.given.get("metric")))
 
 
 def _recorded(keys: dict[str, Any], model: Any, options: EstimatorOptions, data: Data) -> dict[str, Any]:
@@ -510,13 +502,12 @@ def _add_note(data: Data, remark: str) -> None:
     note(remark)
 
 
-def _with_encoder(model: Any, encoder: TableEncoder | None, id_name: str | None) -> Any:
-    """A model of a table together with its encoder and the column of its ids, for new rows."""
+def _with_encoder(model: Any, encoder: TableEncoder | None) -> Any:
+    """A model of a table together with its encoder, for new rows."""
     from sklearn.pipeline import Pipeline  # noqa: PLC0415
 
     if encoder is None:
         return model
-    setattr(encoder, _ID_NAME, id_name)
     return Pipeline([("table", encoder), ("embedding", model)])
 
 

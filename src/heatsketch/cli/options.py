@@ -214,14 +214,23 @@ class EstimatorOptions:
 
     def parameters(self, data: Data) -> dict[str, Any]:
         """The parameters that were given, with those that the data need."""
+        from ..io.cells import METRIC  # noqa: PLC0415
+
         given = self.given
         if not data.is_graph:
-            return given if "metric" in given else data.metric | given
+            return {name: value for name, value in self.embedded(data).items() if name in METRIC} | given
         idle = [name for name in _OF_POINTS if name in given]
         if idle or given.get("affinity", "precomputed") != "precomputed":
             option = (idle or ["affinity"])[0].replace("_", "-")
             raise ValueError(f"--{option} does not apply to a graph, whose weights are its affinities; leave it out.")
         return given | {"affinity": "precomputed"}
+
+    def embedded(self, data: Data) -> dict[str, Any]:
+        """What is embedded of an h5ad file, without the metric of its neighbours if another one was given."""
+        from ..io.cells import METRIC  # noqa: PLC0415
+
+        replaced = METRIC if "metric" in self.given else ()
+        return {name: value for name, value in data.embedded.items() if name not in replaced}
 
 
 def make_estimator(method: str, options: EstimatorOptions, data: Data) -> Any:

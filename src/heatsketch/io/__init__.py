@@ -38,7 +38,7 @@ class Format:
 _MAX_REASON = 1000
 _ROLES = frozenset({"id", "label", "drop"})
 # Fields of `Reading` that are no options of a format.
-_INTERNAL = {"format", "encoder", "id_of_fit"}
+_INTERNAL = {"format", "encoder", "kept", "id_of_fit"}
 _TABLE = _ROLES | {"only", "standardize", "categorical", "dates", "impute", "drop_missing"}
 _TEXT = frozenset({"separator", "encoding"})
 FORMATS = {

@@ -136,7 +136,7 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
         is_graph="neighbors_key" in source,
         notes=[*notes, f"{described} is embedded" + (f", as in uns[{NEIGHBORS!r}]" if followed else "")],
         source=cells,
-        metric={name: source[name] for name in ("metric", "metric_params") if name in source},
+        embedded=source,
         id_name=reading.id,
     )
 

@@ -22,6 +22,7 @@ from ..linalg.filters import MultiscaleFilter
 
 __all__ = [
     "BASIS",
+    "METRIC",
     "NEIGHBORS",
     "PCA",
     "add_embedding",
@@ -45,7 +46,7 @@ NEIGHBORS = "neighbors"
 _PARAMS = {"n_neighbors", "method", "random_state", "metric", "metric_kwds", "use_rep", "n_pcs"}
 _SCANPY = ("umap", "gauss", "rapids", "jaccard")
 # How this package calls the metric and its parameters.
-_METRIC = ("metric", "metric_params")
+METRIC = ("metric", "metric_params")
 # Where embeddings are written by default.
 BASIS = "X_heatsketch"
 # Cells whose neighbours in the embedding are tested; of more cells, a random sample of this size.
@@ -78,7 +79,7 @@ def source_of(
     """
     source = _chosen(adata, use_rep, n_pcs, neighbors_key)
     if metric is not None:
-        source = {name: value for name, value in source.items() if name not in _METRIC}
+        source = {name: value for name, value in source.items() if name not in METRIC}
     scanpy = sys.modules.get("scanpy")
     if scanpy is not None:
         scanpy.logging.info("    using " + ", ".join(f"{name} = {value!r}" for name, value in source.items()))
@@ -93,7 +94,7 @@ def _chosen(adata: Any, use_rep: str | None, n_pcs: int | None, neighbors_key: s
         if n_pcs is not None:  # of what is followed, unless that is X or a graph
             found = (found if n_pcs and found.get("use_rep", "X") != "X" else {}) | {"n_pcs": n_pcs}
         use_rep, n_pcs, neighbors_key = (found.get(name) for name in ("use_rep", "n_pcs", "neighbors_key"))
-        metric = {name: found[name] for name in _METRIC if name in found}
+        metric = {name: found[name] for name in METRIC if name in found}
         metric = {} if metric == {"metric": "euclidean"} else metric
     if neighbors_key is not None:
         if use_rep is not None or n_pcs is not None:
@@ -133,7 +134,7 @@ def _followed(adata: Any) -> dict[str, Any]:
     params["metric_params"] = params.pop("metric_kwds", None) or params.get("metric_params")  # theirs, or ours
     if "neighbors_key" not in params:
         params["use_rep"] = params.get("use_rep") or _usual(adata, params.get("n_pcs"))
-    names = ("use_rep", "n_pcs", "neighbors_key", *_METRIC)
+    names = ("use_rep", "n_pcs", "neighbors_key", *METRIC)
     return {name: params[name] for name in names if params.get(name) is not None}
 
 

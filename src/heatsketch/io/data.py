@@ -34,6 +34,7 @@ class Reading:
     impute: str | None = None  # "median" to replace missing values
     drop_missing: bool | None = None  # whether to drop rows with missing values
     encoder: TableEncoder | None = None  # that of a model, which is repeated
+    kept: bool = True  # whether columns that are not embedded are written beside the embedding
     id_of_fit: str | None = None  # column that named the rows of a model; new rows are named by it if they have it
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class Data:
     notes: list[str] = field(default_factory=list)  # how the file was interpreted, for the user
     source: Any = None  # the AnnData object, for an .h5ad file
     encoder: TableEncoder | None = None  # which made X from a table
-    metric: dict[str, Any] = field(default_factory=dict)  # parameters that go with X, by what the file says of it
+    embedded: dict[str, Any] = field(default_factory=dict)  # what X is of an AnnData, as `source_of` gives it
     id_name: str | None = None  # the column that `names` were read from, if it has a name
 
     @property

@@ -20,15 +20,13 @@ from .data import SEPARATORS, Data, Reading
 from .errors import check_known, check_memory, not_text, parsing
 from .hints import hints
 
-__all__ = ["KEPT_ASIDE", "MISSING", "read_parquet", "read_text"]
+__all__ = ["MISSING", "read_parquet", "read_text"]
 
 # What pandas reads as a missing value.
 MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-# How a note introduces the columns that are written beside the embedding.
-KEPT_ASIDE = "; kept aside: "
 # How the note of an encoder on missing values begins; here the note says by what they are replaced, too.
 _FILLED = "missing values filled in"
 # Bytes from which it pays to read a table with pyarrow.
@@ -323,7 +321,8 @@ def _split_columns(frame: Any, reading: Reading, notes: list[str]) -> Data:
         raise ValueError(error.for_command if reading.encoder is None else error.for_new_rows) from error
     embedded = {one.name for one in encoder.columns_}
     aside = [name for name in known if name not in {*embedded, *reading.drop, column}]
-    notes.append(encoder.notes_[0] + (f"{KEPT_ASIDE}{listed(aside)}" if aside else ""))
+    role = "kept aside" if reading.kept else "not embedded"
+    notes.append(encoder.notes_[0] + (f"; {role}: {listed(aside)}" if aside else ""))
     if reading.encoder is None:
         notes += [*(one for one in encoder.notes_[1:] if not one.startswith(_FILLED)), *advice]
     notes += _filled(encoder, frame)

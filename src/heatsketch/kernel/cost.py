@@ -23,7 +23,7 @@ from .options import KernelOptions
 if TYPE_CHECKING:
     from .plan import Choice
 
-__all__ = ["CORES", "UNION", "Work", "diagonalises", "fit_steps", "fused", "here", "is_graph", "page_steps", "tiled"]
+__all__ = ["CORES", "UNION", "Work", "diagonalises", "fit_steps", "fused", "here", "is_sparse", "page_steps", "tiled"]
 
 # The cores that seconds are for.
 CORES = 2
@@ -109,7 +109,7 @@ class Work:
         return max(self.columns, _EIGENBLOCKS * (self.eigenvectors + _OVERSAMPLED) if self.eigenvectors else 0)
 
 
-def is_graph(options: KernelOptions, choice: Choice, entries: int | None) -> bool:
+def is_sparse(options: KernelOptions, choice: Choice, entries: int | None) -> bool:
     """Whether the kernel is a sparse matrix."""
     if options.affinity == "precomputed":
         return entries is not None
@@ -146,7 +146,7 @@ def fit_steps(
         ("balancing the kernel", _FIXED + _kernel(shape, options, choice, entries) + multiply(balancing, 1)),
         ("measuring the kernel's scales", multiply(*traced) + _LANCZOS * n * traced[0] * traced[1]),
     ]
-    graph = is_graph(options, choice, entries)
+    graph = is_sparse(options, choice, entries)
     diagonalised, whole = diagonalises(n, work, graph=graph), _DIAGONALISING * float(n) ** 3
     if work.eigenvectors:
         columns = work.eigenvectors + _OVERSAMPLED

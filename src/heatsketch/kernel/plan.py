@@ -21,11 +21,12 @@ from .._utils.registry import Device, device_for, find_device, has_gpu
 from .._utils.text import did_you_mean, duration
 from .._utils.threads import n_threads
 from ..linalg.eigen import DENSE_LIMIT as DIAGONALISED
+from ..linalg.eigen import check_pairs
 from ..linalg.filters import MultiscaleFilter, Power, check_power_option
 from ..neighbors.search import index_kind
 from .affinity import FILLS
 from .bandwidth import SAMPLE
-from .cost import CORES, UNION, Work, diagonalises, fit_steps, fused, here, is_graph, page_steps, tiled
+from .cost import CORES, UNION, Work, diagonalises, fit_steps, fused, here, is_sparse, page_steps, tiled
 from .options import KernelOptions, check_choice, check_count, check_points, is_number
 
 __all__ = [
@@ -282,11 +283,8 @@ def work_of(method: str, n_samples: int, power: Power | str, n_components: int) 
 def check_components(method: str, n_samples: int, n_components: int) -> None:
     """Raise ValueError if the samples do not have that many eigenvectors, or fill fewer dimensions."""
     most = n_samples - 1
-    if method == "diffusion-maps" and n_components > most:
-        raise ValueError(
-            f"{n_components} eigenvectors (n_components) were asked for, but {n_samples} samples have only {most}; ask "
-            f"for between 1 and {most}."
-        )
+    if method == "diffusion-maps":
+        check_pairs(n_components, most, n_samples)
     # As many components as samples are accepted: two for two samples are the default.
     if method == "heatsketch" and n_components > n_samples:
         raise ValueError(
@@ -394,7 +392,7 @@ def predict(
     for a fit of a moment.
     """
     choice = choose(shape, dtype, options, entries)
-    n, item, graph = int(shape[0]), np.dtype(dtype).itemsize, is_graph(options, choice, entries)
+    n, item, graph = int(shape[0]), np.dtype(dtype).itemsize, is_sparse(options, choice, entries)
     if work.optimised and not graph:
         work = wide_work(n, work.optimised)
     memory = _kernel_memory(shape, item, options, choice, entries)

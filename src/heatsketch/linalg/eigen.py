@@ -27,7 +27,7 @@ from .recurrences import chebyshev_step
 from .rounding import rounding_level
 from .sketch import GaussianSketch
 
-__all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "eigenpairs", "prefers_dense"]
+__all__ = ["DENSE_LIMIT", "SOLVERS", "Eigenpairs", "canonical", "check_pairs", "eigenpairs", "prefers_dense"]
 
 SOLVERS = ("auto", "dense", "arpack", "randomized")
 
@@ -104,6 +104,15 @@ def prefers_dense(kernel: HeatOperator, n_pairs: int = 1, most: int | None = Non
     return kernel.in_memory and (n <= few or 5 * n_pairs > n)
 
 
+def check_pairs(n_pairs: int, most: int, n_samples: int, more: str = "") -> None:
+    """Raise ValueError unless there are as many eigenvectors as were asked for."""
+    if not 1 <= n_pairs <= most:
+        raise ValueError(
+            f"{n_pairs} {more}eigenvectors (n_components) were asked for, but {n_samples} samples have only {most}; "
+            f"ask for between 1 and {most}."
+        )
+
+
 @computing()
 @quiet_blas()
 def eigenpairs(
@@ -149,11 +158,7 @@ def eigenpairs(
     if after is not None:
         known = array_namespace(known).concat([known, after.vectors], axis=1)
     most = n - known.shape[1]
-    if not 1 <= n_pairs <= most:
-        raise ValueError(
-            f"{n_pairs} {'' if after is None else 'more '}eigenvectors (n_components) were asked for, but {n} samples "
-            f"have only {most}; ask for between 1 and {most}."
-        )
+    check_pairs(n_pairs, most, n, "" if after is None else "more ")
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; use one of {SOLVERS}.")
     if solver == "auto":
