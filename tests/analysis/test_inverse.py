@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.spatial import cKDTree
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -63,6 +64,14 @@ class TestWeights:
         np.testing.assert_allclose(local_weights(Y[order], places).toarray(), expected[:, order], atol=1e-12)
         for unit in (1e-180, 1e180):
             np.testing.assert_allclose(local_weights(unit * Y, unit * places).toarray(), expected, atol=1e-12)
+
+    def test_many_points_in_several_components(self):
+        """The neighbours are the nearest points, also where they are found by clusters."""
+        rng = np.random.default_rng(0)
+        Y, places = rng.normal(size=(5000, 5)), rng.normal(size=(2500, 5))
+        found = local_weights(Y, places).indices.reshape(2500, 30)
+        expected = cKDTree(Y).query(places, 30)[1]
+        np.testing.assert_array_equal(found, np.sort(expected, axis=1))
 
     def test_far_places_give_the_edge(self):
         Y = RNG.uniform(size=(2000, 2))

@@ -202,10 +202,10 @@ def test_products_of_codes_are_exact(kind):
 def test_clusters_of_two_levels(monkeypatch):
     X = tree_like(5000)
     X[0] += 1e6  # an outlier stays alone
-    labels = []
+    frame, labels = clusters.Frame.of(X), []
     for one_level in (2, 1000):
         monkeypatch.setattr(clusters, "_ONE_LEVEL", one_level)
-        labels.append(clusters.kmeans(X, 40))
+        labels.append(frame.nearest(X, clusters.kmeans(X, 40, frame)))
     for some in labels:
         assert (some == some[0]).sum() == 1
         assert 35 <= len(np.unique(some)) <= 45
@@ -233,33 +233,38 @@ def test_small_distant_group_finds_neighbours_elsewhere():
     np.testing.assert_allclose(squared[group], brute_force(X, 12)[1][index.order][group], rtol=1e-9)
 
 
-def test_queries_agree_with_scikit_learn():
-    X, Q = tree_like(5000), np.vstack([tree_like(400, seed=1), tree_like(5000)[:50], 50 + tree_like(3, seed=2)])
-    index = ClusterIndex(X)
-    index.neighbors(10)
-    _, squared = pickle.loads(pickle.dumps(index)).query(Q, 10)
-    expected = NearestNeighbors(n_neighbors=10).fit(X).kneighbors(Q)[0] ** 2
-    assert (squared <= expected[:, -1:] * (1 + 1e-6) + 1e-12).mean() > 0.99
-    np.testing.assert_allclose(squared[-3:], expected[-3:], rtol=1e-9)  # far from all points
-    assert (squared[400:450, 0] == 0).all()  # training points find themselves
+def new_points(X, n=2000):
+    """New points as the data, training points, points between two of them, and points far away."""
+    rng = np.random.default_rng(3)
+    some, others = X[rng.integers(len(X), size=(2, n // 4))]
+    return np.vstack([X[-n // 2 :], some, (some + others) / 2.0, 50.0 + some[:3]])
 
 
-@pytest.mark.parametrize("k", [10, 80])
-@pytest.mark.parametrize("in_bytes", [True, False])
-def test_many_queries(monkeypatch, k, in_bytes):
-    """Queries of a cluster are compared as bytes, also where that is no faster."""
-    monkeypatch.setattr(clusters, "BYTE_PRODUCTS", in_bytes)
-    X = tree_like(9000)
-    X, Q = X[:6000], X[6000:]
-    index = ClusterIndex(X)
-    index.neighbors(15)
-    assert index._coded
-    assert index._in_bytes == in_bytes
-    ids, squared = index.query(Q, k)
-    assert ids.shape == squared.shape == (3000, k)
-    np.testing.assert_allclose(squared[:, -1], np.square(Q - X[index.order[ids[:, -1]]]).sum(axis=1), rtol=1e-9)
-    expected = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(Q)[0] ** 2
-    assert (squared <= expected[:, -1:] * (1 + 1e-6)).mean() > 0.98
+@pytest.mark.parametrize("few", [True, False])  # too few queries of each cluster to search cluster by cluster, or not
+@pytest.mark.parametrize(
+    "X",
+    [*(RNG.normal(size=shape) for shape in ((4300, 6), (6000, 30))), tree_like(6000)],
+    ids=["6 columns", "30 columns", "branches"],
+)
+def test_queries_find_all_their_neighbours(X, few, monkeypatch):
+    monkeypatch.setattr(clusters, "_MANY_QUERIES", np.inf if few else 0)
+    index, Q = ClusterIndex(X), np.vstack([new_points(X), X[:500]])
+    expected = NearestNeighbors(n_neighbors=100).fit(X).kneighbors(Q)[0] ** 2
+    for k in (1, 15, 100):
+        ids, squared = index.query(Q, k)
+        np.testing.assert_allclose(squared, expected[:, :k], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(squared[:, -1], np.square(Q - index.points[ids[:, -1]]).sum(axis=1), rtol=1e-9)
+        np.testing.assert_array_equal(index.order[ids[-500:, 0]], np.arange(500))  # training points find themselves
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(index)).query(Q, 100)[0], ids)
+
+
+def test_queries_skip_distant_clusters(monkeypatch):
+    X = np.repeat(100.0 * RNG.normal(size=(20, 12)), 500, axis=0) + RNG.normal(size=(10_000, 12))
+    index, searched = ClusterIndex(X), []
+    tiles = index._tiles
+    monkeypatch.setattr(index, "_tiles", lambda *args: (searched.append(tile) or tile for tile in tiles(*args)))
+    index.query(X + 0.1, 10)
+    assert sum(tile.products.size for tile in searched) < 0.3 * len(X) ** 2
 
 
 @pytest.mark.parametrize("X", [LOW, CLOUD, tree_like(5000)], ids=["tree", "blocks", "clusters"])
@@ -319,6 +324,16 @@ def test_scales_beyond_float32(name):
     recall = true_recall(index, squared, X)
     assert recall > 0.99
     assert index.recall == pytest.approx(recall, abs=0.01)
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_queries_are_exact_at_any_scale(name):
+    X = HARD[name]
+    index = ClusterIndex(X)
+    some = np.random.default_rng(1).permutation(len(X))[:1500]
+    _, squared = index.query(X[some], 12)
+    np.testing.assert_allclose(squared[:, 1:], brute_force(X, 11)[1][some], rtol=1e-5)
+    assert not squared[:, 0].any()
 
 
 @pytest.mark.parametrize("name", HARD)

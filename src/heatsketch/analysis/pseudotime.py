@@ -359,7 +359,7 @@ def _nearest_among(X: Any, metric: Metric, among: IntArray, points: IntArray) ->
         D2 = np.square(X[np.ix_(points, among)])
         ids = D2.argmin(axis=1)
         return among[ids], D2[np.arange(len(points)), ids]
-    index = make_index(X[among], metric)
+    index = make_index(X[among], metric, queries=len(points))
     ids, squared = index.query(X[points], 1)
     return among[index.order[ids[:, 0]]], squared[:, 0]
 

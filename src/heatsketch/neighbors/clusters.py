@@ -1,8 +1,15 @@
-"""Approximate nearest neighbours in many dimensions: clusters, and matrix products between those that are close.
+"""Nearest neighbours in many dimensions: clusters, and matrix products between those that are close.
 
-Points are grouped by k-means. Two clusters are compared if their centres are close relative to the clusters' sizes,
-``|c_a - c_b|^2 <= reach (r_a^2 + r_b^2)``: one matrix product gives all distances between their points, for both
-sides. The reach is calibrated on the exact neighbours of a sample, and the recall is measured on another sample.
+Points are grouped by k-means: each lies in the cluster of its nearest centre.
+
+Neighbours of the points themselves are approximate. Two clusters are compared if their centres are close relative to
+the clusters' sizes, ``|c_a - c_b|^2 <= reach (r_a^2 + r_b^2)``: one matrix product gives all distances between their
+points, for both sides. The reach is calibrated on the exact neighbours of a sample, and the recall is measured on
+another sample.
+
+Neighbours of other points (queries) are exact. All points y of cluster b are at least as near to its centre as to that
+of cluster a, so by the triangle inequality ``|q - y| >= (|q - c_b|^2 - |q - c_a|^2) / (2 |c_a - c_b|)``, the distance
+of q from the half-space of these points. A cluster is left out if that is more than the k-th distance found.
 
 Products of coordinates in float32 are compared in registers, where they are formed. Where the processor multiplies
 bytes fast, and bytes resolve the neighbours, coordinates are rounded to bytes. A few more candidates than neighbours
@@ -13,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
@@ -21,7 +29,7 @@ import numpy as np
 
 from .._utils.chunks import chunks
 from .._utils.memmap import arranged, zeros_beside
-from .._utils.threads import Scratch, each
+from .._utils.threads import Scratch, each, workers
 from .._utils.typing import FloatArray, IntArray
 from .._utils.warn import warn
 from ..compiled import BOTH_WAYS, LANES, LARGEST_BYTE, SAME_POINTS, TO_ROWS
@@ -65,7 +73,7 @@ _VAGUE = 0.002
 _RESOLVED_BY_BYTES = 12.0
 _VAGUE_BYTES = 0.01
 _SPARE = 4
-# Queries of one cluster from which on they are compared by codes, which all points must be laid out in once.
+# Queries of one cluster, on average, from which on a search cluster by cluster is faster than all distances.
 _MANY_QUERIES = 16
 # Squared distances, relative to those between clusters, that products in float64 give to few digits.
 _CANCELLED = 1e-9
@@ -83,51 +91,54 @@ def _padded(width: int) -> int:
     return -(-width // LANES) * LANES
 
 
-def kmeans(X: FloatArray, n_clusters: int) -> IntArray:
-    """Labels of the points by a few steps of Lloyd's iteration on a sample, in float32, shape (N,).
+@dataclass(frozen=True)
+class Frame:
+    """Coordinates about the middle of the data, in units of their typical size, in which clusters are found."""
 
-    Many clusters are found in two levels, each cluster of the first divided on its own, which takes a fraction of the
-    time. Outliers form their own cluster, so that they do not widen another one. scikit-learn's KMeans on the same
-    sample takes as long in total, needs a limit on OpenMP's threads, and importing it delays the first fit.
-    """
-    n = X.shape[0]
-    few = np.asarray(X[sample(n, _FEW)], dtype=np.float64)
-    centre = np.median(few, axis=0)
-    apart = np.abs(few - centre).max(axis=1)
-    unit = float(np.median(apart)) or magnitude(apart)
+    middle: FloatArray  # (d,)
+    unit: float
 
-    def normal(rows: Any) -> FloatArray:
-        return np.asarray(np.clip((X[rows] - centre) / unit, -_OUTLYING, _OUTLYING), dtype=np.float32)
+    @classmethod
+    def of(cls, X: FloatArray) -> Frame:
+        """The frame of some points, from a sample."""
+        few = np.asarray(X[sample(X.shape[0], _FEW)], dtype=np.float64)
+        middle = np.median(few, axis=0)
+        apart = np.abs(few - middle).max(axis=1)
+        return cls(middle, float(np.median(apart)) or magnitude(apart))
 
-    some = normal(sample(n, _SAMPLE_PER_CLUSTER * n_clusters))
-    n_coarse = n_clusters if n_clusters <= _ONE_LEVEL else int(np.sqrt(n_clusters))
-    centres = lloyd(some, n_coarse)
-    labels = np.empty(n, dtype=np.int64)
+    def coordinates(self, points: FloatArray) -> FloatArray:
+        """Coordinates in float32, those of outliers clipped."""
+        return np.asarray(np.clip((points - self.middle) / self.unit, -_OUTLYING, _OUTLYING), dtype=np.float32)
 
-    def assign(rows: slice) -> None:
-        here = normal(rows)
-        labels[rows] = nearest_centre(here, centres)
-        labels[rows][np.abs(here).max(axis=1) >= _OUTLYING] = n_coarse
+    def nearest(self, points: FloatArray, centres: FloatArray) -> IntArray:
+        """The number of the nearest centre of each point, by rounded distances; that of all centres for outliers."""
+        labels, half = np.empty(len(points), dtype=np.int64), 0.5 * _squared_norms(centres)
 
-    each(assign, chunks(n, n_coarse, 1 << 19))
-    if n_coarse == n_clusters:
+        def assign(rows: slice) -> None:
+            here = self.coordinates(points[rows])
+            outlying = np.abs(here).max(axis=1) >= _OUTLYING
+            labels[rows] = np.where(outlying, len(centres), (here @ centres.T - half).argmax(axis=1))
+
+        each(assign, chunks(len(points), len(centres), 1 << 19))
         return labels
-    sampled = nearest_centre(some, centres)
-    # Finer clusters of each coarse one, in proportion to its points; the outliers stay together.
-    sizes = np.bincount(labels, minlength=n_coarse + 1)
-    shares = np.append(np.maximum(1, np.rint(n_clusters * sizes[:n_coarse] / n).astype(int)), 1)
-    first = np.cumsum(shares) - shares
-    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
 
-    def divide(a: int) -> None:
-        mine = some[sampled == a]
-        fine = lloyd(mine, min(shares[a], len(mine))) if a < n_coarse else mine
-        for rows in chunks(len(members[a]), max(1, len(fine)), 1 << 19):
-            numbers = members[a][rows]
-            labels[numbers] = first[a] + (nearest_centre(normal(numbers), fine) if len(fine) > 1 else 0)
 
-    each(divide, range(n_coarse + 1))
-    return labels
+def kmeans(X: FloatArray, n_clusters: int, frame: Frame) -> FloatArray:
+    """Centres of clusters, in a frame, by a few steps of Lloyd's iteration on a sample, (about n_clusters, d).
+
+    Many centres are found in two levels, each cluster of the first divided on its own, which takes a fraction of the
+    time. scikit-learn's KMeans on the same sample takes as long in total, needs a limit on OpenMP's threads, and
+    importing it delays the first fit.
+    """
+    some = frame.coordinates(X[sample(X.shape[0], _SAMPLE_PER_CLUSTER * n_clusters)])
+    if n_clusters <= _ONE_LEVEL:
+        return lloyd(some, n_clusters)
+    labels = nearest_centre(some, lloyd(some, int(np.sqrt(n_clusters))))
+    # Finer clusters of each coarse one, in proportion to its points.
+    parts = [some[labels == a] for a in np.unique(labels)]
+    shares = [max(1, round(n_clusters * len(part) / len(some))) for part in parts]
+    with workers() as share:
+        return np.concatenate([*share(lambda pair: lloyd(*pair), zip(parts, shares, strict=True))])
 
 
 def lloyd(points: FloatArray, n_clusters: int) -> FloatArray:
@@ -143,12 +154,7 @@ def lloyd(points: FloatArray, n_clusters: int) -> FloatArray:
 
 def nearest_centre(points: FloatArray, centres: FloatArray) -> IntArray:
     """The number of the nearest centre of each point, (m,)."""
-    labels, half = np.empty(len(points), dtype=np.int64), 0.5 * _squared_norms(centres)
-
-    def assign(rows: slice) -> None:
-        labels[rows] = (points[rows] @ centres.T - half).argmax(axis=1)
-
-    each(assign, chunks(len(points), len(centres), 1 << 19))
+    labels: IntArray = (points @ centres.T - 0.5 * _squared_norms(centres)).argmax(axis=1)
     return labels
 
 
@@ -253,18 +259,6 @@ class Codes:
                     self._codes_of(a), self._codes_of(b), left, right, factor, row, column, mode, found.k, *state
                 )
 
-    def place(self, Q: FloatArray, a: int, others: IntArray, found: Candidates) -> None:
-        """Compare queries of a cluster, of which `found` are the candidates, with the points of others."""
-        from ..compiled.search import offer_codes  # noqa: PLC0415
-
-        state = found.worst, found.count, found.squared, found.ids
-        P = Q - self._centres[a]
-        codes = np.zeros((_padded(len(P)) // LANES, *self._codes.shape[1:]), dtype=self._codes.dtype)
-        step = _encoded(P / self._unit, codes)
-        for b, left, doubled in self._sides(P, a, others):
-            right, factor = self._right(b, doubled), self._factor(step, b)
-            offer_codes(codes, self._codes_of(b), left, right, factor, 0, self._offsets[b], TO_ROWS, found.k, *state)
-
     def _sides(self, P: FloatArray, a: int, others: IntArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Each other cluster, terms of distances that depend on points of cluster a, padded, (m,), and ``2 g``, (d,).
 
@@ -328,15 +322,22 @@ class ClusterIndex:
 
     def __init__(self, X: FloatArray) -> None:
         refuse_overflow(X)
-        labels = kmeans(X, max(1, min(_MOST_CLUSTERS, X.shape[0] // _POINTS_PER_CLUSTER)))
-        sizes = np.bincount(labels)
-        sizes = sizes[sizes > 0]
+        self._frame = Frame.of(X)
+        centres = kmeans(X, max(1, min(_MOST_CLUSTERS, X.shape[0] // _POINTS_PER_CLUSTER)), self._frame)
+        labels = self._frame.nearest(X, centres)
         self.order: IntArray = np.argsort(labels, kind="stable")
         self.points = arranged(X, self.order)
-        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
-        starts = self._offsets[:-1]
-        # Centres and squared radii of the clusters.
-        self._centres = np.add.reduceat(self.points, starts, axis=0, dtype=np.float64) / sizes[:, None]
+        taken, starts, sizes = np.unique(labels[self.order], return_index=True, return_counts=True)
+        self._offsets = np.append(starts, len(labels))
+        # Outliers are the last cluster, so that they do not widen another one.
+        self._has_outliers = bool(taken[-1] == len(centres))
+        self._centres = self._frame.middle + self._frame.unit * centres[
+            taken[: len(taken) - self._has_outliers]
+        ].astype(np.float64)
+        if self._has_outliers:
+            outlier = self.points[starts[-1] :].mean(axis=0, dtype=np.float64)
+            self._centres = np.vstack([self._centres, outlier])
+        # Squared radii of the clusters: the mean, and the root of the largest.
         radii = np.empty(X.shape[0])
         each(lambda a: self._radii(a, radii), range(len(sizes)))
         self._spread = np.add.reduceat(radii, starts) / sizes
@@ -347,21 +348,14 @@ class ClusterIndex:
         self._reach = 0.0
         self._coded = self._in_bytes = False  # whether points are compared by codes, and whether these are bytes
         self.recall: float | None = None
-        self._scratch, self._lock = Scratch(), Lock()
-        self._codes: Codes | None = None
+        self._scratch = Scratch()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A temporary file, a lock and a thread's buffers cannot be sent to another process.
-        return self.__dict__ | {"points": np.array(self.points), "_scratch": None, "_lock": None, "_codes": None}
+        # A temporary file and a thread's buffers cannot be sent to another process.
+        return self.__dict__ | {"points": np.array(self.points), "_scratch": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _scratch=Scratch(), _lock=Lock())
-
-    def _coded_points(self) -> Codes:
-        """The codes, for queries; made on first use."""
-        with self._lock:
-            self._codes = self._codes or Codes(self, in_bytes=self._in_bytes)
-            return self._codes
+        self.__dict__.update(state, _scratch=Scratch())
 
     def _radii(self, a: int, out: FloatArray) -> None:
         members = self._members(a)
@@ -392,7 +386,7 @@ class ClusterIndex:
             done, self._reach = self._reach, farthest if farthest > self._reach else np.inf
         if self.recall < _LEAST_RECALL:
             self._last_resort(found)
-        self._complete(found, None)
+        self._complete(found)
         found.squared = found.squared[:0]  # the largest of the arrays
         ids, squared = np.empty((n, k), dtype=np.int32), np.empty((n, k))
 
@@ -445,55 +439,69 @@ class ClusterIndex:
 
     def query_order(self, Q: FloatArray) -> IntArray:
         """An order of queries in which those of one cluster follow each other, shape (m,): faster in batches."""
-        labels = np.empty(len(Q), dtype=np.int32)
-        centre = self._centres.mean(axis=0)
-        centres = ((self._centres - centre) / self._unit).astype(np.float32)
-        half = 0.5 * _squared_norms(centres)
-
-        def nearest_centre(rows: slice) -> None:
-            here = np.clip((Q[rows] - centre) / self._unit, -_FAR, _FAR).astype(np.float32)
-            labels[rows] = (here @ centres.T - half).argmax(axis=1)
-
-        each(nearest_centre, chunks(len(Q), len(centres), 1 << 19))
+        labels = self._frame.nearest(Q, self._frame.coordinates(self._centres))
         return np.argsort(labels, kind="stable")
 
     def query(self, Q: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-        """Nearest neighbours of other points, as `neighbors` gives them."""
-        found = Candidates(Q.shape[0], min(len(self.points), self._n_candidates(k)))
-        for rows in chunks(Q.shape[0], len(self._centres)):
-            D2 = squared_distances(Q[rows], self._centres)
-            # Queries of one cluster, those inside it apart from those outside.
-            labels, nearest = D2.argmin(axis=1), D2.min(axis=1)
-            labels = 2 * labels + (nearest > np.square(self._extent)[labels])
-            order = np.argsort(labels, kind="stable")
-            groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-            each(lambda g, D2=D2, start=rows.start: self._place(Q, start + g, D2[g], found), groups)
-        self._complete(found, Q)
-        ids, squared = self._measured(Q, found.nearest)
+        """The k points that are nearest to each of other points, (m, k): all of them, as `neighbors` gives them.
+
+        Of points that are equally far up to rounding, any may be given.
+        """
+        wanted = min(len(self.points), k + _SPARE)
+        ids: IntArray = np.empty((len(Q), wanted), dtype=np.int32)
+        for rows in chunks(len(Q), len(self._centres)):
+            ids[rows] = self._query(Q[rows], wanted)
+        ids, squared = self._measured(Q, ids)
         return ids[:, :k], squared[:, :k]
 
-    def _place(self, Q: FloatArray, rows: IntArray, D2: FloatArray, found: Candidates) -> None:
-        """Offer queries of one cluster the points of all clusters in reach.
+    def _query(self, Q: FloatArray, k: int) -> IntArray:
+        D2 = squared_distances(Q, self._centres)
+        labels = D2.argmin(axis=1)
+        order = np.argsort(labels, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+        found = Candidates(len(Q), k)
+        if len(Q) >= _MANY_QUERIES * len(groups):
+            each(lambda rows: self._place(Q, rows, D2[rows], found), groups)
+        self._complete(found, Q)
+        return found.nearest
 
-        The reach of queries inside the cluster is that of its points. Outside, it is that of the farthest query.
+    def _place(self, Q: FloatArray, rows: IntArray, D2: FloatArray, found: Candidates) -> None:
+        """Set the nearest points of queries of one cluster, those that float32 resolves.
+
+        D2, (m, n_clusters), are their squared distances to the centres.
         """
-        a = int(D2[0].argmin())
-        apart = np.square(self._centres - self._centres[a]).sum(axis=1)
-        farthest, spread = float(D2[:, a].max()), float(self._spread[a])
-        inside = farthest <= self._extent[a] ** 2
-        if inside:
-            near = _ratio(apart, spread + self._spread) <= self._reach
-        else:
-            near = _ratio(apart, max(farthest, spread) + self._spread) <= self._reach
-            near |= D2.min(axis=0) <= farthest
-        others = np.flatnonzero(near)
-        mine = Candidates(len(rows), found.k)
-        if inside and self._coded and len(rows) >= _MANY_QUERIES:
-            self._coded_points().place(Q[rows], a, others[np.argsort(apart[others], kind="stable")], mine)
-        else:
-            for tile in self._tiles(Q[rows], self._centres[a], others):
+        a, mine = int(D2[0].argmin()), Candidates(len(rows), found.k)
+
+        def limits() -> FloatArray:
+            worst: FloatArray = self._unit**2 * mine.worst[: len(rows), None].astype(np.float64)
+            return np.maximum(worst, 0.0)  # products round
+
+        margins = self._margins(a, D2)
+        order, n_searched = np.argsort(margins.min(axis=0), kind="stable"), 0
+        while n_searched < len(order):
+            some = order[n_searched : 2 * n_searched + 1]  # limits are renewed after 1, 3, 7, ... clusters
+            n_searched += len(some)
+            needed = some[(margins[:, some] <= np.sqrt(limits())).any(axis=0)]
+            for tile in self._tiles(Q[rows], self._centres[a], needed, np.float32):
                 mine.offer(tile, 0, TO_ROWS)
+            mine.cut()
+        mine.count[D2[:, a] > _RESOLVED * limits()[:, 0]] = 0  # these are searched in float64
         found.put(rows, mine)
+
+    def _margins(self, a: int, D2: FloatArray) -> FloatArray:
+        """Lower bounds of the distances from queries to the points of each cluster, (m, n_clusters).
+
+        D2 are squared distances to the centres, of which that of cluster a is the nearest. For the rounding of labels
+        see `Frame.nearest`: each term of its inner products is at most the product of the two sizes.
+        """
+        gaps = np.sqrt(np.square(self._centres - self._centres[a]).sum(axis=1))
+        sizes = np.sqrt(np.square(self._centres - self._frame.middle).sum(axis=1)) + self._extent
+        error = 2.0 * (self.points.shape[1] + 4) * np.finfo(np.float32).eps * np.square(sizes + sizes[a])
+        margins = np.full(D2.shape, -np.inf)  # in its own cluster, and among outliers
+        bounded = gaps > 0
+        bounded[-1] &= not self._has_outliers
+        margins[:, bounded] = ((D2 - D2[:, [a]] - error) / 2.0)[:, bounded] / gaps[bounded]
+        return margins
 
     def _ratios(self, rows: IntArray, ids: IntArray) -> FloatArray:
         """``|c_a - c_b|^2 / (r_a^2 + r_b^2)`` for the clusters of points and their neighbours, flat."""
@@ -527,7 +535,7 @@ class ClusterIndex:
         members = self._members(a)
         for start in range(members.start, members.stop, _TILE_ROWS):
             block = self.points[start : min(members.stop, start + _TILE_ROWS)]
-            for tile in self._tiles(block, self._centres[a], others):
+            for tile in self._tiles(block, self._centres[a], others, self._precision):
                 b = tile.cluster
                 if a == b:
                     with locks[a]:
@@ -536,13 +544,12 @@ class ClusterIndex:
                     with locks[min(a, b)], locks[max(a, b)]:
                         found.offer(tile, start, BOTH_WAYS)
 
-    def _tiles(self, block: FloatArray, centre: FloatArray, others: IntArray) -> Iterator[Tile]:
+    def _tiles(self, block: FloatArray, centre: FloatArray, others: IntArray, kind: Any) -> Iterator[Tile]:
         """Distances from a block of points to the clusters `others`, several of them in one matrix product.
 
         Coordinates are relative to the centre of the block's cluster, in float64, before they are rounded, so that
-        near points keep their digits. Those too far away to be squared are clipped.
+        near points keep their digits. Those too far away to be squared are clipped. Products are of the dtype `kind`.
         """
-        kind = self._precision
 
         def local(points: FloatArray) -> FloatArray:
             return np.clip((points - centre) / self._unit, -_FAR, _FAR).astype(kind)
@@ -560,7 +567,7 @@ class ClusterIndex:
             products = self._scratch.array("products", (len(A), len(B)), kind)
             np.matmul(doubled, B.T, out=products)
             if kind == np.float32:
-                tile = products, left, right
+                tile: tuple[FloatArray, FloatArray, FloatArray] = products, left, right
             else:  # float32 is enough for the distances themselves
                 exact = (left[:, None] + right[None, :] - products).astype(np.float32)
                 tile = -exact, np.zeros(len(A), np.float32), np.where(np.isnan(right), right, 0.0).astype(np.float32)
@@ -583,8 +590,8 @@ class ClusterIndex:
         if group:
             yield group
 
-    def _complete(self, found: Candidates, Q: FloatArray | None) -> None:
-        """Search exactly for the neighbours of points that have too few candidates."""
+    def _complete(self, found: Candidates, Q: FloatArray | None = None) -> None:
+        """Search exactly for the neighbours of points, or queries, that have too few candidates."""
         found.cut()
         lacking = np.flatnonzero(found.count < found.k)
         for some in chunks(len(lacking), 1, 2 * _CALIBRATION):
@@ -607,8 +614,10 @@ class ClusterIndex:
             near = A @ np.hstack([B, np.ones((len(B), 1)), _squared_norms(B)[:, None]]).T
             itself = np.flatnonzero((rows >= columns.start) & (rows < columns.stop)) if Q is None else rows[:0]
             near[itself, rows[itself] - columns.start] = -np.inf
-            if near.max() > -_CANCELLED:
-                near = -squared_distances(block, here) / unit
+            i, j = np.nonzero(near > -_CANCELLED)
+            for some in chunks(len(i), block.shape[1]):
+                differences = np.asarray(block[i[some]] - here[j[some]], dtype=np.float64)
+                near[i[some], j[some]] = -_squared_norms(differences) / unit[i[some], 0]
             tile = np.full((len(A), _padded(len(B))), np.nan, dtype=np.float32)
             np.maximum(near, -_FAR, out=tile[:, : len(B)], casting="same_kind")
             tile[itself, rows[itself] - columns.start] = np.nan

@@ -47,7 +47,7 @@ _MANY_FEATURES = 8
 _SLACK = 8
 # Distances of a chunk of rows, the number of rows wanted, as each chunk reads all points, and distances at most.
 _CHUNK_ENTRIES, _CHUNK_ROWS, _MOST_ENTRIES = 1 << 20, 32, 1 << 25
-# Queries up to which comparing them with all points is faster than a search by clusters, whose reach all points set.
+# Queries up to which comparing them with all points is faster than to find clusters.
 _FEW_QUERIES = 2000
 # Pairs beyond which a tree on a few cores is faster than all distances on a large GPU.
 _DEVICE_PAIRS = 1 << 34
@@ -69,7 +69,8 @@ class NeighborIndex(Protocol):
         Position `i` in this order is point ``order[i]`` of the data; all numbers below are positions.
     method : str
     recall : float or None
-        Share of the true neighbours found; 1 for exact methods, None before a search by one that is not.
+        Share of the true neighbours that `neighbors` found; 1 for exact methods, None before a search by one that is
+        not. Queries are exact.
     """
 
     order: IntArray
@@ -243,7 +244,8 @@ def index_kind(
         return "blocks"
     if shape[1] <= (_TREE_FEATURES if metric.euclidean else _MOST_TREE_FEATURES) and minkowski_exponent(metric):
         return "tree"
-    return "clusters" if metric.euclidean and shape[0] > _BLOCKED_LIMIT else "blocks"
+    few = queries is not None and queries <= _FEW_QUERIES
+    return "clusters" if metric.euclidean and shape[0] > _BLOCKED_LIMIT and not few else "blocks"
 
 
 def minkowski_exponent(metric: Metric) -> float | None:
@@ -314,12 +316,7 @@ def neighbors_of(
     `kind` is that of the index, by default the fastest for m queries.
     """
     metric = Metric("euclidean")
-    kind = kind or index_kind(X.shape, metric, False, device, len(rows))
-    if kind == "clusters" and len(rows) <= _FEW_QUERIES:
-        kind = "blocks"
-    if kind == "clusters":
-        return nearest_neighbors(X, k, metric, device).indices[rows].astype(np.int64)
-    index = make_index(X, metric, device, kind=kind)
+    index = make_index(X, metric, device, queries=len(rows), kind=kind)
     nearest = index.order[to_numpy(index.query(X[rows], k + 1)[0])]
     itself = nearest == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # behind points that coincide with it
