@@ -328,6 +328,19 @@ class TestIntervals:
 
 
 class TestFloat32:
+    @pytest.mark.parametrize(
+        ("library", "container"),
+        [("numpy", "asarray"), ("pandas", "DataFrame"), ("dask.array", "from_array"), ("torch", "as_tensor")],
+    )
+    def test_half_precision_gives_float32(self, torus, library, container):
+        half = torus.astype(np.float16)
+        given = getattr(pytest.importorskip(library), container)(half)
+        model, expected = (DM(3).fit(X) for X in (given, half.astype(np.float32)))
+        np.testing.assert_array_equal(np.asarray(model.embedding_), expected.embedding_)
+        np.testing.assert_array_equal(np.asarray(model.transform(given)), expected.transform(half))
+        assert {str(Y.dtype).rpartition(".")[2] for Y in (model.embedding_, model.transform(given))} == {"float32"}
+        assert hs.heat_kernel(given).dtype == np.float32
+
     @pytest.mark.parametrize("model", [GP(3, bandwidth=1.0, random_state=0), DM(3, bandwidth=1.0)], ids=str)
     @pytest.mark.parametrize("normalization", NORMALIZATIONS)
     def test_float32_in_float32_out(self, torus, model, normalization):

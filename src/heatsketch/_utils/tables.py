@@ -20,7 +20,7 @@ def collected(X: Any) -> Any:
 
 
 def table(X: Any) -> Any:
-    """`X` in a form that scikit-learn checks: tensors as arrays, lazy frames collected.
+    """`X` in a form that scikit-learn checks: tensors as arrays, lazy frames collected, float16 as float32.
 
     Masked entries and dates raise ValueError, because scikit-learn would silently use their values.
     """
@@ -46,7 +46,8 @@ def table(X: Any) -> Any:
             "X contains dates or times; leave them out, or turn them into numbers with "
             "heatsketch.TableEncoder(dates='number') in a pipeline before the embedding."
         )
-    return X
+    # scikit-learn would make it float64, which takes four times the memory.
+    return X.astype(np.float32) if len(dtypes) and all(dtype == np.float16 for dtype in dtypes) else X
 
 
 def _is_temporal(dtype: Any) -> bool:

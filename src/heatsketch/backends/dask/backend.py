@@ -145,7 +145,9 @@ def _as_points(X: Any, *, at_least: int) -> tuple[Any, tuple[int, ...]]:
     X = X.rechunk({0: tuple(size for size in sizes if size) or (0,), 1: -1})
     if X.shape[0] < at_least:
         raise ValueError(f"X has {X.shape[0]} sample(s), and at least {at_least} are needed.")
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64), sizes
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
+    return X, sizes
 
 
 def _probe(X: Any, points: Any) -> Any:

@@ -62,7 +62,7 @@ class TorchBackend:
         Computations on its device use the tensor itself.
         """
         X = _tensor(X).detach()
-        X = X.float() if X.dtype == _torch().bfloat16 else X
+        X = X.float() if X.dtype in (_torch().bfloat16, _torch().float16) else X
         table = to_numpy(X)
         if X.is_cuda:
             _device(str(X.device)).remember(table, X)
