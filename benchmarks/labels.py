@@ -192,7 +192,7 @@ class _Score:
 
 def _model(method: str, k: int, seed: int) -> Any:
     if method in (GIVEN, WITHOUT):
-        return hs.HeatSketch(k, random_state=seed)
+        return hs.HeatSketch(k, use_labels=method == GIVEN, random_state=seed)
     from umap import UMAP  # noqa: PLC0415
 
     return UMAP(n_components=k, random_state=seed, n_jobs=1)
@@ -307,8 +307,8 @@ def _quick(experiment: Experiment) -> Experiment | None:
 
 
 _INTRODUCTION = """\
-This page measures two things: how much classifiers gain if `HeatSketch.fit(X, y)` gets five labels of each class, and
-how well `inverse_transform` reconstructs data, beside UMAP, PCA and scikit-learn's LabelSpreading.
+This page measures two things: how much classifiers gain if `HeatSketch` is fitted with five labels of each class,
+and how well `inverse_transform` reconstructs data, beside UMAP, PCA and scikit-learn's LabelSpreading.
 `make labels ARGS="--output out/labels"` runs everything again in another folder, in about 15 minutes; `make labels`
 only runs trials that are missing here.
 

@@ -2,9 +2,9 @@
 Few labels
 ==========
 
-Somebody has looked at five images of each digit; the other images have no label. ``fit(X, y)`` takes the labels that are
-known, and -1 for the others, as scikit-learn's semi-supervised estimators do. HeatSketch then looks for an embedding that
-keeps neighbours and separates the known classes.
+Somebody has looked at five images of each digit; the other images have no label. With ``use_labels=True``, ``fit``
+takes the labels that are known, and -1 for the others, as scikit-learn's semi-supervised estimators do. HeatSketch then
+looks for an embedding that keeps neighbours and separates the known classes.
 """
 
 import matplotlib.pyplot as plt
@@ -36,7 +36,7 @@ def some_labels(seed, n_known=5):
 
 y = some_labels(seed=0)
 plain = hs.HeatSketch(random_state=0).fit(seen)
-labelled = hs.HeatSketch(random_state=0).fit(seen, y)
+labelled = hs.HeatSketch(use_labels=True, random_state=0).fit(seen, y)
 figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 for axis, model, title in ((axes[0], plain, "without labels"), (axes[1], labelled, "with 50 labels of 1,200")):
     style, known = {"cmap": "tab10", "vmin": 0, "vmax": 9}, y >= 0
@@ -54,7 +54,7 @@ classifiers = {
 }
 shares = {(name, use): [] for name in classifiers for use in ("without", "with")}
 for y in map(some_labels, range(5)):
-    for use, model in (("without", plain), ("with", hs.HeatSketch(random_state=0).fit(seen, y))):
+    for use, model in (("without", plain), ("with", hs.HeatSketch(use_labels=True, random_state=0).fit(seen, y))):
         for name, classifier in classifiers.items():
             classifier.fit(model.embedding_[y >= 0], y[y >= 0])
             shares[name, use].append(classifier.score(model.transform(unseen), digits[1200:]))

@@ -479,7 +479,7 @@ def _check_anndata(adata: Any) -> None:
 def _check_options(tool: Callable[..., Any], method: str, options: Mapping[str, Any]) -> None:
     """Raise TypeError for an option that neither the function nor its estimator has."""
     known = dict.fromkeys([*signature(tool).parameters, *signature(METHODS[method]).parameters])
-    listed = [name for name in known if name not in ("adata", "options")]
+    listed = [name for name in known if name not in ("adata", "options", "use_labels")]  # there is no y
     for name in options:
         if name not in listed:
             hint = did_you_mean(name, listed)

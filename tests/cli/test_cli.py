@@ -95,16 +95,16 @@ def test_weights(heatsketch):
     assert "row 1 (p1)" in heatsketch("embed", "zero.csv", *named, "-o", "y.npy")[2]
 
 
-def test_few_classes(heatsketch):
+def test_classes(heatsketch):
     y = np.where(np.arange(60) % 6 == 0, np.arange(60) % 4 // 2, -1)
     words = [["left", "right", ""][label] for label in y]
     FRAME.assign(kind=words, every="a").to_csv("known.csv", index=False)
     assert heatsketch("embed", "known.csv", "--classes", "kind", "-o", "y.npy", "-q") == (0, "", "")
-    model = hs.HeatSketch(random_state=0).fit(X, y)
+    model = hs.HeatSketch(use_labels=True, random_state=0).fit(X, y)
     np.testing.assert_array_equal(np.load("y.npy"), model.embedding_)
     assert not np.array_equal(model.embedding_, hs.HeatSketch(random_state=0).fit_transform(X))
-    for options, word in ((("--classes", "every"), "names a, for 100%"), (("--classes", "kind", *FAST), "--method"),
-                          (("--classes", "none"), "none")):  # fmt: skip
+    for options, word in ((("--classes", "every"), "names a"), (("--classes", "kind", *FAST), "--method"),
+                          (("--classes", "none"), "none"), (("--set", "use_labels=true"), "--classes")):  # fmt: skip
         code, _, err = heatsketch("embed", "known.csv", *options, "-o", "y.npy")
         assert code == 1
         assert word in err

@@ -39,6 +39,7 @@ CHECKED = [
     DM(),
     DM(affinity="precomputed", solver="randomized"),
     HS(),
+    HS(use_labels=True),
     HS(objective="log-stress", affinity="precomputed"),
     HS(objective="bilipschitz", power=2),
 ]
@@ -61,7 +62,7 @@ def test_check_estimator(estimator):
 
 @pytest.mark.parametrize("estimator", [GP, DM, HS])
 def test_constructors_are_short(estimator):
-    assert len(estimator().get_params()) <= 16
+    assert len(estimator().get_params()) <= 17
 
 
 class TestContainers:

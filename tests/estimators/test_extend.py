@@ -120,7 +120,7 @@ def test_labels():
     """Labels of a fit are kept; those of new samples are unknown."""
     y = np.where(OLD[:, 0] > 0, 1, 0)
     y[30:] = -1
-    model = hs.HeatSketch(random_state=0).fit(OLD, y).extend(NEW)
+    model = hs.HeatSketch(use_labels=True, random_state=0).fit(OLD, y).extend(NEW)
     np.testing.assert_array_equal(model._labels, np.r_[y, np.full(80, -1)])
 
 

@@ -731,6 +731,7 @@ class TestErrors:
         [
             ({"method": "umap"}, "umap"),
             ({"n_components": 0}, "n_components"),
+            ({"use_labels": True}, "no parameter 'use_labels'"),
             (
                 {"perplexity": 30},
                 r"heat_sketch\(\) has no parameter 'perplexity'. It accepts n_comp.*neighbor_weight",

@@ -1,4 +1,4 @@
-"""Few labels: which y is used, soft labels, similarities that agree, and embeddings that separate classes."""
+"""Known labels: when and which y is used, soft labels, similarities that agree, and separated classes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.manifold import trustworthiness
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import heatsketch as hs
-from heatsketch.optimize.labels import agreeing, few_labels, known_classes, spread_labels
+from heatsketch.optimize.labels import agreeing, class_labels, known_classes, spread_labels
 from heatsketch.optimize.spaces import neighbor_graph
 
 HS = hs.HeatSketch
@@ -43,58 +44,56 @@ def separation(Y, label):
 
 
 class TestWhichLabels:
-    @pytest.mark.parametrize(
-        "y",
-        [
-            [0, 1, 1, 0],
-            [-1, 1, 1, -1],  # both classes of a binary problem
-            [-1, -1, -1, -1],
-            [-3, -1, 0, 2],  # targets
-            [0.5, -1.0, 1.0, 2.0],
-            ["a", "b", "a", "b"],
-            [[0, -1], [1, -1], [0, 1], [1, 0]],
-            [True, False, True, False],
-        ],
-    )
-    def test_other_targets_are_not_labels(self, y):
-        labels, reason = few_labels(np.array(y), 4)
-        assert labels is None
-        assert reason
-
-    def test_labels_may_be_of_any_integer_type(self):
+    def test_labels_may_be_of_any_type_that_holds_integers(self):
         given = [0, -1, 1, -1]
         for y in (
+            given,
             np.array(given, dtype=np.int8),
             np.array(given, dtype=object),
             np.array(given)[:, None],
             [0.0, -1.0, 1.0, -1.0],
             pd.Series(given, index=[5, 6, 7, 8]),
+            pd.Series(given, dtype="Int64"),
         ):
-            np.testing.assert_array_equal(few_labels(y, 4)[0], given)
+            labels = class_labels(y, 4)
+            assert labels.dtype == np.int64
+            np.testing.assert_array_equal(labels, given)
 
-    @pytest.mark.parametrize("unknown", ["-1", "", -1])
-    def test_names_of_classes_are_no_labels(self, unknown):
-        with pytest.warns(UserWarning, match="not integers"):
-            labels, _ = few_labels(np.array(["a", "b", unknown, unknown], dtype=object), 4)
-        assert labels is None
-
-    def test_warnings_name_the_line_of_a_pipeline(self, clouds):
-        y = np.where(np.arange(N) % 3 == 0, -1, 1 + np.arange(N) % 2)
-        with pytest.warns(UserWarning, match="y is not used") as said:
-            make_pipeline(hs.HeatSketch(random_state=0), LogisticRegression()).fit(clouds[0], y)
-        assert said[0].filename == __file__
-
-    def test_a_class_called_minus_one_is_no_unknown_label(self):
-        with pytest.warns(UserWarning, match="class"):
-            assert few_labels(np.repeat([-1, 0, 1], 50), 150)[0] is None
-        assert few_labels([-2, -1, 0, 1, -1, -1], 6)[0] is None
+    @pytest.mark.parametrize("given", [[0, 1, 1, 0], [0, 1, -1, 2], [True, False, False, True], [7, -1, -1, 5]])
+    def test_any_share_may_be_known(self, given):
+        np.testing.assert_array_equal(class_labels(given, 4), np.array(given, dtype=int))
 
     @pytest.mark.parametrize(
-        ("y", "message"), [([0, 1, -1], "3 labels"), ([0.0, np.nan, 1.0, 1.0], "-1"), (["a", None, "b", "b"], "-1")]
+        ("y", "message"),
+        [
+            (None, "y is None"),
+            ([0, 1, -1], r"shape \(3,\)"),
+            ([[0, -1], [1, -1], [0, 1], [1, 0]], r"shape \(4, 2\)"),
+            (1, r"shape \(\)"),
+            (["a", "b", "a", "-1"], "'a'"),
+            (["0", "1", "0", "-1"], "'0'"),
+            (np.array(["a", None, 0, 1], dtype=object), "'a'"),
+            ([0, None, 0, 1], "None"),
+            ([0.0, np.nan, 1.0, 1.0], "nan"),
+            (pd.Series([0, None, 1, 1], dtype="Int64"), "nan|NA"),
+            ([0.0, np.inf, 1.0, 1.0], "inf"),
+            ([0.5, -1.0, 1.0, 2.0], "0.5"),
+            ([1e300, -1.0, 1.0, 2.0], "1e[+]300"),
+            ([-3, -1, 0, 2], "-3"),
+            ([0j, 1j, 0j, 1j], "0j"),
+            ([-1, -1, -1, -1], "0 classes"),
+            ([-1, 1, 1, -1], "1 class"),
+        ],
     )
     def test_errors(self, y, message):
         with pytest.raises(ValueError, match=message):
-            few_labels(np.array(y), 4)
+            class_labels(y, 4)
+
+    def test_memory_for_many_classes(self, monkeypatch):
+        monkeypatch.setattr("heatsketch.optimize.labels.available_memory", lambda: 10_000_000)
+        with pytest.raises(MemoryError, match="1,000 classes"):
+            class_labels(np.arange(1000), 1000)
+        assert len(class_labels(np.arange(1000) % 300, 1000)) == 1000
 
 
 class TestSimilarities:
@@ -153,9 +152,13 @@ class TestSimilarities:
         np.testing.assert_allclose(copies, [[0.5], [0.5], [0.0]])
 
 
+LABELLED = {"use_labels": True, "random_state": 0}
+
+
 class TestEmbedding:
-    @pytest.mark.parametrize("y", [None, np.full(N, -1), np.arange(N) % 2, np.array(["a", "b"] * (N // 2))])
-    def test_without_few_labels_nothing_changes(self, clouds, y):
+    @pytest.mark.parametrize("y", [np.where(np.arange(N) % 10 < 7, -1, np.arange(N) % 3), np.full(N, "a"), [np.nan], 7])
+    def test_targets_of_a_pipeline_are_not_used(self, clouds, y):
+        """Unless asked for: not even targets of which most are -1, nor any that labels could not be."""
         expected = HS(2, random_state=0).fit_transform(clouds[0])
         np.testing.assert_array_equal(HS(2, random_state=0).fit_transform(clouds[0], y), expected)
 
@@ -164,9 +167,22 @@ class TestEmbedding:
     )
     def test_known_classes_are_separated(self, clouds, options):
         X, label, y = clouds
-        model = HS(**({"n_components": 2, "random_state": 0} | options))
-        before, after = model.fit_transform(X), model.fit_transform(X, y)
+        before = HS(**({"random_state": 0} | options)).fit_transform(X)
+        after = HS(**(LABELLED | options)).fit_transform(X, y)
         assert separation(after, label) > 1.05 * separation(before, label)
+
+    @pytest.mark.parametrize("objective", ["mixed", "neighbors"])
+    def test_more_labels_separate_more(self, clouds, objective):
+        X, label, few = clouds
+        half = np.where(np.arange(N) % 2, label, -1)
+        found = [separation(HS(objective=objective, **LABELLED).fit_transform(X, y), label) for y in (few, half, label)]
+        assert found[0] < found[1] < found[2]
+
+    def test_all_known_labels_keep_neighbors_within_classes(self, clouds):
+        X, label, _ = clouds
+        Y = HS(**LABELLED).fit_transform(X, label)
+        for c in range(CLASSES):
+            assert trustworthiness(X[label == c], Y[label == c]) > 0.8
 
     def test_classifiers_of_unseen_points_gain(self):
         X, label = hs.datasets.digits()
@@ -174,43 +190,66 @@ class TestEmbedding:
         for c in range(10):
             y[np.flatnonzero(label[:900] == c)[:5]] = c
         scores = []
-        for given in (None, y):
-            model = HS(2, random_state=0).fit(X[:900], given)
+        for use_labels in (False, True):
+            model = HS(2, use_labels=use_labels, random_state=0).fit(X[:900], y)
             scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(model.embedding_[y != -1], y[y != -1])
             scores.append(scaled.score(model.transform(X[900:]), label[900:]))
         assert scores[1] > scores[0]
 
     def test_a_fit_without_labels_forgets_them(self, clouds):
         X, _, y = clouds
-        model = HS(2, random_state=0).fit(X, y)
-        np.testing.assert_array_equal(model.fit(X).embedding_, HS(2, random_state=0).fit(X).embedding_)
+        model = HS(**LABELLED).fit(X, y).set_params(use_labels=False)
+        np.testing.assert_array_equal(model.fit(X, y).embedding_, HS(2, random_state=0).fit(X).embedding_)
 
     def test_more_components_and_saved_models_keep_labels(self, clouds, tmp_path):
         X, _, y = clouds
-        model = HS(2, random_state=0).fit(X, y)
+        model = HS(**LABELLED).fit(X, y)
         hs.save_model(model, tmp_path / "model.heatsketch")
-        expected = HS(3, random_state=0).fit(X, y).embedding_
+        expected = HS(3, **LABELLED).fit(X, y).embedding_
         for other in (model, hs.load_model(tmp_path / "model.heatsketch")):
+            assert other.use_labels
             np.testing.assert_allclose(other.add_components(1).embedding_, expected, atol=1e-6)
 
     @pytest.mark.parametrize("under", ["seed", "data"])
     def test_stability_repeats_the_fit_with_labels(self, clouds, under):
         X, _, y = clouds
-        model = HS(2, random_state=0).fit(X, y)
+        model = HS(**LABELLED).fit(X, y)
         kept = model.stability(under, n_repeats=3).kept.mean()
-        model._labels = None
+        model.use_labels, model._labels = False, None
         assert kept > model.stability(under, n_repeats=3).kept.mean()
 
-    @pytest.mark.parametrize("options", [{"objective": "log-stress"}, {"objective": "bilipschitz", "power": 2}])
-    def test_labels_that_cannot_be_used_are_reported(self, clouds, options):
-        with pytest.warns(UserWarning, match="not used"):
-            HS(2, random_state=0, **options).fit(clouds[0][::3], clouds[2][::3])
-
-    def test_targets_of_a_pipeline_are_not_used(self, clouds, capsys):
+    def test_stability_of_a_single_label_of_a_class(self, clouds):
+        """Subsets without the second class are fitted without labels."""
         X, label, _ = clouds
-        pipeline = make_pipeline(HS(2, random_state=0, verbose=True), LogisticRegression()).fit(X, label)
-        np.testing.assert_array_equal(pipeline[0].embedding_, HS(2, random_state=0).fit_transform(X))
-        assert "y is not used" in capsys.readouterr().err
+        y = np.full(N, -1)
+        y[[0, N - 1]] = label[[0, N - 1]]
+        stability = HS(**LABELLED).fit(X, y).stability("data", n_repeats=4, random_state=0)
+        assert np.isfinite(stability.kept).all()
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"objective": "log-stress"}, "log-stress"),
+            ({"objective": "bilipschitz", "power": 2}, "bilipschitz"),
+            ({"neighbor_weight": 0}, "neighbor_weight=0"),
+            ({"use_labels": "yes"}, "use_labels='yes'"),
+            ({"use_labels": None}, "use_labels=None"),
+        ],
+        ids=str,
+    )
+    def test_options_without_a_use_for_labels(self, clouds, options, message):
+        with pytest.raises(ValueError, match=message):
+            HS(**(LABELLED | options)).fit(clouds[0], clouds[2])
+
+    def test_labels_are_required(self, clouds):
+        X, _, y = clouds
+        model = HS(**LABELLED)
+        for call in (model.fit, model.fit_transform, lambda X: hs.fit_aligned(model, [X, X])):
+            with pytest.raises(ValueError, match="use_labels=True"):
+                call(X)
+        with pytest.raises(ValueError, match="shape"):
+            model.fit(X, y[:-1])
+        assert not hasattr(model, "embedding_")
 
     def test_other_estimators_ignore_labels(self, clouds):
         X, _, y = clouds
@@ -220,10 +259,12 @@ class TestEmbedding:
     def test_on_a_cluster(self, clouds):
         arrays = pytest.importorskip("dask.array")
         X = arrays.from_array(clouds[0], chunks=(150, 5))
-        with pytest.warns(UserWarning, match="cluster"):
-            HS(2, random_state=0).fit(X, clouds[2])
+        with pytest.raises(ValueError, match="cluster"):
+            HS(**LABELLED).fit(X, clouds[2])
 
     def test_on_a_device(self, clouds, device):
         X, label, y = clouds
-        before, after = (HS(2, random_state=0, device=device.name).fit_transform(X, given) for given in (None, y))
+        before, after = (
+            HS(2, use_labels=use, random_state=0, device=device.name).fit_transform(X, y) for use in (False, True)
+        )
         assert separation(after, label) > 1.2 * separation(before, label)

@@ -269,6 +269,8 @@ def _fitted_to(model: Any, part: IntArray, *, thinned: bool = False) -> Any:
         options["bandwidth"] = float(affinity.epsilon)
     X = affinity.X[part][:, part] if affinity.metric.precomputed else affinity.X[part]
     labels, masses = (None if values is None else values[part] for values in (model._labels, masses))
+    if labels is not None and len(np.unique(labels[labels >= 0])) < 2:
+        options["use_labels"] = False  # this part has too few of the known labels
     return _unfitted(model, **options).fit(X, labels, masses)
 
 

@@ -92,7 +92,7 @@ def embed(
         typer.Option(
             "--classes",
             metavar="NAME",
-            help="Column of classes, empty for at least half of the rows; HeatSketch separates the known classes.",
+            help="Column of classes that HeatSketch separates, empty where unknown; they enter the embedding.",
             rich_help_panel="Input",
             show_default=False,
         ),
@@ -136,6 +136,8 @@ def embed(
         _note_units(data)
     tested = output is not None and check_output(output, cells=data.source is not None) == "h5ad"
     model = make_estimator(method, options, data)
+    if y is not None:
+        model.set_params(use_labels=True)
     if data.source is not None:
         setattr(model, _SOURCE, options.embedded(data))
     if data.encoder is not None:
@@ -454,15 +456,13 @@ def _known_classes(data: Data, column: str) -> Any:
 
     from .._utils.text import listed  # noqa: PLC0415
     from ..io.tables import MISSING  # noqa: PLC0415
-    from ..optimize.labels import LEAST_UNKNOWN  # noqa: PLC0415
 
     given = pd.Series(data.columns[column])
     codes, names = pd.factorize(given.mask(given.isin(["-1", -1, *MISSING])))
-    known = float((codes >= 0).mean())
-    if len(names) < 2 or known > 1.0 - LEAST_UNKNOWN:
+    if len(names) < 2:
         raise ValueError(
-            f"--classes {column} names {listed(names) or 'no classes'}, for {known:.0%} of the rows; it must name two "
-            "classes or more, and leave at least half of the rows empty. Use --label for a column to colour by."
+            f"--classes {column} names {listed(names) or 'no classes'}; it must name two classes or more. Use --label "
+            "for a column to colour by."
         )
     return codes
 

@@ -240,6 +240,8 @@ def make_estimator(method: str, options: EstimatorOptions, data: Data) -> Any:
     kind = METHODS[method]
     known = inspect.signature(kind).parameters
     given = {"random_state": 0} | options.parameters(data)
+    if "use_labels" in given:
+        raise ValueError("--set use_labels was given; name the column of labels with `embed --classes` instead.")
     if "random_state" not in known:  # diffusion maps draw nothing
         del given["random_state"]
     if strange := sorted(given.keys() - known.keys()):

@@ -145,6 +145,10 @@ def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed
         )
     if estimator.init is not None:
         raise ValueError("fit_aligned was given a HeatSketch with init, which it cannot use; set init to None.")
+    if estimator.use_labels:
+        raise ValueError(
+            "fit_aligned was given a HeatSketch with use_labels=True, which it cannot use; set it to False."
+        )
     found = [graph for graph in graphs if graph is not None]
     if len(found) < len(graphs):
         raise ValueError(

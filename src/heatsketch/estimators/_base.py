@@ -165,9 +165,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             DLPack on a GPU, the embedding is of the same kind and on the same device; for a Dask array or frame it is
             a Dask array, computed on the current cluster.
         y : array-like of int, shape (n_samples,), optional
-            Class labels, with -1 for unknown ones. If at least half are unknown, HeatSketch separates the known
-            classes. Labels that are all known are ignored, as by scikit-learn's other transformers. The other
-            estimators ignore y.
+            Ignored, except by HeatSketch with ``use_labels=True``: labels of classes, with -1 for unknown ones.
         sample_weight : array-like of shape (n_samples,), optional
             Positive weights of the samples. A sample with an integer weight counts as that many equal samples, so
             equal rows can be given once, with their number (`docs/theory/weights.md`).
@@ -177,12 +175,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self
         """
         options = self._check_options(X)
-        self._set_labels(y, X)
         backend = distributed_backend(X)
         if backend is not None:
+            self._set_labels(y, None)
             backend.fit(self, X, options, sample_weight)
             return self
         points = self._check_data(X, reset=True)
+        self._set_labels(y, points.shape[0])
         masses = check_masses(sample_weight, points.shape[0])
         expected = self._predicted(points, options)
         with shown(self.verbose, expected.steps), computing(), quiet_blas():
@@ -300,8 +299,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _check_parameters(self) -> None:
         """Check the parameters that only this estimator has."""
 
-    def _set_labels(self, y: Any, X: Any) -> None:
-        """Keep the labels of the samples, for embeddings that use them."""
+    def _set_labels(self, y: Any, n_samples: int | None) -> None:
+        """Keep the labels of the samples, for embeddings that use them. On a cluster `n_samples` is None."""
 
     def _require_component_count(self) -> None:
         if isinstance(self.n_components, str):

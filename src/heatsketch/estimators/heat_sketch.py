@@ -13,22 +13,19 @@ from sklearn.utils import check_array
 
 from .._utils.array import asarray_like, to_numpy
 from .._utils.display import in_short
-from .._utils.progress import shown
-from .._utils.registry import distributed_backend
 from .._utils.typing import FloatArray, RandomState
-from .._utils.warn import warn
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS
 from ..kernel.cost import Work
 from ..kernel.operator import HeatKernel
-from ..kernel.options import check_choice, is_number, n_rows
+from ..kernel.options import check_choice, is_number
 from ..kernel.plan import check_components, wide_columns, wide_work, work_of
 from ..linalg.diffusion import require_range
 from ..linalg.filters import MultiscaleFilter, Power
 from ..linalg.range_finder import leading_directions
 from ..linalg.sketch import resolve_seed
 from ..optimize.features import WideSketch, wide_sketch
-from ..optimize.labels import few_labels
+from ..optimize.labels import class_labels
 from ..optimize.mixture import CONTINUED, FRESH, Steps, minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Start, optimize
@@ -52,9 +49,6 @@ class HeatSketch(HeatEmbedding):
     (:mod:`heatsketch.optimize.mixture`). If each point has a scale of its own, as by default, Y is dense where the data
     are. With the multiscale filter every sketch of the kernel is a candidate, and ``Y = A M``; at a single time,
     projections of a wide sketch. New points are embedded by their own kernel rows.
-
-    ``fit(X, y)`` with labels of which at least half are unknown, -1, separates the known classes, too
-    (:mod:`heatsketch.optimize.labels`).
 
     On a cluster (X is a Dask array) at most 20,000 points are optimised, whose rows of a wide sketch are brought to the
     client; the M found is then applied to all points on the cluster.
@@ -93,6 +87,11 @@ class HeatSketch(HeatEmbedding):
         "log-stress" are "mixed" with a `neighbor_weight` of 1 and 0.
     neighbor_weight : float in [0, 1], default=0.7
         Weight of neighbours with objective "mixed": 0 keeps distances alone, 1 neighbours alone.
+    use_labels : bool, default=False
+        If True, ``fit(X, y)`` separates the classes in y, too: integers, with -1 for labels that are unknown
+        (:mod:`heatsketch.optimize.labels`). The labels then enter the embedding, so that even random classes may come
+        out apart. Do not evaluate a prediction by labels that the fit has seen (target leakage); within a
+        cross-validation, fit to the training labels only. If False, y is ignored.
     init : array of shape (n_samples, n_components) or None, default=None
         Embedding to start from, such as that of earlier data; by default the leading directions of the kernel.
     device : {"auto", "cpu", "cuda", "cuda:1", "torch-cpu"}, default="auto"
@@ -174,6 +173,7 @@ class HeatSketch(HeatEmbedding):
         metric_params: dict[str, Any] | None = None,
         objective: str = "mixed",
         neighbor_weight: float = 0.7,
+        use_labels: bool = False,
         init: ArrayLike | None = None,
         device: str = "auto",
         random_state: RandomState = None,
@@ -191,6 +191,7 @@ class HeatSketch(HeatEmbedding):
         self.metric_params = metric_params
         self.objective = objective
         self.neighbor_weight = neighbor_weight
+        self.use_labels = use_labels
         self.init = init
         self.device = device
         self.random_state = random_state
@@ -205,30 +206,31 @@ class HeatSketch(HeatEmbedding):
                 f"neighbor_weight={self.neighbor_weight!r} was given; it must be a number between 0 (distances) and 1 "
                 "(neighbours)."
             )
+        if not isinstance(self.use_labels, (bool, np.bool_)):
+            raise ValueError(f"use_labels={self.use_labels!r} was given; it must be True or False.")
+        if self.use_labels and (self.objective == "bilipschitz" or not self._weight):
+            mixed = self.objective == "mixed"
+            option = f"neighbor_weight={self.neighbor_weight!r}" if mixed else f"objective={self.objective!r}"
+            raise ValueError(
+                f"use_labels=True was given with {option}, which keeps distances only; use objective='mixed' with a "
+                "positive neighbor_weight, or objective='neighbors'."
+            )
         if self.init is not None and np.shape(self.init)[1:] != (self.n_components,):
             raise ValueError(
                 f"init={in_short(self.init)} was given; it must be None or an embedding, an array of shape (n_samples, "
                 f"{self.n_components})."
             )
 
-    def _set_labels(self, y: Any, X: Any) -> None:
+    def _set_labels(self, y: Any, n_samples: int | None) -> None:
         self._labels = None
-        if y is None:
+        if not self.use_labels:
             return
-        labels, reason = few_labels(y, n_rows(X))
-        if labels is None:  # as every transformer in a pipeline ignores the targets of the last step
-            with shown(self.verbose):
-                self._tell(f"y is not used: {reason}.")
-            return
-        if distributed_backend(X) is not None:
-            reason = "X is on a cluster; fit to a part of the data in memory"
-        elif self.objective == "bilipschitz" or not self._weight:
-            option = "neighbor_weight=0" if self.objective == "mixed" else f"objective={self.objective!r}"
-            reason = f"{option} keeps distances only; use objective='mixed' with a positive weight, or 'neighbors'"
-        if reason:
-            warn(f"the labels in y are not used: {reason}.")
-            return
-        self._labels = labels
+        if n_samples is None:
+            raise ValueError(
+                "use_labels=True was given for data on a cluster; fit to a part of the data in memory, or set "
+                "use_labels=False."
+            )
+        self._labels = class_labels(y, n_samples)
 
     @property
     def _weight(self) -> float:
@@ -241,6 +243,11 @@ class HeatSketch(HeatEmbedding):
         if self.objective == "bilipschitz":
             return wide_work(n_samples, k)
         return work_of("heatsketch", n_samples, self.power, k)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = bool(self.use_labels)
+        return tags
 
     def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
         if near is None:

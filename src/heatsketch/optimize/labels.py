@@ -1,6 +1,6 @@
 r"""Neighbours that agree with known labels, so that the mixture separates classes.
 
-If the labels of some points are known, the similarities P of :mod:`heatsketch.optimize.mixture` are replaced by::
+If labels are known, of some points or all, the similarities P of :mod:`heatsketch.optimize.mixture` become::
 
     P'_ij = c_ij (P_ij + r R_ij),    c_ij = u_i . u_j,    u_i = F_i^6 / |F_i^6|,
 
@@ -24,84 +24,66 @@ from scipy import sparse
 
 from .._utils.array import to_numpy
 from .._utils.chunks import chunks
+from .._utils.memory import available_memory, size_in_words
 from .._utils.typing import FloatArray, IntArray
-from .._utils.warn import warn
 
-__all__ = ["LEAST_UNKNOWN", "agreeing", "few_labels", "known_classes", "spread_labels"]
+__all__ = ["agreeing", "class_labels", "known_classes", "spread_labels"]
 
-# Share of labels that are unknown, at least.
-LEAST_UNKNOWN = 0.5
 # a, and the number of steps: what is left of the error is a^steps.
 _SPREAD, _STEPS = 0.9, 50
 # Exponent of F.
 _SHARP = 6
 # Random points of the same class for each point, and r: their share of the attraction relative to that of neighbours.
 _PARTNERS, _JOINED = 5, 0.5
+# Memory for each point and class: F, C, u and their intermediate results in float32.
+_BYTES = 20
 _SEED = 0x1AB  # fixed, as for distances and starts: pictures of other seeds are nearly the same
 
 
-def few_labels(y: Any, n_samples: int) -> tuple[IntArray | None, str]:
-    """Labels of which some are known, or None and the reason why there are none to use.
+def class_labels(y: Any, n_samples: int) -> IntArray:
+    """Labels of classes as integers, -1 if unknown, (n_samples,); other y raise ValueError.
 
-    The convention is that of scikit-learn's semi-supervised estimators: integers, -1 if unknown. Other y are those of
-    the last step of a pipeline: targets, names of classes, classes that are all known, or 1 and -1. As -1 may be a
-    class there, few labels are known only if at least half are -1.
+    The convention is that of scikit-learn's semi-supervised estimators.
 
     Examples
     --------
-    >>> from heatsketch.optimize.labels import few_labels
-    >>> few_labels([3, -1, 5, -1], 4)
-    (array([ 3, -1,  5, -1]), '')
-    >>> few_labels([0, 1, 1, 0], 4)
-    (None, 'all labels are known')
+    >>> from heatsketch.optimize.labels import class_labels
+    >>> class_labels([3, -1, 5, -1], 4)
+    array([ 3, -1,  5, -1])
     """
-    labels = _integers(y)
-    if labels is None:
-        words = np.ravel(to_numpy(y)).astype(str)
-        if len(words) and np.isin(words, ["-1", "", "unknown"]).mean() >= LEAST_UNKNOWN:
-            warn(
-                "y is not used: its values are not integers. If labels are unknown, encode the known ones as 0, 1, 2, "
-                "..., and the others as -1."
-            )
-        return None, "its values are not integers, one for each sample"
-    if len(labels) != n_samples:
-        raise ValueError(f"y was given with {len(labels)} labels for {n_samples} samples; give one for each.")
-    unknown = float(np.mean(labels == -1)) if len(labels) else 0.0
-    reasons = {
-        "all labels are known": not unknown,
-        "it has negative values other than -1": labels.min(initial=0) < -1,
-        "fewer than two classes are known": len(np.unique(labels[labels != -1])) < 2,
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            return None, reason
-    if unknown < LEAST_UNKNOWN:
-        warn(
-            f"y is not used: {unknown:.0%} of its values are -1, which stands for unknown labels if at least half of "
-            "the values are -1. If -1 is a class, encode the classes as 0, 1, 2, ...; if labels are unknown, set more "
-            "of them to -1."
+    if y is None:
+        raise ValueError(
+            "use_labels=True requires y to be passed, but the target y is None; call fit(X, y), or set "
+            "use_labels=False."
         )
-        return None, "-1 may be a class"
-    return labels, ""
-
-
-def _integers(y: Any) -> IntArray | None:
-    """A vector, or a column, of integers of any dtype; None for other y. Missing values raise ValueError."""
     values = to_numpy(y)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        return None
-    if values.dtype.kind in "fO":
-        missing = sum(value is None or value != value for value in values.tolist())  # noqa: PLR0124
-        if missing:
-            raise ValueError(f"y has {missing} missing values; give integers, and -1 for labels that are unknown.")
-        if all(isinstance(value, Real) for value in values.tolist()):
-            values = values.astype(np.float64)
-    if values.dtype.kind not in "iuf" or not (np.abs(values) <= 2**53).all() or (values != np.round(values)).any():
-        return None
-    labels: IntArray = values.astype(np.int64)
+    if values.shape not in ((n_samples,), (n_samples, 1)):
+        raise ValueError(f"y of shape {values.shape} was given for {n_samples} samples; give one label for each.")
+    wrong = [value for value in values.ravel().tolist() if not _is_label(value)]
+    if wrong:
+        raise ValueError(
+            f"{len(wrong)} of {n_samples} values of y are not labels, the first {wrong[0]!r}; encode the classes as 0, "
+            "1, 2, ..., and unknown labels as -1."
+        )
+    labels: IntArray = values.ravel().astype(np.int64)
+    n_classes = len(np.unique(labels[labels >= 0]))
+    if n_classes < 2:
+        raise ValueError(
+            f"y has labels of {n_classes} {'class' if n_classes == 1 else 'classes'}, without those that are -1 for "
+            "unknown; give labels of two classes or more, or set use_labels=False."
+        )
+    needed, available = _BYTES * n_samples * n_classes, available_memory()
+    if needed > available:
+        raise MemoryError(
+            f"y has labels of {n_classes:,} classes, which take about {size_in_words(needed)} of memory for "
+            f"{n_samples:,} samples, and {size_in_words(available)} are available; give fewer classes, or set "
+            "use_labels=False."
+        )
     return labels
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, Real) and -1 <= float(value) <= 2**53 and float(value) % 1 == 0
 
 
 def known_classes(y: IntArray, places: IntArray, n: int) -> FloatArray:
