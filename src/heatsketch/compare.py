@@ -264,6 +264,8 @@ def refit(model: Any, method: Any, n_components: int, *, kernel: HeatKernel | No
         parameters = _own_parameters(model, n_components) | parameters
     other = method(n_components, power=model.power_, **shared | seeded | parameters)
     kernel = model.kernel_ if kernel is None else kernel
+    if type(model) is method:
+        other._labels = model._labels
     other._embed(kernel, model.power_, to_numpy(model.embedding_[:1]).dtype)
     for name in ("n_features_in_", "feature_names_in_", "_sample_names"):
         if hasattr(model, name):

@@ -210,6 +210,13 @@ class TestEmbedding:
             assert other.use_labels
             np.testing.assert_allclose(other.add_components(1).embedding_, expected, atol=1e-6)
 
+    def test_comparisons_keep_labels(self, clouds):
+        X, _, y = clouds
+        compared = hs.compare_embeddings(HS(**LABELLED).fit(X, y), n_components=3, methods=["HeatSketch"])
+        np.testing.assert_allclose(
+            compared["HeatSketch"].model.embedding_, HS(3, **LABELLED).fit(X, y).embedding_, atol=1e-6
+        )
+
     @pytest.mark.parametrize("under", ["seed", "data"])
     def test_stability_repeats_the_fit_with_labels(self, clouds, under):
         X, _, y = clouds
