@@ -579,7 +579,13 @@ def _weights(adata: Any, key: str | None) -> Any:
     if key not in adata.obs:
         columns = f"the columns are {', '.join(adata.obs)}" if len(adata.obs.columns) else "obs has no columns"
         raise ValueError(f"weights_key={key!r} is not a column of obs; {columns}.")
-    return adata.obs[key].to_numpy()
+    weights = adata.obs[key].to_numpy()
+    if (weights == 0).any():
+        raise ValueError(
+            f"{(weights == 0).sum()} of {len(weights)} values of obs[{key!r}] are zero. Leave these cells out, and "
+            "place them with heatsketch.scanpy.place_cells."
+        )
+    return weights
 
 
 def _place(

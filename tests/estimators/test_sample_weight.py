@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.spatial import procrustes
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 from scipy.stats import ks_2samp
+from sklearn.base import clone
 
 import heatsketch as hs
 from conftest import NORMALIZATIONS
@@ -150,3 +152,70 @@ def test_saved_model_keeps_weights(tmp_path):
 def test_wrong_weights(wrong):
     with pytest.raises(ValueError, match="weight"):
         hs.HeatSketch().fit(X, sample_weight=wrong)
+
+
+class TestZeros:
+    """Samples of weight 0 take no part in the fit, and are placed like new points."""
+
+    ZEROS = np.where(np.arange(N) % 3 == 1, 0, WEIGHTS)
+    SOME = ZEROS > 0
+    MODELS = hs.GaussianProcessEmbedding(3, random_state=0), hs.DiffusionMaps(3), hs.HeatSketch(random_state=0)
+
+    @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+    @pytest.mark.parametrize("kind", ["points", "sparse", "distances", "affinities", "local scales"])
+    def test_others_are_fitted(self, model, kind, tmp_path):
+        D, some, options = squareform(pdist(X)), self.SOME, {}
+        given = {"sparse": sparse.csr_array(X), "distances": D, "affinities": np.exp(-D)}.get(kind, X)
+        part, new = given[some], given
+        if kind in ("distances", "affinities"):
+            options = {"metric": "precomputed"} if kind == "distances" else {"affinity": "precomputed"}
+            part, new = given[some][:, some], given[:, some]
+        scales = np.linspace(0.1, 0.3, N)
+        local = kind == "local scales"
+        whole = clone(model).set_params(**options | ({"bandwidth": scales} if local else {}))
+        others = clone(model).set_params(**options | ({"bandwidth": scales[some]} if local else {}))
+        whole.fit(given, sample_weight=self.ZEROS)
+        others.fit(part, sample_weight=self.ZEROS[some])
+        np.testing.assert_allclose(whole.embedding_[some], others.embedding_, atol=1e-10)
+        np.testing.assert_allclose(whole.embedding_[~some], others.transform(new[~some]), atol=1e-10)
+        np.testing.assert_allclose(whole.transform(given), whole.embedding_, atol=1e-9)
+        apart = np.linalg.norm(whole.embedding_[1] - whole.embedding_[5])
+        np.testing.assert_allclose(whole.diffusion_distances([[1, 5]]), apart)
+        hs.save_model(whole, tmp_path / "model.heatsketch")
+        loaded = hs.load_model(tmp_path / "model.heatsketch")
+        np.testing.assert_allclose(loaded.transform(given), whole.embedding_, atol=1e-9)
+
+    def test_labels_and_frames(self):
+        frame = pd.DataFrame(X, index=[f"sample {i}" for i in range(N)])
+        model = hs.HeatSketch(use_labels=True, random_state=0).fit(frame, np.arange(N) % 2, self.ZEROS)
+        assert model.to_frame().index.equals(frame.index)
+        np.testing.assert_allclose(model.inverse_transform(model.embedding_[self.SOME]), X[self.SOME], atol=1e-6)
+        assert len(model.fit(X, np.arange(N) % 2).kernel_.toarray()) == N  # a new fit forgets the weights
+        assert model.pseudotime(0).time.shape == (N,)
+
+    @pytest.mark.parametrize(
+        "question",
+        [
+            lambda model: model.diffusion_distances([[0, 2]], interval=0.9),
+            lambda model: model.geodesic_distances(),
+            lambda model: model.pseudotime(0),
+            lambda model: model.unsupported_neighbors(),
+            lambda model: model.stability(),
+            lambda model: model.distortion(),
+            lambda model: model.density_,
+            lambda model: model.at_powers([2]),
+            lambda model: model.add_components(1),
+            lambda model: model.extend(NEW),
+            hs.plot_distortion,
+            hs.compare_embeddings,
+            lambda model: hs.write_report(model, "page.html"),
+        ],
+    )
+    def test_questions_about_all_samples(self, question):
+        model = hs.DiffusionMaps(3).fit(X, sample_weight=self.ZEROS)
+        with pytest.raises(ValueError, match="40 of 120 have the weight 0"):
+            question(model)
+
+    def test_at_least_two_positive_weights(self):
+        with pytest.raises(ValueError, match="1 of 120 sample weights are positive"):
+            hs.DiffusionMaps().fit(X, sample_weight=np.arange(N) == 3)

@@ -242,11 +242,14 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
 
 def _check_fitted(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
     """Raise ValueError if fitted attributes do not have the shape that the kernel asks for."""
-    shape = (kernel.shape[0], int(fitted["n_components_"]))
-    for name in ("embedding_", "_coefficients"):
+    n, k, weighted = kernel.shape[0], int(fitted["n_components_"]), fitted.get("_weighted")
+    if weighted is not None and (weighted.dtype != bool or weighted.ndim != 1 or weighted.sum() != n):
+        raise ValueError(f"the samples with a weight, of shape {weighted.shape}, are not {n} in number")
+    n_samples = n if weighted is None else len(weighted)
+    for name, shape in (("embedding_", (n_samples, k)), ("_coefficients", (n, k))):
         if np.shape(fitted[name]) != shape:
             raise ValueError(f"{name} has shape {np.shape(fitted[name])}, expected {shape}")
     check_power(fitted["power_"])
     names = fitted["_sample_names"]
-    if names is not None and len(names) != shape[0]:
-        raise ValueError(f"there are {len(names)} names for {shape[0]} samples")
+    if names is not None and len(names) != n_samples:
+        raise ValueError(f"there are {len(names)} names for {n_samples} samples")

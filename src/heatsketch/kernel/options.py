@@ -281,8 +281,11 @@ def check_distances(D: FloatArray) -> FloatArray:
     return np.where(rounding >= D, D.dtype.type(0), D)
 
 
-def check_masses(sample_weight: Any, n_samples: int) -> Any:
-    """Masses of the samples, (n_samples,), in float64, or None; a lazy array of a cluster stays one."""
+def check_masses(sample_weight: Any, n_samples: int, *, zeros: bool = False) -> Any:
+    """Masses of the samples, (n_samples,), in float64, or None; a lazy array of a cluster stays one.
+
+    With `zeros` some may be 0.
+    """
     if sample_weight is None:
         return None
     masses = sample_weight if distributed_backend(sample_weight) is not None else to_numpy(sample_weight)
@@ -292,11 +295,18 @@ def check_masses(sample_weight: Any, n_samples: int) -> Any:
             f"for each of the {n_samples} samples."
         )
     masses = masses.astype(np.float64)
-    wrong = int((~((masses > 1e-30) & (masses < 1e30))).sum())  # whose roots and reciprocals float32 holds
+    positive = (masses > 1e-30) & (masses < 1e30)  # whose roots and reciprocals float32 holds
+    accepted = positive | (masses == 0) if zeros else positive
+    wrong, n_positive = int((~accepted).sum()), int(positive.sum())
     if wrong:
         raise ValueError(
-            f"{wrong} of {n_samples} sample weights are zero, negative, or not between 1e-30 and 1e30. Leave samples "
-            "without weight out of fit and place them with transform; divide other weights by their mean."
+            f"{wrong} of {n_samples} sample weights are {'' if zeros else 'zero, '}negative, or not between 1e-30 and "
+            "1e30. Leave samples without weight out and place them with transform; divide other weights by their mean."
+        )
+    if n_positive < min(n_samples, 2):
+        raise ValueError(
+            f"{n_positive} of {n_samples} sample weights are positive, and the others are zero; at least two samples "
+            "need a positive weight."
         )
     return masses
 
