@@ -231,6 +231,27 @@ def test_local_scales_repeat_a_fit(n_neighbors):
         assert_equal(again @ V, (there @ V).compute())
 
 
+@pytest.mark.parametrize("n_neighbors", [16, None])
+@pytest.mark.parametrize("normalization", ["symmetric", "stochastic"])
+def test_geodesic_distances_with_local_scales(n_neighbors, normalization):
+    """Their unit is the median of the local scales of all distinct points, as in memory."""
+    rng = np.random.default_rng(0)
+    points, weights = np.vstack([X, X[:300], X[:300]]), rng.uniform(0.5, 2.0, N + 600)
+    pairs = rng.integers(0, len(points), (50, 2))
+    options = {"power": 3, "normalization": normalization, "n_neighbors": n_neighbors, "random_state": 0}
+    there, here = (
+        hs.GaussianProcessEmbedding(3, **options).fit(given, sample_weight=weights)
+        for given in (da.from_array(points, chunks=(400, -1)), points)
+    )
+    answers = [
+        (model.geodesic_distances(pairs), *model.geodesic_distances(pairs, interval=0.9)) for model in (there, here)
+    ]
+    for found, expected in zip(*answers, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    found, expected = (hs.geodesic_distances(model.kernel_, 3, pairs[:9]) for model in (there, here))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("options", [{}, {"n_neighbors": 16, "bandwidth": "auto"}, {"bandwidth": "self-tuning"}])
 @pytest.mark.parametrize("normalization", ["symmetric", "bistochastic", "stochastic"])
 def test_sample_weights(options, normalization):

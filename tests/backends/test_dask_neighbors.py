@@ -81,6 +81,7 @@ def test_graph_and_rows_of_new_points_equal_those_in_memory(name, monkeypatch):
     assert affinity.recall == 1.0
     epsilon = affinity.epsilon[np.arange(len(X))] if np.ndim(affinity.epsilon) else affinity.epsilon
     np.testing.assert_allclose(epsilon, here.epsilon, rtol=1e-9)
+    assert affinity.typical_epsilon == pytest.approx(here.typical_epsilon, rel=1e-9)
     Q = np.concatenate([X[:40], X[:40] + 0.1, 30.0 + RNG.normal(size=(5, X.shape[1])), X[-3:]]).astype(X.dtype)
     V = RNG.normal(size=(len(X), 3))
     products, log_scale = row_products(affinity, Q, V)

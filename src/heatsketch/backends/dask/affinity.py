@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._utils.typing import FloatArray
+from ..._utils.typing import FloatArray, IntArray
 from ...kernel.affinity import GaussianAffinity
 from ...kernel.bandwidth import (
     NEIGHBOR,
@@ -30,20 +30,11 @@ from .tasks import Parts, Plan, gathered, persisted
 
 __all__ = ["AllPairsAffinity", "ChunkedAffinity", "bandwidth_of"]
 
-# Points whose local scales give the typical one.
-_SOME = 1000
-
 
 class ChunkedAffinity(GaussianAffinity):
     """An affinity of points on a cluster: `X` and local scales are distributed arrays."""
 
     layout: Layout
-
-    @property
-    def typical_epsilon(self) -> float:
-        """The bandwidth, or the median of the squared local scales of some points."""
-        epsilon: Any = self.epsilon
-        return float(np.median(epsilon[sample(self.n_samples, _SOME)]) if np.ndim(epsilon) else epsilon)
 
     def bandwidth_by_rule(self, rule: str) -> float:
         """The bandwidth that a rule gives for the points."""
@@ -82,14 +73,16 @@ class AllPairsAffinity(ChunkedAffinity):
         return AllPairsOperator(self._points, self.X.values, epsilon, self.layout, self._pair_kernel)
 
     @cached_property
-    def _distinct_rows(self) -> Any:
-        return distinct_rows(self.X.values)
+    def distinct_points(self) -> IntArray:
+        """One of each set of equal training points, increasing."""
+        return first_rows(self.X.values)
 
     def row_products(self, X: Any, V: Any) -> tuple[Any, Any]:
         """Kernel rows of new points times columns, lazy."""
         local = None
         if np.ndim(self.epsilon):
-            local = chunked_scales(X, self._distinct_rows, metric=self.metric, n_neighbors=self.scale_neighbor)
+            distinct = _rows_at(self.X.values, self.distinct_points)
+            local = chunked_scales(X, distinct, metric=self.metric, n_neighbors=self.scale_neighbor)
         new = _chunk_points(X, local)
         plan = Plan(V, new, self._points)
         for q, queries in enumerate(plan.keys(new)):
@@ -113,13 +106,17 @@ def _chunk_points(X: Any, scales: Any) -> Parts:
     return plan.parts("points", range(len(X.chunks[0])))
 
 
-def distinct_rows(X: Any) -> Any:
-    """One of each set of equal rows of a Dask array, as a Dask array; X itself if there are no equal rows."""
+def first_rows(X: Any) -> IntArray:
+    """The first of each set of equal rows of a Dask array, increasing."""
     plan, chunks = Plan(X), range(len(X.chunks[0]))
     for b, points in enumerate(plan.keys(X)):
         plan.add("row-keys", b, row_keys, points)
-    first = np.sort(np.unique(np.concatenate(gathered(plan.parts("row-keys", chunks))), return_index=True)[1])
-    return X if len(first) == X.shape[0] else X[first]
+    return np.sort(np.unique(np.concatenate(gathered(plan.parts("row-keys", chunks))), return_index=True)[1])
+
+
+def _rows_at(X: Any, rows: IntArray) -> Any:
+    """Some rows of a Dask array, or X itself for all of them."""
+    return X if len(rows) == X.shape[0] else X[rows]
 
 
 def chunked_scales(X: Any, Y: Any, *, metric: Metric, n_neighbors: int, floor: bool = True) -> Any:
@@ -151,7 +148,7 @@ def _scales(lists: FloatArray, k: int, floor: bool) -> FloatArray:
 
 def bandwidth_of(X: DistributedArray, rule: str, metric: Metric, n_neighbors: int | None = None) -> Any:
     """Epsilon by a rule, as :func:`heatsketch.kernel.bandwidth.bandwidth_by_rule`; local scales are distributed."""
-    distinct = distinct_rows(X.values)
+    distinct = _rows_at(X.values, first_rows(X.values))
     if rule in ("median", "slope"):
         return rule_of_distinct(DistributedArray.from_dask(distinct), rule, metric)
     if rule == "self-tuning":

@@ -49,6 +49,11 @@ class ChunkedNeighborAffinity(ChunkedAffinity):
         )
 
     @property
+    def typical_epsilon(self) -> float:
+        """The bandwidth, or the median of the squared local scales of distinct points."""
+        return float(np.median(self._scale**-2.0))
+
+    @property
     def operator(self) -> GraphOperator:
         """``K``, sparse."""
         return self._operator
