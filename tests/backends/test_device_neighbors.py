@@ -287,25 +287,27 @@ def test_neighborhoods_equal_those_of_the_cpu(repeated, device):
     X = rng.normal(size=(2200, 6))
     if repeated:
         X[100:140] = X[:40]
-    on_device, on_cpu = (Neighborhoods(X, 7, Metric(), at_least=12, device=where) for where in (device, None))
+    (on_device, there), (on_cpu, here) = (
+        Neighborhoods.search(X, 7, Metric(), at_least=12, device=where) for where in (device, None)
+    )
     assert on_device.index.method == "device"
-    np.testing.assert_array_equal(to_numpy(on_device.ids), on_cpu.ids)
-    np.testing.assert_allclose(to_numpy(on_device.squared), on_cpu.squared, rtol=1e-12)
-    np.testing.assert_allclose(on_device.scales(12), on_cpu.scales(12), rtol=1e-12)
+    np.testing.assert_array_equal(to_numpy(there.ids), here.ids)
+    np.testing.assert_allclose(to_numpy(there.squared), here.squared, rtol=1e-12)
+    np.testing.assert_allclose(there.scales(12), here.scales(12), rtol=1e-12)
     new = np.vstack([rng.normal(size=(20, 6)), X[:3]])
     rows, expected = on_device.rows(new), on_cpu.rows(new)
     np.testing.assert_array_equal(rows.indptr, expected.indptr)
     np.testing.assert_array_equal(rows.columns, expected.columns)
     np.testing.assert_allclose(rows.squared, expected.squared, rtol=1e-12)
     np.testing.assert_array_equal(rows.twin, expected.twin)
-    for part, same in zip(on_device.graph(), on_cpu.graph(), strict=True):
+    for part, same in zip(there.graph(), here.graph(), strict=True):
         np.testing.assert_allclose(to_numpy(part), same, rtol=1e-12)
 
 
 def test_rows_of_new_points_have_no_duplicates(device):
     """Beyond 2000 points some distances are computed twice, with different rounding."""
     rng = np.random.default_rng(0)
-    hoods = Neighborhoods(rng.normal(size=(2200, 6)), 7, Metric(), at_least=12, device=device)
+    hoods, _ = Neighborhoods.search(rng.normal(size=(2200, 6)), 7, Metric(), at_least=12, device=device)
     rows = hoods.rows(rng.normal(size=(1200, 6)))
     pairs = np.column_stack([np.repeat(np.arange(1200), np.diff(rows.indptr)), rows.columns])
     assert len(np.unique(pairs, axis=0)) == len(pairs)

@@ -104,6 +104,15 @@ def test_hash_collisions_of_rows(monkeypatch):
         assert len(first) == 2
 
 
+def test_scales_and_graph_do_not_depend_on_their_order():
+    X = RNG.normal(size=(150, 3))
+    scales_first, graph_first = (Neighborhoods.search(X, 7, Metric(), at_least=12)[1] for _ in range(2))
+    scales, graph = graph_first.scales(12), scales_first.graph()
+    np.testing.assert_array_equal(scales_first.scales(12), scales)
+    for part, same in zip(graph_first.graph(), graph, strict=True):
+        np.testing.assert_array_equal(part, same)
+
+
 class TestDegenerateDistances:
     @pytest.mark.parametrize("options", [{}, {"bandwidth": 1.0}, {"bandwidth": "self-tuning"}], ids=str)
     def test_all_points_equal(self, options):
@@ -199,7 +208,7 @@ def test_batches_do_not_matter(monkeypatch):
 
 def test_radius_of_an_outlier_reaches_new_points():
     X = np.vstack([RNG.normal(size=(5000, 3)), [[60.0, 0, 0]]])
-    hoods = Neighborhoods(X, 10, Metric())
+    hoods, _ = Neighborhoods.search(X, 10, Metric())
     outlier = int(np.flatnonzero(hoods.index.order == 5000)[0])
     reach = np.sqrt(hoods.radii[outlier])
     rows = hoods.rows(np.array([[60.0 - 0.99 * reach, 0, 0]]))

@@ -298,16 +298,25 @@ class NeighborAffinity(GaussianAffinity):
     Parameters
     ----------
     X : ndarray or csr_array of shape (N, d), or (N, N) distances if metric is "precomputed"
-    epsilon : float, or ndarray of shape (N,)
-        As for `GaussianAffinity`; equal points have the local scale of the first of them.
+    epsilon : float, or ndarray of shape (U,)
+        A number, or the squared local scales of the vertices, in the order of the index.
     neighborhoods : Neighborhoods
         Of X.
+    graph : tuple of arrays
+        Its edges, from `NeighborLists.graph`.
     **options
         Of `GaussianAffinity`.
     """
 
-    def __init__(self, X: Any, epsilon: float | FloatArray, neighborhoods: Neighborhoods, **options: Any) -> None:
-        super().__init__(X, epsilon, **options)
+    def __init__(
+        self,
+        X: Any,
+        epsilon: float | FloatArray,
+        neighborhoods: Neighborhoods,
+        graph: tuple[Any, Any, Any],
+        **options: Any,
+    ) -> None:
+        super().__init__(X, neighborhoods.at_points(epsilon) if isinstance(epsilon, np.ndarray) else epsilon, **options)
         self.neighborhoods, self.n_neighbors, self.definite = neighborhoods, neighborhoods.n_neighbors, False
         self.distinct_points = neighborhoods.distinct
         self.row_entries = neighborhoods.entries_of_row(self.scale_neighbor)
@@ -315,9 +324,9 @@ class NeighborAffinity(GaussianAffinity):
         if self.device is not None:
             self.description += f" on {self.device.chip}"
         # Of the vertices, in the order of the index.
-        self._scale = neighborhoods.at_vertices(np.broadcast_to(np.asarray(epsilon) ** -0.5, self.n_samples))
+        self._scale = np.full(neighborhoods.n_vertices, np.asarray(epsilon) ** -0.5)
         # K between vertices, in the order of the index.
-        indptr, columns, squared = neighborhoods.graph()
+        indptr, columns, squared = graph
         edges = squared, columns, indptr
         self._vertices: Any = weighted_graph(*edges, self._scale, self.dtype, zero_diagonal=self.zero_diagonal)
 

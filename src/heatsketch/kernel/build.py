@@ -201,11 +201,12 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
     # The search for neighbours also finds the scales of the points.
     k = neighbor or {"self-tuning": SELF_TUNING_NEIGHBOR}.get(rule, NEIGHBOR)
     listed = {"self-tuning": scale_reach(k), "neighbor": k}.get(rule, 0)
-    neighborhoods = Neighborhoods(X, choice.n_neighbors, metric, at_least=listed, device=choice.device)
+    hoods, lists = Neighborhoods.search(X, choice.n_neighbors, metric, at_least=listed, device=choice.device)
+    epsilon = hoods.at_vertices(epsilon) if np.ndim(epsilon) else epsilon
     if epsilon is None and rule == "self-tuning":
-        epsilon = neighborhoods.at_points(without_zeros(self_tuned(neighborhoods.scales, k)))
+        epsilon = without_zeros(self_tuned(lists.scales, k))
     elif rule == "neighbor":
-        epsilon = float(np.median(neighborhoods.scales(k)))
+        epsilon = float(np.median(lists.scales(k)))
         if epsilon == 0:
             raise ValueError(
                 f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives "
@@ -213,7 +214,9 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
             )
     elif epsilon is None:
         epsilon = bandwidth_by_rule(X, rule, metric)
-    return NeighborAffinity(X, epsilon, neighborhoods, **common), rule
+    graph = lists.graph()
+    del lists  # the kernel takes its place in memory
+    return NeighborAffinity(X, epsilon, hoods, graph, **common), rule
 
 
 def _check_bandwidth(affinity: GaussianAffinity, degrees: Any, masses: Any) -> None:

@@ -26,7 +26,17 @@ from ..linalg.metrics import Metric, no_distance, squared_distances
 from ..linalg.sketch import philox
 from .search import NeighborIndex, make_index
 
-__all__ = ["Neighborhoods", "NewRows", "distinct", "joined", "kth_apart", "new_rows", "row_keys", "widest"]
+__all__ = [
+    "NeighborLists",
+    "Neighborhoods",
+    "NewRows",
+    "distinct",
+    "joined",
+    "kth_apart",
+    "new_rows",
+    "row_keys",
+    "widest",
+]
 
 # Tolerance of the radius, so that rounding does not decide whether an edge is found from both ends.
 EDGE = 1.0 + 1e-8
@@ -118,18 +128,55 @@ class NewRows:
     twin: IntArray
 
 
-class Neighborhoods:
-    """Neighbour graph of a data set.
+@dataclass(frozen=True, eq=False)
+class NeighborLists:
+    """The nearest vertices of each vertex, nearest first: what scales and the graph are made from.
 
-    Parameters
+    They take much memory; drop them when both are made.
+
+    Attributes
     ----------
-    X : ndarray or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
-    n_neighbors : int
-    metric : Metric
-    at_least : int
-        The largest k of later calls of `scales`.
-    device : Device, optional
-        Device of the search, if it supports the data.
+    ids, squared : arrays of shape (U, length)
+        Numbers of vertices and squared distances, where the index searches: arrays, or tensors on a device.
+    radii : ndarray of shape (U,)
+        Squared distance of each vertex to its k-th neighbour.
+    kept : ndarray of int, shape (U,)
+        How many of each list are within the radius.
+    """
+
+    ids: Any
+    squared: Any
+    radii: FloatArray
+    kept: IntArray
+
+    @classmethod
+    def of(cls, index: NeighborIndex, n: int, k: int, at_least: int) -> NeighborLists:
+        """Lists of all n vertices of an index, long enough for k neighbours with ties and for scales by `at_least`."""
+        wanted, most = lengths(n, k, at_least)
+        while True:
+            with task("finding neighbours") as advance:
+                ids, squared = index.neighbors(wanted, advance)
+            radii = kth_apart(squared, k)
+            kept = within(squared, radii)
+            if wanted == most or not tied_often(n_tied(kept, radii, wanted), n):
+                break
+            wanted = min(most, 2 * wanted)
+        apart = radii[radii > 0]
+        if not len(apart) or apart.min() < np.finfo(np.float64).tiny:
+            raise no_distance(n)
+        return cls(ids, squared, radii, kept)
+
+    def scales(self, k: int) -> FloatArray:
+        """Squared distance of each vertex to its k-th neighbour, for k up to the number listed, shape (U,)."""
+        return kth_apart(self.squared, k)
+
+    def graph(self) -> tuple[Any, Any, Any]:
+        """All edges, in compressed rows: indptr, columns, squared distances; the diagonal comes first in each row."""
+        return joined(self.ids, self.squared, self.kept)
+
+
+class Neighborhoods:
+    """Neighbour graph of a data set, made by `search`.
 
     Attributes
     ----------
@@ -142,17 +189,44 @@ class Neighborhoods:
     """
 
     def __init__(
-        self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0, device: Device | None = None
+        self,
+        vertices: Any,
+        n_neighbors: int,
+        metric: Metric,
+        *,
+        same: tuple[IntArray, IntArray] | None,
+        index: NeighborIndex,
+        radii: FloatArray,
     ) -> None:
-        self._metric, self.n_neighbors, self._at_least = metric, n_neighbors, at_least
+        self._X, self.n_neighbors, self._metric, self.index, self.radii = vertices, n_neighbors, metric, index, radii
+        self._first = None if same is None else same[0]
+        self.places = None if same is None else same[1]
+
+    @classmethod
+    def search(
+        cls, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0, device: Device | None = None
+    ) -> tuple[Neighborhoods, NeighborLists]:
+        """The neighbour graph of points, and the lists of neighbours that were found.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (N, d), or (N, N) distances if the metric is "precomputed"
+        n_neighbors : int
+        metric : Metric
+        at_least : int
+            The largest k for which the lists are asked for scales.
+        device : Device, optional
+            Device of the search, if it supports the data.
+        """
         same = None
         if not metric.precomputed:
             same = distinct(X if device is None or sparse.issparse(X) else device.tensor(X))
-        self._X = X if same is None else arranged(X, same[0])
-        self._first = None if same is None else same[0]
-        self.places = None if same is None else same[1]
-        self.index: NeighborIndex = make_index(self._X, metric, device)
-        self._search()
+        vertices = X if same is None else arranged(X, same[0])
+        if vertices.shape[0] < 2:
+            raise no_distance(X.shape[0])
+        index = make_index(vertices, metric, device)
+        lists = NeighborLists.of(index, vertices.shape[0], n_neighbors, at_least)
+        return cls(vertices, n_neighbors, metric, same=same, index=index, radii=lists.radii), lists
 
     @cached_property
     def _widest(self) -> IntArray:
@@ -173,37 +247,6 @@ class Neighborhoods:
     def n_vertices(self) -> int:
         """Number of distinct points."""
         return int(self._X.shape[0])
-
-    def _search(self) -> None:
-        n, k = self.n_vertices, self.n_neighbors
-        if n < 2:
-            raise no_distance(len(self.places) if self.places is not None else n)
-        wanted, most = lengths(n, k, self._at_least)
-        while True:
-            with task("finding neighbours") as advance:
-                ids, squared = self.index.neighbors(wanted, advance)
-            self.radii = kth_apart(squared, k)
-            self._kept = within(squared, self.radii)
-            if wanted == most or not tied_often(n_tied(self._kept, self.radii, wanted), n):
-                break
-            wanted = min(most, 2 * wanted)
-        self.ids, self.squared = ids, squared
-        apart = self.radii[self.radii > 0]
-        if not len(apart) or apart.min() < np.finfo(np.float64).tiny:
-            raise no_distance(n)
-
-    def scales(self, k: int) -> FloatArray:
-        """Squared distance of each vertex to its k-th neighbour, for k up to the number kept, shape (U,)."""
-        return kth_apart(self.squared, k)
-
-    def graph(self) -> tuple[Any, Any, Any]:
-        """All edges, in compressed rows: indptr, columns, squared distances; the diagonal comes first in each row.
-
-        They are where the index searches: arrays, or tensors on a device. The lists of neighbours are freed.
-        """
-        edges = joined(self.ids, self.squared, self._kept)
-        del self.ids, self.squared, self._kept
-        return edges
 
     def rows(self, Q: Any, k_scale: int = 0) -> NewRows:
         """Edges of new points.

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._utils.typing import FloatArray, IntArray
 from ...neighbors.neighborhoods import within
-from .neighbors import ChunkedNeighborhoods, Lists
+from .neighbors import ChunkedLists, ChunkedNeighborhoods, Lists
 from .operator import ChunkedOperator
 from .tasks import Plan, gathered, persisted
 
@@ -80,14 +80,22 @@ class GraphOperator(ChunkedOperator):
         Rows that a product moves between chunks.
     """
 
-    def __init__(self, neighborhoods: ChunkedNeighborhoods, scale: FloatArray, *, zero_diagonal: bool, dtype: Any):
+    def __init__(
+        self,
+        neighborhoods: ChunkedNeighborhoods,
+        lists: ChunkedLists,
+        scale: FloatArray,
+        *,
+        zero_diagonal: bool,
+        dtype: Any,
+    ) -> None:
         self.layout, self.dtype = neighborhoods.layout, np.dtype(dtype)
         self.shape = (self.layout.n_samples, self.layout.n_samples)
         self._folded = neighborhoods.multiplicity is not None
-        starts, lists, chunks = neighborhoods.starts, neighborhoods.lists, range(len(self.layout.sizes))
-        plan = Plan(lists)
-        for a, key in enumerate(plan.keys(lists)):
-            kept = plan.add("edges", a, _kept_edges, key, neighborhoods.radii[starts[a] : starts[a + 1]])
+        starts, chunks = neighborhoods.starts, range(len(self.layout.sizes))
+        plan = Plan(lists.parts)
+        for a, key in enumerate(plan.keys(lists.parts)):
+            kept = plan.add("edges", a, _kept_edges, key, lists.radii[starts[a] : starts[a + 1]])
             plan.add("count-edges", a, _count, kept, starts)
         edges, counts = persisted(
             *(plan.parts(label, chunks) for label in ("edges", "count-edges")), name="making the graph"

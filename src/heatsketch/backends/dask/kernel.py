@@ -171,13 +171,13 @@ def _neighbor_affinity(
     rule, epsilon = options.bandwidth_rule, options.given_bandwidth(len(X))
     k = options.bandwidth_neighbor or {"self-tuning": SELF_TUNING_NEIGHBOR}.get(rule, NEIGHBOR)
     listed = {"self-tuning": scale_reach(k), "neighbor": k}.get(rule, 0)
-    neighborhoods = ChunkedNeighborhoods(X.values, n_neighbors, options.measure, at_least=listed)
+    neighborhoods, lists = ChunkedNeighborhoods.search(X.values, n_neighbors, options.measure, at_least=listed)
     if np.ndim(epsilon):
         epsilon = neighborhoods.at_vertices(epsilon)
     elif rule == "self-tuning":
-        epsilon = without_zeros(self_tuned(neighborhoods.scales, k))
+        epsilon = without_zeros(self_tuned(lists.scales, k))
     elif rule == "neighbor":
-        epsilon = float(np.median(neighborhoods.scales(k)))
+        epsilon = float(np.median(lists.scales(k)))
     elif epsilon is None:
         epsilon = bandwidth_of(X, rule, options.measure)
-    return ChunkedNeighborAffinity(epsilon, neighborhoods, **common)
+    return ChunkedNeighborAffinity(epsilon, neighborhoods, lists, **common)

@@ -19,7 +19,7 @@ from ...neighbors.neighborhoods import looked_at, new_rows, widest
 from .affinity import ChunkedAffinity
 from .array import DistributedArray
 from .graph import GraphBlock, GraphOperator
-from .neighbors import ChunkedNeighborhoods, Lists, kth_of
+from .neighbors import ChunkedLists, ChunkedNeighborhoods, Lists, kth_of
 from .tasks import Parts, Plan, gathered, persisted
 
 __all__ = ["ChunkedNeighborAffinity"]
@@ -28,20 +28,23 @@ __all__ = ["ChunkedNeighborAffinity"]
 class ChunkedNeighborAffinity(ChunkedAffinity):
     """``exp(-d(x, y)^2 / epsilon)`` for pairs of neighbours, 0 for others, of points in row chunks.
 
-    `epsilon` is a number, or squared local scales of the vertices, (U,). The lists of `neighborhoods` are deleted.
+    `epsilon` is a number, or squared local scales of the vertices, (U,).
     """
 
-    def __init__(self, epsilon: float | FloatArray, neighborhoods: ChunkedNeighborhoods, **options: Any) -> None:
+    def __init__(
+        self, epsilon: float | FloatArray, neighborhoods: ChunkedNeighborhoods, lists: ChunkedLists, **options: Any
+    ) -> None:
         self.layout = layout = neighborhoods.layout
         super().__init__(DistributedArray(neighborhoods.X, layout), epsilon, **options)
-        self.neighborhoods, self.recall = neighborhoods, neighborhoods.recall
+        self.neighborhoods, self.radii, self.recall = neighborhoods, lists.radii, lists.recall
         self.n_neighbors, self.definite = neighborhoods.n_neighbors, False
         self._scale = np.broadcast_to(np.asarray(epsilon) ** -0.5, neighborhoods.n_vertices)
         if np.ndim(epsilon):
             at_points = da.from_array(neighborhoods.at_points(epsilon), chunks=(layout.sizes,))
             self.epsilon = DistributedArray(at_points, layout)
-        self._operator = GraphOperator(neighborhoods, self._scale, zero_diagonal=self.zero_diagonal, dtype=self.dtype)
-        del neighborhoods.lists
+        self._operator = GraphOperator(
+            neighborhoods, lists, self._scale, zero_diagonal=self.zero_diagonal, dtype=self.dtype
+        )
         share = 100 * self._operator.halo_rows / self.n_samples
         self.description = (
             f"{described(self.n_neighbors, self.recall)}, in {len(layout.sizes)} chunks of rows; a product moves "
@@ -63,11 +66,11 @@ class ChunkedNeighborAffinity(ChunkedAffinity):
         """What the rows of new points depend on."""
         hoods, wide = self.neighborhoods, None
         if looked_at(hoods.n_vertices, hoods.n_neighbors, self.scale_neighbor) < hoods.n_vertices:
-            ids = widest(hoods.radii)
+            ids = widest(self.radii)
             first = np.searchsorted(hoods.at_points(np.arange(hoods.n_vertices)), ids)
             wide = ids, gathered(hoods.X[first])
         return _Vertices(
-            hoods.radii,
+            self.radii,
             self._scale,
             wide,
             self.metric,

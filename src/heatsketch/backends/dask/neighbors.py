@@ -24,7 +24,7 @@ from ...neighbors.search import BlockedIndex, NeighborIndex, index_kind, make_in
 from .layout import Layout, to_locality
 from .tasks import Parts, Plan, gathered, persisted, same
 
-__all__ = ["ChunkedNeighborhoods", "Lists", "kth_of"]
+__all__ = ["ChunkedLists", "ChunkedNeighborhoods", "Lists", "kth_of"]
 
 # The nearest vertices found so far, nearest first: numbers and squared distances, (m, length); -1 and infinity where
 # there are none yet.
@@ -82,10 +82,31 @@ class ChunkIndex:
         return BlockedIndex(self.points, metric).query(Q, min(length, len(self.points)))[1]
 
 
-class ChunkedNeighborhoods:
-    """Neighbour graph of points on a cluster: `heatsketch.neighbors.neighborhoods.Neighborhoods` in row chunks.
+@dataclass(frozen=True, eq=False)
+class ChunkedLists:
+    """The nearest vertices of each vertex, from one search: `heatsketch.neighbors.neighborhoods.NeighborLists`.
 
-    `at_least` is the largest k of later calls of `scales`.
+    Attributes
+    ----------
+    parts : parts of Lists
+        Those of the vertices of each chunk. They are on the workers as long as this object exists.
+    radii : ndarray of shape (U,)
+        Squared distance of each vertex to its k-th neighbour.
+    recall : float
+        Share of the true neighbours found, on a sample; 1 for exact searches.
+    """
+
+    parts: Parts
+    radii: FloatArray
+    recall: float
+
+    def scales(self, k: int) -> FloatArray:
+        """Squared distance of each vertex to its k-th neighbour, for k up to the number listed, (U,)."""
+        return np.concatenate(_of_lists(self.parts, "kth-neighbour", kth_of, k))
+
+
+class ChunkedNeighborhoods:
+    """Points on a cluster with their index: `heatsketch.neighbors.neighborhoods.Neighborhoods` in row chunks.
 
     Attributes
     ----------
@@ -96,17 +117,11 @@ class ChunkedNeighborhoods:
         Number of the first vertex of each chunk, and the end.
     counts : list of ndarrays of int, or None for chunks without duplicates
         Rows of each vertex.
-    lists : parts of Lists
-        Neighbours of the vertices of each chunk; delete them when they are no longer needed.
-    radii : ndarray of shape (U,)
-        Squared distance of each vertex to its k-th neighbour.
     method : str
         "tree", "clusters" or "blocks".
-    recall : float
-        Share of the true neighbours found, on a sample; 1 for exact searches.
     """
 
-    def __init__(self, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0) -> None:
+    def __init__(self, X: Any, n_neighbors: int, metric: Metric) -> None:
         self._metric, self.n_neighbors, self._exponent = metric, n_neighbors, minkowski_exponent(metric)
         cells = to_locality(X)
         X = persisted(cells.arranged(X), name="sorting points by location")
@@ -133,8 +148,14 @@ class ChunkedNeighborhoods:
         self._boxes = np.stack(boxes)
         # Exact chunks among approximate ones do not make the search exact.
         self.method = "clusters" if "clusters" in methods else methods[0]
-        self._search(at_least)
-        self.recall = self._measure_recall(at_least) if self.method == "clusters" else 1.0
+
+    @classmethod
+    def search(
+        cls, X: Any, n_neighbors: int, metric: Metric, *, at_least: int = 0
+    ) -> tuple[ChunkedNeighborhoods, ChunkedLists]:
+        """Index points, and list their neighbours; `at_least` is the largest k for which the lists give scales."""
+        hoods = cls(X, n_neighbors, metric)
+        return hoods, hoods.lists(at_least)
 
     @property
     def n_vertices(self) -> int:
@@ -162,22 +183,25 @@ class ChunkedNeighborhoods:
             return values
         return values[np.cumsum(counts) - counts]  # of the first row of each vertex
 
-    def _search(self, at_least: int) -> None:
+    def lists(self, at_least: int = 0) -> ChunkedLists:
+        """List the neighbours of every vertex, enough for scales by the `at_least`-th."""
         n, k = self.n_vertices, self.n_neighbors
         if n < 2:
             raise no_distance(self.layout.n_samples)
         wanted, most = lengths(n, k, at_least)
         while True:
-            self._search_all(wanted)
-            found = self._of_lists("radii", _radii, k)
-            self.radii = np.concatenate([radii for radii, _ in found])
+            lists = self._search_all(wanted)
+            found = _of_lists(lists, "radii", _radii, k)
+            radii = np.concatenate([some for some, _ in found])
             if wanted == most or not tied_often(sum(tied for _, tied in found), n):
                 break
             wanted = min(most, 2 * wanted)
-        if not self.radii.any():
+        if not radii.any():
             raise no_distance(n)
+        recall = self._measure_recall(lists, at_least) if self.method == "clusters" else 1.0
+        return ChunkedLists(lists, radii, recall)
 
-    def _search_all(self, length: int) -> None:
+    def _search_all(self, length: int) -> Parts:
         """List `length` neighbours of every vertex."""
         plan = Plan(self._indexes)
         for a, key in enumerate(plan.keys(self._indexes)):
@@ -188,7 +212,7 @@ class ChunkedNeighborhoods:
         labels = ("tuned-index", "own-lists", "vertices")
         parts = persisted(*(plan.parts(label, self._chunks) for label in labels), name="finding neighbours")
         self._indexes, lists, points = parts
-        self.lists = self._search_others(lists, points, self._chunks)
+        return self._search_others(lists, points, self._chunks)
 
     def _search_others(self, lists: Parts, points: Parts, homes: Sequence[int]) -> Parts:
         """Lists extended by the vertices of all chunks that may have nearer ones, except `homes`, searched already."""
@@ -212,24 +236,13 @@ class ChunkedNeighborhoods:
             plan.add("lists", s, same, known)
         return list(persisted(plan.parts("lists", every), name="finding neighbours"))
 
-    def _of_lists(self, label: str, function: Any, k: int) -> list[Any]:
-        """``function(lists, k)`` for each chunk, gathered."""
-        plan = Plan(self.lists)
-        for b, lists in enumerate(plan.keys(self.lists)):
-            plan.add(label, b, function, lists, k)
-        return list(gathered(plan.parts(label, self._chunks)))
-
-    def scales(self, k: int) -> FloatArray:
-        """Squared distance of each vertex to its k-th neighbour, for k up to the number listed, (U,)."""
-        return np.concatenate(self._of_lists("kth-neighbour", kth_of, k))
-
-    def _measure_recall(self, at_least: int) -> float:
+    def _measure_recall(self, parts: Parts, at_least: int) -> float:
         """Share of the listed neighbours of a sample that are as near as the true ones."""
         length = lengths(self.n_vertices, self.n_neighbors, at_least)[0]
         rows = np.sort(self.layout.positions(sample(self.layout.n_samples, _RECALL_SAMPLE)))
         points, vertices = gathered(self.X[rows]), self.at_points(np.arange(self.n_vertices))[rows]
-        plan = Plan(self.lists, self._indexes)
-        for b, (lists, index) in enumerate(zip(plan.keys(self.lists), plan.keys(self._indexes), strict=True)):
+        plan = Plan(parts, self._indexes)
+        for b, (lists, index) in enumerate(zip(plan.keys(parts), plan.keys(self._indexes), strict=True)):
             here = (vertices >= self.starts[b]) & (vertices < self.starts[b + 1])
             plan.add("listed-distances", b, _listed, lists, vertices[here] - self.starts[b], length)
             plan.add("exact-distances", b, ChunkIndex.exact_distances, index, points, self._metric, length + 1)
@@ -271,6 +284,14 @@ def _padded(found: Lists, start: int, length: int) -> Lists:
     missing = (0, 0), (0, length - ids.shape[1])
     ids = np.pad(start + ids.astype(np.int64), missing, constant_values=-1)
     return ids, np.pad(squared.astype(np.float64), missing, constant_values=np.inf)
+
+
+def _of_lists(parts: Parts, label: str, function: Any, k: int) -> list[Any]:
+    """``function(lists, k)`` for each chunk, gathered."""
+    plan = Plan(parts)
+    for b, lists in enumerate(plan.keys(parts)):
+        plan.add(label, b, function, lists, k)
+    return list(gathered(plan.parts(label, range(len(parts)))))
 
 
 def kth_of(lists: Lists, k: int) -> FloatArray:
