@@ -160,3 +160,19 @@ def test_cell_of_a_point_does_not_depend_on_other_points():
 def test_coincident_points_are_one_vertex():
     X = np.concatenate([np.zeros((N, 2)), RNG.normal(size=(50, 2))])
     assert ChunkedNeighborhoods(da.from_array(X, chunks=(500, 2)), 5, Metric()).n_vertices == 51
+
+
+def test_rule_without_a_bandwidth_raises_as_in_memory():
+    """By the cosine, multiples of a few directions coincide, more of them than are listed as neighbours."""
+    rays = RNG.normal(size=(7, 1, 4)) * np.arange(1, 251)[:, None]
+    X = np.concatenate([rays.reshape(-1, 4), RNG.normal(size=(N - 1750, 4))])
+    for points in (X, DistributedArray.from_dask(da.from_array(X, chunks=(700, 4)))):
+        with pytest.raises(ValueError, match="coincide"):
+            build_affinity(points, KernelOptions(n_neighbors=8, metric="cosine", bandwidth="neighbor"))
+
+
+def test_squares_that_underflow_raise_as_in_memory():
+    X = 1e-157 * RNG.normal(size=(N, 3))
+    for points in (X, DistributedArray.from_dask(da.from_array(X, chunks=(700, 3)))):
+        with pytest.raises(ValueError, match="underflow"):
+            build_affinity(points, KernelOptions(n_neighbors=8, bandwidth="self-tuning"))

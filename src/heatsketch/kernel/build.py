@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -198,25 +198,37 @@ def build_affinity(X: Any, options: KernelOptions, dtype: Any = None) -> tuple[A
         if options.cutoff is not None:
             return CutoffAffinity(X, epsilon, float(options.cutoff), **common), rule
         return GaussianAffinity(X, epsilon, tiled=choice.tiled, precision=options.precision, **common), rule
-    # The search for neighbours also finds the scales of the points.
-    k = neighbor or {"self-tuning": SELF_TUNING_NEIGHBOR}.get(rule, NEIGHBOR)
-    listed = {"self-tuning": scale_reach(k), "neighbor": k}.get(rule, 0)
-    hoods, lists = Neighborhoods.search(X, choice.n_neighbors, metric, at_least=listed, device=choice.device)
-    epsilon = hoods.at_vertices(epsilon) if np.ndim(epsilon) else epsilon
-    if epsilon is None and rule == "self-tuning":
-        epsilon = without_zeros(self_tuned(lists.scales, k))
-    elif rule == "neighbor":
-        epsilon = float(np.median(lists.scales(k)))
-        if epsilon == 0:
-            raise ValueError(
-                f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives "
-                "no bandwidth; give a number, or leave repeated points out."
-            )
-    elif epsilon is None:
-        epsilon = bandwidth_by_rule(X, rule, metric)
+    search = partial(Neighborhoods.search, X, choice.n_neighbors, metric, device=choice.device)
+    hoods, lists, epsilon = search_with_bandwidth(
+        search, options, X.shape[0], lambda: bandwidth_by_rule(X, rule, metric)
+    )
     graph = lists.graph()
     del lists  # the kernel takes its place in memory
     return NeighborAffinity(X, epsilon, hoods, graph, **common), rule
+
+
+def search_with_bandwidth(
+    search: Callable[..., tuple[Any, Any]], options: KernelOptions, n_samples: int, by_distances: Callable[[], float]
+) -> tuple[Any, Any, float | FloatArray]:
+    """Neighbourhoods, their lists, and epsilon: a number, or the squared local scales of the vertices, (U,).
+
+    The scales of the points come from the same search. ``search(at_least=k)`` finds k neighbours or more, and
+    `by_distances` applies a rule that does not depend on neighbours.
+    """
+    rule, epsilon = options.bandwidth_rule, options.given_bandwidth(n_samples)
+    k = options.bandwidth_neighbor or (SELF_TUNING_NEIGHBOR if rule == "self-tuning" else NEIGHBOR)
+    hoods, lists = search(at_least={"self-tuning": scale_reach(k), "neighbor": k}.get(rule, 0))
+    if epsilon is not None:
+        return hoods, lists, hoods.at_vertices(epsilon) if np.ndim(epsilon) else epsilon
+    if rule == "self-tuning":
+        return hoods, lists, without_zeros(self_tuned(lists.scales, k))
+    epsilon = float(np.median(lists.scales(k))) if rule == "neighbor" else by_distances()
+    if epsilon == 0:
+        raise ValueError(
+            f"more than half of the points coincide with {k} or more others, so the rule 'neighbor' gives "
+            "no bandwidth; give a number, or leave repeated points out."
+        )
+    return hoods, lists, epsilon
 
 
 def _check_bandwidth(affinity: GaussianAffinity, degrees: Any, masses: Any) -> None:

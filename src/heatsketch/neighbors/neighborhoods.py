@@ -30,6 +30,7 @@ __all__ = [
     "NeighborLists",
     "Neighborhoods",
     "NewRows",
+    "check_radii",
     "distinct",
     "joined",
     "kth_apart",
@@ -161,9 +162,7 @@ class NeighborLists:
             if wanted == most or not tied_often(n_tied(kept, radii, wanted), n):
                 break
             wanted = min(most, 2 * wanted)
-        apart = radii[radii > 0]
-        if not len(apart) or apart.min() < np.finfo(np.float64).tiny:
-            raise no_distance(n)
+        check_radii(radii)
         return cls(ids, squared, radii, kept)
 
     def scales(self, k: int) -> FloatArray:
@@ -363,6 +362,13 @@ def lengths(n: int, k: int, at_least: int) -> tuple[int, int]:
     most = max(1, n - 1 if n <= _SMALL else min(n - 1, _MOST_TIES * k + _SLACK))
     most = min(max(most, at_least), n - 1)
     return min(most, max(k + _SLACK, at_least)), most
+
+
+def check_radii(radii: FloatArray) -> None:
+    """Raise if squared distances to the k-th neighbours, (U,), are all zero, or underflow."""
+    apart = radii[radii > 0]
+    if not len(apart) or apart.min() < np.finfo(np.float64).tiny:
+        raise no_distance(len(radii))
 
 
 def looked_at(n: int, k: int, k_scale: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import dask.array as da
@@ -12,14 +12,8 @@ from scipy import sparse
 from ..._utils.registry import has_gpu
 from ..._utils.typing import FloatArray
 from ..._utils.warn import warn
-from ...kernel.bandwidth import (
-    NEIGHBOR,
-    SELF_TUNING_NEIGHBOR,
-    scale_reach,
-    self_tuned,
-    without_zeros,
-)
-from ...kernel.build import build_affinity, compose_kernel
+from ...kernel.bandwidth import SELF_TUNING_NEIGHBOR
+from ...kernel.build import build_affinity, compose_kernel, search_with_bandwidth
 from ...kernel.normalize import LeftFactor, Scaling
 from ...kernel.operator import HeatKernel, refuse_alone
 from ...kernel.options import KernelOptions
@@ -168,16 +162,7 @@ def _neighbor_affinity(
             f"device={options.device!r} was given with neighbours on a cluster, which are found and multiplied by the "
             "CPUs of the workers; GPUs are used for every pair (n_neighbors=None)."
         )
-    rule, epsilon = options.bandwidth_rule, options.given_bandwidth(len(X))
-    k = options.bandwidth_neighbor or {"self-tuning": SELF_TUNING_NEIGHBOR}.get(rule, NEIGHBOR)
-    listed = {"self-tuning": scale_reach(k), "neighbor": k}.get(rule, 0)
-    neighborhoods, lists = ChunkedNeighborhoods.search(X.values, n_neighbors, options.measure, at_least=listed)
-    if np.ndim(epsilon):
-        epsilon = neighborhoods.at_vertices(epsilon)
-    elif rule == "self-tuning":
-        epsilon = without_zeros(self_tuned(lists.scales, k))
-    elif rule == "neighbor":
-        epsilon = float(np.median(lists.scales(k)))
-    elif epsilon is None:
-        epsilon = bandwidth_of(X, rule, options.measure)
-    return ChunkedNeighborAffinity(epsilon, neighborhoods, lists, **common)
+    rule, metric = options.bandwidth_rule, options.measure
+    search = partial(ChunkedNeighborhoods.search, X.values, n_neighbors, metric)
+    hoods, lists, epsilon = search_with_bandwidth(search, options, len(X), lambda: bandwidth_of(X, rule, metric))
+    return ChunkedNeighborAffinity(epsilon, hoods, lists, **common)

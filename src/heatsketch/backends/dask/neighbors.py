@@ -19,7 +19,7 @@ from ..._utils.typing import FloatArray, IntArray
 from ...linalg.metrics import Metric, no_distance
 from ...linalg.sketch import sample
 from ...neighbors.clusters import SAME
-from ...neighbors.neighborhoods import distinct, kth_apart, lengths, looked_at, n_tied, tied_often, within
+from ...neighbors.neighborhoods import check_radii, distinct, kth_apart, lengths, looked_at, n_tied, tied_often, within
 from ...neighbors.search import BlockedIndex, NeighborIndex, index_kind, make_index, minkowski_exponent
 from .layout import Layout, to_locality
 from .tasks import Parts, Plan, gathered, persisted, same
@@ -196,8 +196,7 @@ class ChunkedNeighborhoods:
             if wanted == most or not tied_often(sum(tied for _, tied in found), n):
                 break
             wanted = min(most, 2 * wanted)
-        if not radii.any():
-            raise no_distance(n)
+        check_radii(radii)
         recall = self._measure_recall(lists, at_least) if self.method == "clusters" else 1.0
         return ChunkedLists(lists, radii, recall)
 
