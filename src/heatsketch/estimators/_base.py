@@ -647,7 +647,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
         Returns
         -------
         distances : ndarray of shape (m,)
-            Condensed if `pairs` is None. Infinite between parts of the data that are not connected.
+            Condensed if `pairs` is None. Infinite between components of the neighbour graph. On a cluster the
+            components are not known, and estimates between them may be finite.
         low, high : ndarrays of shape (m,)
             If `interval` is given; `high` is infinite where the sketch cannot exclude it.
         """
