@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from .indices import check_indices
 from .registry import backend_of
 
 __all__ = ["checked", "collected", "explained", "table"]
@@ -19,11 +20,13 @@ def collected(X: Any) -> Any:
     return X.collect() if hasattr(X, "collect_schema") and hasattr(X, "collect") else X
 
 
-def table(X: Any) -> Any:
+def table(X: Any, name: str = "X") -> Any:
     """`X` in a form that scikit-learn checks: tensors as arrays, lazy frames collected, float16 as float32.
 
-    Masked entries and dates raise ValueError, because scikit-learn would silently use their values.
+    Masked entries and dates raise ValueError, because scikit-learn would silently use their values; invalid indices of
+    a sparse matrix do, because scikit-learn and SciPy would read beyond its end. `name` is for that message.
     """
+    check_indices(X, name)
     backend = backend_of(X)
     if backend is not None:
         return backend.table(X)

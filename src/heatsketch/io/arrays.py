@@ -9,6 +9,7 @@ import numpy as np
 from scipy import io, sparse
 
 from .._utils.extras import optional
+from .._utils.indices import check_indices
 from .cells import NEIGHBORS, PCA, check_source, embedded, source_of
 from .data import Data, Reading
 from .errors import check_finite, check_known, check_memory, parsing
@@ -83,10 +84,9 @@ def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
 
 
 def _csr(X: Any) -> sparse.csr_array:
-    """A sparse matrix in CSR format with valid indices, which compiled code does not check again."""
+    """A sparse matrix in CSR format."""
+    check_indices(X, "the matrix")
     check_memory(8 * X.shape[0])
-    if hasattr(X, "check_format"):
-        X.check_format(full_check=True)
     return sparse.csr_array(X)
 
 
@@ -126,7 +126,7 @@ def read_h5ad(path: Any, reading: Reading) -> Data:
     if reading.id is not None:
         names = np.array([str(name) for name in cells.obs[reading.id]], dtype=object)
     described = _described(source)
-    X = _checked(sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X), described, names)
+    X = _checked(_csr(X) if sparse.issparse(X) else np.asarray(X), described, names)
     followed = reading.key is None and NEIGHBORS in cells.uns and "neighbors_key" not in source
     return Data(
         X,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._utils.indices import check_indices
 from .._utils.registry import distributed_backend
 from .._utils.typing import FloatArray
 from .._utils.warn import warn
@@ -175,10 +176,12 @@ def representation(adata: Any, source: Mapping[str, Any]) -> Any:
                 f"obsm has no {use_rep!r}; {hint}, or name another with use_rep: {', '.join([*adata.obsm, 'X'])}."
             )
         X = adata.obsm[use_rep]
+        check_indices(X, f"obsm[{use_rep!r}]")
         X = (X if sparse.issparse(X) or distributed_backend(X) else np.asarray(X))[:, : source.get("n_pcs")]
         return _finite(adata, X, f"obsm[{use_rep!r}]")
     if adata.X is None or adata.isbacked:
         raise ValueError("X is missing or not in memory; use adata.to_memory(), or name a representation with use_rep.")
+    check_indices(adata.X)
     return _finite(adata, adata.X, "X")
 
 
@@ -190,7 +193,9 @@ def _neighbor_graph(adata: Any, neighbors_key: str) -> Any:
             f"there is no neighbour graph {neighbors_key!r} in uns and obsp; compute one with sc.pp.neighbors(adata), "
             "or leave neighbors_key out."
         )
-    return adata.obsp[key]
+    graph = adata.obsp[key]
+    check_indices(graph, f"obsp[{key!r}]")
+    return graph
 
 
 def _finite(adata: Any, X: Any, name: str) -> Any:

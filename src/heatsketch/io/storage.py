@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from .._utils.files import replacing
+from .._utils.indices import check_indices
 
 __all__ = ["read_document", "write_document"]
 
@@ -110,7 +111,7 @@ def _decode(value: dict[str, Any], *, archive: zipfile.ZipFile, records: Mapping
         return records[content](**value["fields"])
     if key == "$sparse":
         X = sparse.csr_array((content["data"], content["indices"], content["indptr"]), shape=tuple(content["shape"]))
-        X.check_format(full_check=True)  # compiled code does not check indices again
+        check_indices(X, "a sparse matrix of the model")
         return X
     readers: dict[str, Any] = {
         "$strings": partial(np.array, dtype=object),

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 
 from .._utils.array import to_numpy
 from .._utils.chunks import CHUNK_ENTRIES, chunks
+from .._utils.indices import check_indices
 from .._utils.progress import task
 from .._utils.registry import Device, computing
 from .._utils.tables import table
@@ -268,6 +269,7 @@ class HeatKernel(HeatOperator):
         -------
         Y : ndarray of shape (m, k)
         """
+        check_indices(X)
         affinity, scaling = self._source()
         Z, m = to_numpy(Z), X.shape[0]
         out = np.empty((m, Z.shape[1]), dtype=Z.dtype) if out is None else out
@@ -309,6 +311,7 @@ class HeatKernel(HeatOperator):
 
     def rows_at_new_points(self, X: Any) -> FloatArray:
         """Rows of ``diag(w) S`` at new points, (m, N); those of `at_new_points` before the product."""
+        check_indices(X)
         affinity, scaling = self._source()
         if affinity.is_training_input(X):
             every: FloatArray = self.place(np.eye(self.shape[0], dtype=self.dtype))
@@ -373,7 +376,9 @@ def as_heat_kernel(A: Any) -> HeatKernel:
             f"{type(A).__name__} was given as kernel; of a fitted estimator pass its kernel_, of a graph pass "
             "heat_kernel(graph, affinity='precomputed')."
         )
-    A = check_array(table(A), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="A")
+    A = check_array(
+        table(A, "A"), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="A"
+    )
     if A.shape[0] != A.shape[1] or abs(A - A.T).max() > 1e-6 * abs(A).max():
         raise ValueError(
             f"A was given as a matrix of shape {A.shape}; it must be square and symmetric. Build a heat kernel "

@@ -218,12 +218,13 @@ def from_user(X: Any, options: KernelOptions) -> Any:
         if options.affinity != "precomputed":
             raise ValueError(f"a graph was given with affinity={options.affinity!r}; pass affinity='precomputed'.")
         return adjacency(X)
+    X = table(X)
     if options.precomputed and getattr(X, "ndim", 2) == 1:
         raise ValueError(
             f"a vector of length {len(X)} was given as precomputed matrix. Reshape your data: condensed distances "
             "become square with scipy.spatial.distance.squareform."
         )
-    return table(X)
+    return X
 
 
 def tidy(X: Any, options: KernelOptions, *, training: bool = True) -> Any:

@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from ..._utils.array import from_order, in_order
+from ..._utils.indices import check_indices
 from ..._utils.threads import each, shares
 from ..._utils.typing import FloatArray, IntArray
 from .base import Operator
@@ -31,6 +32,7 @@ class SparseOperator(Operator):
     """
 
     def __init__(self, array: Any, *, order: IntArray | None = None, reorder: bool = True) -> None:
+        check_indices(array, "the matrix of a SparseOperator")
         held = sparse.csr_array(array)
         if reorder and order is None and held.nnz >= _REORDER_ENTRIES:
             order = reverse_cuthill_mckee(sparse.csr_matrix(held), symmetric_mode=True).astype(np.int64)
