@@ -239,10 +239,10 @@ def tidy(X: Any, options: KernelOptions, *, training: bool = True) -> Any:
                 "sparse X was given with metric='precomputed'; an entry that is not stored would be a distance of 0. "
                 "Give dense distances, or affinities with affinity='precomputed'."
             )
-        X = sparse.csr_array(X, copy=not X.has_canonical_format)
+        # From its parts, in the smallest index dtype: whether the rows of X are sorted may be remembered from earlier.
+        X = sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+        X = X if X.has_canonical_format else X.copy()
         X.sum_duplicates()
-        if max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
-            X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
     if options.precomputed and X.shape[0] and X.min() < 0:
         kind = "affinities" if options.affinity == "precomputed" else "distances"
         raise ValueError(
