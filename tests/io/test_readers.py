@@ -15,6 +15,7 @@ import sklearn.datasets
 from scipy import sparse
 from scipy.io import mmwrite
 
+from conftest import run_code
 from heatsketch.io import FORMATS, Reading, read
 from heatsketch.io.writers import check_output, write
 
@@ -337,6 +338,34 @@ def test_roles_must_differ():
         Reading(id="a", drop=["a"])
     with pytest.raises(ValueError, match="'a' is given twice by --label"):
         Reading(label=["a", "a"])
+
+
+_MTX = "%%MatrixMarket matrix coordinate real general\n2 3 2\n1 1 1.5\n"
+_ENDS = {
+    "2 3 -2.5E-1": r"\[\[1.5, 0.0, 0.0\], \[0.0, 0.0, -0.25\]\]",
+    "2 3 2.5 7": r"\[\[1.5, 0.0, 0.0\], \[0.0, 0.0, 2.5\]\]",
+    "2 3 2.5E-": "ValueError .*'2.5E-', which is not a number",
+    "2 3 2.5x": "ValueError .*'2.5x', which is not a number",
+    "2 3 2.5\0\n": "ValueError .*byte 67 is zero",
+    "2 3": "ValueError .*floating-point",
+    "": "ValueError .*Truncated",
+}
+_READ = """
+import sys
+from heatsketch.io import read
+for path in sys.argv[1:]:
+    try:
+        print(read(path).X.toarray().tolist())
+    except ValueError as error:
+        print("ValueError", error)
+"""
+
+
+def test_end_of_matrix_market_files(tmp_path):
+    """SciPy's parser needs a newline after each number, and may end the process where there is none."""
+    paths = [_text(tmp_path / f"{number}.mtx", _MTX + end) for number, end in enumerate(_ENDS)]
+    for found, expected in zip(run_code(_READ, *paths).stdout.splitlines(), _ENDS.values(), strict=True):
+        assert re.match(expected, found)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npy.gz", "x.npz", "x.mtx", "x.mtx.gz", "sparse.mtx", "sparse.npz"])

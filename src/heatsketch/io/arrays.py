@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,10 @@ from .data import Data, Reading
 from .errors import check_finite, check_known, check_memory, parsing
 
 __all__ = ["read_h5ad", "read_mtx", "read_npy", "read_npz"]
+
+# Bytes of a file that are read at a time, and of the longest number at its end.
+_PIECE = 1 << 22
+_LONGEST_NUMBER = 400
 
 
 def read_npy(path: Any, reading: Reading) -> Data:  # noqa: ARG001
@@ -76,11 +82,36 @@ def _matrix_key(arrays: dict[str, Any], reading: Reading) -> str:
 def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
     """Read a Matrix Market file, dense or sparse."""
     with parsing("Matrix Market"):
+        source = _complete_text(Path(path))
         rows, columns, entries, form, *_ = io.mminfo(path)
         check_memory(8 * (rows + 2 * entries if form == "coordinate" else rows * columns))
-        X = io.mmread(path)
+        X = io.mmread(source)
         X = _csr(X) if sparse.issparse(X) else X
     return Data(_checked(X, "the matrix"))
+
+
+def _complete_text(path: Path) -> Any:
+    """The path of a file of numbers in lines, or its content with the newline that it lacks at the end.
+
+    SciPy's parser reads beyond the end of a text that has zero bytes, or whose last line has no end.
+    """
+    size = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            if b"\0" in piece:
+                raise ValueError(f"byte {size + piece.index(0)} is zero; the file is damaged, or not text")
+            size += len(piece)
+        file.seek(max(0, size - _LONGEST_NUMBER))
+        end = file.read()
+    if end.endswith(b"\n"):
+        return path
+    last = end.split()[-1] if end.strip() else b""
+    try:
+        float(last)
+    except ValueError:
+        raise ValueError(f"it ends with {last.decode(errors='replace')!r}, which is not a number") from None
+    check_memory(2 * size)
+    return BytesIO(path.read_bytes() + b"\n")
 
 
 def _csr(X: Any) -> sparse.csr_array:
