@@ -218,6 +218,10 @@ def test_nothing_in_a_file_is_executed(saved, tmp_path, monkeypatch):
         (lambda d: d["fitted"].update(power_={"$number": "nan"}), "power=nan"),
         (lambda d: d["kernel"].update(dtype="int8"), "dtype"),
         (lambda d: d["kernel"]["scaling"]["fields"].update(row_weight=[1, 2]), "row_weight"),
+        (lambda d: d["fitted"].update(embedding_=[[{"$number": "nan"}, 0.0]] * 40), "embedding_"),
+        (lambda d: d["fitted"].update(_coefficients=[["1", "2"]] * 40), "_coefficients"),
+        (lambda d: d["kernel"]["scaling"]["fields"].update(scale=[{"$number": "inf"}] * 40), "scale"),
+        (lambda d: d["kernel"]["scaling"]["fields"].update(reference_exponent="1"), "reference_exponent"),
         (lambda d: d.pop("kernel"), "kernel"),
     ],
 )

@@ -229,6 +229,9 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
         vector = getattr(scaling, name)
         if np.shape(vector) != (X.shape[0],) and not (name in ("row_weight", "masses") and vector is None):
             raise ValueError(f"{name} has shape {np.shape(vector)} for {X.shape[0]} points")
+        _check_finite(name, 0.0 if vector is None else vector)
+    for name in ("reference_exponent", "degree_exponent", "constant"):
+        _check_finite(name, getattr(scaling, name))
     found: dict[str, Any] = {"n_neighbors": entries["n_neighbors"]}
     if options.affinity != "precomputed":
         found["bandwidth"] = entries["bandwidth"]
@@ -249,7 +252,14 @@ def _check_fitted(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
     for name, shape in (("embedding_", (n_samples, k)), ("_coefficients", (n, k))):
         if np.shape(fitted[name]) != shape:
             raise ValueError(f"{name} has shape {np.shape(fitted[name])}, expected {shape}")
+        _check_finite(name, fitted[name])
     check_power(fitted["power_"])
     names = fitted["_sample_names"]
     if names is not None and len(names) != n_samples:
         raise ValueError(f"there are {len(names)} names for {n_samples} samples")
+
+
+def _check_finite(name: str, values: Any) -> None:
+    """Raise ValueError if an attribute does not hold finite real numbers."""
+    if np.asarray(values).dtype.kind not in "fiu" or not np.isfinite(values).all():
+        raise ValueError(f"{name} holds other values than finite numbers")
