@@ -16,6 +16,7 @@
 #   make bench-gpu      on a GPU; minutes
 #   make bench-cluster  on a Dask cluster of local processes; half an hour
 #   make hunt           the tests of hostile input with 20 times the cases, under docs/trust
+#   make fuzz           thousands of damaged files and sparse matrices; ARGS="5000 --seed 1 --jobs 2"
 #   make coverage       what the tests reach, under docs/trust
 #   make mutants        faults put into the core, one at a time, under docs/trust; about two hours
 
@@ -26,7 +27,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo docs reproduce study defaults pipelines labels lint types format bench bench-full bench-gpu bench-cluster
-.PHONY: test test-slow test-oldest hunt coverage mutants audit clean
+.PHONY: test test-slow test-oldest hunt fuzz coverage mutants audit clean
 
 # The stamp is remade when the project file or C code changes, so that a pull never leaves an old environment behind.
 COMPILED := hatch_build.py $(wildcard src/heatsketch/compiled/*.[ch])
@@ -67,6 +68,9 @@ hunt coverage: .venv/stamp-dev
 mutants: .venv/stamp-mutants
 hunt coverage mutants:
 	$(BIN)/python -m benchmarks.trust $@ --fresh $(ARGS)
+
+fuzz: .venv/stamp-dev
+	$(BIN)/python -m benchmarks.fuzz $(ARGS)
 
 # Old versions warn about each other; only warnings that heatsketch causes are errors.
 test-oldest: BIN = .venv-oldest/bin
