@@ -6,6 +6,7 @@ import gzip
 import io
 import re
 import sys
+import zipfile
 
 import networkx as nx
 import numpy as np
@@ -338,6 +339,17 @@ def test_roles_must_differ():
         Reading(id="a", drop=["a"])
     with pytest.raises(ValueError, match="'a' is given twice by --label"):
         Reading(label=["a", "a"])
+
+
+def test_other_files_in_an_archive_are_skipped(tmp_path):
+    np.savez(tmp_path / "x.npz", X=X)
+    with zipfile.ZipFile(tmp_path / "x.npz", "a") as archive:
+        archive.writestr("readme.txt", "how the points were made")
+    data = read(tmp_path / "x.npz")
+    np.testing.assert_array_equal(data.X, X)
+    assert "'readme.txt' is skipped" in data.notes[0]
+    with pytest.raises(ValueError, match="npy format"):
+        read(tmp_path / "x.npz", Reading(key="readme.txt"))
 
 
 _MTX = "%%MatrixMarket matrix coordinate real general\n2 3 2\n1 1 1.5\n"

@@ -51,16 +51,23 @@ def read_npz(file: Any, reading: Reading) -> Data:
 
 
 def _plain_arrays(archive: Any, reading: Reading, notes: list[str]) -> dict[str, Any]:
-    """The arrays of an archive; those of Python objects are skipped unless they were asked for."""
+    """The arrays of an archive; pickles and other files in it are skipped unless they were asked for."""
     arrays = {}
     for name in archive.files:
         try:
-            arrays[name] = archive[name]
-        except ValueError as error:  # a pickle
+            arrays[name] = _array(archive[name])
+        except ValueError as error:
             if name in {reading.key, *reading.named}:
                 raise
             notes.append(f"array {name!r} is skipped: {error}")
     return arrays
+
+
+def _array(content: Any) -> Any:
+    """What NumPy read from an archive, if it is an array: of other files it gives the bytes."""
+    if not isinstance(content, np.ndarray):
+        raise ValueError("it does not begin like an array in the npy format")
+    return content
 
 
 def _matrix_key(arrays: dict[str, Any], reading: Reading) -> str:
