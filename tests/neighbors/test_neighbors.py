@@ -187,11 +187,11 @@ def test_products_of_codes_are_exact(kind):
     norms[0, :m], norms[1, :n] = np.square(X[:m]).sum(axis=1), np.square(X[m:]).sum(axis=1)
     found = clusters.Candidates(m + n, k)
     state = found.worst, found.count, found.squared, found.ids
-    starts = 0, m
+    ends = 0, m
+    held = [codes[:3], codes[4:]]  # the blocks that have points
     for a, b, mode in ((0, 0, SAME_POINTS), (1, 1, SAME_POINTS), (0, 1, BOTH_WAYS)):
-        sides = codes[4 * a : 4 * a + 4], codes[4 * b : 4 * b + 4]
-        terms = norms[a, : (48, 64)[a]], norms[b, : (48, 64)[b]], np.float32(2)
-        offer_codes(*sides, *terms, starts[a], starts[b], mode, k, *state)
+        terms = (norms[c].reshape(-1, 16)[: len(held[c])] for c in (a, b))
+        offer_codes(held[a], held[b], *terms, 2.0, ends[a], ends[b], mode, k, *state)
     found.cut()
     D = cdist(X, X) ** 2
     np.fill_diagonal(D, np.inf)

@@ -7,10 +7,12 @@ from .library import Function
 
 __all__ = ["add", "combine", "exponential", "subtract"]
 
-_combine = Function("combine", "T*TT", "ddll", T="fd")
-_add = Function("add", "d*T", "dll", T="fd")
-_subtract = Function("subtract", "T*TT", "lll", T="fd")
-_exponential = Function("exponential", "TT*", "l", T="fd")
+_combine = Function(
+    "combine", "T* out[n], T current[n], T previous[n]", "d scale, d shift, l start<=n, l stop<=n", T="fd"
+)
+_add = Function("add", "d* total[n], T term[n]", "d factor, l start<=n, l stop<=n", T="fd")
+_subtract = Function("subtract", "T* W[n, k], T factors[k], T V[n, k]", "l k, l start<=n, l stop<=n", T="fd")
+_exponential = Function("exponential", "T x[n], T* out[n]", "l n", T="fd")
 
 
 def combine(
@@ -27,9 +29,9 @@ def add(total: FloatArray, factor: float, term: FloatArray, start: int, stop: in
 
 def subtract(W: FloatArray, factors: FloatArray, V: FloatArray, start: int, stop: int) -> None:
     """``W -= V diag(factors)``, on rows start to stop of (N, k) blocks."""
-    _subtract((W, factors, V), W.shape[1], start, stop)
+    _subtract((W, factors, V), start, stop)
 
 
 def exponential(x: FloatArray, out: FloatArray) -> None:
     """exp(x) for x <= 0 as the other loops compute it, to two units in the last place; 0 below -87 or -708."""
-    _exponential((x, out), x.size)
+    _exponential((x, out))

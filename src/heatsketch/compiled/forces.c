@@ -203,7 +203,7 @@ INLINE float stretch_in_space(const float *y, const float *others, const float *
 }
 
 EXPORT void stretch(const float *Y, const float *others, const float *logs, float *restrict out,
-                    double *restrict totals, double least, double mean, int64_t k, int64_t m, int64_t start,
+                    double *restrict totals, int64_t k, int64_t m, double least, double mean, int64_t start,
                     int64_t stop) {
   for (int64_t i = start; i < stop; i++)
     totals[i] = k == 2 ? stretch_in_plane(Y + i * k, others, logs + i * m, least, mean, out + i * k, m)

@@ -7,9 +7,22 @@ from .library import Function
 
 __all__ = ["attract", "repel", "stretch"]
 
-_attract = Function("attract", "IIffff*", "lll", I="il")
-_repel = Function("repel", "fffff*d*", "llll")
-_stretch = Function("stretch", "ffff*d*", "ddllll")
+_attract = Function(
+    "attract",
+    "I indptr[n+1], I indices[entries], f P[entries], f Y[n, k], f scales[n], f* out[n, k]",
+    "l k, l start<=n, l stop<=n",
+    I="il",
+)
+_repel = Function(
+    "repel",
+    "f Y[n, k], f others[k, m], f scales[n], f theirs[m], f* out[n, k], d* totals[n]",
+    "l k, l m, l start<=n, l stop<=n",
+)
+_stretch = Function(
+    "stretch",
+    "f Y[n, k], f others[k, m], f logs[n, m], f* out[n, k], d* totals[n]",
+    "l k, l m, d least, d mean, l start<=n, l stop<=n",
+)
 
 
 def attract(
@@ -23,7 +36,7 @@ def attract(
     stop: int,
 ) -> None:
     """``sum_j P_ij (y_i - y_j) / (s_i s_j + |y_i - y_j|^2)`` with the scales s, into rows start to stop of `out`."""
-    _attract((indptr, indices, P, Y, scales, out), Y.shape[1], start, stop)
+    _attract((indptr, indices, P, Y, scales, out), start, stop)
 
 
 def repel(
@@ -40,7 +53,7 @@ def repel(
 
     The sums are over the columns j of `others`, (k, m), with the scales `theirs`, (m,).
     """
-    _repel((Y, others, scales, theirs, out, totals), *others.shape, start, stop)
+    _repel((Y, others, scales, theirs, out, totals), start, stop)
 
 
 def stretch(
@@ -59,4 +72,4 @@ def stretch(
     ``l_ij = log(s_ij / d_ij^2) / 2`` with ``s_ij = |y_i - y_j|^2 + least`` for the columns j of `others`, (k, m), and
     the logarithms of d_ij^2 in `logs`, (n, m). Pairs whose logarithm is below -80 are left out.
     """
-    _stretch((Y, others, logs, out, totals), least, mean, *others.shape, start, stop)
+    _stretch((Y, others, logs, out, totals), least, mean, start, stop)

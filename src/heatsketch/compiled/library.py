@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from itertools import product
+from functools import lru_cache
+from itertools import chain, product, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +50,27 @@ _LIBRARY = _load(_VARIANT)
 BYTE_PRODUCTS = _VARIANT == "arm64-dotprod"
 
 
+# How arguments are declared: the type, star, name and dimensions of an array; the type, name and limit of a number.
+_ARRAY = re.compile(r"(\w)(\*?) (\w+)\[([^]]+)\]")
+_NUMBER = re.compile(r"(\w) (\w+)(?:(<=?)(\w+))?")
+
+
 class Function:
     """A C function on arrays, in one instance for each combination of their types.
+
+    Its arguments are declared in the order and with the names that they have in C. A call is given the arrays, and the
+    numbers that are no dimension of them. It checks types, layout, dimensions and limits, so that C can trust them.
 
     Parameters
     ----------
     name : str
     arrays : str
-        The type of each array, in the order of the arguments: f, d, i, l or b (float32, float64, int32, int64, bool),
-        or a capital letter that stands for several. A star follows the type of an array that is written to.
+        The arrays. A type is f, d, i, l or b (float32, float64, int32, int64, bool), or a capital letter that stands
+        for several. A star marks an array that is written to. A dimension is a name, an integer, or their sum; all
+        dimensions of one name must be equal.
     numbers : str
-        The types of the numbers that follow: l or d.
+        The numbers that follow, of type l or d: first those that are dimensions of the arrays. Others may have a limit,
+        which is a dimension or an integer; they may not be negative.
     **types : str
         For each capital letter, the types that it stands for. The name of an instance ends in the types chosen.
 
@@ -67,7 +78,7 @@ class Function:
     --------
     >>> from heatsketch.compiled.library import Function
     >>> import numpy as np
-    >>> add = Function("add", "d*T", "dll", T="fd")
+    >>> add = Function("add", "d* total[n], T term[n]", "d factor, l start<=n, l stop<=n", T="fd")
     >>> total = np.ones(3)
     >>> add((total, np.arange(3.0)), 10.0, 0, 3)
     >>> total
@@ -75,36 +86,71 @@ class Function:
     """
 
     def __init__(self, name: str, arrays: str, numbers: str, **types: str) -> None:
-        self._name, self._n_numbers = name, len(numbers)
-        self._written = [star == "*" for star in re.findall(r"\w(\*?)", arrays)]
-        arrays = arrays.replace("*", "")
-        self._instances: dict[tuple[np.dtype[Any], ...], Any] = {}
+        self.name, self.arrays, self.numbers = name, _ARRAY.findall(arrays), _NUMBER.findall(numbers)
+        # The types of the arrays of each instance.
+        self.instances: dict[str, tuple[str, ...]] = {}
+        self._calls: dict[tuple[np.dtype[Any], ...], Any] = {}
         for letters in product(*types.values()):
             chosen = dict(zip(types, letters, strict=True))
-            instance = _LIBRARY[f"{name}_{''.join(letters)}" if letters else name]
-            instance.argtypes = [ctypes.c_void_p] * len(arrays) + [_NUMBERS[letter] for letter in numbers]
-            instance.restype = None
-            self._instances[tuple(_DTYPES[chosen.get(letter, letter)] for letter in arrays)] = instance
+            instance = f"{name}_{''.join(letters)}" if letters else name
+            self.instances[instance] = kinds = tuple(chosen.get(letter, letter) for letter, *_ in self.arrays)
+            self._calls[tuple(_DTYPES[kind] for kind in kinds)] = call = _LIBRARY[instance]
+            call.argtypes = [ctypes.c_void_p] * len(kinds) + [_NUMBERS[letter] for letter, *_ in self.numbers]
+            call.restype = None
+        self._written = [star == "*" for _, star, *_ in self.arrays]
+        shapes = [dimensions.split(", ") for *_, dimensions in self.arrays]
+        self._ranks, self._dimensions = [len(shape) for shape in shapes], list(chain(*shapes))
+        sums = [(total, *total.split("+")) for total in self._dimensions if "+" in total]
+        self._sums = [(total, name, int(more)) for total, name, more in sums]
+        self._sizes = list(takewhile(self._dimensions.__contains__, [name for _, name, *_ in self.numbers]))
+        given = [(place, *number[1:]) for place, number in enumerate(self.numbers[len(self._sizes) :])]
+        self._n_given = len(given)
+        self._limits = [(place, limit, sign == "<") for place, _, sign, limit in given if sign]
+        names = chain(self._dimensions, (limit for *_, limit in self.numbers))
+        self._integers = {name: int(name) for name in names if name.isdigit()}
+        # Most calls have the shapes of earlier ones; looking them up takes a tenth of the time of comparing them.
+        self._sizes_of = lru_cache(maxsize=256)(self._check_shapes)
 
     def __call__(self, arrays: tuple[Any, ...], *numbers: float) -> None:
         """Call the instance for the types of the arrays: C-contiguous, and those written to aligned and writeable."""
-        instance = self._instances.get(tuple([array.dtype for array in arrays]))
-        if instance is None:
-            accepted = " or ".join(f"({', '.join(map(str, dtypes))})" for dtypes in self._instances)
-            raise TypeError(f"{self._name} takes arrays of {accepted}, got {[str(array.dtype) for array in arrays]}")
-        if len(numbers) != self._n_numbers:  # ctypes accepts more
-            raise TypeError(f"{self._name} takes {self._n_numbers} numbers, got {len(numbers)}")
-        instance(*map(_pointer, arrays, self._written), *numbers)
+        call = self._calls.get(tuple([array.dtype for array in arrays]))
+        if call is None:
+            accepted = " or ".join(f"({', '.join(map(str, dtypes))})" for dtypes in self._calls)
+            raise TypeError(f"{self.name} takes arrays of {accepted}, got {[str(array.dtype) for array in arrays]}")
+        if len(numbers) != self._n_given:  # ctypes accepts more
+            raise TypeError(f"{self.name} takes {self._n_given} numbers, got {len(numbers)}")
+        sizes, limits = self._sizes_of(tuple([array.shape for array in arrays]))
+        for place, largest in limits:
+            if not 0 <= numbers[place] <= largest:
+                name = self.numbers[len(sizes) + place][1]
+                raise ValueError(f"{self.name} takes {name} from 0 to {largest}, got {numbers[place]}")
+        # The buffer of an array is four times as fast as its attribute `ctypes`, but it must be writeable.
+        pointers = [
+            _buffer(array) if array.flags.carray else _pointer(array, written)
+            for array, written in zip(arrays, self._written, strict=True)
+        ]
+        call(*pointers, *sizes, *numbers)
+
+    def _check_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[int], list[tuple[int, int]]]:
+        """The sizes that C is given, if the dimensions agree, and the places and limits of the numbers after them."""
+        found = list(chain(*shapes))
+        if [len(shape) for shape in shapes] == self._ranks:
+            sizes = dict(zip(self._dimensions, found, strict=True)) | self._integers
+            for total, name, more in self._sums:
+                sizes[total] = sizes.setdefault(name, sizes[total] - more) + more
+            if [sizes[name] for name in self._dimensions] == found:
+                limits = [(place, sizes[limit] - below) for place, limit, below in self._limits]
+                return [sizes[name] for name in self._sizes], limits
+        declared = ", ".join(f"{name} ({dimensions})" for _, _, name, dimensions in self.arrays)
+        raise ValueError(f"{self.name} takes arrays of shapes {declared}, got {', '.join(map(str, shapes))}")
 
 
-# The address of an array, four times as fast as its attribute `ctypes`, but not for arrays that are read-only.
 _buffer = (ctypes.c_char * 0).from_buffer
 
 
 def _pointer(array: Any, written: bool) -> Any:
+    """The address of an array that is read-only or not aligned."""
     flags = array.flags
-    if flags.carray:
-        return _buffer(array)
     if flags.c_contiguous and not written:
         # What another process sends may begin anywhere; `ctypes` keeps the copy alive during the call.
         return array.ctypes if flags.aligned else array.copy().ctypes

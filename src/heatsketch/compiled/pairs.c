@@ -15,8 +15,8 @@ static const double LEAST = 1e-290;
 
 EXPORT void log_ratios(const double *restrict Y, const int64_t *restrict i, const int64_t *restrict j,
                        const double *restrict log_d, double *restrict ratios, double *restrict inverse, int64_t k,
-                       int64_t n_pairs) {
-  for (int64_t p = 0; p < n_pairs; p++) {
+                       int64_t pairs) {
+  for (int64_t p = 0; p < pairs; p++) {
     const double *x = Y + i[p] * k, *y = Y + j[p] * k;
     double squared = LEAST;
     for (int64_t c = 0; c < k; c++) {
@@ -29,8 +29,8 @@ EXPORT void log_ratios(const double *restrict Y, const int64_t *restrict i, cons
 }
 
 EXPORT void pull(const double *restrict Y, const int64_t *restrict i, const int64_t *restrict j,
-                 const double *restrict weights, double *restrict out, int64_t k, int64_t n_pairs) {
-  for (int64_t p = 0; p < n_pairs; p++) {
+                 const double *restrict weights, double *restrict out, int64_t k, int64_t pairs) {
+  for (int64_t p = 0; p < pairs; p++) {
     const int64_t a = i[p] * k, b = j[p] * k;
     for (int64_t c = 0; c < k; c++) {
       const double force = weights[p] * (Y[a + c] - Y[b + c]);

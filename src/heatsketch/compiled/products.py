@@ -7,19 +7,33 @@ from .library import Function
 
 __all__ = ["sparse_product", "tile_products"]
 
-_sparse_product = Function("sparse_product", "IJTTT*", "lll", I="il", J="il", T="fd")
-_tile_products = Function("tile_products", "lPPPTTT*P*T*", 9 * "l", P="fd", T="fd")
+_sparse_product = Function(
+    "sparse_product",
+    "I indptr[n+1], J indices[entries], T data[entries], T V[m, k], T* out[n, k]",
+    "l k, l start<=n, l stop<=n",
+    I="il",
+    J="il",
+    T="fd",
+)
+_tile_products = Function(
+    "tile_products",
+    "l tiles[n_tiles, 4], P points[n_points, d], P columns[d, n+8], P norms[n], T scale[n], T V[n, k], T* out[n, k], "
+    "P* P[strip, wide], T* K[tall, across]",
+    "l n_tiles, l n_points, l d, l n, l k, l strip, l wide, l across, l zero_diagonal<=1",
+    P="fd",
+    T="fd",
+)
 
 
 def sparse_product(
     indptr: IntArray, indices: IntArray, data: FloatArray, V: FloatArray, out: FloatArray, start: int, stop: int
 ) -> None:
-    """Rows start to stop of ``K V`` into `out`, for K in CSR form and C-contiguous V and `out` of shape (N, k).
+    """Rows start to stop of ``K V`` into `out`, for K in CSR form, V of shape (m, k) and `out` of shape (n, k).
 
     Sums are held in registers, for a block of columns at a time: the largest power of two that fits, up to 32. The last
     block may overlap the one before.
     """
-    _sparse_product((indptr, indices, data, V, out), V.shape[1], start, stop)
+    _sparse_product((indptr, indices, data, V, out), start, stop)
 
 
 def tile_products(
@@ -48,6 +62,4 @@ def tile_products(
     P, K : ndarrays
         Buffers for the inner products of some rows of a tile, and for a whole tile.
     """
-    arrays = pairs, points, columns, norms, scale, V, out, P, K
-    sizes = len(pairs), len(points), *columns.shape, bool(zero_diagonal), V.shape[1], *P.shape, K.shape[1]
-    _tile_products(arrays, *sizes)
+    _tile_products((pairs, points, columns, norms, scale, V, out, P, K), zero_diagonal)

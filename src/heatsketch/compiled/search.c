@@ -288,9 +288,10 @@ INLINE void offer_coded(const struct codes *codes, const float *left, const floa
 
 #define OFFER_CODES(T, IN_BYTES)                                                                                      \
   EXPORT void offer_codes_##T(const TYPE(T) *rows, const TYPE(T) *columns, const float *left, const float *right,     \
-                              float *worst, int32_t *count, float *squared, int32_t *ids, int64_t depth, int64_t m,   \
-                              int64_t n, int64_t room, double factor, int64_t row, int64_t column, int64_t mode,      \
-                              int64_t k) {                                                                            \
+                              float *worst, int32_t *count, float *squared, int32_t *ids, int64_t row_blocks,         \
+                              int64_t column_blocks, int64_t depth, int64_t room, double factor, int64_t row,         \
+                              int64_t column, int64_t mode, int64_t k) {                                              \
+    const int64_t m = row_blocks * LANES, n = column_blocks * LANES;                                                  \
     const struct candidates of = {worst, count, squared, ids, k, room};                                               \
     const struct codes codes = {rows, columns, depth, IN_BYTES};                                                      \
     if (mode == SAME_POINTS)                                                                                          \

@@ -17,15 +17,54 @@ __all__ = [
     "smallest",
 ]
 
-_shrink = Function("shrink", "f*i*i*f*", "llll")
-_offer = Function("offer", "ffff*i*f*i*", 9 * "l")
-_offer_codes = Function("offer_codes", "TTfff*i*f*i*", 4 * "l" + "d" + 4 * "l", T="if")
-_smallest = Function("smallest", "di*d*", "lll")
-_measure = Function("measure", "XYi*d*", "llll", X="fd", Y="fd")
-_mirror = Function("mirror", "iib*", "lll")
-_list_kept = Function("list_kept", "iTili*T*", "lll", T="fd")
-_list_lonely = Function("list_lonely", "iTibl*i*T*", "ll", T="fd")
-_gaussian_entries = Function("gaussian_entries", "IJSdT*", "ll", I="il", J="il", S="fd", T="fd")
+_CANDIDATES = "f* worst[points+16], i* count[points], f* squared[points, room], i* ids[points, room]"
+_shrink = Function(
+    "shrink",
+    "f* squared[points, room], i* ids[points, room], i* count[points], f* worst[points+16]",
+    "l room, l k<room, l start<=points, l stop<=points",
+)
+_offer = Function(
+    "offer",
+    f"f P[m, n], f left[m], f right[n], {_CANDIDATES}",
+    "l m, l n, l room, l start<=n, l stop<=n, l row<=points, l column, l mode<3, l k<room",
+)
+_offer_codes = Function(
+    "offer_codes",
+    "T rows[row_blocks, depth, 16], T columns[column_blocks, depth, 16], f left[row_blocks, 16], "
+    f"f right[column_blocks, 16], {_CANDIDATES}",
+    "l row_blocks, l column_blocks, l depth, l room, d factor, l row<=points, l column, l mode<3, l k<room",
+    T="if",
+)
+_smallest = Function("smallest", "d D[m, n], i* ids[m, k], d* values[m, k]", "l m, l n, l k")
+_measure = Function(
+    "measure",
+    "X points[n, d], Y others[m, d], i* ids[n, k], d* squared[n, k]",
+    "l d, l k, l start<=n, l stop<=n",
+    X="fd",
+    Y="fd",
+)
+_mirror = Function("mirror", "i ids[n, k], i kept[n], b* lonely[n, k]", "l k, l start<=n, l stop<=n")
+_list_kept = Function(
+    "list_kept",
+    "i ids[n, k], T squared[n, k], i kept[n], l indptr[n+1], i* columns[edges], T* values[edges]",
+    "l k, l start<=n, l stop<=n",
+    T="fd",
+)
+_list_lonely = Function(
+    "list_lonely",
+    "i ids[n, k], T squared[n, k], i kept[n], b lonely[n, k], l* place[n], i* columns[edges], T* values[edges]",
+    "l n, l k",
+    T="fd",
+)
+_gaussian_entries = Function(
+    "gaussian_entries",
+    "I indptr[n+1], J columns[entries], S squared[entries], d scale[m], T* out[entries]",
+    "l start<=n, l stop<=n",
+    I="il",
+    J="il",
+    S="fd",
+    T="fd",
+)
 
 
 def shrink(
@@ -36,7 +75,7 @@ def shrink(
     The k-th distance is found by bisection, sixteen comparisons at a time. Among equal distances the smallest numbers
     are kept. For the arrays see `offer`.
     """
-    _shrink((squared, ids, count, worst), squared.shape[1], k, start, stop)
+    _shrink((squared, ids, count, worst), k, start, stop)
 
 
 def offer(
@@ -78,7 +117,7 @@ def offer(
         Candidates, unsorted; changed. The room is more than k, and a multiple of 16.
     """
     arrays = P, left, right, worst, count, squared, ids
-    _offer(arrays, *P.shape, squared.shape[1], start, stop, row, column, mode, k)
+    _offer(arrays, start, stop, row, column, mode, k)
 
 
 def offer_codes(
@@ -104,15 +143,15 @@ def offer_codes(
     ----------
     rows, columns : ndarrays of int32, shape (blocks, ceil(d / 4), 16), or of float32, shape (blocks, d, 16)
         Coordinates of 16 points in each block, four signed bytes in one number, or themselves.
-    left, right : ndarrays of float32, shape (m,), (n,)
-        NaN for padding to multiples of 16.
+    left, right : ndarrays of float32, shape (blocks, 16)
+        Terms of the distances that depend on one point; NaN for padding.
     factor : float
         Rounded to float32.
     row, column, mode, k, worst, count, squared, ids
         As for `offer`.
     """
     arrays = rows, columns, left, right, worst, count, squared, ids
-    _offer_codes(arrays, rows.shape[1], len(left), len(right), squared.shape[1], factor, row, column, mode, k)
+    _offer_codes(arrays, factor, row, column, mode, k)
 
 
 def smallest(D: FloatArray, ids: IntArray, values: FloatArray) -> None:
@@ -121,7 +160,7 @@ def smallest(D: FloatArray, ids: IntArray, values: FloatArray) -> None:
     They are sorted by size, then column. For few of them this is three times as fast as NumPy's partition. There must
     be k finite ones.
     """
-    _smallest((D, ids, values), *D.shape, ids.shape[1])
+    _smallest((D, ids, values))
 
 
 def measure(X: FloatArray, Y: FloatArray, ids: IntArray, start: int, stop: int, squared: FloatArray) -> None:
@@ -129,7 +168,7 @@ def measure(X: FloatArray, Y: FloatArray, ids: IntArray, start: int, stop: int, 
 
     Both `ids` and `squared` are sorted by distance, then number.
     """
-    _measure((X, Y, ids, squared), X.shape[1], ids.shape[1], start, stop)
+    _measure((X, Y, ids, squared), start, stop)
 
 
 def mirror(ids: IntArray, kept: IntArray, lonely: IntArray, start: int, stop: int) -> None:
@@ -138,7 +177,7 @@ def mirror(ids: IntArray, kept: IntArray, lonely: IntArray, start: int, stop: in
     Of its neighbours `ids`, (N, k), a point keeps the first ``kept``; `lonely`, (N, k), is set to whether one is kept
     that does not keep the point.
     """
-    _mirror((ids, kept, lonely), ids.shape[1], start, stop)
+    _mirror((ids, kept, lonely), start, stop)
 
 
 def list_kept(
@@ -152,7 +191,7 @@ def list_kept(
     stop: int,
 ) -> None:
     """Write rows start to stop of a neighbour graph in CSR format: the diagonal, then the neighbours kept."""
-    _list_kept((ids, squared, kept, indptr, columns, values), ids.shape[1], start, stop)
+    _list_kept((ids, squared, kept, indptr, columns, values), start, stop)
 
 
 def list_lonely(
@@ -166,7 +205,7 @@ def list_lonely(
 ) -> None:
     """Write the edges that `mirror` found after what `list_kept` wrote, in the rows of the other ends."""
     place = indptr[:-1] + 1 + kept
-    _list_lonely((ids, squared, kept, lonely, place, columns, values), *ids.shape)
+    _list_lonely((ids, squared, kept, lonely, place, columns, values))
 
 
 def gaussian_entries(

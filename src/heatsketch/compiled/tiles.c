@@ -135,19 +135,19 @@ static void INSTANCE(from_differences)(const COORDINATE *columns, const REAL *sc
 
 EXPORT void INSTANCE(tile_products)(const int64_t *tiles, const COORDINATE *points, const COORDINATE *columns,
                                     const COORDINATE *norms, const REAL *scale, const REAL *V, REAL *out,
-                                    COORDINATE *P, REAL *K, int64_t n_tiles, int64_t n_points, int64_t d,
-                                    int64_t padded, int64_t zero_diagonal, int64_t k, int64_t strip, int64_t wide,
-                                    int64_t across) {
+                                    COORDINATE *P, REAL *K, int64_t n_tiles, int64_t n_points, int64_t d, int64_t n,
+                                    int64_t k, int64_t strip, int64_t wide, int64_t across, int64_t zero_diagonal) {
+  const int64_t padded = n + 8; /* length of a row of `columns` */
   for (const int64_t *tile = tiles; tile < tiles + 4 * n_tiles; tile += 4) {
-    const int64_t top = tile[0], left = tile[2], m = tile[1] - top, n = tile[3] - left;
+    const int64_t top = tile[0], left = tile[2], height = tile[1] - top, width = tile[3] - left;
     if (n_points)
       INSTANCE(from_products)(points, columns, norms, scale, tile, P, K, d, padded, strip, wide, across);
     else
       INSTANCE(from_differences)(columns, scale, tile, K, d, padded, across);
     if (top == left && zero_diagonal)
-      for (int64_t i = 0; i < m; i++) K[i * across + i] = 0;
-    JOIN(add_product, LETTER)(K, across, 1, m, n, V + left * k, k, k, out + top * k, k);
-    if (top != left) JOIN(add_product, LETTER)(K, 1, across, n, m, V + top * k, k, k, out + left * k, k);
+      for (int64_t i = 0; i < height; i++) K[i * across + i] = 0;
+    JOIN(add_product, LETTER)(K, across, 1, height, width, V + left * k, k, k, out + top * k, k);
+    if (top != left) JOIN(add_product, LETTER)(K, 1, across, width, height, V + top * k, k, k, out + left * k, k);
   }
 }
 

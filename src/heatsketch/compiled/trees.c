@@ -133,7 +133,7 @@ INLINE void search_for(const struct search *s, int64_t q, const int p) {
 }
 
 EXPORT void nearest(const double *columns, const double *low, const double *high, const double *Q, int32_t *ids,
-                    double *squared, int64_t n, int64_t d, int64_t k, int64_t depth, int64_t itself, double p,
+                    double *squared, int64_t d, int64_t n, int64_t k, int64_t depth, int64_t itself, double p,
                     int64_t start, int64_t stop) {
   const struct search s = {columns, low, high, Q, ids, squared, n, d, k, depth, itself};
   for (int64_t q = start; q < stop; q++)

@@ -14,8 +14,16 @@ from .library import Function
 
 __all__ = ["nearest", "split"]
 
-_split = Function("split", "d*l*d*d*", "lllll")
-_nearest = Function("nearest", "ddddi*d*", "llllldll")
+_split = Function(
+    "split",
+    "d* points[n, d], l* order[n], d* low[boxes, d], d* high[boxes, d]",
+    "l n, l d, l level, l index<boxes, l depth",
+)
+_nearest = Function(
+    "nearest",
+    "d columns[d, n], d low[boxes, d], d high[boxes, d], d Q[m, d], i* ids[m, k], d* squared[m, k]",
+    "l d, l n, l k, l depth, l itself<=1, d p, l start<=m, l stop<=m",
+)
 
 
 def split(
@@ -26,7 +34,7 @@ def split(
     The points (n, d), and their numbers `order`, are put in the order of the tree; `low` and `high`, (2^(levels), d),
     are set to the corners of the boxes.
     """
-    _split((points, order, low, high), *points.shape, level, index, depth)
+    _split((points, order, low, high), level, index, depth)
 
 
 def nearest(
@@ -58,5 +66,4 @@ def nearest(
     ids, squared : ndarrays of int32 and float64, shape (m, k)
         Numbers of the neighbours and squared distances; set. There must be k neighbours.
     """
-    d, n = columns.shape
-    _nearest((columns, low, high, Q, ids, squared), n, d, ids.shape[1], depth, itself, p, start, stop)
+    _nearest((columns, low, high, Q, ids, squared), depth, itself, p, start, stop)

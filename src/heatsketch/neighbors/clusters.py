@@ -260,7 +260,7 @@ class Codes:
                 )
 
     def _sides(self, P: FloatArray, a: int, others: IntArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Each other cluster, terms of distances that depend on points of cluster a, padded, (m,), and ``2 g``, (d,).
+        """Each other cluster, terms that depend on points of cluster a, padded, (blocks, 16), and ``2 g``, (d,).
 
         With p and q relative to the centres of x and y, and g between these, ``|x - y|^2 = |p|^2 + 2 p.g + |g|^2 +
         |q|^2 - 2 q.g - 2 p.q``; codes give the last term.
@@ -270,17 +270,18 @@ class Codes:
             gaps = (self._centres[a] - self._centres[others[some]]) / self._unit
             left = np.full((len(gaps), _padded(len(P))), np.nan, dtype=np.float32)
             left[:, : len(P)] = (gaps + gaps) / self._unit @ P.T + norms + _squared_norms(gaps)[:, None]
-            yield from zip(others[some].tolist(), left, gaps + gaps, strict=True)
+            yield from zip(others[some].tolist(), left.reshape(len(gaps), -1, LANES), gaps + gaps, strict=True)
 
     def _right(self, b: int, doubled: FloatArray) -> FloatArray:
-        """Terms that depend on points of another cluster, padded."""
+        """Terms that depend on points of another cluster, padded, (blocks, 16)."""
         blocks = slice(self._blocks[b], self._blocks[b + 1])
         if self._codes.dtype == np.float32:
             products = doubled.astype(np.float32) @ self._codes[blocks]
         else:  # bytes have too few digits
             products = np.zeros((blocks.stop - blocks.start, LANES), dtype=np.float32)
             products.reshape(-1)[: self._offsets[b + 1] - self._offsets[b]] = self._local(b) @ (doubled / self._unit)
-        return np.ravel(self._norms[blocks] - products)
+        terms: FloatArray = self._norms[blocks] - products
+        return terms
 
     def _factor(self, step: Any, b: int) -> Any:
         """Of the products of codes."""
