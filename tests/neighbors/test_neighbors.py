@@ -187,11 +187,11 @@ def test_products_of_codes_are_exact(kind):
     norms[0, :m], norms[1, :n] = np.square(X[:m]).sum(axis=1), np.square(X[m:]).sum(axis=1)
     found = clusters.Candidates(m + n, k)
     state = found.worst, found.count, found.squared, found.ids
-    ends = 0, m
+    ends = 0, m, m + n
     held = [codes[:3], codes[4:]]  # the blocks that have points
     for a, b, mode in ((0, 0, SAME_POINTS), (1, 1, SAME_POINTS), (0, 1, BOTH_WAYS)):
         terms = (norms[c].reshape(-1, 16)[: len(held[c])] for c in (a, b))
-        offer_codes(held[a], held[b], *terms, 2.0, ends[a], ends[b], mode, k, *state)
+        offer_codes(held[a], held[b], *terms, 2.0, *ends[a : a + 2], *ends[b : b + 2], mode, k, *state)
     found.cut()
     D = cdist(X, X) ** 2
     np.fill_diagonal(D, np.inf)

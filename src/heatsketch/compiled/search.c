@@ -228,17 +228,29 @@ INLINE void multiply_codes(const struct codes *codes, int64_t row, int64_t colum
     multiply_floats((const float *)codes->rows + here, (const float *)codes->columns + there, depth, blocks, out);
 }
 
-/* Offer the points of ROWS rows and of a block of columns to each other, from their products. */
+/* Offer the points of ROWS rows and of a block of columns to each other, from their products. The points from row_stop
+and column_stop on are padding. Their limits are those of other points, which another thread may change: they are not
+read. */
 INLINE void offer_block(const vector products[ROWS][PARTS], const float *left, const float *right,
-                        const struct candidates *of, float factor, int64_t row, int64_t column, const int mode) {
+                        const struct candidates *of, float factor, int64_t row, int64_t row_stop, int64_t column,
+                        int64_t column_stop, const int mode) {
   const vector *norms = (const vector *)right, *limits = (const vector *)(of->worst + column);
+  const float *own = of->worst + row;
+  float held[ROWS], theirs[LANES];
+  if (row_stop - row < ROWS) {
+    for (int r = 0; r < ROWS; r++) held[r] = of->worst[least(row + r, row_stop - 1)];
+    own = held;
+  }
+  if (mode == BOTH_WAYS && column_stop - column < LANES) {
+    for (int l = 0; l < LANES; l++) theirs[l] = of->worst[least(column + l, column_stop - 1)];
+    limits = (const vector *)theirs;
+  }
   vector apart[ROWS][PARTS];
   mask any[PARTS] = {0};
   UNROLL for (int r = 0; r < ROWS; r++) {
-    const float limit = of->worst[row + r];
     EACH_PART {
       apart[r][q] = norms[q] - factor * products[r][q] + left[r];
-      any[q] |= apart[r][q] <= limit + (vector){0};
+      any[q] |= apart[r][q] <= own[r] + (vector){0};
       if (mode == BOTH_WAYS) any[q] |= apart[r][q] <= limits[q];
     }
   }
@@ -247,7 +259,7 @@ INLINE void offer_block(const vector products[ROWS][PARTS], const float *left, c
   uint32_t hits[ROWS], others[ROWS];
   UNROLL for (int r = 0; r < ROWS; r++) {
     mask within[PARTS];
-    EACH_PART within[q] = apart[r][q] <= of->worst[row + r] + (vector){0};
+    EACH_PART within[q] = apart[r][q] <= own[r] + (vector){0};
     hits[r] = bits_of_lanes(within);
     others[r] = 0;
     if (mode != BOTH_WAYS) continue;
@@ -269,20 +281,23 @@ INLINE void offer_block(const vector products[ROWS][PARTS], const float *left, c
 }
 
 INLINE void offer_coded(const struct codes *codes, const float *left, const float *right, const struct candidates *of,
-                        int64_t m, int64_t n, float factor, int64_t row, int64_t column, const int mode) {
+                        float factor, int64_t row, int64_t row_stop, int64_t column, int64_t column_stop,
+                        const int mode) {
+  const int64_t m = row_stop - row, n = column_stop - column;
   vector products[BLOCKS][ROWS][PARTS];
   int64_t j = 0;
   /* The columns stay in the nearest cache, while all rows pass by. */
-  for (; j + BLOCKS * LANES <= n; j += BLOCKS * LANES)
+  for (; j + (BLOCKS - 1) * LANES < n; j += BLOCKS * LANES)
     for (int64_t i = 0; i < m; i += ROWS) {
       multiply_codes(codes, i, j, BLOCKS, products);
       UNROLL for (int b = 0; b < BLOCKS; b++)
-        offer_block(products[b], left + i, right + j + b * LANES, of, factor, row + i, column + j + b * LANES, mode);
+        offer_block(products[b], left + i, right + j + b * LANES, of, factor, row + i, row_stop,
+                    column + j + b * LANES, column_stop, mode);
     }
   for (; j < n; j += LANES) /* at most one block, and none if BLOCKS is 1 */
     for (int64_t i = 0; i < m; i += ROWS) {
       multiply_codes(codes, i, j, 1, products);
-      offer_block(products[0], left + i, right + j, of, factor, row + i, column + j, mode);
+      offer_block(products[0], left + i, right + j, of, factor, row + i, row_stop, column + j, column_stop, mode);
     }
 }
 
@@ -290,16 +305,17 @@ INLINE void offer_coded(const struct codes *codes, const float *left, const floa
   EXPORT void offer_codes_##T(const TYPE(T) *rows, const TYPE(T) *columns, const float *left, const float *right,     \
                               float *worst, int32_t *count, float *squared, int32_t *ids, int64_t row_blocks,         \
                               int64_t column_blocks, int64_t depth, int64_t room, double factor, int64_t row,         \
-                              int64_t column, int64_t mode, int64_t k) {                                              \
-    const int64_t m = row_blocks * LANES, n = column_blocks * LANES;                                                  \
+                              int64_t row_stop, int64_t column, int64_t column_stop, int64_t mode, int64_t k) {       \
+    const int64_t row_end = least(row_stop, row + row_blocks * LANES);                                                \
+    const int64_t column_end = least(column_stop, column + column_blocks * LANES);                                    \
     const struct candidates of = {worst, count, squared, ids, k, room};                                               \
     const struct codes codes = {rows, columns, depth, IN_BYTES};                                                      \
     if (mode == SAME_POINTS)                                                                                          \
-      offer_coded(&codes, left, right, &of, m, n, (float)factor, row, column, SAME_POINTS);                           \
+      offer_coded(&codes, left, right, &of, (float)factor, row, row_end, column, column_end, SAME_POINTS);            \
     else if (mode == BOTH_WAYS)                                                                                       \
-      offer_coded(&codes, left, right, &of, m, n, (float)factor, row, column, BOTH_WAYS);                             \
+      offer_coded(&codes, left, right, &of, (float)factor, row, row_end, column, column_end, BOTH_WAYS);              \
     else                                                                                                              \
-      offer_coded(&codes, left, right, &of, m, n, (float)factor, row, column, TO_ROWS);                               \
+      offer_coded(&codes, left, right, &of, (float)factor, row, row_end, column, column_end, TO_ROWS);                \
   }
 
 OFFER_CODES(i, true)

@@ -32,7 +32,8 @@ _offer_codes = Function(
     "offer_codes",
     "T rows[row_blocks, depth, 16], T columns[column_blocks, depth, 16], f left[row_blocks, 16], "
     f"f right[column_blocks, 16], {_CANDIDATES}",
-    "l row_blocks, l column_blocks, l depth, l room, d factor, l row<=points, l column, l mode<3, l k<room",
+    "l row_blocks, l column_blocks, l depth, l room, d factor, l row<=points, l row_stop<=points, l column, "
+    "l column_stop, l mode<3, l k<room",
     T="if",
 )
 _smallest = Function("smallest", "d D[m, n], i* ids[m, k], d* values[m, k]", "l m, l n, l k")
@@ -127,7 +128,9 @@ def offer_codes(
     right: FloatArray,
     factor: float,
     row: int,
+    row_stop: int,
     column: int,
+    column_stop: int,
     mode: int,
     k: int,
     worst: FloatArray,
@@ -147,11 +150,13 @@ def offer_codes(
         Terms of the distances that depend on one point; NaN for padding.
     factor : float
         Rounded to float32.
-    row, column, mode, k, worst, count, squared, ids
+    row, row_stop, column, column_stop : int
+        Numbers of the points; those of the rows are in the arrays below. Further points of the blocks are padding.
+    mode, k, worst, count, squared, ids
         As for `offer`.
     """
     arrays = rows, columns, left, right, worst, count, squared, ids
-    _offer_codes(arrays, factor, row, column, mode, k)
+    _offer_codes(arrays, factor, row, row_stop, column, column_stop, mode, k)
 
 
 def smallest(D: FloatArray, ids: IntArray, values: FloatArray) -> None:

@@ -230,8 +230,12 @@ class Codes:
         self._norms = np.full((self._blocks[-1], LANES), np.nan, dtype=np.float32)  # NaN for padding
         each(self._encode, range(n_clusters))
 
+    def _span(self, a: int) -> tuple[int, int]:
+        """The first point of a cluster, and the one after its last."""
+        return int(self._offsets[a]), int(self._offsets[a + 1])
+
     def _members(self, a: int) -> slice:
-        return slice(self._offsets[a], self._offsets[a + 1])
+        return slice(*self._span(a))
 
     def _local(self, a: int) -> FloatArray:
         """The points of a cluster relative to its centre."""
@@ -253,11 +257,9 @@ class Codes:
         state = found.worst, found.count, found.squared, found.ids
         for b, left, doubled in self._sides(self._local(a), a, others):
             right, factor = self._right(b, doubled), self._factor(self._steps[a], b)
-            row, column, mode = self._offsets[a], self._offsets[b], SAME_POINTS if a == b else BOTH_WAYS
+            spans, mode = (*self._span(a), *self._span(b)), SAME_POINTS if a == b else BOTH_WAYS
             with locks[min(a, b)], locks[max(a, b)] if a != b else nullcontext():
-                offer_codes(
-                    self._codes_of(a), self._codes_of(b), left, right, factor, row, column, mode, found.k, *state
-                )
+                offer_codes(self._codes_of(a), self._codes_of(b), left, right, factor, *spans, mode, found.k, *state)
 
     def _sides(self, P: FloatArray, a: int, others: IntArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Each other cluster, terms that depend on points of cluster a, padded, (blocks, 16), and ``2 g``, (d,).
