@@ -2,6 +2,7 @@
 #   make demo           embed the data sets that ship with heatsketch, print a table, draw pictures under out/
 #   make test           lint, types, tests and every example in the README, the docs and the docstrings (some minutes)
 #   make test-slow      hostile input, killed processes, clusters, browsers, interpreted GPU programs, the gallery
+#   make test-sanitized the compiled loops, built with checks of memory and undefined behaviour (GCC on Linux)
 #   make test-oldest    the tests with the oldest versions that pyproject.toml allows
 #   make docs           the documentation as a site, under out/docs (open out/docs/index.html)
 #   make reproduce      the paper's figures and claims, under out/reproduction (about five minutes on two cores)
@@ -27,7 +28,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo docs reproduce study defaults pipelines labels lint types format bench bench-full bench-gpu bench-cluster
-.PHONY: test test-slow test-oldest hunt fuzz coverage mutants audit clean
+.PHONY: test test-slow test-sanitized test-oldest hunt fuzz coverage mutants audit clean
 
 # The stamp is remade when the project file or C code changes, so that a pull never leaves an old environment behind.
 COMPILED := hatch_build.py $(wildcard src/heatsketch/compiled/*.[ch])
@@ -62,6 +63,34 @@ test: lint types
 
 test-slow: .venv/stamp-dev
 	$(PYTEST) tests/slow
+
+# A build of its own, so that the other targets never load it. Python is not built with the sanitizers, so their runtime
+# is loaded before it: it replaces malloc, and so knows where NumPy's arrays end. The C++ library comes next, as the
+# runtime looks up how exceptions are thrown when it starts. Python frees little when it ends: leaks are not reported.
+# SANITIZER=thread finds data races between the loops; what Python and NumPy access is not recorded. Reports go to files,
+# and those of undefined behaviour, which cannot, to the terminal: pytest would lose them with the process.
+SANITIZER ?= address
+SANITIZED = build/loops-$(SANITIZER)
+REPORT = log_path=$(CURDIR)/$(SANITIZED)/report
+CHECKS_address = ASAN_OPTIONS=detect_leaks=0:$(REPORT) UBSAN_OPTIONS=print_stacktrace=1
+CHECKS_thread = TSAN_OPTIONS=ignore_noninstrumented_modules=1:$(REPORT)
+RUNTIME_address = libasan.so
+RUNTIME_thread = libtsan.so
+PRELOADED = $$(gcc -print-file-name=$(RUNTIME_$(SANITIZER))) $$(gcc -print-file-name=libstdc++.so)
+# Tests that call all loops, in some minutes; not those that measure memory, of which the sanitizers take a part, or that
+# repeat the same calls on other ways.
+SANITIZED_TESTS ?= tests/compiled tests/neighbors tests/linalg tests/kernel tests/optimize tests/estimators \
+	tests/io/test_models.py tests/backends/test_dask_neighbors.py -k "not torch" --ignore tests/kernel/test_scale.py \
+	--ignore tests/estimators/test_contract.py --ignore tests/estimators/test_aligned.py
+
+$(SANITIZED)/stamp: $(COMPILED)
+	CC=gcc $(BIN)/python hatch_build.py --sanitize=$(SANITIZER)
+	touch $@
+
+test-sanitized: .venv/stamp-dev $(SANITIZED)/stamp
+	rm -f $(SANITIZED)/report.*
+	HEATSKETCH_LOOPS=$(CURDIR)/$(SANITIZED) $(CHECKS_$(SANITIZER)) LD_PRELOAD="$(PRELOADED)" \
+	$(PYTEST) --capture=sys $(SANITIZED_TESTS) $(ARGS); status=$$?; cat $(SANITIZED)/report.* 2> /dev/null && exit 1; exit $$status
 
 # A new run replaces the recorded one.
 hunt coverage: .venv/stamp-dev

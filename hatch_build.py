@@ -1,5 +1,8 @@
 """Compile the loops of heatsketch for its wheel: a plugin of hatchling. `python hatch_build.py` compiles them in place.
 
+`python hatch_build.py --sanitize` compiles them with checks of memory and undefined behaviour, into a folder of their
+own, and `--sanitize=thread` with checks for data races; `make test-sanitized` runs tests with them.
+
 The compiler is that of the environment variable CC, or clang, cc or gcc, or else Zig's, which comes from PyPI. If the
 environment variable HEATSKETCH_PLATFORM is one of `TARGETS`, Zig's compiler makes the wheel for that platform, on any
 machine.
@@ -7,6 +10,7 @@ machine.
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import shlex
@@ -24,6 +28,12 @@ HOME = Path(__file__).parent / "src" / "heatsketch" / "compiled"
 # Products and sums may be fused; nothing else of the arithmetic may be changed but the sign of zero.
 FLAGS = ["-std=c11", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
 LINKED = ["-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
+# Checked builds by GCC or Clang: the first error ends the process, with a stack of calls.
+SANITIZERS = {
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    "thread": ["-fsanitize=thread"],
+}
+SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer"]
 # Variants of the library: the best that the processor supports is loaded.
 X86_VARIANTS = {"baseline": "-march=x86-64", "x86-64-v3": "-march=x86-64-v3", "x86-64-v4": "-march=x86-64-v4"}
 ARM_VARIANTS = {"baseline": "-mcpu=generic", "arm64-dotprod": "-mcpu=cortex-a76"}
@@ -48,8 +58,11 @@ def installed_compiler() -> list[str] | None:
     return None if found is None else [found]
 
 
-def compile_loops(folder: Path, wanted: str | None = None) -> list[Path]:
-    """Compile all variants of the library into a folder, for this platform or for a name of `TARGETS`."""
+def compile_loops(folder: Path, wanted: str | None = None, sanitizer: str | None = None) -> list[Path]:
+    """Compile all variants of the library into a folder, for this platform or for a name of `TARGETS`.
+
+    A name of `SANITIZERS` adds its checks.
+    """
     command, system, machine = installed_compiler(), sys.platform, platform.machine().lower()
     if wanted is not None or command is None:
         command = [sys.executable, "-m", "ziglang", "cc", "-fno-sanitize=undefined"]
@@ -62,13 +75,14 @@ def compile_loops(folder: Path, wanted: str | None = None) -> list[Path]:
     linked = LINKED if suffix == "dll" else [*LINKED, "-fPIC", "-lm"]
     is_x86, is_arm = machine in {"x86_64", "amd64"}, machine in {"aarch64", "arm64"}
     variants = X86_VARIANTS if is_x86 else ARM_VARIANTS if is_arm else {"baseline": "-O3"}
+    flags = FLAGS if sanitizer is None else [*FLAGS, *SANITIZED, *SANITIZERS[sanitizer]]
 
     def build(variant: str) -> Path | None:
         path, processor = folder / f"loops-{variant}.{suffix}", variants[variant]
         if "ziglang" in command or Path(command[0]).stem == "zig":  # its names of processors have underscores
             processor = processor[:2] + processor[2:].replace("-", "_")
         sources = sorted(map(str, HOME.glob("*.c")))
-        done = subprocess.run([*command, *FLAGS, processor, *sources, *linked, "-o", str(path)], check=False)
+        done = subprocess.run([*command, processor, *flags, *sources, *linked, "-o", str(path)], check=False)
         if done.returncode and variant == "baseline":
             raise RuntimeError(f"the compiler failed: {shlex.join(done.args)}")
         return None if done.returncode else path  # old compilers do not know new processors
@@ -105,5 +119,15 @@ class LoopsBuildHook(BuildHookInterface[Any]):
             self._folder.cleanup()
 
 
+def main() -> None:
+    """Compile for this checkout: in place, or with a sanitizer into a folder for HEATSKETCH_LOOPS."""
+    parser = argparse.ArgumentParser(description="Compile the loops of heatsketch.")
+    parser.add_argument("--sanitize", choices=SANITIZERS, nargs="?", const="address")
+    sanitizer = parser.parse_args().sanitize
+    folder = HOME if sanitizer is None else Path(__file__).parent / "build" / f"loops-{sanitizer}"
+    folder.mkdir(parents=True, exist_ok=True)
+    print(*compile_loops(folder, sanitizer=sanitizer), sep="\n")  # noqa: T201
+
+
 if __name__ == "__main__":
-    print(*compile_loops(HOME), sep="\n")  # noqa: T201
+    main()

@@ -1,8 +1,12 @@
-"""The shared library of compiled loops, which the build puts beside this module (see hatch_build.py)."""
+"""The shared library of compiled loops, which the build puts beside this module (see hatch_build.py).
+
+The environment variable HEATSKETCH_LOOPS names another folder to load it from: that of a build with sanitizers.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import sys
 from functools import lru_cache
@@ -23,14 +27,20 @@ _NUMBERS: dict[str, Any] = {"l": ctypes.c_int64, "d": ctypes.c_double}
 _SUFFIX = {"win32": "dll", "darwin": "dylib"}.get(sys.platform, "so")
 
 
+_FOLDER = Path(os.environ.get("HEATSKETCH_LOOPS") or Path(__file__).parent)
+
+
 def _path(variant: str) -> Path:
-    return Path(__file__).parent / f"loops-{variant}.{_SUFFIX}"
+    return _FOLDER / f"loops-{variant}.{_SUFFIX}"
 
 
 def _load(variant: str) -> ctypes.CDLL:
     path = _path(variant)
     if not path.exists():
-        raise ImportError(f"{path} does not exist; install heatsketch with pip, which compiles it: pip install -e .")
+        remedy = "install heatsketch with pip, which compiles it: pip install -e ."
+        if os.environ.get("HEATSKETCH_LOOPS"):
+            remedy = "unset HEATSKETCH_LOOPS, or compile there: python hatch_build.py --sanitize"
+        raise ImportError(f"{path} does not exist; {remedy}")
     return ctypes.CDLL(str(path))
 
 
