@@ -73,7 +73,7 @@ SANITIZER ?= address
 SANITIZED = build/loops-$(SANITIZER)
 REPORT = log_path=$(CURDIR)/$(SANITIZED)/report
 CHECKS_address = ASAN_OPTIONS=detect_leaks=0:$(REPORT) UBSAN_OPTIONS=print_stacktrace=1
-CHECKS_thread = TSAN_OPTIONS=ignore_noninstrumented_modules=1:$(REPORT)
+CHECKS_thread = TSAN_OPTIONS=ignore_noninstrumented_modules=1:die_after_fork=0:$(REPORT)
 RUNTIME_address = libasan.so
 RUNTIME_thread = libtsan.so
 PRELOADED = $$(gcc -print-file-name=$(RUNTIME_$(SANITIZER))) $$(gcc -print-file-name=libstdc++.so)

@@ -133,8 +133,18 @@ INLINE void add(const struct candidates *of, int64_t point, float distance, int6
     shrink_row(of->squared + at, of->ids + at, of->count + point, of->worst + point, of->k, of->room);
 }
 
+/* The limits of `size` points. Those of padding, from `end` on, are the limits of other points, which another thread may
+change: they are not read. */
+INLINE const float *limits_of(const struct candidates *of, int64_t first, int64_t end, const int size, float *copy) {
+  if (end - first >= size) return of->worst + first;
+  for (int l = 0; l < size; l++) copy[l] = of->worst[least(first + l, end - 1)];
+  return copy;
+}
+
 INLINE void offer_tile(const float *P, const float *left, const float *right, const struct candidates *of, int64_t m,
-                       int64_t n, int64_t start, int64_t stop, int64_t row, int64_t column, const int mode) {
+                       int64_t n, int64_t start, int64_t stop, int64_t row, int64_t column, int64_t column_stop,
+                       const int mode) {
+  float copy[LANES];
   for (int64_t i = 0; i < m; i++) {
     const int64_t here = row + i;
     const float norm = left[i], *products = P + i * n;
@@ -142,10 +152,11 @@ INLINE void offer_tile(const float *P, const float *left, const float *right, co
       const int64_t there = j - start + column;
       vector apart[PARTS];
       mask within[PARTS], others[PARTS];
+      const vector *limits = mode == BOTH_WAYS ? (const vector *)limits_of(of, there, column_stop, LANES, copy) : 0;
       EACH_PART {
         apart[q] = norm + ((const vector *)(right + j))[q] - ((const vector *)(products + j))[q];
         within[q] = apart[q] <= of->worst[here] + (vector){0};
-        if (mode == BOTH_WAYS) others[q] = apart[q] <= ((const vector *)(of->worst + there))[q];
+        if (mode == BOTH_WAYS) others[q] = apart[q] <= limits[q];
       }
       for (uint32_t hits = bits_of_lanes(within); hits; hits &= hits - 1) {
         const int lane = __builtin_ctz(hits);
@@ -163,14 +174,14 @@ INLINE void offer_tile(const float *P, const float *left, const float *right, co
 
 EXPORT void offer(const float *P, const float *left, const float *right, float *worst, int32_t *count, float *squared,
                   int32_t *ids, int64_t m, int64_t n, int64_t room, int64_t start, int64_t stop, int64_t row,
-                  int64_t column, int64_t mode, int64_t k) {
+                  int64_t column, int64_t column_stop, int64_t mode, int64_t k) {
   const struct candidates of = {worst, count, squared, ids, k, room};
   if (mode == TO_ROWS)
-    offer_tile(P, left, right, &of, m, n, start, stop, row, column, TO_ROWS);
+    offer_tile(P, left, right, &of, m, n, start, stop, row, column, column_stop, TO_ROWS);
   else if (mode == SAME_POINTS)
-    offer_tile(P, left, right, &of, m, n, start, stop, row, column, SAME_POINTS);
+    offer_tile(P, left, right, &of, m, n, start, stop, row, column, column_stop, SAME_POINTS);
   else
-    offer_tile(P, left, right, &of, m, n, start, stop, row, column, BOTH_WAYS);
+    offer_tile(P, left, right, &of, m, n, start, stop, row, column, column_stop, BOTH_WAYS);
 }
 
 /* sums + row . columns: each lane of the columns, and the number `row`, hold four signed bytes. */
@@ -228,23 +239,16 @@ INLINE void multiply_codes(const struct codes *codes, int64_t row, int64_t colum
     multiply_floats((const float *)codes->rows + here, (const float *)codes->columns + there, depth, blocks, out);
 }
 
-/* Offer the points of ROWS rows and of a block of columns to each other, from their products. The points from row_stop
-and column_stop on are padding. Their limits are those of other points, which another thread may change: they are not
-read. */
+/* Offer the points of ROWS rows and of a block of columns to each other, from their products; those from row_stop and
+column_stop on are padding. */
 INLINE void offer_block(const vector products[ROWS][PARTS], const float *left, const float *right,
                         const struct candidates *of, float factor, int64_t row, int64_t row_stop, int64_t column,
                         int64_t column_stop, const int mode) {
-  const vector *norms = (const vector *)right, *limits = (const vector *)(of->worst + column);
-  const float *own = of->worst + row;
-  float held[ROWS], theirs[LANES];
-  if (row_stop - row < ROWS) {
-    for (int r = 0; r < ROWS; r++) held[r] = of->worst[least(row + r, row_stop - 1)];
-    own = held;
-  }
-  if (mode == BOTH_WAYS && column_stop - column < LANES) {
-    for (int l = 0; l < LANES; l++) theirs[l] = of->worst[least(column + l, column_stop - 1)];
-    limits = (const vector *)theirs;
-  }
+  float of_rows[ROWS], of_columns[LANES];
+  const float *own = limits_of(of, row, row_stop, ROWS, of_rows);
+  const vector *norms = (const vector *)right;
+  const vector *limits =
+      mode == BOTH_WAYS ? (const vector *)limits_of(of, column, column_stop, LANES, of_columns) : 0;
   vector apart[ROWS][PARTS];
   mask any[PARTS] = {0};
   UNROLL for (int r = 0; r < ROWS; r++) {

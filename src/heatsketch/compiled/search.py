@@ -26,7 +26,7 @@ _shrink = Function(
 _offer = Function(
     "offer",
     f"f P[m, n], f left[m], f right[n], {_CANDIDATES}",
-    "l m, l n, l room, l start<=n, l stop<=n, l row<=points, l column, l mode<3, l k<room",
+    "l m, l n, l room, l start<=n, l stop<=n, l row<=points, l column, l column_stop, l mode<3, l k<room",
 )
 _offer_codes = Function(
     "offer_codes",
@@ -87,6 +87,7 @@ def offer(
     stop: int,
     row: int,
     column: int,
+    column_stop: int,
     mode: int,
     k: int,
     worst: FloatArray,
@@ -104,8 +105,9 @@ def offer(
         Their squared norms; NaN, which is within no limit, for padding.
     start, stop : int
         The columns that take part, a multiple of 16 of them.
-    row, column : int
-        Number of the first row's point, and of the point of column `start`.
+    row, column, column_stop : int
+        Number of the first row's point, of the point of column `start`, and of the one after the last; further columns
+        are padding.
     mode : {TO_ROWS, SAME_POINTS, BOTH_WAYS}
         Which points get candidates; a point is not its own neighbour.
     k : int
@@ -118,7 +120,7 @@ def offer(
         Candidates, unsorted; changed. The room is more than k, and a multiple of 16.
     """
     arrays = P, left, right, worst, count, squared, ids
-    _offer(arrays, start, stop, row, column, mode, k)
+    _offer(arrays, start, stop, row, column, column_stop, mode, k)
 
 
 def offer_codes(

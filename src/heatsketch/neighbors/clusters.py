@@ -161,8 +161,8 @@ def nearest_centre(points: FloatArray, centres: FloatArray) -> IntArray:
 class Tile(NamedTuple):
     """Distances between a block of points and a part of a cluster: ``left_i + right_j - products_ij``.
 
-    The columns `columns` belong to the cluster `cluster`; the first of them is point `number`. The squared norm `right`
-    of padding is NaN.
+    The columns `columns` are the points `points` of the cluster `cluster`, then padding, whose squared norm `right` is
+    NaN.
     """
 
     products: FloatArray
@@ -170,7 +170,7 @@ class Tile(NamedTuple):
     right: FloatArray
     columns: slice
     cluster: int
-    number: int
+    points: slice
 
 
 class Candidates:
@@ -196,9 +196,9 @@ class Candidates:
         """Offer the points of a tile, whose first row is point `row`, in a mode of the compiled search."""
         from ..compiled.search import offer  # noqa: PLC0415
 
-        span = tile.columns.start, tile.columns.stop
+        spans = tile.columns.start, tile.columns.stop, row, tile.points.start, tile.points.stop
         state = self.worst, self.count, self.squared, self.ids
-        offer(tile.products, tile.left, tile.right, *span, row, tile.number, mode, self.k, *state)
+        offer(tile.products, tile.left, tile.right, *spans, mode, self.k, *state)
 
     def cut(self) -> None:
         """Keep the k nearest of each row."""
@@ -575,7 +575,7 @@ class ClusterIndex:
                 exact = (left[:, None] + right[None, :] - products).astype(np.float32)
                 tile = -exact, np.zeros(len(A), np.float32), np.where(np.isnan(right), right, 0.0).astype(np.float32)
             for start, stop, (b, piece) in zip(starts, starts[1:], group, strict=False):
-                yield Tile(*tile, slice(int(start), int(stop)), b, piece.start)
+                yield Tile(*tile, slice(int(start), int(stop)), b, piece)
 
     def _groups(self, others: IntArray) -> Iterator[list[tuple[int, slice]]]:
         """Clusters, large ones in pieces, in groups that fill a tile."""
@@ -626,7 +626,7 @@ class ClusterIndex:
             tile[itself, rows[itself] - columns.start] = np.nan
             right = np.zeros(tile.shape[1], dtype=np.float32)
             with lock:
-                found.offer(Tile(tile, zeros, right, slice(0, len(right)), 0, columns.start), 0, TO_ROWS)
+                found.offer(Tile(tile, zeros, right, slice(0, len(right)), 0, columns), 0, TO_ROWS)
 
         each(look, chunks(len(self.points), max(len(rows), 1), 1 << 18))
         found.cut()
