@@ -232,6 +232,7 @@ def _fit(model, X):
         return None
 
 
+@pytest.mark.filterwarnings("ignore:X looks like")  # such as ten rows of ones
 class TestAnyData:
     @cases(30)
     @given(any_points(), st.sampled_from(NORMALIZATIONS), st.sampled_from([1, 8, 8.5]))
