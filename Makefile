@@ -79,9 +79,10 @@ RUNTIME_thread = libtsan.so
 PRELOADED = $$(gcc -print-file-name=$(RUNTIME_$(SANITIZER))) $$(gcc -print-file-name=libstdc++.so)
 # Tests that call all loops, in some minutes; not those that measure memory, of which the sanitizers take a part, or that
 # repeat the same calls on other ways.
-SANITIZED_TESTS ?= tests/test_regimes.py tests/compiled tests/neighbors tests/linalg tests/kernel tests/optimize tests/estimators \
-	tests/io/test_models.py tests/backends/test_dask_neighbors.py -k "not torch" --ignore tests/kernel/test_scale.py \
-	--ignore tests/estimators/test_contract.py --ignore tests/estimators/test_aligned.py
+SANITIZED_TESTS ?= tests/test_regimes.py tests/compiled tests/neighbors tests/linalg tests/kernel tests/optimize \
+	tests/estimators tests/io/test_models.py tests/backends/test_dask_neighbors.py -k "not torch" \
+	--ignore tests/kernel/test_scale.py --ignore tests/estimators/test_contract.py \
+	--ignore tests/estimators/test_aligned.py
 
 $(SANITIZED)/stamp: $(COMPILED)
 	CC=gcc $(BIN)/python hatch_build.py --sanitize=$(SANITIZER)

@@ -5,7 +5,8 @@
     python -m benchmarks.fuzz --formats mtx,memory  inputs of these formats alone
 
 Each input is a valid file or matrix with one mutation, and follows from the seed and its number. Worker processes read
-them, so that one that dies or hangs is an outcome. They inherit the environment, such as a preloaded sanitizer.
+them, so that one that dies or hangs is an outcome. They inherit the environment, such as a preloaded sanitizer. That of
+addresses needs ``ASAN_OPTIONS=allocator_may_return_null=1``: libraries ask for the absurd sizes in damaged files.
 """
 
 from __future__ import annotations
