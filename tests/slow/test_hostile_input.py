@@ -100,7 +100,8 @@ MODELS = {
 def test_form_of_a_table_does_not_matter(form, model):
     table, before = FORMS[form](X), FORMS[form](X)
     expected, found = (copy.deepcopy(MODELS[model]).fit(Z) for Z in (X, table))
-    tolerance = (1e-5 if getattr(table, "dtype", None) in ("f4", "e") else 1e-8) * np.abs(expected.embedding_).max()
+    # Half precision is embedded in float32, as which this X has a relative error of 3e-5.
+    tolerance = (1e-4 if form == "dtype e" else 1e-8) * np.abs(expected.embedding_).max()
     np.testing.assert_allclose(np.asarray(found.embedding_), expected.embedding_, atol=tolerance)
     np.testing.assert_allclose(np.asarray(found.transform(table)), expected.transform(X), atol=tolerance)
     assert repr(table) == repr(before)
