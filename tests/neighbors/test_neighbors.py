@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from heatsketch.compiled import BOTH_WAYS, SAME_POINTS
 from heatsketch.compiled.search import offer_codes
+from heatsketch.linalg.sketch import sample
 from heatsketch.linalg.metrics import Metric
 from heatsketch.neighbors import clusters
 from heatsketch.neighbors.clusters import ClusterIndex
@@ -256,6 +257,19 @@ def test_queries_find_all_their_neighbours(X, few, monkeypatch):
         np.testing.assert_allclose(squared[:, -1], np.square(Q - index.points[ids[:, -1]]).sum(axis=1), rtol=1e-9)
         np.testing.assert_array_equal(index.order[ids[-500:, 0]], np.arange(500))  # training points find themselves
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(index)).query(Q, 100)[0], ids)
+
+def test_queries_nearer_to_outliers_than_to_clusters():
+    """The bound by the centres holds for clusters of nearest centres only, of which the outliers are none."""
+    n, rng = 6000, np.random.default_rng(0)
+    along = np.eye(6)[0]
+    X, Q = rng.normal(size=(n, 6)), 17_400 * along + rng.normal(size=(200, 6))
+    # Points that do not shape the clusters: three that lie far out, but belong to one, and ten outliers.
+    unseen = np.setdiff1d(np.arange(n), sample(n, clusters._SAMPLE_PER_CLUSTER * (n // clusters._POINTS_PER_CLUSTER)))
+    X[unseen[:3]] = np.array([[14_200], [14_201], [14_202]]) * along
+    X[unseen[3:13]] = 22_000 * along + 80 * rng.normal(size=(10, 6))
+    expected = NearestNeighbors(n_neighbors=5).fit(X).kneighbors(Q)[0] ** 2
+    np.testing.assert_allclose(ClusterIndex(X).query(Q, 5)[1], expected, rtol=1e-9)
+
 
 
 def test_queries_skip_distant_clusters(monkeypatch):

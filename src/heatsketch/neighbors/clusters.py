@@ -332,14 +332,13 @@ class ClusterIndex:
         self.points = arranged(X, self.order)
         taken, starts, sizes = np.unique(labels[self.order], return_index=True, return_counts=True)
         self._offsets = np.append(starts, len(labels))
-        # Outliers are the last cluster, so that they do not widen another one.
-        self._has_outliers = bool(taken[-1] == len(centres))
-        self._centres = self._frame.middle + self._frame.unit * centres[
-            taken[: len(taken) - self._has_outliers]
-        ].astype(np.float64)
-        if self._has_outliers:
-            outlier = self.points[starts[-1] :].mean(axis=0, dtype=np.float64)
-            self._centres = np.vstack([self._centres, outlier])
+        # Clusters of points of which the centre is the nearest one. Outliers are a last cluster, so that they do not
+        # widen another one.
+        regular = taken[taken < len(centres)]
+        self._n_regular = len(regular)
+        self._centres = self._frame.middle + self._frame.unit * centres[regular].astype(np.float64)
+        if len(regular) < len(taken):
+            self._centres = np.vstack([self._centres, self.points[starts[-1] :].mean(axis=0, dtype=np.float64)])
         # Squared radii of the clusters: the mean, and the root of the largest.
         radii = np.empty(X.shape[0])
         each(lambda a: self._radii(a, radii), range(len(sizes)))
@@ -459,21 +458,21 @@ class ClusterIndex:
 
     def _query(self, Q: FloatArray, k: int) -> IntArray:
         D2 = squared_distances(Q, self._centres)
-        labels = D2.argmin(axis=1)
+        labels = D2[:, : self._n_regular].argmin(axis=1)
         order = np.argsort(labels, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
         found = Candidates(len(Q), k)
         if len(Q) >= _MANY_QUERIES * len(groups):
-            each(lambda rows: self._place(Q, rows, D2[rows], found), groups)
+            each(lambda rows: self._place(Q, rows, int(labels[rows[0]]), D2[rows], found), groups)
         self._complete(found, Q)
         return found.nearest
 
-    def _place(self, Q: FloatArray, rows: IntArray, D2: FloatArray, found: Candidates) -> None:
-        """Set the nearest points of queries of one cluster, those that float32 resolves.
+    def _place(self, Q: FloatArray, rows: IntArray, a: int, D2: FloatArray, found: Candidates) -> None:
+        """Set the nearest points of queries of cluster a, those that float32 resolves.
 
         D2, (m, n_clusters), are their squared distances to the centres.
         """
-        a, mine = int(D2[0].argmin()), Candidates(len(rows), found.k)
+        mine = Candidates(len(rows), found.k)
 
         def limits() -> FloatArray:
             worst: FloatArray = self._unit**2 * mine.worst[: len(rows), None].astype(np.float64)
@@ -494,15 +493,15 @@ class ClusterIndex:
     def _margins(self, a: int, D2: FloatArray) -> FloatArray:
         """Lower bounds of the distances from queries to the points of each cluster, (m, n_clusters).
 
-        D2 are squared distances to the centres, of which that of cluster a is the nearest. For the rounding of labels
-        see `Frame.nearest`: each term of its inner products is at most the product of the two sizes.
+        D2 are squared distances to the centres, of which that of cluster a is the nearest regular one. For the rounding
+        of labels see `Frame.nearest`: each term of its inner products is at most the product of the two sizes.
         """
         gaps = np.sqrt(np.square(self._centres - self._centres[a]).sum(axis=1))
         sizes = np.sqrt(np.square(self._centres - self._frame.middle).sum(axis=1)) + self._extent
         error = 2.0 * (self.points.shape[1] + 4) * np.finfo(np.float32).eps * np.square(sizes + sizes[a])
         margins = np.full(D2.shape, -np.inf)  # in its own cluster, and among outliers
         bounded = gaps > 0
-        bounded[-1] &= not self._has_outliers
+        bounded[self._n_regular :] = False
         margins[:, bounded] = ((D2 - D2[:, [a]] - error) / 2.0)[:, bounded] / gaps[bounded]
         return margins
 
