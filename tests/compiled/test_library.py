@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heatsketch.compiled import LANES, SAME_POINTS
+from heatsketch.compiled import LANES
 from heatsketch.compiled.blocks import add, subtract
 from heatsketch.compiled.library import Function
 from heatsketch.compiled.products import sparse_product
@@ -88,10 +88,10 @@ def test_integers_must_agree():
     codes, sides = np.zeros((1, 2, LANES), np.float32), np.full((1, LANES), np.nan, np.float32)
     found = Candidates(LANES, 3)
     state = found.worst, found.count, found.squared, found.ids
-    offer_codes(codes, codes, sides, sides, 2.0, 0, LANES, 0, LANES, SAME_POINTS, 3, *state)
+    offer_codes(codes, codes, sides, sides, 2.0, 0, LANES, 0, LANES, True, 3, *state)
     assert not found.count.any()
     with pytest.raises(ValueError, match="shapes"):
-        offer_codes(codes, codes, sides[:, :8].copy(), sides, 2.0, 0, LANES, 0, LANES, SAME_POINTS, 3, *state)
+        offer_codes(codes, codes, sides[:, :8].copy(), sides, 2.0, 0, LANES, 0, LANES, True, 3, *state)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (0, 4), (4, 5), (2, -1)])

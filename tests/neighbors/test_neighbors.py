@@ -11,10 +11,9 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from heatsketch.compiled import BOTH_WAYS, SAME_POINTS
 from heatsketch.compiled.search import offer_codes
-from heatsketch.linalg.sketch import sample
 from heatsketch.linalg.metrics import Metric
+from heatsketch.linalg.sketch import sample
 from heatsketch.neighbors import clusters
 from heatsketch.neighbors.clusters import ClusterIndex
 from heatsketch.neighbors.search import (
@@ -190,9 +189,9 @@ def test_products_of_codes_are_exact(kind):
     state = found.worst, found.count, found.squared, found.ids
     ends = 0, m, m + n
     held = [codes[:3], codes[4:]]  # the blocks that have points
-    for a, b, mode in ((0, 0, SAME_POINTS), (1, 1, SAME_POINTS), (0, 1, BOTH_WAYS)):
+    for a, b in ((0, 0), (1, 1), (0, 1)):
         terms = (norms[c].reshape(-1, 16)[: len(held[c])] for c in (a, b))
-        offer_codes(held[a], held[b], *terms, 2.0, *ends[a : a + 2], *ends[b : b + 2], mode, k, *state)
+        offer_codes(held[a], held[b], *terms, 2.0, *ends[a : a + 2], *ends[b : b + 2], a == b, k, *state)
     found.cut()
     D = cdist(X, X) ** 2
     np.fill_diagonal(D, np.inf)
@@ -258,6 +257,7 @@ def test_queries_find_all_their_neighbours(X, few, monkeypatch):
         np.testing.assert_array_equal(index.order[ids[-500:, 0]], np.arange(500))  # training points find themselves
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(index)).query(Q, 100)[0], ids)
 
+
 def test_queries_nearer_to_outliers_than_to_clusters():
     """The bound by the centres holds for clusters of nearest centres only, of which the outliers are none."""
     n, rng = 6000, np.random.default_rng(0)
@@ -269,7 +269,6 @@ def test_queries_nearer_to_outliers_than_to_clusters():
     X[unseen[3:13]] = 22_000 * along + 80 * rng.normal(size=(10, 6))
     expected = NearestNeighbors(n_neighbors=5).fit(X).kneighbors(Q)[0] ** 2
     np.testing.assert_allclose(ClusterIndex(X).query(Q, 5)[1], expected, rtol=1e-9)
-
 
 
 def test_queries_skip_distant_clusters(monkeypatch):

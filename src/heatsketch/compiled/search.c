@@ -309,17 +309,16 @@ INLINE void offer_coded(const struct codes *codes, const float *left, const floa
   EXPORT void offer_codes_##T(const TYPE(T) *rows, const TYPE(T) *columns, const float *left, const float *right,     \
                               float *worst, int32_t *count, float *squared, int32_t *ids, int64_t row_blocks,         \
                               int64_t column_blocks, int64_t depth, int64_t room, double factor, int64_t row,         \
-                              int64_t row_stop, int64_t column, int64_t column_stop, int64_t mode, int64_t k) {       \
+                              int64_t row_stop, int64_t column, int64_t column_stop, int64_t same_points,             \
+                              int64_t k) {                                                                            \
     const int64_t row_end = least(row_stop, row + row_blocks * LANES);                                                \
     const int64_t column_end = least(column_stop, column + column_blocks * LANES);                                    \
     const struct candidates of = {worst, count, squared, ids, k, room};                                               \
     const struct codes codes = {rows, columns, depth, IN_BYTES};                                                      \
-    if (mode == SAME_POINTS)                                                                                          \
+    if (same_points)                                                                                                  \
       offer_coded(&codes, left, right, &of, (float)factor, row, row_end, column, column_end, SAME_POINTS);            \
-    else if (mode == BOTH_WAYS)                                                                                       \
-      offer_coded(&codes, left, right, &of, (float)factor, row, row_end, column, column_end, BOTH_WAYS);              \
     else                                                                                                              \
-      offer_coded(&codes, left, right, &of, (float)factor, row, row_end, column, column_end, TO_ROWS);                \
+      offer_coded(&codes, left, right, &of, (float)factor, row, row_end, column, column_end, BOTH_WAYS);              \
   }
 
 OFFER_CODES(i, true)

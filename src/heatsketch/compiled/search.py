@@ -32,8 +32,8 @@ _offer_codes = Function(
     "offer_codes",
     "T rows[row_blocks, depth, 16], T columns[column_blocks, depth, 16], f left[row_blocks, 16], "
     f"f right[column_blocks, 16], {_CANDIDATES}",
-    "l row_blocks, l column_blocks, l depth, l room, d factor, l row<=points, l row_stop<=points, l column, "
-    "l column_stop, l mode<3, l k<room",
+    "l row_blocks, l column_blocks, l depth, l room, d factor, l row<=points, l row_stop<=points, l column<=points, "
+    "l column_stop<=points, l same_points<=1, l k<room",
     T="if",
 )
 _smallest = Function("smallest", "d D[m, n], i* ids[m, k], d* values[m, k]", "l m, l n, l k")
@@ -133,14 +133,14 @@ def offer_codes(
     row_stop: int,
     column: int,
     column_stop: int,
-    mode: int,
+    same_points: bool,
     k: int,
     worst: FloatArray,
     count: IntArray,
     squared: FloatArray,
     ids: IntArray,
 ) -> None:
-    """As `offer`, for points in blocks of codes: ``left_i + right_j - factor x_i.y_j`` are their distances.
+    """As `offer` both ways, for points in blocks of codes: ``left_i + right_j - factor x_i.y_j`` are their distances.
 
     Products are compared where they are formed, in registers.
 
@@ -153,12 +153,14 @@ def offer_codes(
     factor : float
         Rounded to float32.
     row, row_stop, column, column_stop : int
-        Numbers of the points; those of the rows are in the arrays below. Further points of the blocks are padding.
-    mode, k, worst, count, squared, ids
+        Numbers of the points. Further points of the blocks are padding.
+    same_points : bool
+        Whether the columns are the same points as the rows.
+    k, worst, count, squared, ids
         As for `offer`.
     """
     arrays = rows, columns, left, right, worst, count, squared, ids
-    _offer_codes(arrays, factor, row, row_stop, column, column_stop, mode, k)
+    _offer_codes(arrays, factor, row, row_stop, column, column_stop, same_points, k)
 
 
 def smallest(D: FloatArray, ids: IntArray, values: FloatArray) -> None:

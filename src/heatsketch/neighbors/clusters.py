@@ -112,12 +112,12 @@ class Frame:
 
     def nearest(self, points: FloatArray, centres: FloatArray) -> IntArray:
         """The number of the nearest centre of each point, by rounded distances; that of all centres for outliers."""
-        labels, half = np.empty(len(points), dtype=np.int64), 0.5 * _squared_norms(centres)
+        labels = np.empty(len(points), dtype=np.int64)
 
         def assign(rows: slice) -> None:
             here = self.coordinates(points[rows])
             outlying = np.abs(here).max(axis=1) >= _OUTLYING
-            labels[rows] = np.where(outlying, len(centres), (here @ centres.T - half).argmax(axis=1))
+            labels[rows] = np.where(outlying, len(centres), nearest_centre(here, centres))
 
         each(assign, chunks(len(points), len(centres), 1 << 19))
         return labels
@@ -243,9 +243,18 @@ class Codes:
         return local
 
     def _encode(self, a: int) -> None:
-        points, blocks = self._local(a) / self._unit, slice(self._blocks[a], self._blocks[a + 1])
-        self._norms[blocks].reshape(-1)[: len(points)] = _squared_norms(points)
-        self._steps[a] = _encoded(points, self._codes[blocks])
+        """Lay the points of a cluster out in blocks of codes, rounded to bytes if these are integers."""
+        points, codes = self._local(a) / self._unit, self._codes_of(a)
+        self._norms[self._blocks[a] : self._blocks[a + 1]].reshape(-1)[: len(points)] = _squared_norms(points)
+        step, in_bytes = np.float32(1), codes.dtype != np.float32
+        if in_bytes:
+            step = np.float32(max(np.abs(points).max(), LARGEST_BYTE * np.finfo(np.float32).tiny) / LARGEST_BYTE)
+            points = np.rint(points / step)
+        width = codes.shape[1] * (4 if in_bytes else 1)
+        rows = np.zeros((len(codes) * LANES, width), dtype=np.int8 if in_bytes else np.float32)
+        rows[: len(points), : points.shape[1]] = points
+        codes[:] = rows.view(codes.dtype).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
+        self._steps[a] = step
 
     def _codes_of(self, a: int) -> Any:
         return self._codes[self._blocks[a] : self._blocks[a + 1]]
@@ -255,18 +264,19 @@ class Codes:
         from ..compiled.search import offer_codes  # noqa: PLC0415
 
         state = found.worst, found.count, found.squared, found.ids
-        for b, left, doubled in self._sides(self._local(a), a, others):
-            right, factor = self._right(b, doubled), self._factor(self._steps[a], b)
-            spans, mode = (*self._span(a), *self._span(b)), SAME_POINTS if a == b else BOTH_WAYS
+        for b, left, doubled in self._sides(a, others):
+            right, factor = self._right(b, doubled), np.float32(2) * self._steps[a] * self._steps[b]
+            spans = *self._span(a), *self._span(b)
             with locks[min(a, b)], locks[max(a, b)] if a != b else nullcontext():
-                offer_codes(self._codes_of(a), self._codes_of(b), left, right, factor, *spans, mode, found.k, *state)
+                offer_codes(self._codes_of(a), self._codes_of(b), left, right, factor, *spans, a == b, found.k, *state)
 
-    def _sides(self, P: FloatArray, a: int, others: IntArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    def _sides(self, a: int, others: IntArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Each other cluster, terms that depend on points of cluster a, padded, (blocks, 16), and ``2 g``, (d,).
 
         With p and q relative to the centres of x and y, and g between these, ``|x - y|^2 = |p|^2 + 2 p.g + |g|^2 +
         |q|^2 - 2 q.g - 2 p.q``; codes give the last term.
         """
+        P = self._local(a)
         norms = _squared_norms(P / self._unit)
         for some in chunks(len(others), _padded(len(P))):
             gaps = (self._centres[a] - self._centres[others[some]]) / self._unit
@@ -284,23 +294,6 @@ class Codes:
             products.reshape(-1)[: self._offsets[b + 1] - self._offsets[b]] = self._local(b) @ (doubled / self._unit)
         terms: FloatArray = self._norms[blocks] - products
         return terms
-
-    def _factor(self, step: Any, b: int) -> Any:
-        """Of the products of codes."""
-        return np.float32(2) * step * self._steps[b]
-
-
-def _encoded(points: FloatArray, codes: Any) -> Any:
-    """Lay coordinates, (m, d), out in blocks of codes, rounded to bytes if these are integers; returns their unit."""
-    step, in_bytes = np.float32(1), codes.dtype != np.float32
-    if in_bytes:
-        step = np.float32(max(np.abs(points).max(), LARGEST_BYTE * np.finfo(np.float32).tiny) / LARGEST_BYTE)
-        points = np.rint(points / step)
-    width = codes.shape[1] * (4 if in_bytes else 1)
-    rows = np.zeros((len(codes) * LANES, width), dtype=np.int8 if in_bytes else np.float32)
-    rows[: len(points), : points.shape[1]] = points
-    codes[:] = rows.view(codes.dtype).reshape(len(codes), LANES, -1).transpose(0, 2, 1)
-    return step
 
 
 class ClusterIndex:
