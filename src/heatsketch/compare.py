@@ -19,7 +19,7 @@ from ._utils.typing import FloatArray, IntArray
 from .analysis.distances import diffusion_distances, distances_in_sample, embedded_distances
 from .analysis.distortion import ALL_PAIRS, TAIL, kernel_distortion, measure_distortion
 from .estimators import ESTIMATORS, DiffusionMaps, GaussianProcessEmbedding
-from .estimators._base import require_weights
+from .estimators._base import require_positive_weights
 from .kernel.operator import HeatKernel
 from .kernel.options import SHARED, check_count
 from .linalg.filters import Power, in_words
@@ -224,7 +224,7 @@ def compare_embeddings(
     if n_components is not None:
         check_count(n_components, "n_components")
     model = _fitted(X, n_components, random_state, verbose, options)
-    require_weights(model, "compare_embeddings()")
+    require_positive_weights(model, "compare_embeddings()")
     k = model.n_components_ if n_components is None else n_components
     found = []
     with shown(verbose):

@@ -19,7 +19,7 @@ from ._utils.typing import FloatArray
 from .analysis.density import SpectralDensity, spectral_density
 from .analysis.distances import distances_in_sample
 from .analysis.distortion import TAIL
-from .estimators._base import HeatEmbedding, require_weights
+from .estimators._base import HeatEmbedding, require_positive_weights
 from .kernel.options import check_count
 from .linalg.filters import MultiscaleFilter, Power, filtered
 from .optimize.pairs import COINCIDENT
@@ -142,7 +142,7 @@ def plot_distortion(model: Any, *, n_points: int = 256, ax: Any = None) -> Any:
     """
     check_embedding(model)
     check_count(n_points, "n_points", "an integer of at least 2", least=2)
-    require_weights(model, "plot_distortion()")
+    require_positive_weights(model, "plot_distortion()")
     points, [d] = distances_in_sample(model.kernel_, [model.power_], n_points)
     i, j = np.triu_indices(len(points), 1)
     embedded = model.diffusion_distances(np.column_stack([points[i], points[j]]))

@@ -273,6 +273,11 @@ def test_sample_weights(options, normalization):
     assert_equal(found, here.kernel_ @ f, 1e-7)
 
 
+def test_fit_on_a_cluster_forgets_zero_weights():
+    model = hs.GaussianProcessEmbedding(3, **COMMON, random_state=0).fit(X, sample_weight=np.arange(N) % 2)
+    assert len(model.fit(on_dask()).geodesic_distances(PAIRS)) == len(PAIRS)
+
+
 class TestNeighbors:
     """Rows of a kernel of neighbours lie in another order than the data."""
 

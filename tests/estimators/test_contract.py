@@ -48,7 +48,7 @@ CHECKED = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", CHECKED, ids=str)
 def test_check_estimator(estimator):
-    """Every check of scikit-learn passes, but that weights give the same numbers, which random sketches cannot."""
+    """Every check of scikit-learn passes, except that weighted and repeated rows give the same random numbers."""
     # A fit to repeated rows in another order draws other random numbers, of the same law, and may find the opposite
     # eigenvectors: tests/estimators/test_sample_weight.py compares weighted samples with repeated ones.
     other_numbers = {

@@ -193,6 +193,19 @@ class TestZeros:
         assert len(model.fit(X, np.arange(N) % 2).kernel_.toarray()) == N  # a new fit forgets the weights
         assert model.pseudotime(0).time.shape == (N,)
 
+    def test_start_of_the_search_has_all_samples(self):
+        init = RNG.normal(size=(N, 2))
+        model = hs.HeatSketch(init=init, random_state=0).fit(X, sample_weight=self.ZEROS)
+        others = hs.HeatSketch(init=init[self.SOME], random_state=0).fit(X[self.SOME], sample_weight=WEIGHTS[self.SOME])
+        np.testing.assert_allclose(model.embedding_[self.SOME], others.embedding_, atol=1e-10)
+        with pytest.raises(ValueError, match="80 rows for 120 samples"):
+            model.set_params(init=init[self.SOME]).fit(X, sample_weight=self.ZEROS)
+
+    def test_classes_of_other_samples_do_not_count(self):
+        y = np.where(self.SOME, -1, np.arange(N))
+        with pytest.raises(ValueError, match="labels of 0 classes"):
+            hs.HeatSketch(use_labels=True).fit(X, y, self.ZEROS)
+
     @pytest.mark.parametrize(
         "question",
         [

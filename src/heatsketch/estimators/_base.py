@@ -66,7 +66,7 @@ from ..linalg.diffusion import coefficients, diffuse
 from ..linalg.filters import MultiscaleFilter, Power, check_power_option, check_powers, in_words
 from ._extend import Near, all_masses, all_names, all_points
 
-__all__ = ["HeatEmbedding", "check_spread", "require_weights"]
+__all__ = ["HeatEmbedding", "check_spread", "require_positive_weights"]
 
 E = TypeVar("E")
 P = ParamSpec("P")
@@ -148,7 +148,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
     distance_error_: float
     _coefficients: FloatArray  # h(S) / S M, which embeds new points
     _labels: IntArray | None = None  # that were used by the fit, -1 if unknown
-    _weighted: NDArray[np.bool_] | None = None  # samples with a positive weight; None if all have one
+    _positive: NDArray[np.bool_] | None = None  # samples with a positive weight; None if all have one
     _sample_names: Any = None  # a list, a pandas index, or None for samples without names
     _frame_index: Any = None  # of the Dask frame that was fitted
 
@@ -177,21 +177,22 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self
         """
         options = self._check_options(X)
-        backend = distributed_backend(X)
+        backend, self._positive = distributed_backend(X), None
         if backend is not None:
             self._set_labels(y, None)
             backend.fit(self, X, options, sample_weight)
             return self
         points = self._check_data(X, reset=True)
-        self._set_labels(y, points.shape[0])
         masses = check_masses(sample_weight, points.shape[0], zeros=True)
+        if masses is not None and not masses.all():
+            self._positive = masses > 0
+        self._set_labels(y, points.shape[0])
         expected = self._predicted(points, options)
-        self._weighted = None
         with shown(self.verbose, expected.steps), computing(), quiet_blas():
-            if masses is None or masses.all():
+            if self._positive is None:
                 self._fit_points(points, options, masses)
             else:
-                self._fit_weighted(points, options, masses)
+                self._fit_positive(points, options, masses, self._positive)
         self.embedding_ = as_given(self.embedding_, X)
         self._sample_names = sample_names(X)
         return self
@@ -204,19 +205,17 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self._tell("; ".join(f"{name}: {value}" for name, value in self._kernel_facts(A, h)))
         self._embed(A, h, X.dtype, near)
 
-    def _fit_weighted(self, X: Any, options: KernelOptions, masses: FloatArray) -> None:
+    def _fit_positive(self, X: Any, options: KernelOptions, masses: FloatArray, positive: NDArray[np.bool_]) -> None:
         """Fit to the samples with a positive weight, and place the others like new points."""
-        weighted, local = masses > 0, options.given_bandwidth(len(masses))
+        local = options.given_bandwidth(len(masses))
         if np.ndim(local):
-            options = replace(options, bandwidth=local[weighted])
-        if self._labels is not None:
-            self._labels = self._labels[weighted]
-        X = X[:, weighted] if options.precomputed else X
-        self._fit_points(X[weighted], options, masses[weighted])
-        Y = np.empty((len(masses), self.n_components_), dtype=self._Y.dtype)
-        Y[weighted] = self._Y
-        Y[~weighted] = self.kernel_.at_new_points(X[~weighted], self._coefficients)
-        self.embedding_, self._weighted = Y, weighted
+            options = replace(options, bandwidth=local[positive])
+        X = X[:, positive] if options.precomputed else X
+        self._fit_points(X[positive], options, masses[positive])
+        fitted = self.kernel_.collect(self.embedding_)
+        self.embedding_ = Y = np.empty((len(masses), self.n_components_), dtype=fitted.dtype)
+        Y[positive] = fitted
+        Y[~positive] = self.kernel_.at_new_points(X[~positive], self._coefficients)
 
     @computing()
     def _embed(self, kernel: HeatKernel, power: Power, dtype: Any, near: Near | None = None) -> None:
@@ -352,8 +351,8 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 X = sparse.csr_array(X)
             elif sparse.issparse(X):
                 X = X.toarray()
-        if not reset and options.precomputed and self._weighted is not None:
-            X = X[:, self._weighted]
+        if not reset and options.precomputed and self._positive is not None:
+            X = X[:, self._positive]
         return tidy(X, options, training=reset)
 
     def _computed_in(self, dtype: Any) -> Any:  # powers below 1 reach eigenvalues that float32 does not resolve
@@ -480,7 +479,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         -------
         Y : ndarray of shape (n_powers, n_samples, n_components)
         """
-        require_weights(self, "at_powers()")
+        require_positive_weights(self, "at_powers()")
         times = check_powers(powers)
         blocks = self._at_powers(times.tolist())
         for t, Y in zip(times, blocks, strict=True):
@@ -527,7 +526,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         --------
         transform : Place new samples without moving any other.
         """
-        require_weights(self, "extend()")
+        require_positive_weights(self, "extend()")
         options, before, kernel = self._check_options(X), self.embedding_, self.kernel_
         points = self._check_data(X, reset=False)
         every = all_points(kernel, points, options.bandwidth)
@@ -568,7 +567,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
                 f"n={n!r} and distance_error={distance_error!r} were given; give one of the two: a number of "
                 "components, or the error to be reached."
             )
-        require_weights(self, "add_components()")
+        require_positive_weights(self, "add_components()")
         before = self.embedding_
         if distance_error is None:
             self._add(check_count(n, "n"))
@@ -595,7 +594,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def _Y(self) -> FloatArray:
         """The embedding of the points of the kernel, a NumPy array, or a distributed array if that is on a cluster."""
         Y: FloatArray = self.kernel_.collect(self.embedding_)
-        return Y if self._weighted is None else Y[self._weighted]
+        return Y if self._positive is None else Y[self._positive]
 
     @fitted
     def diffusion_distances(self, pairs: ArrayLike | None = None, *, interval: float | None = None) -> Any:
@@ -625,7 +624,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         if interval is None:
             return embedded_distances(self.kernel_.collect(self.embedding_), pairs)
         level = check_level(interval, "interval")
-        require_weights(self, "diffusion_distances() with an interval")
+        require_positive_weights(self, "diffusion_distances() with an interval")
         return embedded_distances(self._Y, pairs), *self._interval(pairs, level)
 
     @fitted
@@ -652,7 +651,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         low, high : ndarrays of shape (m,)
             If `interval` is given; `high` is infinite where the sketch cannot exclude it.
         """
-        require_weights(self, "geodesic_distances()")
+        require_positive_weights(self, "geodesic_distances()")
         level = None if interval is None else check_level(interval, "interval")
         pairs = None if pairs is None else self._rows_named(pairs)
         return sketched_geodesics(self.kernel_, self.power_, pairs, level, n_columns=max(COLUMNS, self.n_components_))
@@ -685,7 +684,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             With ``.time``, ``.root`` and ``.gaps``, ``.low`` and ``.high`` if `interval` is given, all of shape
             (n_samples,), and ``.branches()``.
         """
-        require_weights(self, "pseudotime()")
+        require_positive_weights(self, "pseudotime()")
         level = None if interval is None else check_level(interval, "interval")
         kind = kind_of(self.kernel_, kind, level)
         if kind == "path":
@@ -735,7 +734,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """
         level = check_level(interval, "interval")
         check_count(n_neighbors, "n_neighbors")
-        require_weights(self, "unsupported_neighbors()")
+        require_positive_weights(self, "unsupported_neighbors()")
         self._require_memory("unsupported_neighbors()")
         if n_points is not None:
             check_count(n_points, "n_points")
@@ -779,7 +778,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         check_count(n_repeats, "n_repeats")
         check_count(n_neighbors, "n_neighbors")
         check_level(share, "share")
-        require_weights(self, "stability()")
+        require_positive_weights(self, "stability()")
         self._require_memory("stability()")
         if n_points is not None:
             check_count(n_points, "n_points", "an integer of at least 2, or None", least=2)
@@ -839,7 +838,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """
         kernel, power = self.kernel_, self.power_
         if X is None:
-            require_weights(self, "distortion()")
+            require_positive_weights(self, "distortion()")
             sketch = self._reference_sketch
             options: dict[str, Any] = {"exhaustive": exhaustive, "random_state": random_state, "reference": sketch}
             return kernel_distortion(self._Y, kernel, power, **options)
@@ -867,7 +866,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         intrinsic dimension. Otherwise it is the kernel density estimate, the row sums of the affinity.
         """
         check_is_fitted(self)
-        require_weights(self, "density_")
+        require_positive_weights(self, "density_")
         self._require_memory("density_")
         kernel, scales = self.kernel_, self.kernel_.bandwidth
         if isinstance(scales, np.ndarray):
@@ -1051,13 +1050,13 @@ class HeatEmbedding(  # type: ignore[call-arg]
         return {name: value for name, value in state.items() if name not in _NOT_PICKLED}
 
 
-def require_weights(model: HeatEmbedding, question: str) -> None:
-    """Raise an error for what is asked of all samples if some have no weight, and so no part in the kernel."""
-    weighted = model._weighted
-    if weighted is not None:
+def require_positive_weights(model: HeatEmbedding, question: str) -> None:
+    """Raise ValueError if some samples have the weight 0: the question needs all of them in the kernel."""
+    positive = model._positive
+    if positive is not None:
         raise ValueError(
-            f"{question} is about samples that were fitted, and {(~weighted).sum()} of {len(weighted)} have the weight "
-            "0. Fit to the others alone: fit(X[sample_weight > 0], sample_weight=sample_weight[sample_weight > 0])."
+            f"{question} needs samples that were fitted, and {(~positive).sum()} of {len(positive)} have the weight 0. "
+            "Fit to the others alone: fit(X[sample_weight > 0], sample_weight=sample_weight[sample_weight > 0])."
         )
 
 

@@ -230,7 +230,7 @@ class HeatSketch(HeatEmbedding):
                 "use_labels=True was given for data on a cluster; fit to a part of the data in memory, or set "
                 "use_labels=False."
             )
-        self._labels = class_labels(y, n_samples)
+        self._labels = class_labels(y, n_samples, slice(None) if self._positive is None else self._positive)
 
     @property
     def _weight(self) -> float:
@@ -305,9 +305,11 @@ class HeatSketch(HeatEmbedding):
         """The embedding to start from, of the samples that are optimised, or None."""
         if self.init is None:
             return None
-        init, n, samples = kernel.collect(self.init), kernel.shape[0], searched(kernel)
+        init, positive, samples = kernel.collect(self.init), self._positive, searched(kernel)
+        n = kernel.shape[0] if positive is None else len(positive)
         if len(init) != n:
             raise ValueError(f"init was given as an array of {len(init)} rows for {n} samples; give one row for each.")
+        init = init if positive is None else init[positive]
         given: FloatArray = check_array(init if samples is None else init[samples], dtype=np.float64, input_name="init")
         if not np.ptp(given, axis=0).any():
             raise ValueError("init was given as an array of equal rows, which has no distances to start from.")

@@ -245,10 +245,10 @@ def _restored_kernel(entries: dict[str, Any], options: KernelOptions) -> HeatKer
 
 def _check_fitted(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
     """Raise ValueError if fitted attributes do not have the shape that the kernel asks for."""
-    n, k, weighted = kernel.shape[0], int(fitted["n_components_"]), fitted.get("_weighted")
-    if weighted is not None and (weighted.dtype != bool or weighted.ndim != 1 or weighted.sum() != n):
-        raise ValueError(f"the samples with a weight, of shape {weighted.shape}, are not {n} in number")
-    n_samples = n if weighted is None else len(weighted)
+    n, k, positive = kernel.shape[0], int(fitted["n_components_"]), fitted.get("_positive")
+    if positive is not None and (positive.dtype != bool or positive.ndim != 1 or positive.sum() != n):
+        raise ValueError(f"the samples with a positive weight, of shape {positive.shape}, are not {n} in number")
+    n_samples = n if positive is None else len(positive)
     for name, shape in (("embedding_", (n_samples, k)), ("_coefficients", (n, k))):
         if np.shape(fitted[name]) != shape:
             raise ValueError(f"{name} has shape {np.shape(fitted[name])}, expected {shape}")
@@ -262,4 +262,4 @@ def _check_fitted(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
 def _check_finite(name: str, values: Any) -> None:
     """Raise ValueError if an attribute does not hold finite real numbers."""
     if np.asarray(values).dtype.kind not in "fiu" or not np.isfinite(values).all():
-        raise ValueError(f"{name} holds other values than finite numbers")
+        raise ValueError(f"{name} must hold finite numbers only")

@@ -301,8 +301,9 @@ def check_masses(sample_weight: Any, n_samples: int, *, zeros: bool = False) -> 
     wrong, n_positive = int((~accepted).sum()), int(positive.sum())
     if wrong:
         raise ValueError(
-            f"{wrong} of {n_samples} sample weights are {'' if zeros else 'zero, '}negative, or not between 1e-30 and "
-            "1e30. Leave samples without weight out and place them with transform; divide other weights by their mean."
+            f"{wrong} of {n_samples} sample weights are not {'0 or ' if zeros else ''}between 1e-30 and 1e30. Leave "
+            "these samples out and place them with transform; divide weights that are very large or small by their "
+            "mean."
         )
     if n_positive < min(n_samples, 2):
         raise ValueError(

@@ -40,8 +40,8 @@ _BYTES = 20
 _SEED = 0x1AB  # fixed, as for distances and starts: pictures of other seeds are nearly the same
 
 
-def class_labels(y: Any, n_samples: int) -> IntArray:
-    """Labels of classes as integers, -1 if unknown, (n_samples,); other y raise ValueError.
+def class_labels(y: Any, n_samples: int, fitted: Any = slice(None)) -> IntArray:
+    """Labels of the samples that are fitted as integers, -1 if unknown; other y raise ValueError.
 
     The convention is that of scikit-learn's semi-supervised estimators.
 
@@ -65,12 +65,12 @@ def class_labels(y: Any, n_samples: int) -> IntArray:
             f"{len(wrong)} of {n_samples} values of y are not labels, the first {wrong[0]!r}; encode the classes as 0, "
             "1, 2, ..., and unknown labels as -1."
         )
-    labels: IntArray = values.ravel().astype(np.int64)
+    labels: IntArray = values.ravel().astype(np.int64)[fitted]
     n_classes = len(np.unique(labels[labels >= 0]))
     if n_classes < 2:
         raise ValueError(
             f"y has labels of {n_classes} {'class' if n_classes == 1 else 'classes'}, without those that are -1 for "
-            "unknown; give labels of two classes or more, or set use_labels=False."
+            "unknown or have the weight 0; give labels of two classes or more, or set use_labels=False."
         )
     needed, available = _BYTES * n_samples * n_classes, available_memory()
     if needed > available:

@@ -26,7 +26,7 @@ from sklearn.pipeline import Pipeline
 from .._utils.extras import optional
 from .._utils.files import check_writable, write_whole
 from .._version import __version__
-from ..estimators._base import require_weights
+from ..estimators._base import require_positive_weights
 from ..kernel.options import check_count
 from ..plotting import check_embedding
 from .contents import Contents, Figures, gather
@@ -98,7 +98,7 @@ def write_report(
     if isinstance(model, Pipeline):
         earlier, model = (model[:-1] if len(model) > 1 else None), model[-1]
     check_embedding(model)
-    require_weights(model, "a report")
+    require_positive_weights(model, "a report")
     target = check_writable(path)
     n = model.kernel_.shape[0]
     known = model.sample_names_ if names is None and model._sample_names is not None else names
