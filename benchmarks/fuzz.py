@@ -2,7 +2,7 @@
 
     python -m benchmarks.fuzz 2000 --seed 1         2,000 inputs; a table by format, mutation and outcome
     python -m benchmarks.fuzz --seed 1 --only 17    one of them again, in this process, with its traceback
-    python -m benchmarks.fuzz --formats mtx,memory  inputs of these formats alone
+    python -m benchmarks.fuzz --formats mtx,memory  inputs of these formats alone, in other numbers
 
 Each input is a valid file or matrix with one mutation, and follows from the seed and its number. Worker processes read
 them, so that one that dies or hangs is an outcome. They inherit the environment, such as a preloaded sanitizer. That of
@@ -28,6 +28,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -627,7 +628,7 @@ def work(seed: int, formats: Sequence[str], last: str) -> None:
     """A worker: numbers of inputs on standard input, outcomes on standard output; `last` has the present stage."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries may print
-    if "asan" not in os.environ.get("LD_PRELOAD", ""):
+    if "san" not in os.environ.get("LD_PRELOAD", ""):
         resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
     worker = FuzzWorker(seed, formats, Path(last).write_text)
     for line in sys.stdin:
@@ -703,28 +704,26 @@ def fuzz(
 ) -> list[Outcome]:
     """Outcomes of inputs, in order of their numbers."""
     folder = Path(tempfile.mkdtemp())
-    numbers: queue.Queue[int] = queue.Queue()
-    for number in range(count):
-        numbers.put(number)
-    found: list[Outcome] = []
+    processes = [Process(seed, formats, folder / str(job)) for job in range(jobs)]
+    idle: queue.SimpleQueue[Process] = queue.SimpleQueue()
+    for process in processes:
+        idle.put(process)
 
-    def drain(process: Process) -> None:
-        try:
-            while True:
-                outcome = process.run(numbers.get_nowait())
-                found.append(outcome)
-                if report is not None:
-                    report(outcome)
-        except queue.Empty:
+    def run(number: int) -> Outcome:
+        process = idle.get()
+        outcome = process.run(number)
+        idle.put(process)
+        if report is not None:
+            report(outcome)
+        return outcome
+
+    try:
+        with ThreadPoolExecutor(jobs) as threads:
+            return list(threads.map(run, range(count)))
+    finally:
+        for process in processes:
             process.close()
-
-    threads = [threading.Thread(target=drain, args=(Process(seed, formats, folder / str(job)),)) for job in range(jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    shutil.rmtree(folder, ignore_errors=True)
-    return sorted(found, key=lambda one: one.number)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def table(outcomes: list[Outcome]) -> str:

@@ -296,4 +296,8 @@ def test_every_way_in_raises():
     )
     outcomes = json.loads(run.stdout.splitlines()[-1])
     assert len(outcomes) > 1000
-    assert {case: ended for case, ended in outcomes.items() if not re.match("ValueError: .*ind(ex|ices)", ended)} == {}
+    for case, ended in outcomes.items():
+        # SciPy checks sizes, but not indices, when it makes a matrix of the arrays in a file.
+        from_file = case.startswith(("npz", "model", "h5ad"))
+        accepted = "ValueError: .*ind(ex|ices)" if from_file else "ValueError: .*indices are invalid"
+        assert re.match(accepted, ended), f"{case}: {ended}"

@@ -18,6 +18,7 @@ def test_damaged_input(record_property):
     seed = 0 if HUNT == 1 else int(np.random.default_rng().integers(2**31))
     outcomes = fuzz.fuzz(rounds(300), seed, jobs=2)
     record_property("cases", len(outcomes))
+    assert len(outcomes) == rounds(300)
     assert [one for one in outcomes if one.failed] == [], f"python -m benchmarks.fuzz --seed {seed} --only NUMBER"
     ends = {one.ended for one in outcomes}
     assert {"result", "rejected"} <= ends  # inputs are valid enough to be read, and damaged enough to be rejected
