@@ -1,4 +1,4 @@
-"""Limits at which the code takes another way: on both sides of each, every question has the answer of a plain formula.
+"""Limits between two algorithms: on both sides of each, every question has the answer of a plain formula.
 
 A limit is made as small as the data, or one smaller. All others are far away, so that each way is seen alone.
 """
@@ -52,7 +52,7 @@ BY_CLUSTERS = {
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit, its values on both sides of the data, and what makes the code reach it."""
+    """A limit between two algorithms, its values on both sides of the data, and what makes the code reach it."""
 
     path: str
     below: float
@@ -93,8 +93,7 @@ COMPUTATIONS = [
     at_size("heatsketch.analysis.scales._FEW"),
     at_size("heatsketch.analysis.distortion.ALL_PAIRS"),
     at_size("heatsketch.estimators._base._FEW_POINTS", len(np.unique(PAIRS))),
-    at_size("heatsketch.linalg.recurrences._LARGE", N * K),
-    Limit("heatsketch.linalg.operators.sparse._REORDER_ENTRIES", 0, FAR),
+    Limit("heatsketch.linalg.recurrences._LARGE", 0, FAR),
     Limit("heatsketch.kernel.operator._ORDERED", len(NEW) * D, D),
 ]
 
