@@ -64,11 +64,12 @@ test: lint types
 test-slow: .venv/stamp-dev
 	$(PYTEST) tests/slow
 
-# A build of its own, so that the other targets never load it. Python is not built with the sanitizers, so their runtime
-# is loaded before it: it replaces malloc, and so knows where NumPy's arrays end. The C++ library comes next, as the
-# runtime looks up how exceptions are thrown when it starts. Python frees little when it ends: leaks are not reported.
-# SANITIZER=thread finds data races between the loops; what Python and NumPy access is not recorded. Reports go to files,
-# and those of undefined behaviour, which cannot, to the terminal: pytest would lose them with the process.
+# A separate build, so that the other targets never load it. Python is not built with the sanitizers, so their runtime is
+# loaded before it: it replaces malloc, and so knows where NumPy's arrays end. The C++ library comes next, as the runtime
+# looks up how exceptions are thrown when it starts. Python frees little when it ends: leaks are not reported.
+# SANITIZER=thread finds data races between the loops; it does not record what Python and NumPy access.
+# Reports go to files, because pytest would lose them with the process. Those of undefined behaviour cannot: they go to
+# the terminal, for which output is captured inside Python only.
 SANITIZER ?= address
 SANITIZED = build/loops-$(SANITIZER)
 REPORT = log_path=$(CURDIR)/$(SANITIZED)/report
@@ -77,8 +78,8 @@ CHECKS_thread = TSAN_OPTIONS=ignore_noninstrumented_modules=1:die_after_fork=0:$
 RUNTIME_address = libasan.so
 RUNTIME_thread = libtsan.so
 PRELOADED = $$(gcc -print-file-name=$(RUNTIME_$(SANITIZER))) $$(gcc -print-file-name=libstdc++.so)
-# Tests that call all loops, in some minutes; not those that measure memory, of which the sanitizers take a part, or that
-# repeat the same calls on other ways.
+# Tests that call all loops, in some minutes: without those that measure memory, of which the sanitizers need much, and
+# those that repeat the same calls.
 SANITIZED_TESTS ?= tests/test_regimes.py tests/compiled tests/neighbors tests/linalg tests/kernel tests/optimize \
 	tests/estimators tests/io/test_models.py tests/backends/test_dask_neighbors.py -k "not torch" \
 	--ignore tests/kernel/test_scale.py --ignore tests/estimators/test_contract.py \

@@ -1,7 +1,7 @@
 """Indices of sparse matrices that users pass or files hold.
 
 SciPy trusts them: most of its functions, and compiled loops, read and write beyond the end of arrays if an index is
-wrong. They are checked once, before any other use.
+wrong. They are checked before any other use.
 """
 
 from __future__ import annotations

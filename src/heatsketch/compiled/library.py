@@ -69,7 +69,7 @@ class Function:
     """A C function on arrays, in one instance for each combination of their types.
 
     Its arguments are declared in the order and with the names that they have in C. A call is given the arrays, and the
-    numbers that are no dimension of them. It checks types, layout, dimensions and limits, so that C can trust them.
+    numbers that are not dimensions of them. It checks types, layout, dimensions and limits before C uses them.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Function:
         dimensions of one name must be equal.
     numbers : str
         The numbers that follow, of type l or d: first those that are dimensions of the arrays. Others may have a limit,
-        which is a dimension or an integer; they may not be negative.
+        a dimension or an integer: they must be between 0 and that. Numbers without a limit are not checked.
     **types : str
         For each capital letter, the types that it stands for. The name of an instance ends in the types chosen.
 
