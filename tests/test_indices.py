@@ -111,6 +111,17 @@ def broken(kind, name, **options):
     return W
 
 
+@pytest.mark.parametrize(("dtype", "n"), [(np.int8, 300), (np.int8, 100), (np.int16, 70_000), (np.int64, 300)])
+def test_negative_indices_of_any_width(dtype, n):
+    W = sparse.csr_array((np.ones(6), np.arange(6), np.arange(7)), shape=(6, n))
+    W.indices = W.indices.astype(dtype)
+    check_indices(W)
+    for index in (-1, np.iinfo(dtype).min):
+        W.indices[4] = index
+        with pytest.raises(ValueError, match=rf"row 4 .*index {index} at entry 4\b"):
+            check_indices(W)
+
+
 @pytest.mark.parametrize(("kind", "name"), BROKEN)
 def test_invalid_indices_are_located(kind, name):
     for matrix in (False, True):

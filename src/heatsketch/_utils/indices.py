@@ -23,7 +23,7 @@ _INT32 = np.iinfo(np.int32)
 def check_indices(X: Any, name: str = "X") -> None:
     """Raise ValueError if the indices of a sparse matrix are invalid; anything else is accepted.
 
-    One pass over the indices, which are not changed. Rows with unsorted or repeated indices are valid.
+    The indices are not changed. Rows with unsorted or repeated indices are valid.
 
     Parameters
     ----------
@@ -172,11 +172,9 @@ def _length(data: Any, ndim: int) -> int:
 
 def _first_outside(indices: IntArray, n: int) -> int | None:
     """Number of the first index that is not in [0, n)."""
-    if not len(indices):
+    if not len(indices) or (int(indices.min()) >= 0 and int(indices.max()) < n):
         return None
-    # One pass: as unsigned integers, negative ones are the largest.
-    unsigned = indices.view(indices.dtype.str.replace("i", "u"))
-    return int((unsigned >= n).argmax()) if unsigned.max() >= n else None
+    return int(((indices < 0) | (indices >= n)).argmax())
 
 
 _CHECKS = {
