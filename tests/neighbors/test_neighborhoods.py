@@ -196,14 +196,21 @@ def test_transform_agrees_with_comparing_all_vertices(make, monkeypatch):
     assert np.linalg.norm(fast - exact, axis=1).mean() < 0.01 * scale
 
 
-def test_batches_do_not_matter(monkeypatch):
-    X, new = tree_like(5000), tree_like(200, seed=1)
+def grid(n, seed=0):
+    """Points whose distances are often equal."""
+    return np.round(2.0 * np.random.default_rng(seed).normal(size=(n, 6)))
+
+
+@pytest.mark.parametrize("make", [tree_like, grid])
+def test_batches_do_not_matter(make, monkeypatch):
+    X, new = make(8000), make(900, seed=1)
     model = hs.GaussianProcessEmbedding(3, random_state=0, n_neighbors=15).fit(X)
     whole = model.transform(new)
-    monkeypatch.setattr("heatsketch._utils.chunks.CHUNK_ENTRIES", 8 * 31 * 10)
     scale = np.abs(whole).max()
+    single = np.vstack([model.transform(new[i : i + 1]) for i in range(100)])
+    np.testing.assert_allclose(single, whole[:100], atol=1e-9 * scale)
+    monkeypatch.setattr("heatsketch._utils.chunks.CHUNK_ENTRIES", 8 * 31 * 10)
     np.testing.assert_allclose(model.transform(new), whole, atol=1e-9 * scale)
-    np.testing.assert_allclose(model.transform(new[5:6]), whole[5:6], atol=2e-2 * scale)
 
 
 def test_radius_of_an_outlier_reaches_new_points():

@@ -222,7 +222,7 @@ class Neighborhoods:
             same = distinct(X if device is None or sparse.issparse(X) else device.tensor(X))
         vertices = X if same is None else arranged(X, same[0])
         if vertices.shape[0] < 2:
-            raise no_distance(X.shape[0])
+            raise no_distance()
         index = make_index(vertices, metric, device)
         lists = NeighborLists.of(index, vertices.shape[0], n_neighbors, at_least)
         return cls(vertices, n_neighbors, metric, same=same, index=index, radii=lists.radii), lists
@@ -338,7 +338,12 @@ def new_rows(
         Further candidates: the vertices with the largest radii, and the squared distances to them.
     """
     ids, squared = lists
-    keep = squared <= EDGE * np.maximum(radii_here[:, None], radii[ids])
+    known = np.ones(ids.shape, dtype=bool)
+    if wide is not None:
+        # Of points as far as the last in a list others may be missing. They are left out, unless the new point's own
+        # radius reaches them, so that rows do not depend on which of them were found.
+        known = (squared < squared[:, -1:]) | (squared <= EDGE * radii_here[:, None])
+    keep = known & (squared <= EDGE * np.maximum(radii_here[:, None], radii[ids]))
     row, _ = np.nonzero(keep)
     parts = [(row, ids[keep], squared[keep])]
     if wide is not None:
@@ -346,7 +351,7 @@ def new_rows(
         # Leave out those found already, by their numbers: distances may be rounded differently.
         number = np.full(len(radii), -1)
         number[vertices] = np.arange(len(vertices))
-        where, rank = np.nonzero(number[ids] >= 0)
+        where, rank = np.nonzero(known & (number[ids] >= 0))
         D2[where, number[ids[where, rank]]] = np.inf
         row, column = np.nonzero(D2 <= EDGE * radii[vertices])
         parts.append((row, vertices[column], D2[row, column]))
@@ -368,12 +373,12 @@ def check_radii(radii: FloatArray) -> None:
     """Raise if squared distances to the k-th neighbours, (U,), are all zero, or underflow."""
     apart = radii[radii > 0]
     if not len(apart) or apart.min() < np.finfo(np.float64).tiny:
-        raise no_distance(len(radii))
+        raise no_distance()
 
 
 def looked_at(n: int, k: int, k_scale: int) -> int:
-    """Number of nearest vertices that are candidates for a new point, of n vertices."""
-    return min(n, 4 * max(k, k_scale) + 40)
+    """Number of nearest vertices to find for a new point, of n vertices: candidates, and the first beyond them."""
+    return min(n, 4 * max(k, k_scale) + 41)
 
 
 def _n_widest(n: int) -> int:
