@@ -75,6 +75,12 @@ class TestFormula:
     def test_density_does_not_depend_on_the_unit(self, torus):
         np.testing.assert_allclose(GP(2).fit(8.0 * torus).density_, GP(2).fit(torus).density_, rtol=1e-10)
 
+    @pytest.mark.parametrize("kind", [np.float16, np.float32])
+    def test_bandwidths_of_other_precision(self, torus, kind):
+        for bandwidth in (0.25, np.full(len(torus), 0.25)):
+            here, there = (GP(2, bandwidth=b, n_neighbors=8, random_state=0) for b in (bandwidth, kind(bandwidth)))
+            np.testing.assert_array_equal(here.fit_transform(torus), there.fit_transform(torus))
+
     def test_density_of_a_graph_is_the_degree(self):
         graph = nx.star_graph(8)
         np.testing.assert_allclose(GP(2, affinity="precomputed").fit(graph).density_[0], 8.0)

@@ -135,7 +135,7 @@ class KernelOptions:
                 f"bandwidth was given as {len(given)} local scales for {n_samples} samples; give one for each sample, "
                 f"such as bandwidth_ of a fit to the same data, a number, or one of {BANDWIDTH_RULES}."
             )
-        return given
+        return np.asarray(given, dtype=np.float64) if np.ndim(given) else float(given)
 
 
 # Parameters of every estimator that say how its kernel is made.
