@@ -215,7 +215,6 @@ class TestZeros:
             lambda model: model.unsupported_neighbors(),
             lambda model: model.stability(),
             lambda model: model.distortion(),
-            lambda model: model.density_,
             lambda model: model.at_powers([2]),
             lambda model: model.add_components(1),
             lambda model: model.extend(NEW),
@@ -228,6 +227,12 @@ class TestZeros:
         model = hs.DiffusionMaps(3).fit(X, sample_weight=self.ZEROS)
         with pytest.raises(ValueError, match="40 of 120 have the weight 0"):
             question(model)
+
+    def test_attributes_of_all_samples(self):
+        model = hs.DiffusionMaps(3).fit(X, sample_weight=self.ZEROS)
+        with pytest.raises(AttributeError, match="40 of 120 have the weight 0"):
+            _ = model.density_
+        assert "density_" not in dir(model)
 
     def test_at_least_two_positive_weights(self):
         with pytest.raises(ValueError, match="1 of 120 sample weights are positive"):

@@ -866,8 +866,11 @@ class HeatEmbedding(  # type: ignore[call-arg]
         intrinsic dimension. Otherwise it is the kernel density estimate, the row sums of the affinity.
         """
         check_is_fitted(self)
-        require_positive_weights(self, "density_")
-        self._require_memory("density_")
+        try:
+            require_positive_weights(self, "density_")
+            self._require_memory("density_")
+        except ValueError as error:  # hasattr, and with it dir() and notebooks, expect AttributeError
+            raise AttributeError(str(error)) from None
         kernel, scales = self.kernel_, self.kernel_.bandwidth
         if isinstance(scales, np.ndarray):
             logs = -0.5 * (self.intrinsic_dimension_ or 1.0) * np.log(scales.astype(np.float64))
