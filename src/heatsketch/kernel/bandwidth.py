@@ -179,20 +179,20 @@ def rule_of_distinct(
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         scales = local_scales(X, X, metric=metric, n_neighbors=k, device=device)
         if not scales.all():
-            raise no_distance(X.shape[0])
+            raise no_distance()
         return scales
     if rule == "neighbor":
         some = X[sample(X.shape[0], SAMPLE)]
         k = n_neighbors or NEIGHBOR
         scales = local_scales(some, X, metric=metric, n_neighbors=k, floor=False, device=device)
         if not scales.any():
-            raise no_distance(X.shape[0])
+            raise no_distance()
         return float(np.median(scales))
     if rule == "slope":
         return slope_profile(X, metric).epsilon
     D2 = np.concatenate(list(_from_sampled_distances(X, metric, lambda D2: D2[D2 > 0])))
     if not len(D2):
-        raise no_distance(X.shape[0])
+        raise no_distance()
     return float(np.median(D2))
 
 
@@ -302,7 +302,7 @@ def slope_profile(X: Any, metric: Metric) -> SlopeProfile:
     found = list(_from_sampled_distances(X, metric, histogram))
     counts, coincident = (sum(parts) for parts in zip(*found, strict=True))
     if coincident == counts.sum():
-        raise no_distance(X.shape[0])
+        raise no_distance()
     filled = np.flatnonzero(counts)
     counts = counts[filled]
     edges = np.stack([filled, filled + 1]) << _DROPPED_BITS

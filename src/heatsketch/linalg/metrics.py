@@ -133,11 +133,11 @@ def refuse_overflow(X: FloatArray) -> None:
         raise _overflow()
 
 
-def no_distance(n_samples: int) -> ValueError:
+def no_distance() -> ValueError:
     """The error for data whose points all coincide."""
     return ValueError(
-        f"all distances between the {n_samples} points are zero (or so small that their squares underflow), "
-        "so no bandwidth can be chosen; check that the rows of X differ, or rescale X."
+        "all distances between points are zero, or so small that their squares underflow, so no bandwidth can be "
+        "chosen; check that the rows of X differ, or rescale X."
     )
 
 

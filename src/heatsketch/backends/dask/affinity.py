@@ -155,11 +155,11 @@ def bandwidth_of(X: DistributedArray, rule: str, metric: Metric, n_neighbors: in
         k = n_neighbors or SELF_TUNING_NEIGHBOR
         local = persisted(chunked_scales(X.values, distinct, metric=metric, n_neighbors=k), name="measuring scales")
         if not bool(gathered((local > 0).all())):
-            raise no_distance(X.shape[0])
+            raise no_distance()
         return DistributedArray(local, X.layout)
     some = distinct[sample(distinct.shape[0], SAMPLE)].rechunk((-1, -1))
     k = n_neighbors or NEIGHBOR
     scales = gathered(chunked_scales(some, distinct, metric=metric, n_neighbors=k, floor=False))
     if not scales.any():
-        raise no_distance(X.shape[0])
+        raise no_distance()
     return float(np.median(scales))

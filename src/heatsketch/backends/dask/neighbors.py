@@ -187,7 +187,7 @@ class ChunkedNeighborhoods:
         """List the neighbours of every vertex, enough for scales by the `at_least`-th."""
         n, k = self.n_vertices, self.n_neighbors
         if n < 2:
-            raise no_distance(self.layout.n_samples)
+            raise no_distance()
         wanted, most = lengths(n, k, at_least)
         while True:
             lists = self._search_all(wanted)
