@@ -380,6 +380,15 @@ def test_end_of_matrix_market_files(tmp_path):
         assert re.match(expected, found)
 
 
+@pytest.mark.parametrize(
+    "size", ["array real general\n0 3", "array real general\n3 0", "coordinate real general\n0 0 0"]
+)
+def test_matrix_market_files_without_rows_or_columns(tmp_path, size):
+    """SciPy's parser of dense files divides by their numbers."""
+    path = _text(tmp_path / "x.mtx", f"%%MatrixMarket matrix {size}\n1.5\n")
+    assert re.match("ValueError .*at least one of each", run_code(_READ, path).stdout)
+
+
 @pytest.mark.parametrize("name", ["x.npy", "x.npy.gz", "x.npz", "x.mtx", "x.mtx.gz", "sparse.mtx", "sparse.npz"])
 def test_arrays(tmp_path, name):
     path, plain = tmp_path / name, tmp_path / name.removesuffix(".gz")

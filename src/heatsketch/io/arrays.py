@@ -91,6 +91,8 @@ def read_mtx(path: Any, reading: Reading) -> Data:  # noqa: ARG001
     with parsing("Matrix Market"):
         source = _complete_text(Path(path))
         rows, columns, entries, form, *_ = io.mminfo(path)
+        if not rows or not columns:  # SciPy's parser divides by them
+            raise ValueError(f"it has {rows} rows and {columns} columns; at least one of each is needed")
         check_memory(8 * (rows + 2 * entries if form == "coordinate" else rows * columns))
         X = io.mmread(source)
         X = _csr(X) if sparse.issparse(X) else X
