@@ -139,6 +139,12 @@ def test_weight_that_is_not_finite_is_located(library, weight):
         hs.DiffusionMaps(1, affinity="precomputed").fit(_weighted(library, weight))
 
 
+@pytest.mark.parametrize("library", ["networkx", "igraph"])
+def test_weight_beyond_float64(library):
+    with pytest.raises(ValueError, match="integer beyond 1e308"):
+        hs.DiffusionMaps(1, affinity="precomputed").fit(_weighted(library, 10**400))
+
+
 @pytest.mark.parametrize(
     ("graph", "remedy"),
     [(nx.DiGraph([(0, 1)]), "to_undirected"), (igraph.Graph(n=2, edges=[(0, 1)], directed=True), "as_undirected")],

@@ -51,7 +51,12 @@ def adjacency(graph: Any) -> sparse.csr_array:
             (a, b, 1.0 if weight is None else weight)
             for (a, b), weight in zip(graph.get_edgelist(), weights, strict=True)
         ]
-    table = np.array(edges, dtype=np.float64).reshape(-1, 3)
+    try:
+        table = np.array(edges, dtype=np.float64).reshape(-1, 3)
+    except OverflowError:
+        raise ValueError(
+            "a weight of the graph is an integer beyond 1e308; divide all weights by a common number."
+        ) from None
     wrong = np.flatnonzero(~np.isfinite(table[:, 2]))
     if len(wrong):
         first, names = edges[wrong[0]], node_names(graph)
