@@ -79,7 +79,6 @@ SEARCHES = [
     at_size(SEARCH + "_MANY_FEATURES", D + 1),  # products from so many features on
     at_size(SEARCH + "_FEW_NEIGHBORS", NEIGHBORS + 12, others={SEARCH + "_MANY_FEATURES": D}),
     at_size(CLUSTERS + "_ONE_LEVEL", N // 40, others=BY_CLUSTERS),
-    Limit(CLUSTERS + "_MANY_QUERIES", 0, FAR, others=BY_CLUSTERS),
     at_size("heatsketch.neighbors.neighborhoods._SMALL"),
 ]
 # Limits of other computations.

@@ -240,14 +240,12 @@ def new_points(X, n=2000):
     return np.vstack([X[-n // 2 :], some, (some + others) / 2.0, 50.0 + some[:3]])
 
 
-@pytest.mark.parametrize("few", [True, False])  # too few queries of each cluster to search cluster by cluster, or not
 @pytest.mark.parametrize(
     "X",
     [*(RNG.normal(size=shape) for shape in ((4300, 6), (6000, 30))), tree_like(6000)],
     ids=["6 columns", "30 columns", "branches"],
 )
-def test_queries_find_all_their_neighbours(X, few, monkeypatch):
-    monkeypatch.setattr(clusters, "_MANY_QUERIES", np.inf if few else 0)
+def test_queries_find_all_their_neighbours(X):
     index, Q = ClusterIndex(X), np.vstack([new_points(X), X[:500]])
     expected = NearestNeighbors(n_neighbors=100).fit(X).kneighbors(Q)[0] ** 2
     for k in (1, 15, 100):
@@ -273,9 +271,9 @@ def test_queries_nearer_to_outliers_than_to_clusters():
 
 def test_queries_skip_distant_clusters(monkeypatch):
     X = np.repeat(100.0 * RNG.normal(size=(20, 12)), 500, axis=0) + RNG.normal(size=(10_000, 12))
-    index, searched = ClusterIndex(X), []
-    tiles = index._tiles
-    monkeypatch.setattr(index, "_tiles", lambda *args: (searched.append(tile) or tile for tile in tiles(*args)))
+    index, searched, tiles = ClusterIndex(X), [], clusters.LocalPoints.tiles
+    found = lambda *args: (searched.append(tile) or tile for tile in tiles(*args))  # noqa: E731
+    monkeypatch.setattr(clusters.LocalPoints, "tiles", found)
     index.query(X + 0.1, 10)
     assert sum(tile.products.size for tile in searched) < 0.3 * len(X) ** 2
 

@@ -9,7 +9,8 @@ another sample.
 
 Neighbours of other points (queries) are exact. All points y of cluster b are at least as near to its centre as to that
 of cluster a, so by the triangle inequality ``|q - y| >= (|q - c_b|^2 - |q - c_a|^2) / (2 |c_a - c_b|)``, the distance
-of q from the half-space of these points. A cluster is left out if that is more than the k-th distance found.
+of q from the half-space of these points. A cluster is left out if that is more than the k-th distance found, for all
+queries of a block.
 
 Products of coordinates in float32 are compared in registers, where they are formed. Where the processor multiplies
 bytes fast, and bytes resolve the neighbours, coordinates are rounded to bytes. A few more candidates than neighbours
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -73,8 +74,6 @@ _VAGUE = 0.002
 _RESOLVED_BY_BYTES = 12.0
 _VAGUE_BYTES = 0.01
 _SPARE = 4
-# Queries of one cluster, on average, from which on a search cluster by cluster is faster than all distances.
-_MANY_QUERIES = 16
 # Squared distances, relative to those between clusters, that products in float64 give to few digits.
 _CANCELLED = 1e-9
 # Coordinates, in units of a typical cluster, beyond which squares in float32 would overflow.
@@ -86,7 +85,7 @@ def _squared_norms(A: FloatArray) -> FloatArray:
     return norms
 
 
-def _padded(width: int) -> int:
+def _padded(width: Any) -> Any:
     """The next multiple of the number of lanes of the compiled search."""
     return -(-width // LANES) * LANES
 
@@ -296,6 +295,41 @@ class Codes:
         return terms
 
 
+class LocalPoints:
+    """The points of an index for queries: relative to the centre of their cluster, in its unit and in float32."""
+
+    def __init__(self, index: ClusterIndex) -> None:
+        self._points, self._offsets, self._centres = index.points, index._offsets, index._centres
+        self._unit, self._scratch = index._unit, index._scratch
+        # The first row of each cluster below; the rows after its points are padding, whose squared norms are NaN.
+        self._starts = np.concatenate([[0], np.cumsum(_padded(np.diff(self._offsets)))])
+        self._rows = zeros_beside(self._points, (int(self._starts[-1]), self._points.shape[1]), np.float32)
+        self._norms = np.full(len(self._rows), np.nan, dtype=np.float32)
+        each(self._fill, range(len(self._centres)))
+
+    def _fill(self, a: int) -> None:
+        points = self._points[self._offsets[a] : self._offsets[a + 1]]
+        rows = slice(self._starts[a], self._starts[a] + len(points))
+        self._rows[rows] = self._local(points, a)
+        self._norms[rows] = _squared_norms(self._rows[rows])
+
+    def _local(self, points: FloatArray, a: int) -> FloatArray:
+        local: FloatArray = np.clip((points - self._centres[a]) / self._unit, -_FAR, _FAR).astype(np.float32)
+        return local
+
+    def tiles(self, Q: FloatArray, a: int) -> Iterator[Tile]:
+        """Distances from queries to the points of a cluster, (m, n), at most `_TILE_COLUMNS` of them at a time."""
+        P = self._local(Q, a)
+        left, doubled = _squared_norms(P), P + P
+        for start in range(self._starts[a], self._starts[a + 1], _TILE_COLUMNS):
+            rows = slice(start, min(self._starts[a + 1], start + _TILE_COLUMNS))
+            products = self._scratch.array("products", (len(P), rows.stop - start), np.float32)
+            np.matmul(doubled, self._rows[rows].T, out=products)
+            first = self._offsets[a] + start - self._starts[a]
+            members = slice(int(first), int(min(self._offsets[a + 1], first + _TILE_COLUMNS)))
+            yield Tile(products, left, self._norms[rows], slice(0, rows.stop - start), a, members)
+
+
 class ClusterIndex:
     """Neighbour search by clusters, for the Euclidean distance.
 
@@ -343,14 +377,21 @@ class ClusterIndex:
         self._reach = 0.0
         self._coded = self._in_bytes = False  # whether points are compared by codes, and whether these are bytes
         self.recall: float | None = None
-        self._scratch = Scratch()
+        self._scratch, self._lock = Scratch(), Lock()
+        self._local: LocalPoints | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A temporary file and a thread's buffers cannot be sent to another process.
-        return self.__dict__ | {"points": np.array(self.points), "_scratch": None}
+        # A temporary file, a lock and a thread's buffers cannot be sent to another process.
+        return self.__dict__ | {"points": np.array(self.points), "_scratch": None, "_lock": None, "_local": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _scratch=Scratch())
+        self.__dict__.update(state, _scratch=Scratch(), _lock=Lock())
+
+    def _local_points(self) -> LocalPoints:
+        """The points for queries; made on first use."""
+        with self._lock:
+            self._local = self._local or LocalPoints(self)
+            return self._local
 
     def _radii(self, a: int, out: FloatArray) -> None:
         members = self._members(a)
@@ -451,51 +492,57 @@ class ClusterIndex:
 
     def _query(self, Q: FloatArray, k: int) -> IntArray:
         D2 = squared_distances(Q, self._centres)
-        labels = D2[:, : self._n_regular].argmin(axis=1)
-        order = np.argsort(labels, kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-        found = Candidates(len(Q), k)
-        if len(Q) >= _MANY_QUERIES * len(groups):
-            each(lambda rows: self._place(Q, rows, int(labels[rows[0]]), D2[rows], found), groups)
+        order = np.argsort(D2[:, : self._n_regular].argmin(axis=1), kind="stable")
+        found, local = Candidates(len(Q), k), self._local_points()
+        blocks = [order[rows] for rows in chunks(len(Q), 1, _TILE_ROWS)]
+        each(lambda rows: found.put(rows, self._place(Q[rows], D2[rows], local, k)), blocks)
         self._complete(found, Q)
         return found.nearest
 
-    def _place(self, Q: FloatArray, rows: IntArray, a: int, D2: FloatArray, found: Candidates) -> None:
-        """Set the nearest points of queries of cluster a, those that float32 resolves.
+    def _place(self, Q: FloatArray, D2: FloatArray, local: LocalPoints, k: int) -> Candidates:
+        """The nearest points of a block of queries, without those of queries that float32 does not resolve.
 
         D2, (m, n_clusters), are their squared distances to the centres.
         """
-        mine = Candidates(len(rows), found.k)
+        found = Candidates(len(Q), k)
 
         def limits() -> FloatArray:
-            worst: FloatArray = self._unit**2 * mine.worst[: len(rows), None].astype(np.float64)
+            worst: FloatArray = self._unit**2 * found.worst[: len(Q), None].astype(np.float64)
             return np.maximum(worst, 0.0)  # products round
 
-        margins = self._margins(a, D2)
+        margins = self._margins(D2)
         order, n_searched = np.argsort(margins.min(axis=0), kind="stable"), 0
         while n_searched < len(order):
             some = order[n_searched : 2 * n_searched + 1]  # limits are renewed after 1, 3, 7, ... clusters
             n_searched += len(some)
             needed = some[(margins[:, some] <= np.sqrt(limits())).any(axis=0)]
-            for tile in self._tiles(Q[rows], self._centres[a], needed, np.float32):
-                mine.offer(tile, 0, TO_ROWS)
-            mine.cut()
-        mine.count[D2[:, a] > _RESOLVED * limits()[:, 0]] = 0  # these are searched in float64
-        found.put(rows, mine)
+            near = [local.tiles(Q, b) for b in needed[needed < self._n_regular].tolist()]
+            # The centre of outliers may be far from all of them.
+            outliers = self._tiles(Q, Q.mean(axis=0, dtype=np.float64), needed[needed >= self._n_regular], np.float32)
+            for tile in chain(*near, outliers):
+                found.offer(tile, 0, TO_ROWS)
+            found.cut()
+        nearest = D2[:, : self._n_regular].min(axis=1)
+        found.count[nearest > _RESOLVED * limits()[:, 0]] = 0  # these are searched in float64
+        return found
 
-    def _margins(self, a: int, D2: FloatArray) -> FloatArray:
+    def _margins(self, D2: FloatArray) -> FloatArray:
         """Lower bounds of the distances from queries to the points of each cluster, (m, n_clusters).
 
-        D2 are squared distances to the centres, of which that of cluster a is the nearest regular one. For the rounding
-        of labels see `Frame.nearest`: each term of its inner products is at most the product of the two sizes.
+        D2 are their squared distances to the centres. For the rounding of labels see `Frame.nearest`: each term of its
+        inner products is at most the product of the two sizes.
         """
-        gaps = np.sqrt(np.square(self._centres - self._centres[a]).sum(axis=1))
+        labels = D2[:, : self._n_regular].argmin(axis=1)
+        nearest = np.take_along_axis(D2, labels[:, None], axis=1)
+        some, which = np.unique(labels, return_inverse=True)
+        gaps = np.sqrt(squared_distances(self._centres[some], self._centres))
         sizes = np.sqrt(np.square(self._centres - self._frame.middle).sum(axis=1)) + self._extent
-        error = 2.0 * (self.points.shape[1] + 4) * np.finfo(np.float32).eps * np.square(sizes + sizes[a])
-        margins = np.full(D2.shape, -np.inf)  # in its own cluster, and among outliers
+        error = 2.0 * (self.points.shape[1] + 4) * np.finfo(np.float32).eps * np.square(sizes[some, None] + sizes)
         bounded = gaps > 0
-        bounded[self._n_regular :] = False
-        margins[:, bounded] = ((D2 - D2[:, [a]] - error) / 2.0)[:, bounded] / gaps[bounded]
+        bounded[:, self._n_regular :] = False
+        with np.errstate(divide="ignore", invalid="ignore"):
+            margins: FloatArray = (D2 - nearest - error[which]) / (2.0 * gaps[which])
+        margins[~bounded[which]] = -np.inf  # in its own cluster, and among outliers
         return margins
 
     def _ratios(self, rows: IntArray, ids: IntArray) -> FloatArray:
