@@ -41,7 +41,7 @@ def _with(value):
         (pd.DataFrame({"a": np.arange(5.0), "colour": list("rgbrg")}), "encode"),
         (pl.DataFrame({"a": [1.0, 2, 3], "when": pl.Series(["2020", "2021", "2022"]).str.to_date("%Y")}), "dates"),
         (pd.DataFrame({"a": [1.0, np.nan, 2.0]}), "NaN"),
-        (np.ones((10, 2)), "distances between the 10 points are zero"),
+        (np.ones((10, 2)), "distances between points are zero"),
         (1e200 * X, "overflow"),
         (1e-200 * X, "underflow"),
     ],
