@@ -232,7 +232,8 @@ class TestZeros:
         model = hs.DiffusionMaps(3).fit(X, sample_weight=self.ZEROS)
         with pytest.raises(AttributeError, match="40 of 120 have the weight 0"):
             _ = model.density_
-        assert "density_" not in dir(model)
+        assert not hasattr(model, "density_")
+        assert "transform" in dir(model)  # scikit-learn 1.9 calls hasattr for each name
 
     def test_at_least_two_positive_weights(self):
         with pytest.raises(ValueError, match="1 of 120 sample weights are positive"):
