@@ -68,8 +68,8 @@ test-slow: .venv/stamp-dev
 # loaded before it: it replaces malloc, and so knows where NumPy's arrays end. The C++ library comes next, as the runtime
 # looks up how exceptions are thrown when it starts. Python frees little when it ends: leaks are not reported.
 # SANITIZER=thread finds data races between the loops; it does not record what Python and NumPy access.
-# Reports go to files, because pytest would lose them with the process. Those of undefined behaviour cannot: they go to
-# the terminal, for which output is captured inside Python only.
+# Reports go to files, because pytest would lose them with the process. Those of undefined behaviour go to the terminal:
+# pytest captures only what Python writes (--capture=sys).
 SANITIZER ?= address
 SANITIZED = build/loops-$(SANITIZER)
 REPORT = log_path=$(CURDIR)/$(SANITIZED)/report

@@ -359,8 +359,8 @@ class ClusterIndex:
         self.points = arranged(X, self.order)
         taken, starts, sizes = np.unique(labels[self.order], return_index=True, return_counts=True)
         self._offsets = np.append(starts, len(labels))
-        # Clusters of points of which the centre is the nearest one. Outliers are a last cluster, so that they do not
-        # widen another one.
+        # In regular clusters, no other centre is nearer to a point than its own. Outliers are the last cluster, so that
+        # they do not widen another one.
         regular = taken[taken < len(centres)]
         self._n_regular = len(regular)
         self._centres = self._frame.middle + self._frame.unit * centres[regular].astype(np.float64)
@@ -517,7 +517,7 @@ class ClusterIndex:
             n_searched += len(some)
             needed = some[(margins[:, some] <= np.sqrt(limits())).any(axis=0)]
             near = [local.tiles(Q, b) for b in needed[needed < self._n_regular].tolist()]
-            # The centre of outliers may be far from all of them.
+            # Outliers may be far from their centre; relative to it they would lose digits.
             outliers = self._tiles(Q, Q.mean(axis=0, dtype=np.float64), needed[needed >= self._n_regular], np.float32)
             for tile in chain(*near, outliers):
                 found.offer(tile, 0, TO_ROWS)

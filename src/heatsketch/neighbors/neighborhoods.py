@@ -340,8 +340,8 @@ def new_rows(
     ids, squared = lists
     known = np.ones(ids.shape, dtype=bool)
     if wide is not None:
-        # Of points as far as the last in a list others may be missing. They are left out, unless the new point's own
-        # radius reaches them, so that rows do not depend on which of them were found.
+        # A list may lack points that are as far away as its last one. All such points are left out, unless the new
+        # point's own radius reaches them, so that a row does not depend on which of them were found.
         known = (squared < squared[:, -1:]) | (squared <= EDGE * radii_here[:, None])
     keep = known & (squared <= EDGE * np.maximum(radii_here[:, None], radii[ids]))
     row, _ = np.nonzero(keep)
