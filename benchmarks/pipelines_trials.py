@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 import heatsketch as hs
 from heatsketch._utils.typing import FloatArray, IntArray
-from heatsketch.optimize.axes import balanced_axes
+from heatsketch.linalg.axes import balanced_axes
 from heatsketch_paper.harness.experiment import Case, Experiment, Row
 
 from .data import DATA, LABELLED, LAST, NEW, branching_tree, make

@@ -25,6 +25,7 @@ LAYERS = [
     "neighbors",
     "kernel",
     "optimize",
+    "layout",
     "analysis",
     "estimators",
     "backends",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -27,6 +28,7 @@ from .io.cells import (
     in_memory,
     keys,
     plain,
+    probes,
     record_of,
     representation,
     set_columns,
@@ -34,6 +36,7 @@ from .io.cells import (
 )
 from .kernel.build import build_heat_kernel, heat_kernel
 from .kernel.options import KernelOptions, check_choice, check_count, check_masses, check_points
+from .layout.placement import Placement
 from .neighbors.search import nearest_neighbors
 
 __all__ = ["heat_sketch", "model", "neighbors", "place_cells", "pseudotime"]
@@ -41,7 +44,7 @@ __all__ = ["heat_sketch", "model", "neighbors", "place_cells", "pseudotime"]
 # The loadings of a PCA by scanpy.
 _LOADINGS = "PCs"
 # Cells of a reference that are embedded again, to check that it is unchanged, and the relative error allowed.
-_PROBES, _AGREEMENT = 256, 1e-3
+_AGREEMENT = 1e-3
 
 
 def heat_sketch(
@@ -253,8 +256,8 @@ def model(adata: Any, *, key: str | None = None) -> Any:
     # Records hold no None, which n_neighbors may be.
     params = ({} if "neighbors_key" in record["params"] else {"n_neighbors": None}) | plain(record["params"])
     fitted = _fitted(adata, params["method"], params)
-    probes, embedding = _probes(adata.n_obs), np.asarray(adata.obsm[basis])
-    if _differ(in_memory(fitted.embedding_)[probes], embedding[probes], embedding):
+    some, embedding = probes(adata.n_obs), np.asarray(adata.obsm[basis])
+    if _differ(in_memory(fitted.embedding_)[some], embedding[some], embedding):
         raise ValueError(
             f"the parameters of {basis!r} give another embedding: the cells have changed, or random_state was None, or "
             "another version or machine computed it. Run heat_sketch again."
@@ -559,7 +562,7 @@ def _recorded(adata: Any, key: str | None) -> tuple[str, Any]:
             "heatsketch.scanpy.heat_sketch on adata first."
         )
     record = adata.uns[name]
-    n_cells, n_components = record["coefficients"].shape
+    n_cells, n_components = map(int, record["layout"]["shape"] if "layout" in record else record["coefficients"].shape)
     if n_cells != adata.n_obs:
         raise ValueError(
             f"adata has {adata.n_obs} cells, and had {n_cells} when it was embedded; run heat_sketch on it again."
@@ -592,7 +595,6 @@ def _place(
     new: Any, reference: Any, record: Mapping[str, Any], embedding: Any, sample_weight: Any = None
 ) -> FloatArray:
     """Embed new cells with the kernel of the reference, which is built again."""
-    Z = np.asarray(record["coefficients"])
     params = {**record["params"], **record["params"].get("kernel_params", {})}
     asked = {field.name for field in fields(KernelOptions)} & params.keys()
     chosen: dict[str, Any] = {"n_neighbors": plain(record.get("n_neighbors"))}
@@ -600,13 +602,27 @@ def _place(
         chosen["bandwidth"] = float(record["bandwidth"])
     options = KernelOptions(**{name: plain(params[name]) for name in asked} | chosen)
     X = check_points(reference, options)
-    kernel = build_heat_kernel(X, options, Z.dtype, check_masses(sample_weight, X.shape[0]))
-    probes = _probes(len(Z))
-    if _differ(kernel.at_new_points(X[probes], Z), np.asarray(embedding)[probes], embedding):
+    dtype = X.dtype if "layout" in record else record["coefficients"].dtype
+    kernel = build_heat_kernel(X, options, dtype, check_masses(sample_weight, X.shape[0]))
+    some, embedding = probes(X.shape[0]), np.asarray(embedding)
+    if "layout" in record:
+        layout = record["layout"]
+        if "unit" not in layout:
+            raise ValueError(
+                "the reference was embedded on a cluster, by a sample of its cells; new cells are placed by "
+                "HeatSketch().fit(...) and transform, or fit to the reference in memory."
+            )
+        place = Placement(kernel, embedding, float(layout["unit"]), bool(layout["repelled"])).place
+        changed = _differ(kernel.scaling.scale[some], layout["scales"], layout["scales"])  # type: ignore[union-attr]
+        changed = changed or _differ(embedding[some], layout["places"], embedding)
+    else:
+        place = partial(kernel.at_new_points, Z=np.asarray(record["coefficients"]))
+        changed = _differ(place(X[some]), embedding[some], embedding)
+    if changed:
         raise ValueError("the reference has changed since it was embedded; run heat_sketch on it again.")
     with explained():
         new = check_array(new, accept_sparse="csr", dtype=X.dtype)
-    return kernel.at_new_points(new, Z).astype(embedding.dtype, copy=False)
+    return place(new).astype(embedding.dtype, copy=False)
 
 
 def _kernel(source: Mapping[str, Any], n_neighbors: Any, bandwidth: Any) -> dict[str, Any]:
@@ -653,9 +669,9 @@ def _project(adata: Any, adata_ref: Any, reference: Any) -> Any:
     if _LOADINGS not in adata_ref.varm:
         raise ValueError(f"adata_ref.varm has no {_LOADINGS!r}; run sc.pp.pca and heat_sketch on the reference again.")
     loadings = np.asarray(adata_ref.varm[_LOADINGS])[:, : reference.shape[1]]
-    probes = _probes(len(reference))
+    some = probes(len(reference))
     # scanpy does not keep the centre of a PCA; it follows from any cell, and is zero if the PCA was not centred.
-    offsets = representation(adata_ref, {"use_rep": "X"})[probes] @ loadings - reference[probes]
+    offsets = representation(adata_ref, {"use_rep": "X"})[some] @ loadings - reference[some]
     centre = np.asarray(offsets).mean(axis=0)
     if _differ(offsets, centre, reference):
         raise ValueError(
@@ -677,11 +693,6 @@ def _genes(adata: Any, adata_ref: Any) -> Any:
             "give them the same genes (var_names), preprocessed in the same way."
         )
     return X[:, adata.var_names.get_indexer_for(adata_ref.var_names)]
-
-
-def _probes(n: int) -> Any:
-    """A few cells, evenly spaced."""
-    return np.unique(np.linspace(0, n - 1, min(n, _PROBES)).astype(int))
 
 
 def _differ(found: Any, expected: Any, scale: Any) -> bool:

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 import heatsketch as hs  # noqa: E402
 from heatsketch.analysis.processes import kernel_rows  # noqa: E402
-from heatsketch.optimize.spaces import relative_scales  # noqa: E402
+from heatsketch.layout.similarities import relative_scales  # noqa: E402
 from parameters import folded  # noqa: E402
 
 N = 900
@@ -438,7 +438,7 @@ def test_no_large_array_is_gathered(monkeypatch):
     for sample in (
         "analysis.diagnosis._ROWS",
         "analysis.distortion._FEW_SEARCHED",
-        "optimize.spaces._SEEN",
+        "estimators.heat_sketch._SEEN",
         "kernel.bandwidth._COLUMNS",
         "kernel.bandwidth.SAMPLE",
         "neighbors.paths._POINTS",

@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from heatsketch._utils.array import to_numpy
-from heatsketch.optimize.mixture import forces
-from heatsketch.optimize.spaces import neighbor_graph
+from heatsketch.layout.forces import forces
+from heatsketch.layout.similarities import neighbor_graph
 
 torch = pytest.importorskip("torch")
 from heatsketch.backends.torch.forces import DeviceForces, FusedForces  # noqa: E402
@@ -38,21 +38,38 @@ def case(k, seed=0):
 
 def compare(kind, device, k):
     features, graph, scales, landmarks, Y = case(k)
-    here = forces(features, graph, scales, landmarks)
-    there = kind(device.tensor(features), graph, scales, landmarks)
-    Z, drawn = device.tensor(Y), np.array([0, 77, 149, 5, 9])
+    here = forces(features, graph, scales, landmarks, 0)
+    there = kind(device.tensor(features), graph, scales, landmarks, 0)
+    Z = device.tensor(Y)
     np.testing.assert_allclose(to_numpy(there.attraction(Z)), here.attraction(Y), rtol=1e-4, atol=1e-6)
+    assert there.divergence(Z) == pytest.approx(here.divergence(Y), rel=1e-5)
     for found, expected in (
-        (there.repulsion(Z, drawn), here.repulsion(Y, drawn)),
+        (there.repulsion(Z), here.repulsion(Y)),
         (there.stretching(Z, 1e-3, 0.2), here.stretching(Y, 1e-3, 0.2)),
     ):
         np.testing.assert_allclose(to_numpy(found[0]), expected[0], rtol=1e-4, atol=1e-5)
-        assert found[1] == pytest.approx(expected[1], rel=1e-5)
+        assert found[1:] == pytest.approx(expected[1:], rel=1e-4)
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_forces_equal_those_of_the_cpu(k, device):
     compare(DeviceForces, device, k)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_many_points(k, device, monkeypatch):
+    """By a grid, and by points that are drawn, the same as on the CPU."""
+    monkeypatch.setattr("heatsketch.layout.forces.FEW_POINTS", 100)
+    monkeypatch.setattr(DeviceForces, "_all_pairs", 100)
+    for module in ("layout.forces", "backends.torch.forces"):
+        monkeypatch.setattr(f"heatsketch.{module}.DRAWN", 40)
+    features, graph, scales, landmarks, Y = case(k)
+    here = forces(features, graph, scales, landmarks, 7)
+    there = DeviceForces(device.tensor(features), graph, scales, landmarks, 7)
+    for _ in range(2):
+        (found, total), (expected, sums) = there.repulsion(device.tensor(Y)), here.repulsion(Y)
+        np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=1e-4)
+        assert total == pytest.approx(sums, rel=1e-5)
 
 
 class TestFusedProducts:

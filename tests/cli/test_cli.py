@@ -770,7 +770,10 @@ def test_cells_get_the_record_of_python(heatsketch, cells, options, given):
     record, other = found.uns["heatsketch"], expected.uns["heatsketch"]
     assert record.keys() == other.keys()
     assert record["params"] == other["params"]
-    np.testing.assert_allclose(record["coefficients"], other["coefficients"], rtol=1e-6)
+    for name in {"coefficients", "layout"} & record.keys():
+        kept, expected = (one[name] if name == "layout" else {name: one[name]} for one in (record, other))
+        for part, values in expected.items():
+            np.testing.assert_allclose(kept[part], values, rtol=1e-6)
     np.testing.assert_array_equal(hs.scanpy.model(found).embedding_, found.obsm["X_heatsketch"])
     if given.get("use_rep") == "X":  # for others there are no loadings
         new = found[:9].copy()

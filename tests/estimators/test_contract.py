@@ -186,7 +186,7 @@ class TestTransactions:
 
         model = HS(2, random_state=0).fit(torus[:90])
         before = dict(vars(model))
-        monkeypatch.setattr("heatsketch.optimize.mixture.balanced_axes", interrupt)  # the last step
+        monkeypatch.setattr("heatsketch.layout.descent.balanced_axes", interrupt)  # the last step
         with pytest.raises(KeyboardInterrupt):
             model.fit(torus[90:]) if method == "fit" else model.add_components(1)
         assert vars(model) == before

@@ -374,7 +374,7 @@ class TestNewCells:
         place_cells(new, reference)
         fitted = hs.HeatSketch(2, power=4, random_state=0).fit(cells.obsm["X_pca_harmony"][:120])
         expected = fitted.transform(cells.obsm["X_pca_harmony"][120:])
-        np.testing.assert_allclose(new.obsm["X_heatsketch"], expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(new.obsm["X_heatsketch"], expected, atol=1e-3 * np.ptp(expected))
         del new.obsm["X_pca_harmony"]
         with pytest.raises(ValueError, match=r"no obsm\['X_pca_harmony'\].* same space.*'X_pca'"):
             place_cells(new, reference)
@@ -391,7 +391,7 @@ class TestNewCells:
             with pytest.raises(ValueError, match="no record in uns\\['heatsketch'\\] of how it was made"):
                 call(new)
         place_cells(reference, reference)
-        assert "coefficients" in reference.uns["heatsketch"]
+        assert "layout" in reference.uns["heatsketch"]
 
     def test_errors(self, cells):
         new = cells.copy()

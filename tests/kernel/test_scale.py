@@ -161,7 +161,7 @@ class TestEstimate:
             assert seconds(n, method="gaussian-process") < seconds(n, method="heatsketch") < seconds(n, page=True)
         assert seconds(200_000, method="diffusion-maps") > 2 * seconds(200_000, method="gaussian-process")
         steps = dict(hs.estimate((20_000, 20), device="cpu", page=True).steps)
-        assert {"finding neighbours", "optimising the sketch", "drawing the pictures"} <= steps.keys()
+        assert {"finding neighbours", "optimising the embedding", "drawing the pictures"} <= steps.keys()
         assert all(value > 0 for value in steps.values())
 
     def test_data_and_shape_give_the_same(self):

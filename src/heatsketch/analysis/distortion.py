@@ -255,9 +255,9 @@ def kernel_distortion(
 
 
 def new_point_distortion(
-    X: Any, kernel: HeatKernel, power: Power, Z: FloatArray, *, random_state: RandomState = 0
+    X: Any, kernel: HeatKernel, power: Power, place: Callable[[Any], FloatArray], *, random_state: RandomState = 0
 ) -> Distortion:
-    """Distortion of new points X, (m, d), embedded by coefficients Z, (N, k); of a random subset if m is large.
+    """Distortion of new points X, (m, d), that a function places; of a random subset if m is large.
 
     The diffusion distance of new points is the distance of their rows ``a(x) S^(t-1)``.
     """
@@ -271,7 +271,7 @@ def new_point_distortion(
     rows = to_numpy(coefficients(kernel, columns, power, trivial=not kernel.trivial_is_constant)).T.astype(np.float64)
     scale = magnitude(rows)
     d = scale * row_distances(np.ascontiguousarray(rows) / scale, *np.triu_indices(len(rows), 1))
-    return replace(measure_distortion(kernel.at_new_points(X, Z), d), exhaustive=m <= size)
+    return replace(measure_distortion(place(X), d), exhaustive=m <= size)
 
 
 def _dilations(Y: FloatArray, features: FloatArray, pairs: IntArray) -> FloatArray:

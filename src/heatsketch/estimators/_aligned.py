@@ -1,8 +1,9 @@
-"""Several data sets on the same items, embedded through one matrix M."""
+"""Several data sets on the same items, embedded so that they can be compared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ from ..analysis.power import power_of
 from ..kernel.build import build_heat_kernel
 from ..kernel.operator import HeatKernel
 from ..kernel.options import sample_names
-from ..kernel.plan import sketch_columns
+from ..layout.aligned import AlignedMixture
+from ..layout.descent import Found, minimise, oriented
+from ..layout.similarities import Similarities, similarities_of
 from ..linalg.filters import MultiscaleFilter, Power, longest
 from ..linalg.sketch import resolve_seed
-from ..optimize.mixture import minimise
-from ..optimize.spaces import AlignedSpace, KernelSpace, aligned_steps
 from ._base import HeatEmbedding
 from .gaussian_process import GaussianProcessEmbedding
 from .heat_sketch import HeatSketch
@@ -35,13 +36,12 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
     texts by several models. Features may differ. An item whose surroundings are the same in two data sets has the same
     position in both embeddings.
 
-    All kernels are multiplied by one M, ``Y_b = h(A_b) M``, with one filter h, that of the data set with the longest
-    times. If M is random, the expected squared distance between the two positions of an item is that between its two
-    rows of the kernels. Its sum over all items is the squared global diffusion distance of the paper's robustness
-    proposition [1]_. `HeatSketch` finds the M for which ``Y_b = A_b^s M`` keeps neighbours and distances of all data
-    sets at once. s is the number of steps after which most heat has left its item: about 3 for points, 8 for graphs.
-    With so many steps each embedding follows its own data set: one group is not split because it is two groups in
-    another data set.
+    All kernels have one filter h, that of the data set with the longest times. Random sketches are multiplied by one M,
+    ``Y_b = h(A_b) M``: the expected squared distance between the two positions of an item is that between its two rows
+    of the kernels. Its sum over all items is the squared global diffusion distance of the paper's robustness
+    proposition [1]_. `HeatSketch` keeps the neighbours and distances of each data set, and adds an attraction between
+    the positions of an item (:mod:`heatsketch.layout.aligned`). The attraction is weaker than that of neighbours: one
+    group is not split because it is two groups in another data set.
 
     Parameters
     ----------
@@ -96,15 +96,17 @@ def fit_aligned(estimator: HeatEmbedding, datasets: Sequence[Any]) -> list[Any]:
                 "be the same item in each. For other items, fit to one data set and use transform."
             )
         power = max((power_of(kernel, estimator.power) for kernel in kernels), key=longest)
-        common = _common(estimator, kernels, power, seed) if isinstance(estimator, HeatSketch) else None
-        for model, kernel, X in zip(models, kernels, datasets, strict=True):
+        if isinstance(estimator, HeatSketch):
+            layouts = _layouts(estimator, kernels, power, seed)
+        for number, (model, kernel) in enumerate(zip(models, kernels, strict=True)):
             model.random_state = seed
-            if common is None:
-                model._embed(kernel, power, kernel.dtype)
+            if isinstance(model, HeatSketch):
+                model._take(kernel, power, *layouts[number])
             else:
-                model._embed_through(*common, kernel, power, seed)
-            model.embedding_ = as_given(model.embedding_, X)
-            model._sample_names = names
+                model._embed(kernel, power, kernel.dtype)
+    for model, X in zip(models, datasets, strict=True):
+        model.embedding_ = as_given(model.embedding_, X)
+        model._sample_names = names
     return models
 
 
@@ -134,9 +136,10 @@ def _kernel(model: HeatEmbedding, X: Any) -> HeatKernel:
     return build_heat_kernel(points, options, model._computed_in(points.dtype))
 
 
-def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed: int) -> tuple[Any, int]:
-    """The M that keeps neighbours and distances of all kernels best, (N, k), and the steps that each kernel takes."""
-    graphs = [kernel.graph() for kernel in kernels]
+def _layouts(
+    estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed: int
+) -> list[tuple[Similarities, Found]]:
+    """The similarities and the layout of each kernel."""
     if not isinstance(power, MultiscaleFilter) or estimator.objective not in ("mixed", "neighbors"):
         raise ValueError(
             f"fit_aligned was given a HeatSketch with power={estimator.power!r} and objective={estimator.objective!r}; "
@@ -149,17 +152,15 @@ def _common(estimator: HeatSketch, kernels: list[HeatKernel], power: Power, seed
         raise ValueError(
             "fit_aligned was given a HeatSketch with use_labels=True, which it cannot use; set it to False."
         )
-    found = [graph for graph in graphs if graph is not None]
-    if len(found) < len(graphs):
+    if not all(kernel.is_graph for kernel in kernels):
         raise ValueError(
             "fit_aligned was given a HeatSketch with a kernel of every pair; use kernels of neighbours "
             "(n_neighbors=15, less than the number of samples) or graphs, or GaussianProcessEmbedding, which has no "
             "such limit."
         )
-    k, steps = int(estimator.n_components), aligned_steps(found)
-    spaces = [
-        KernelSpace(kernel, graph, power, k, width=sketch_columns(k), aligned=steps)
-        for kernel, graph in zip(kernels, found, strict=True)
-    ]
-    weight = 1.0 if estimator.objective == "neighbors" else float(estimator.neighbor_weight)
-    return np.asarray(minimise(AlignedSpace(spaces, k), weight, seed, n_sets=len(spaces))), steps
+    k, weight = int(estimator.n_components), estimator._weight
+    parts = [similarities_of(kernel, power, k, weight=weight) for kernel in kernels]
+    objective = AlignedMixture(parts, weight, k, seed)
+    found = minimise(objective, objective.start(k))
+    found = oriented(found, objective.features, np.arange(len(found.Y)))
+    return [(part, replace(found, Y=Y)) for part, Y in zip(parts, objective.split(found.Y), strict=True)]

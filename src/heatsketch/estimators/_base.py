@@ -75,7 +75,7 @@ R = TypeVar("R")
 # Points up to which intervals come from their exact distances.
 _FEW_POINTS = 16
 # Attributes that are not pickled: they can be computed again, or belong to a running cluster.
-_NOT_PICKLED = ("_reference", "_frame_index")
+_NOT_PICKLED = ("_reference", "_frame_index", "_layout")
 
 
 def transactional(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
@@ -115,7 +115,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
 
     S is the symmetric form of the heat kernel and w its row weight. For the normalisations of the paper w = 1 and
     ``Y = h(A) M``; a number t as power is ``h(x) = x^t``. A subclass defines M: `_check_parameters`, `_matrix`,
-    `_matrix_again` and `_add`.
+    `_matrix_again` and `_add`; or Y itself, and how new points are placed: `_arranged` and `_placement`.
     """
 
     # Columns of the independent sketch of large data: few, as fits are short.
@@ -215,25 +215,41 @@ class HeatEmbedding(  # type: ignore[call-arg]
         fitted = self.kernel_.collect(self.embedding_)
         self.embedding_ = Y = np.empty((len(masses), self.n_components_), dtype=fitted.dtype)
         Y[positive] = fitted
-        Y[~positive] = self.kernel_.at_new_points(X[~positive], self._coefficients)
+        Y[~positive] = self._placement()(X[~positive])
 
     @computing()
     def _embed(self, kernel: HeatKernel, power: Power, dtype: Any, near: Near | None = None) -> None:
         """From a kernel and its filter to the embedding, in the dtype of the data."""
-        M = self._matrix(kernel, power, near)  # Algorithms 3, 4, 5, or optimised
+        Y = self._arranged(kernel, power, near)
         for name in ("_reference", "moved_"):
             self.__dict__.pop(name, None)
         self._set_kernel(kernel)
         self.power_ = power
-        self._multiply(M, dtype)
+        self._set_embedding(Y, dtype)
 
-    def _multiply(self, M: Any, dtype: Any) -> None:
-        """Set the embedding ``Y = diag(w) h(S) M``."""
-        kernel, power = self.kernel_, self.power_
+    def _arranged(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
+        """Y, (N, k); where there is a choice, near another embedding."""
+        return self._multiplied(kernel, self._matrix(kernel, power, near), power)  # Algorithms 3, 4, 5
+
+    def _multiplied(self, kernel: HeatKernel, M: Any, power: Power) -> Any:
+        """``Y = diag(w) h(S) M``, and the coefficients that place new points."""
         Z = self._diffused(kernel, M, power)  # h(S) / S M, (N, k)
         Y = self._placed(kernel, Z, power)  # diag(w) S Z, (N, k)
-        self._coefficients, self.n_components_ = kernel.collect(Z), Y.shape[1]
-        self.embedding_ = kernel.hand_out(Y).astype(dtype, copy=False)
+        self._coefficients = kernel.collect(Z)
+        return Y
+
+    def _set_embedding(self, Y: Any, dtype: Any) -> None:
+        self.n_components_ = Y.shape[1]
+        self.embedding_ = self.kernel_.hand_out(Y).astype(dtype, copy=False)
+
+    @property
+    def _places_in_memory(self) -> bool:
+        """Whether `_placement` places arrays in one process; on a cluster it may take Dask arrays."""
+        return self.kernel_.in_memory
+
+    def _placement(self) -> Callable[..., FloatArray]:
+        """A function of new points, (m, d), and optionally `out`, that places them; it can be pickled."""
+        return partial(self.kernel_.at_new_points, Z=self._coefficients)
 
     @abstractmethod
     def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
@@ -418,7 +434,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
             out = np.empty((points.shape[0], self.n_components_), dtype=self._Y.dtype)
         else:
             check_out(out, points.shape[0], self.n_components_)
-        return self._output(as_given(self.kernel_.at_new_points(points, self._coefficients, out), X), X)
+        return self._output(as_given(self._placement()(points, out=out), X), X)
 
     @fitted
     def inverse_transform(self, X: Any) -> Any:
@@ -481,12 +497,23 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """
         require_positive_weights(self, "at_powers()")
         times = check_powers(powers)
+        if times.min() < self._earliest:
+            raise ValueError(
+                f"the time {times.min():g} was given; this embedding is known from time {self._earliest:g} on, because "
+                "details that the heat has smoothed by then do not come back. Use DiffusionMaps or "
+                "GaussianProcessEmbedding for earlier times."
+            )
         blocks = self._at_powers(times.tolist())
         for t, Y in zip(times, blocks, strict=True):
             check_spread(Y, t)
         scales = [self.kernel_.hand_out(Y).astype(self._Y.dtype, copy=False) for Y in blocks]
         stacked: FloatArray = as_given(np.stack(scales), self.embedding_)
         return stacked
+
+    @property
+    def _earliest(self) -> float:
+        """The earliest diffusion time at which the embedding is known."""
+        return 0.0
 
     def _powered_matrix(self) -> Any:
         """M, for embeddings at other times; None if `_at_powers` needs no products with the kernel."""
@@ -845,7 +872,7 @@ class HeatEmbedding(  # type: ignore[call-arg]
         self._require_memory("the distortion of new points")
         backend = distributed_backend(X)
         points = self._check_data(X if backend is None else backend.gathered(X), reset=False)
-        return new_point_distortion(points, kernel, power, self._coefficients, random_state=random_state)
+        return new_point_distortion(points, kernel, power, self._placement(), random_state=random_state)
 
     @property
     @quiet_blas()

@@ -200,4 +200,5 @@ class DiffusionMaps(HeatEmbedding):
     def _add(self, n: int) -> None:
         # Eigenvectors of a repeated eigenvalue may differ from those of a fit with all components from the start.
         kernel, pairs, dtype = self.kernel_, self._pairs, self._Y.dtype
-        self._multiply(self._keep(kernel, pairs.join(self._eigenpairs(kernel, n, after=pairs))), dtype)
+        M = self._keep(kernel, pairs.join(self._eigenpairs(kernel, n, after=pairs)))
+        self._set_embedding(self._multiplied(kernel, M, self.power_), dtype)

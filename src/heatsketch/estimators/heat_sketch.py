@@ -1,57 +1,58 @@
-"""HeatSketch: the sketch of the heat kernel that keeps neighbours and distances best."""
+"""HeatSketch: the embedding of the heat kernel that keeps neighbours and distances best."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import check_array
 
 from .._utils.array import asarray_like, to_numpy
 from .._utils.display import in_short
-from .._utils.typing import FloatArray, RandomState
+from .._utils.typing import FloatArray, IntArray, RandomState
 from ..analysis.distances import diffusion_distances
 from ..analysis.distortion import ALL_PAIRS
 from ..kernel.cost import Work
 from ..kernel.operator import HeatKernel
 from ..kernel.options import check_choice, is_number
 from ..kernel.plan import check_components, wide_columns, wide_work, work_of
-from ..linalg.diffusion import require_range
+from ..layout.descent import Found, Mixture, first_layout, minimise, oriented
+from ..layout.labels import agreeing, class_labels, known_classes
+from ..layout.placement import Placement
+from ..layout.similarities import Similarities, in_memory, similarities_of
+from ..linalg.diffusion import diffuse, powers_of_sketch, require_range
 from ..linalg.filters import MultiscaleFilter, Power
-from ..linalg.range_finder import leading_directions
-from ..linalg.sketch import resolve_seed
+from ..linalg.sketch import resolve_seed, sample
 from ..optimize.features import WideSketch, wide_sketch
-from ..optimize.labels import class_labels
-from ..optimize.mixture import CONTINUED, FRESH, Steps, minimise
 from ..optimize.pairs import AllPairs, FoundPairs, PairSource
 from ..optimize.solver import Start, optimize
-from ..optimize.spaces import KernelSpace, search_space, searched
 from ..optimize.starts import STARTS, make_start, nearest_projection
 from ._base import HeatEmbedding, check_spread
 from ._extend import Near
 
 # Rounds for "bilipschitz" if all pairs are used, and if the worst pairs must be searched.
 _ROUNDS = 14, 28
-# Size of an added component at the start, relative to the present ones.
-_ADDED = 0.2
+# Samples of a data set on a cluster that are optimised, in this process.
+_SEEN = 20_000
 OBJECTIVES = ("mixed", "neighbors", "log-stress", "bilipschitz")
 
 
 class HeatSketch(HeatEmbedding):
-    r"""Embedding by the sketch of the heat kernel that keeps neighbours and distances best, ``Y = h(A) M``.
+    r"""Neighbour embedding of the heat kernel that also keeps its distances.
 
-    M is optimised. By default it minimises ``w KL(P || Q) + (1 - w) Var(log(|y_i - y_j| / d_ij))``: the first term
-    keeps neighbours, with P from the heat kernel itself, the second keeps diffusion distances at all scales
-    (:mod:`heatsketch.optimize.mixture`). If each point has a scale of its own, as by default, Y is dense where the data
-    are. With the multiscale filter every sketch of the kernel is a candidate, and ``Y = A M``; at a single time,
-    projections of a wide sketch. New points are embedded by their own kernel rows.
+    By default it minimises ``w KL(P || Q) + (1 - w) Var(log(|y_i - y_j| / d_ij))`` over all embeddings Y: the first
+    term keeps neighbours, with P the heat kernel itself, the second keeps diffusion distances at all scales
+    (:mod:`heatsketch.layout.descent`). If each point has a scale of its own, as by default, Y is dense where the data
+    are. Any Y is a sketch of an invertible kernel, ``Y = h(A) M`` with ``M = h(A)^-1 Y``. A new point takes the place
+    that is best for it while all others stay; a fitted point keeps its own.
 
-    On a cluster (X is a Dask array) at most 20,000 points are optimised, whose rows of a wide sketch are brought to the
-    client; the M found is then applied to all points on the cluster.
+    On a cluster (X is a Dask array) at most 20,000 points are optimised, on the client; the workers place all others
+    among them.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class HeatSketch(HeatEmbedding):
         Weight of neighbours with objective "mixed": 0 keeps distances alone, 1 neighbours alone.
     use_labels : bool, default=False
         If True, ``fit(X, y)`` separates the classes in y, too: integers, with -1 for labels that are unknown
-        (:mod:`heatsketch.optimize.labels`). The labels then enter the embedding, so that even random classes may come
+        (:mod:`heatsketch.layout.labels`). The labels then enter the embedding, so that even random classes may come
         out apart. Do not evaluate a prediction by labels that the fit has seen (target leakage); within a
         cross-validation, fit to the training labels only. If False, y is ignored.
     init : array of shape (n_samples, n_components) or None, default=None
@@ -123,6 +124,10 @@ class HeatSketch(HeatEmbedding):
         Diffusion time, or the filter with its times and weights; ``power=model.power_`` repeats it.
     n_neighbors_ : int or None
         None if the kernel keeps all pairs, or those above a cutoff.
+    loss_ : float
+        The objective at the end; with "bilipschitz" log L of the pairs examined.
+    n_steps_ : int
+        Steps taken; with "bilipschitz" rounds.
     n_iter_ : int
         Products with the affinity spent on the normalisation.
     scaling_residual_ : float
@@ -153,8 +158,10 @@ class HeatSketch(HeatEmbedding):
 
     _REFERENCE_COLUMNS = 64
 
-    _M: FloatArray
-    _at_once: bool  # Y = A M, whatever the filter
+    _M: FloatArray  # of "bilipschitz"
+    _layout: Placement  # of all others
+    _unit: float | None = None  # of the layout, in which similarities fall to a half at distance 1
+    _repelled: bool  # whether neighbours have a weight
 
     n_components: int
     seed_: int
@@ -249,63 +256,149 @@ class HeatSketch(HeatEmbedding):
         tags.target_tags.required = bool(self.use_labels)
         return tags
 
-    def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
+    def _arranged(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
         if near is None:
             self.seed_ = resolve_seed(self.random_state)
-            return self._optimised(kernel, power, int(self.n_components), self._given(kernel))
-        start, steps = (self._start(near.points), CONTINUED) if near.is_start else (None, FRESH)
-        M = self._optimised(kernel, power, near.embedding.shape[1], start, steps)
-        rotation = near.rotation(self._placed(kernel, self._diffused(kernel, M, power), power))
-        M = M @ asarray_like(rotation, M, kernel.dtype)
-        self._M = kernel.collect(M)
-        return M
+        if self.objective == "bilipschitz":
+            self._unit = None
+            return super()._arranged(kernel, power, near)
+        if not kernel.in_memory:
+            return self._laid_out_on_cluster(kernel, int(self.n_components))
+        if near is None:
+            return self._laid_out(kernel, power, int(self.n_components), self._given(kernel))
+        start = None if self._unit is None or not near.is_start else self._start(near.points) / self._unit
+        return self._laid_out(kernel, power, near.embedding.shape[1], start, fresh=start is None, near=near)
 
-    def _embed_through(self, M: FloatArray, steps: int, kernel: HeatKernel, power: Power, seed: int) -> None:
-        """The embedding ``Y = A^s M``, s the steps, for an M that several kernels share, (N, k)."""
-        block = kernel.asblock(M)
-        for _ in range(steps - 1):
-            block = kernel.symmetric.matmat(block)
-        self.seed_, self._M, self._at_once = seed, kernel.collect(block), True
+    def _laid_out(
+        self,
+        kernel: HeatKernel,
+        power: Power,
+        k: int,
+        start: FloatArray | None = None,
+        *,
+        fresh: bool = True,
+        near: Near | None = None,
+    ) -> FloatArray:
+        """The best layout found in k dimensions, (N, k), from a start of all samples or from leading directions.
+
+        A start that is not fresh is in the unit of the layout.
+        """
+        require_range(kernel, [power])
+        similarities = similarities_of(kernel, power, k, weight=self._weight)
+        check_spread(similarities.features, power)
+        if self._labels is not None:
+            known = known_classes(self._labels, similarities.places, len(similarities.scales))
+            similarities = replace(similarities, graph=agreeing(in_memory(similarities.graph), known))
+        if start is None:
+            normals = np.random.default_rng(self.seed_).normal(size=(kernel.shape[0], k))
+            first = first_layout(similarities.features, k, normals[similarities.samples])
+        else:
+            start = start[similarities.samples]
+            first = asarray_like(start - start.mean(axis=0), similarities.features, np.float32)
+        found = minimise(Mixture(similarities, self._weight, k, self.seed_), first, fresh=fresh)
+        self._tell(f"objective {found.loss:.4g} after {found.n_steps} steps")
+        return self._set_layout(
+            kernel, similarities, oriented(found, similarities.features, similarities.samples), near
+        )
+
+    def _take(self, kernel: HeatKernel, power: Power, similarities: Similarities, found: Found) -> None:
+        """Become a fit to a kernel whose layout was found together with others."""
+        self.seed_ = resolve_seed(self.random_state)
+        Y = self._set_layout(kernel, similarities, found)
         self._set_kernel(kernel)
         self.power_ = power
-        self._multiply(block, kernel.dtype)
+        self._set_embedding(Y, kernel.dtype)
+
+    def _set_layout(
+        self, kernel: HeatKernel, similarities: Similarities, found: Found, near: Near | None = None
+    ) -> FloatArray:
+        """Y of all samples, (N, k), near another one if given; keeps what places new points in it."""
+        unit = found.unit * similarities.unit
+        Y: FloatArray = (unit * found.Y.astype(np.float64))[similarities.places]
+        Y = Y if near is None else Y @ near.rotation(Y)
+        self.loss_, self.n_steps_, self._unit, self._repelled = found.loss, found.n_steps, unit, self._weight > 0
+        self._layout = Placement(kernel, Y, unit, self._repelled)
+        return Y
+
+    def _laid_out_on_cluster(self, kernel: Any, k: int) -> Any:
+        """A layout of some samples in this process, and the others placed in it by the workers, (N, k)."""
+        samples, masses = sample(kernel.shape[0], _SEEN), kernel.scaling.masses
+        options = {
+            "n_components": k,
+            "random_state": self.seed_,
+            "init": None if self.init is None else self._given(kernel),
+        }
+        if np.ndim(self.bandwidth):
+            options["bandwidth"] = np.asarray(self.bandwidth)[samples]
+        inner = clone(self).set_params(**options)
+        inner.fit(kernel.points_at(samples), sample_weight=None if masses is None else to_numpy(masses[samples]))
+        self.loss_, self.n_steps_, self._unit, self._repelled = (
+            inner.loss_,
+            inner.n_steps_,
+            inner._unit,
+            inner._repelled,
+        )
+        self._layout = inner._layout
+        return kernel.placed_by(self._placement(), self._layout.embedding)
+
+    def _placement(self) -> Callable[..., FloatArray]:
+        if self._unit is None:
+            return super()._placement()
+        if "_layout" not in self.__dict__:  # of a loaded model
+            self._layout = Placement(self.kernel_, self._Y, self._unit, self._repelled)
+        return self._layout.place
+
+    @property
+    def _places_in_memory(self) -> bool:
+        return self._unit is not None or super()._places_in_memory
+
+    @property
+    def _earliest(self) -> float:
+        if self._unit is None:
+            return 0.0
+        return 1.0 if isinstance(self.power_, MultiscaleFilter) else float(self.power_)
+
+    def _powered_matrix(self) -> Any:
+        return self._M if self._unit is None else None
+
+    def _at_powers(self, powers: list[float]) -> list[FloatArray]:
+        """Y = h(A) M at single times, ``A^t M``; a layout stays as it is at times before the earliest."""
+        if self._unit is None:
+            return super()._at_powers(powers)
+        kernel, h, first = self.kernel_, self.power_, self._earliest
+        trivial = not kernel.trivial_is_constant
+        times = [max(t, first) for t in powers]
+        Y = kernel.asblock(self._Y) / (1.0 if kernel.row_weight is None else kernel.row_weight[:, None])
+        if isinstance(h, MultiscaleFilter):
+            blocks = powers_of_sketch(kernel, Y, h, times)
+        else:
+            later = iter(diffuse(kernel, Y, [t - first for t in times if t > first] or [1.0], trivial=trivial))
+            blocks = [next(later) if t > first else Y for t in times]
+        return [kernel.weigh_rows(block) for block in blocks]
+
+    def _matrix(self, kernel: HeatKernel, power: Power, near: Near | None = None) -> Any:
+        if near is None:
+            M = self._least_distorting(kernel, power, int(self.n_components), self._given(kernel))
+        else:
+            start = self._start(near.points) if near.is_start else None
+            M = self._least_distorting(kernel, power, near.embedding.shape[1], start)
+            rotation = near.rotation(self._placed(kernel, self._diffused(kernel, M, power), power))
+            M = M @ asarray_like(rotation, M, kernel.dtype)
+        self._M = kernel.collect(M)
+        return M
 
     def _start(self, points: Any) -> FloatArray:
         """Where the search begins when m points are added: where they are placed, (N + m, k)."""
-        return np.vstack([self._parameters, self.kernel_.at_new_points(points, self._coefficients)])
-
-    @property
-    def _parameters(self) -> FloatArray:
-        """Where a search that goes on begins, (N, k)."""
-        # Among all sketches of a sparse kernel, the parameters are M itself; Y is smoother.
-        return to_numpy(self.kernel_.weigh_rows(self._M)) if self._at_once else self._Y
+        return np.vstack([self._Y, self._placement()(points)])
 
     def _matrix_again(self) -> FloatArray:
         return self._M
-
-    def _optimised(
-        self, kernel: HeatKernel, power: Power, k: int, init: FloatArray | None, steps: Steps = FRESH
-    ) -> Any:
-        """The best M found for k components, (N, k)."""
-        require_range(kernel, [power])
-        if self.objective == "bilipschitz":
-            M, self._at_once = self._least_distorting(kernel, power, k, init), False
-        else:
-            weight, check = self._weight, partial(check_spread, power=power)
-            space = search_space(kernel, power, k, weight=weight, init=init, labels=self._labels, check=check)
-            M, self._at_once = minimise(space, weight, self.seed_, steps), isinstance(space, KernelSpace)
-        self._M = kernel.collect(M)
-        return M
-
-    def _diffused(self, kernel: HeatKernel, M: Any, power: Power) -> Any:
-        # Among all sketches of a sparse kernel, Y = A M is found itself.
-        return kernel.asblock(M) if self._at_once else super()._diffused(kernel, M, power)
 
     def _given(self, kernel: HeatKernel) -> FloatArray | None:
         """The embedding to start from, of the samples that are optimised, or None."""
         if self.init is None:
             return None
-        init, positive, samples = kernel.collect(self.init), self._positive, searched(kernel)
+        init, positive, samples = kernel.collect(self.init), self._positive, _searched(kernel)
         n = kernel.shape[0] if positive is None else len(positive)
         if len(init) != n:
             raise ValueError(f"init was given as an array of {len(init)} rows for {n} samples; give one row for each.")
@@ -317,7 +410,7 @@ class HeatSketch(HeatEmbedding):
 
     def _least_distorting(self, kernel: HeatKernel, power: Power, k: int, init: FloatArray | None) -> Any:
         """The projection of a wide sketch that distorts the worst pair least, as M, (N, k)."""
-        wide, samples = wide_sketch(kernel, power, wide_columns(kernel.shape[0], k), self.seed_), searched(kernel)
+        wide, samples = wide_sketch(kernel, power, wide_columns(kernel.shape[0], k), self.seed_), _searched(kernel)
         check_spread(wide.features, power)
         some = wide if samples is None else wide.at(samples)
         if init is None:
@@ -326,33 +419,35 @@ class HeatSketch(HeatEmbedding):
             starts = [Start("given", nearest_projection(some, init))]
         source, n_rounds = _pair_source(kernel, some, power), _ROUNDS[kernel.shape[0] > ALL_PAIRS]
         found = optimize(some.features, source, starts, self.seed_, weights=wide.weights, n_rounds=n_rounds)
+        rounds = [one for one in found.history if one.start == found.start]
+        self.loss_, self.n_steps_ = min(one.distortion for one in rounds), rounds[-1].number
         return wide.combined(found.W, kernel.dtype)
 
     def _add(self, n: int) -> None:  # all components are optimised again
         self._check_parameters()
         check_components("heatsketch", self.kernel_.shape[0], self.n_components_ + n)
-        M = self._optimised(self.kernel_, self.power_, self.n_components_ + n, None)
-        self._multiply(M, self._Y.dtype)
+        self._set_embedding(self._in_components(self.n_components_ + n), self._Y.dtype)
+
+    def _in_components(self, k: int) -> FloatArray:
+        """The embedding of the same kernel in k dimensions, (N, k)."""
+        kernel, power = self.kernel_, self.power_
+        if self._unit is not None:
+            return self._laid_out(kernel, power, k) if kernel.in_memory else self._laid_out_on_cluster(kernel, k)
+        M = self._least_distorting(kernel, power, k, None)
+        self._M = kernel.collect(M)
+        Y: FloatArray = self._multiplied(kernel, M, power)
+        return Y
 
     def _widened(self) -> HeatSketch:
-        """A copy with one more component: a short search goes on from the present ones, except for "bilipschitz"."""
-        wider, k = copy(self), self.n_components_ + 1
-        if self.objective == "bilipschitz":
-            M = wider._optimised(self.kernel_, self.power_, k, None)
-        else:
-            M = wider._optimised(self.kernel_, self.power_, k, self._with_direction(), CONTINUED)
-        wider._multiply(M, self._Y.dtype)
+        """A copy with one more component."""
+        wider = copy(self)
+        wider._set_embedding(wider._in_components(self.n_components_ + 1), self._Y.dtype)
         return wider
 
-    def _with_direction(self) -> FloatArray:
-        """Where the search with one more component begins: with a leading direction that is lacking, (N, k + 1)."""
-        Y, kernel, k = self._parameters, self.kernel_, self.n_components_
-        Y = Y - Y.mean(axis=0)
-        r = min(2 * (k + 1), kernel.shape[0] - 1)
-        D = to_numpy(kernel.weigh_rows(leading_directions(kernel, r, self.power_))).astype(np.float64)
-        D -= D.mean(axis=0)
-        rest = np.linalg.svd(D - Y @ np.linalg.lstsq(Y, D, rcond=None)[0], full_matrices=False)[0]
-        return np.hstack([Y, _ADDED * np.linalg.norm(Y) / k**0.5 * rest[:, :1]])
+
+def _searched(kernel: HeatKernel) -> IntArray | None:
+    """The samples that are optimised; None for all."""
+    return None if kernel.in_memory else sample(kernel.shape[0], _SEEN)
 
 
 def _pair_source(kernel: HeatKernel, wide: WideSketch, power: Power) -> PairSource:

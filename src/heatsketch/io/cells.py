@@ -32,6 +32,7 @@ __all__ = [
     "in_memory",
     "keys",
     "plain",
+    "probes",
     "record_of",
     "representation",
     "set_columns",
@@ -52,6 +53,8 @@ METRIC = ("metric", "metric_params")
 BASIS = "X_heatsketch"
 # Cells whose neighbours in the embedding are tested; of more cells, a random sample of this size.
 _TESTED = 5_000
+# Cells by which an embedding and its data are recognised.
+_PROBES = 256
 
 
 def keys(key: str | None) -> tuple[str, str]:
@@ -62,7 +65,9 @@ def keys(key: str | None) -> tuple[str, str]:
 def _is_ours(adata: Any, basis: Any) -> bool:
     """Whether a key of obsm is an embedding by `heat_sketch`."""
     record = adata.uns.get(basis)
-    return basis == BASIS or (basis != "X" and isinstance(record, Mapping) and "coefficients" in record)
+    return basis == BASIS or (
+        basis != "X" and isinstance(record, Mapping) and bool({"coefficients", "layout"} & record.keys())
+    )
 
 
 def source_of(
@@ -217,20 +222,43 @@ def record_of(
 ) -> tuple[dict[str, Any], FloatArray | None]:
     """The record of an embedding for ``uns``, and the trust of each cell for ``obs``, None if it is not tested.
 
-    The record has the parameters, chosen values and coefficients, and with `diagnose` the distortion and findings, as
-    values that h5ad and zarr files hold. Harmful findings are warned about.
+    The record has the parameters, chosen values and what places new cells, and with `diagnose` the distortion and
+    findings, as values that h5ad and zarr files hold. Harmful findings are warned about.
     """
     record = {
         "params": {name: value for name, value in params.items() if value is not None},
         "version": __version__,
         "power": asdict(model.power_) if isinstance(model.power_, MultiscaleFilter) else model.power_,
-        "coefficients": in_memory(model._coefficients),
     }
+    record |= _placement(model)
     chosen = {name: in_memory(getattr(model, f"{name}_")) for name in ("bandwidth", "n_neighbors")}
     record |= {name: value for name, value in chosen.items() if value is not None}
     if not diagnose:
         return plain(record), None
     return plain(record | _examined(model)), _trust(model)
+
+
+def _placement(model: Any) -> dict[str, Any]:
+    """What places new cells: coefficients, or the unit of a layout and a few of its places, to recognise it by."""
+    if getattr(model, "_unit", None) is None:
+        return {"coefficients": in_memory(model._coefficients)}
+    if not model.kernel_.in_memory:
+        return {"layout": {"shape": model.embedding_.shape}}
+    some = probes(len(model.embedding_))
+    return {
+        "layout": {
+            "shape": model.embedding_.shape,
+            "unit": model._unit,
+            "repelled": model._repelled,
+            "places": model.embedding_[some],
+            "scales": model.kernel_.scaling.scale[some],
+        }
+    }
+
+
+def probes(n: int) -> Any:
+    """A few cells, evenly spaced, by which results are recognised."""
+    return np.unique(np.linspace(0, n - 1, min(n, _PROBES)).astype(int))
 
 
 def _examined(model: Any) -> dict[str, Any]:

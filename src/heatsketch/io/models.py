@@ -49,7 +49,16 @@ _RECORDS: dict[str, type] = {
     )
 }
 # Attributes that follow from the kernel, or are recomputed.
-_DERIVED = {"kernel_", "_reference", "_frame_index", "bandwidth_", "n_neighbors_", "n_iter_", "scaling_residual_"}
+_DERIVED = {
+    "kernel_",
+    "_reference",
+    "_frame_index",
+    "_layout",
+    "bandwidth_",
+    "n_neighbors_",
+    "n_iter_",
+    "scaling_residual_",
+}
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -249,7 +258,12 @@ def _check_fitted(kernel: HeatKernel, fitted: dict[str, Any]) -> None:
     if positive is not None and (positive.dtype != bool or positive.ndim != 1 or positive.sum() != n):
         raise ValueError(f"the samples with a positive weight, of shape {positive.shape}, are not {n} in number")
     n_samples = n if positive is None else len(positive)
-    for name, shape in (("embedding_", (n_samples, k)), ("_coefficients", (n, k))):
+    arrays = {"embedding_": (n_samples, k)}
+    if fitted.get("_unit") is None:
+        arrays["_coefficients"] = (n, k)
+    else:
+        _check_finite("_unit", fitted["_unit"])
+    for name, shape in arrays.items():
         if np.shape(fitted[name]) != shape:
             raise ValueError(f"{name} has shape {np.shape(fitted[name])}, expected {shape}")
         _check_finite(name, fitted[name])

@@ -23,7 +23,7 @@ from ..linalg.operators import (
     TiledGaussianOperator,
 )
 from ..neighbors.clusters import ClusterIndex
-from ..neighbors.neighborhoods import Neighborhoods, NewRows, distinct, kth_apart
+from ..neighbors.neighborhoods import KnownPoints, Neighborhoods, NewRows, distinct, kth_apart
 from .bandwidth import SELF_TUNING_NEIGHBOR, bandwidth_by_rule, kth_neighbor, local_scales, self_tuned
 
 __all__ = [
@@ -104,6 +104,10 @@ class Affinity(ABC):
         """Whether `X` is known to be the training input itself, row for row."""
         return False
 
+    @abstractmethod
+    def twins(self, X: Any) -> sparse.csr_array:
+        """Training points that new points equal, (m, N): rows with the sum 1, or 0 where there are none."""
+
 
 class GaussianAffinity(Affinity):
     """``exp(-d(x, y)^2 / epsilon)`` for all pairs.
@@ -163,8 +167,8 @@ class GaussianAffinity(Affinity):
         return float(bandwidth_by_rule(self.X, rule, self.metric))
 
     def __getstate__(self) -> dict[str, Any]:
-        # The matrix is not pickled: it is computed again from X.
-        return {name: value for name, value in self.__dict__.items() if name != "operator"}
+        # What is not pickled is computed again from X.
+        return {name: value for name, value in self.__dict__.items() if name not in ("operator", "_known")}
 
     @cached_property
     def operator(self) -> Operator:
@@ -236,6 +240,22 @@ class GaussianAffinity(Affinity):
             local = self_tuned(partial(kth_neighbor, D2[:, self.distinct_points]), self.scale_neighbor)
             local = np.where(D2[np.arange(len(D2)), nearest] == 0, epsilon[nearest], local)
         return self._kernel(D2, local, shift=True)
+
+    @cached_property
+    def _known(self) -> KnownPoints:
+        return KnownPoints(self.X)
+
+    def twins(self, X: Any) -> sparse.csr_array:
+        """Training points that new points equal, (m, N): rows with the sum 1, or 0 where there are none."""
+        m = X.shape[0]
+        if self.metric.precomputed:
+            D = self._zero_rounding(X)
+            nearest = D.argmin(axis=1)
+            twin = np.where(D[np.arange(m), nearest] == 0, nearest, -1)
+        else:
+            twin = self._known.match(X)
+        rows = np.flatnonzero(twin >= 0)
+        return sparse.csr_array((np.ones(len(rows)), (rows, twin[rows])), shape=(m, self.n_samples))
 
     @cached_property
     def distinct_points(self) -> Any:

@@ -168,7 +168,7 @@ def fit_steps(
         steps.append(("multiplying by the kernel", multiplying))
     if work.optimised:
         fixed, point, component = (0.0, *_GPU_OPTIMISED) if choice.on_gpu else _OPTIMISED
-        steps.append(("optimising the sketch", fixed + n * (point + component * work.optimised)))
+        steps.append(("optimising the embedding", fixed + n * (point + component * work.optimised)))
     return [(name, seconds) for name, seconds in steps if seconds]
 
 

@@ -218,6 +218,11 @@ class HeatKernel(HeatOperator):
         S = getattr(S, "held", S).astype(np.float32, copy=False)
         return KernelGraph(S, places, total)
 
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is a graph in memory."""
+        return self._graph_operator()[0] is not None
+
     def folded(self) -> HeatKernel:
         """The kernel of neighbours between distinct points, with the same eigenvalues except zeros; others unchanged.
 
@@ -277,37 +282,54 @@ class HeatKernel(HeatOperator):
             out[:] = self.place(Z)
             return out
         weighted = scaling.scale[:, None].astype(Z.dtype) * Z
-        fused = affinity.multiplies_rows
-        if fused:  # the columns of all batches are moved to the device once
+        numbers = np.arange(m)
+        if affinity.multiplies_rows:  # the columns of all batches are moved to the device once
             with computing():
                 masses = np.ones(len(Z)) if scaling.masses is None else scaling.masses
                 weighted = self.asblock(np.column_stack([masses, scaling.reference, weighted]))
-        if fused:
-            entries = X.shape[1] + Z.shape[1]
-        else:  # enough batches for all threads, whatever their number, on which the results do not depend
+
+        def place(batch: slice | IntArray) -> FloatArray:
+            if affinity.multiplies_rows:
+                products, log_scale = affinity.row_products(X[batch], weighted)
+                degrees, sums = products[:, :2].astype(np.float64).T
+                left, product = self._left(degrees, sums, log_scale, numbers[batch]), products[:, 2:]
+            else:
+                left, rows, log_scale = self._scaled_rows(X[batch], numbers[batch])
+                product = rows @ weighted
+            out[batch] = left[:, None] * product
+            return log_scale
+
+        self.in_batches(X, place, X.shape[1] + Z.shape[1] if affinity.multiplies_rows else None)
+        return out
+
+    def in_batches(self, X: Any, place: Callable[[Any], FloatArray], entries: int | None = None) -> None:
+        """Place new points X, (m, d), in batches on all threads; warns about those that are far from all data.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (m, d), or (m, N) for precomputed input
+        place : callable
+            From the rows of a batch, a slice or an array, to the `log_scale` of ``affinity.rows``.
+        entries : int, optional
+            Numbers in memory for each row, by which batches are large; by default those of ``affinity.rows``.
+        """
+        affinity, m = self._source()[0], X.shape[0]
+        if entries is None:  # enough batches for all threads, whatever their number, on which no result depends
             entries = max(affinity.row_entries, CHUNK_ENTRIES // max(_SMALL_BATCH, m // _MANY_BATCHES))
-        numbers, parts = np.arange(m), list(chunks(m, X.shape[1], _ORDERED))
+        parts = list(chunks(m, X.shape[1], _ORDERED))
         n_batches = sum(len(list(chunks(part.stop - part.start, entries))) for part in parts)
         finished, scales = count(1), np.zeros(m)
 
-        def place(batch: slice | IntArray) -> None:
-            if fused:
-                products, scales[batch] = affinity.row_products(X[batch], weighted)
-                degrees, sums = products[:, :2].astype(np.float64).T
-                left, product = self._left(degrees, sums, scales[batch], numbers[batch]), products[:, 2:]
-            else:
-                left, rows, scales[batch] = self._scaled_rows(X[batch], numbers[batch])
-                product = rows @ weighted
-            out[batch] = left[:, None] * product
+        def placed(batch: slice | IntArray) -> None:
+            scales[batch] = place(batch)
             advance(next(finished), n_batches)
 
         with task("placing new points") as advance:
             for part in parts:
                 order = affinity.batch_order(X[part])  # in which batches are fast
-                each(place, _batches(part, order, entries), threads=None if self.device is None else 1)
+                each(placed, _batches(part, order, entries), threads=None if self.device is None else 1)
         if isinstance(affinity, GaussianAffinity) and np.ndim(affinity.epsilon):
             warn_far(np.flatnonzero(scales < -_FAR), m)
-        return out
 
     def rows_at_new_points(self, X: Any) -> FloatArray:
         """Rows of ``diag(w) S`` at new points, (m, N); those of `at_new_points` before the product."""

@@ -191,7 +191,7 @@ class Estimate(Shown):
     >>> cost.held, cost.fits
     ('15 neighbours', True)
     >>> [step for step, seconds in cost.steps][-2:]
-    ['multiplying by the kernel', 'optimising the sketch']
+    ['multiplying by the kernel', 'optimising the embedding']
     >>> hs.estimate((50_000, 100), method="gaussian-process", n_components=10, device="cpu").seconds < cost.seconds
     True
     """

@@ -78,6 +78,12 @@ class PrecomputedAffinity(Affinity):
         """Whether `X` is the matrix of the training vertices: then the order distinguishes equal rows."""
         return self._known is not None and self._known.is_the_matrix(X)
 
+    def twins(self, X: Any) -> sparse.csr_array:
+        """Training vertices whose rows new ones equal, (m, N): rows with the sum 1, or 0 where there are none."""
+        known = self._known or KnownRows(self.given)
+        i, j, share = known.match(X)
+        return sparse.csr_array((share, (i, j)), shape=X.shape)
+
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Rows of new vertices against the training vertices, (m, N)."""
         rows = X

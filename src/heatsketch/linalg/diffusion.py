@@ -32,6 +32,7 @@ __all__ = [
     "coefficients",
     "diffuse",
     "matrix_power",
+    "powers_of_sketch",
     "relative_error",
     "require_definite",
     "require_range",
@@ -138,6 +139,55 @@ def coefficients(kernel: HeatOperator, M: Any, power: Power, *, trivial: bool = 
     if isinstance(power, MultiscaleFilter):
         return _apply_multiscale(kernel, M, power)
     return _apply_powers(kernel, M, [power - 1.0], trivial=trivial, weight=1)[0]
+
+
+@computing()
+@quiet_blas()
+def powers_of_sketch(kernel: HeatOperator, V: Any, h: MultiscaleFilter, powers: Sequence[float]) -> list[Any]:
+    """``S^t M`` for the M whose sketch ``h(S) M`` is V, for each t of at least 1, all from one pass over the kernel.
+
+    M itself is ``h(S)^-1 V``, whose entries may be huge; ``x^t / h(x)`` is at most one over the root of the first
+    weight of the filter. The trivial mode, which the filter leaves out, is not contained.
+
+    Parameters
+    ----------
+    kernel : HeatOperator
+    V : array of shape (N, k)
+    h : MultiscaleFilter
+    powers : sequence of float >= 1
+
+    Returns
+    -------
+    blocks : list of arrays of shape (N, k), of the library of V
+    """
+    require_range(kernel, [h])
+    given, V, most = V, kernel.symmetric.asblock(V), max([*powers, longest(h)])
+    mode = _trivial_part(kernel, V)
+    rest = V if mode is None else V - mode
+    if _whole(powers):
+        interval = _multiscale_interval(kernel, most)
+    else:
+        require_definite(kernel, powers)
+        interval = 0.0, _multiscale_interval(kernel, most)[1]
+
+    def quotient(x: FloatArray, t: float, size: float = 1.0) -> FloatArray:
+        base = x if float(t).is_integer() else np.maximum(x, 0.0)
+        found: FloatArray = base ** (t - 1.0) / (size * h.over_x(x))
+        return found
+
+    # Errors count relative to the largest value.
+    sizes = [float(quotient(np.linspace(0.0, interval[1], 1001), t).max()) for t in powers]
+    targets = [
+        Target(partial(quotient, t=t), partial(np.full_like, fill_value=1.0 / c), partial(quotient, t=t, size=c))
+        for t, c in zip(powers, sizes, strict=True)
+    ]
+    rtol = _MULTISCALE_ERROR[kernel.dtype]
+    series, error = _chebyshev_series(targets, interval, _degree(most, 1.0), rtol)
+    if error > rtol:
+        warn_inexact_filter(error, rtol)
+    S = kernel.symmetric if interval[1] >= 1.0 else kernel.deflated
+    blocks = _in_order(lambda S, V: _evaluate_series(S, V, interval, series), S, rest)
+    return [asarray_like(b if mode is None else b - _trivial_part(kernel, b), given) for b in blocks]
 
 
 @computing()

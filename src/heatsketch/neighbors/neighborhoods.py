@@ -27,6 +27,7 @@ from ..linalg.sketch import philox
 from .search import NeighborIndex, make_index
 
 __all__ = [
+    "KnownPoints",
     "NeighborLists",
     "Neighborhoods",
     "NewRows",
@@ -67,9 +68,7 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
     places : ndarray of int, shape (N,)
         The index into `first` of each row.
     """
-    pieces = list(chunks(X.shape[0], X.shape[1], 1 << 20))
-    with workers(1 if len(pieces) == 1 else None) as share:
-        keys = np.concatenate([*share(lambda rows: row_keys(X[rows]), pieces)])
+    keys = _all_keys(X)
     in_order = np.sort(keys)
     if (in_order[1:] != in_order[:-1]).all():
         return None
@@ -80,6 +79,39 @@ def distinct(X: Any) -> tuple[IntArray, IntArray] | None:
             first, places = np.unique(dense, axis=0, return_index=True, return_inverse=True)[1:]
             return first, places.ravel()
     return first, places
+
+
+def _all_keys(X: Any) -> Any:
+    """A hash of each row, on all threads, shape (N,)."""
+    pieces = list(chunks(X.shape[0], X.shape[1], 1 << 20))
+    with workers(1 if len(pieces) == 1 else None) as share:
+        return np.concatenate([*share(lambda rows: row_keys(X[rows]), pieces)])
+
+
+class KnownPoints:
+    """Finds the point that equals a given one, by a hash.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (N, d)
+    """
+
+    def __init__(self, X: Any) -> None:
+        self._X, keys = X, _all_keys(X)
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+
+    def match(self, Q: Any) -> IntArray:
+        """The first point that equals each row of Q, (m, d), or -1, shape (m,)."""
+        keys = row_keys(Q.astype(self._X.dtype, copy=False))
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        found = np.where(self._keys[at] == keys, self._order[at], -1)
+        candidates = np.flatnonzero(found >= 0)
+        if len(candidates):  # other numbers may have the same hash
+            apart = abs(Q[candidates] - self._X[found[candidates]]).max(axis=1)
+            apart = apart.toarray().ravel() if sparse.issparse(apart) else apart
+            found[candidates[apart > 0]] = -1
+        return found
 
 
 def row_keys(X: Any) -> Any:

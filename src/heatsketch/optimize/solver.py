@@ -23,7 +23,7 @@ from .._utils.array import array_namespace, asarray_like, to_numpy
 from .._utils.progress import task
 from .._utils.threads import each, quiet_blas
 from .._utils.typing import FloatArray
-from .axes import balanced_axes
+from ..linalg.axes import balanced_axes
 from .pairs import Pairs, PairSource
 
 __all__ = ["Dilations", "Found", "Round", "Start", "dilations", "optimize", "smooth_log_L"]
@@ -103,7 +103,7 @@ def optimize(
     """
     opening = max(1, round(_OPENING * n_rounds))
     total = opening * (len(starts) - 1) + n_rounds
-    with quiet_blas(), task("optimising the sketch") as advance:  # one thread each: the same steps with any number
+    with quiet_blas(), task("optimising the embedding") as advance:  # one thread each: the same steps with any number
         history: dict[str, list[Round]] = {start.name: [] for start in starts}
         began = perf_counter()
 

@@ -393,7 +393,8 @@ def _at(models: Sequence[Any], filters: list[Power], kernel: HeatKernel) -> list
     parts = iter(zip(*blocks, strict=True))
     found = []
     for model, M in zip(models, matrices, strict=True):
-        at_times = model.at_powers(times) if M is None else next(parts)
+        earliest = model._earliest  # a layout stays as it is at times before
+        at_times = model.at_powers([max(t, earliest) for t in times]) if M is None else next(parts)
         own = [] if len(times) == len(filters) else [model._Y]
         found.append(np.stack([*at_times, *own]))
     return found

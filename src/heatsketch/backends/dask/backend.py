@@ -16,10 +16,10 @@ from ..._utils.progress import shown
 from ..._utils.tables import explained
 from ..._utils.threads import quiet_blas
 from ..._utils.typing import FloatArray
-from ...kernel.operator import HeatKernel
 from ...kernel.options import KernelOptions, check_masses, check_points
-from . import kernel, layout  # noqa: F401 - registers what distributed arrays do
+from . import layout
 from .array import DistributedArray
+from .kernel import place_chunks
 from .tasks import Plan, current_client, gathered, persisted
 
 __all__ = ["DaskBackend", "backend"]
@@ -84,14 +84,11 @@ class DaskBackend:
         self.refuse_out(out)
         points, sizes = _check(model, X, reset=False)
         points = _finite(points)
-        if not model.kernel_.in_memory:
-            placed = model.kernel_.at_new_points(points, model._coefficients)
+        place = model._placement()
+        if model._places_in_memory:
+            placed = place_chunks(points, place, model.n_components_, model.embedding_.dtype)
         else:
-            plan = Plan(points)
-            fitted = plan.share((model.kernel_, model._coefficients))  # of this fit, also if the model is fitted again
-            for b, key in enumerate(plan.keys(points)):
-                plan.add("place-new-points", (b, 0), _transform, fitted, key)
-            placed = plan.array("place-new-points", points.chunks[0], model.n_components_, model._coefficients.dtype)
+            placed = place(points)
         return placed.rechunk({0: sizes}).astype(model.embedding_.dtype)
 
     def refuse_out(self, out: Any) -> None:
@@ -195,8 +192,3 @@ def _require_finite(X: FloatArray, first: int) -> FloatArray:
             "(dask_ml.impute.SimpleImputer)."
         )
     return X
-
-
-def _transform(fitted: tuple[HeatKernel, FloatArray], X: FloatArray) -> FloatArray:
-    heat_kernel, coefficients = fitted
-    return heat_kernel.at_new_points(X, coefficients)

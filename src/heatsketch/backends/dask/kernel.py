@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._utils.registry import has_gpu
-from ..._utils.typing import FloatArray
+from ..._utils.typing import FloatArray, IntArray
 from ..._utils.warn import warn
 from ...kernel.bandwidth import SELF_TUNING_NEIGHBOR
 from ...kernel.build import build_affinity, compose_kernel, search_with_bandwidth
@@ -25,7 +26,7 @@ from .neighbor_affinity import ChunkedNeighborAffinity
 from .neighbors import ChunkedNeighborhoods
 from .tasks import Plan, gathered, n_workers, on_every_worker, persisted
 
-__all__ = ["ChunkedHeatKernel", "build_chunked_affinity", "kept_neighbors"]
+__all__ = ["ChunkedHeatKernel", "build_chunked_affinity", "kept_neighbors", "place_chunks"]
 
 
 class ChunkedHeatKernel(HeatKernel):
@@ -100,6 +101,30 @@ class ChunkedHeatKernel(HeatKernel):
         for q, (sums, logs) in enumerate(zip(plan.keys(products), plan.keys(log_scale), strict=True)):
             plan.add("place-new-points", (q, 0), _place, sums, logs, left, first[q], np.dtype(Z.dtype).str)
         return plan.array("place-new-points", X.chunks[0], Z.shape[1], Z.dtype)
+
+    def points_at(self, samples: IntArray) -> FloatArray:
+        """Some of the points, (m, d), in memory."""
+        found: FloatArray = self.affinity.X[samples]
+        return found
+
+    def placed_by(self, place: Callable[[FloatArray], FloatArray], like: FloatArray) -> DistributedArray:
+        """The points, placed by a function on the workers, (N, k), in the dtype of an embedding (m, k)."""
+        X = self.affinity.X
+        placed = place_chunks(X.values, place, like.shape[1], like.dtype)
+        return DistributedArray(persisted(placed, name="placing points"), X.layout)
+
+
+def place_chunks(X: Any, place: Callable[[FloatArray], FloatArray], k: int, dtype: Any) -> Any:
+    """New points in a Dask array, (m, d), placed by a function, chunk by chunk: a lazy Dask array (m, k)."""
+    plan = Plan(X)
+    shared = plan.share(place)  # of this fit, also if the model is fitted again
+    for b, key in enumerate(plan.keys(X)):
+        plan.add("place-points", (b, 0), _placed, shared, key)
+    return plan.array("place-points", X.chunks[0], k, dtype)
+
+
+def _placed(place: Callable[[FloatArray], FloatArray], X: FloatArray) -> FloatArray:
+    return place(X)
 
 
 def _place(sums: FloatArray, log_scale: FloatArray, left: LeftFactor, first: int, dtype: str) -> FloatArray:

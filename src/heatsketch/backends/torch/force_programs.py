@@ -78,16 +78,17 @@ def repulsion_kernel(
 
 @triton.jit
 def stretching_kernel(
-    Y, Others, logs, Out, Totals, n, m, least, mean,
+    Y, Others, logs, Out, Totals, Squares, n, m, least, mean,
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Sums over m other points of ``(l_ij - mean) (y_i - o_j) / s_ij``, and of ``l_ij``, without pairs that coincide.
+    """Sums over m other points of ``(l_ij - mean) (y_i - o_j) / s_ij``, of ``l_ij`` and its square.
 
-    ``l_ij = (log s_ij - logs_ij) / 2`` with ``s_ij = |y_i - o_j|^2 + least``.
+    Pairs that coincide are left out. ``l_ij = (log s_ij - logs_ij) / 2`` with ``s_ij = |y_i - o_j|^2 + least``.
     """
     rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     i = tl.minimum(rows, n - 1)
-    out, total = tl.zeros([BM, KP], dtype=tl.float32), tl.zeros([BM], dtype=tl.float32)
+    out = tl.zeros([BM, KP], dtype=tl.float32)
+    total, square = tl.zeros([BM], dtype=tl.float32), tl.zeros([BM], dtype=tl.float32)
     for start in range(0, m, BN):
         j = start + tl.arange(0, BN)
         kept, j = (j < m)[None, :], tl.minimum(j, m - 1)[None, :]
@@ -96,6 +97,8 @@ def stretching_kernel(
         squared = _squared(tl.zeros([BM, BN], dtype=tl.float32) + least, Y, Others, i, j, K)
         ratios = tl.where(kept, 0.5 * (tl.log(squared) - given), 0.0)
         total += tl.sum(ratios, 1)
+        square += tl.sum(ratios * ratios, 1)
         out = _added(out, tl.where(kept, (ratios - mean) / squared, 0.0), Y, Others, i, j, K, KP)
     _store(Out, out, rows, n, K, KP)
     tl.store(Totals + rows, total, mask=rows < n)
+    tl.store(Squares + rows, square, mask=rows < n)

@@ -1,15 +1,18 @@
-"""Forces between the points of an embedding, for :mod:`heatsketch.optimize.mixture`, on a device."""
+"""Forces between the points of an embedding, for :mod:`heatsketch.layout.forces`, on a device."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
+from ..._utils.array import to_numpy
 from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
-from ...optimize.mixture import forces, log_distances
+from ...layout.forces import DRAWN, FEW_POINTS, GRID_DIMENSIONS, GridRepulsion, forces, log_distances
+from ...layout.grid import Scales
 from .operators import DeviceSparseOperator, fused_kernels
 from .tensors import device_of, on
 
@@ -21,6 +24,8 @@ _BLOCK = 1 << 26
 _COINCIDE = -100.0
 # Dimensions up to which the fused programs are faster.
 _FUSED = 16
+# Points up to which the fused programs sum the repulsion of all pairs.
+_FUSED_POINTS = 65_536
 
 
 class DeviceForces:
@@ -33,15 +38,20 @@ class DeviceForces:
         Similarities of neighbours.
     scales : ndarray of shape (n,)
     landmarks : ndarray of int
+    seed : int
+        Of the points that are drawn.
     """
 
-    def __init__(self, features: Any, graph: Any, scales: FloatArray, landmarks: IntArray) -> None:
+    _all_pairs = FEW_POINTS
+
+    def __init__(self, features: Any, graph: Any, scales: FloatArray, landmarks: IntArray, seed: int) -> None:
         self._here = device_of(features)
         self._scales = self._here.tensor(scales)
         self._graph = graph if isinstance(graph, DeviceSparseOperator) else DeviceSparseOperator(graph, self._here)
         self._landmarks = self._here.tensor(landmarks)
         self._logs = log_distances(features, landmarks)
         self._pairs = max(1, int((self._logs > _COINCIDE).sum()))
+        self._rng = np.random.default_rng(seed)
 
     @cached_property
     def _rows(self) -> Any:
@@ -49,8 +59,12 @@ class DeviceForces:
         starts = self._graph.parts[0]
         return torch.arange(len(starts) - 1, device=starts.device).repeat_interleave(starts.diff())
 
+    @cached_property
+    def _grid(self) -> GridRepulsion:
+        return GridRepulsion(Scales.of(to_numpy(self._scales)))
+
     def attraction(self, Y: Any) -> Any:
-        """``sum_j P_ij q_ij (y_i - y_j) / (s_i s_j)``, (n, k)."""
+        """``sum_j P_ij (y_i - y_j) / (s_i s_j + |y_i - y_j|^2)``, (n, k)."""
         _, columns, values = self._graph.parts
         weights = torch.empty_like(values)
         for some in chunks(len(values), Y.shape[1], _BLOCK):
@@ -59,8 +73,29 @@ class DeviceForces:
         sums = self._graph.with_values(weights).matmat(torch.cat([Y, torch.ones_like(Y[:, :1])], dim=1))
         return sums[:, -1:] * Y - sums[:, :-1]
 
-    def repulsion(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
-        """``sum_j q_ij^2 (y_i - y_j) / (s_i s_j)`` over the drawn points j, (n, k), and the sum of q_ij, i not j."""
+    def divergence(self, Y: Any) -> float:
+        """``sum_ij P_ij log(1 + |y_i - y_j|^2 / (s_i s_j))``."""
+        _, columns, values = self._graph.parts
+        total = 0.0
+        for some in chunks(len(values), Y.shape[1], _BLOCK):
+            i, j = self._rows[some], columns[some]
+            ratios = (Y[i] - Y[j]).square().sum(1) / (self._scales[i] * self._scales[j])
+            total = total + (values[some] * ratios.log1p()).sum(dtype=torch.float64)
+        return float(total)
+
+    def repulsion(self, Y: Any) -> tuple[Any, float]:
+        """``sum_j q_ij^2 (y_i - y_j) / (s_i s_j)``, (n, k), and the sum of q_ij over all i and j, i not j."""
+        n, k = Y.shape
+        if k <= GRID_DIMENSIONS and n > self._all_pairs:  # computed in memory
+            found, total = self._grid(to_numpy(Y))
+            return self._here.tensor(found), total
+        if n <= (self._all_pairs if k <= GRID_DIMENSIONS else 2 * DRAWN):
+            return self.repulsion_of(Y, np.arange(n))
+        out, total = self.repulsion_of(Y, self._rng.choice(n, DRAWN, replace=False, shuffle=False))
+        return out * (n / DRAWN), total * (n / DRAWN)
+
+    def repulsion_of(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
+        """The sums over some points j."""
         points, out, total = self._here.tensor(drawn), torch.empty_like(Y), 0.0
         others = Y[points]
         beside = torch.cat([others, torch.ones_like(others[:, :1])], dim=1)
@@ -77,67 +112,75 @@ class DeviceForces:
             out[rows] = sums[:, -1:] * Y[rows] - sums[:, :-1]
         return out, float(total) - len(drawn)
 
-    def stretching(self, Y: Any, least: float, mean: float) -> tuple[Any, float]:
-        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the landmarks j, (n, k), and the mean of l_ij."""
-        others, out, total = Y[self._landmarks], torch.empty_like(Y), 0.0
+    def stretching(self, Y: Any, least: float, mean: float) -> tuple[Any, float, float]:
+        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the landmarks j, (n, k), and mean and variance of l_ij."""
+        others, out, total, square = Y[self._landmarks], torch.empty_like(Y), 0.0, 0.0
         for rows in chunks(len(Y), others.numel(), _BLOCK):
             between = Y[rows, None] - others  # [rows, landmarks, k]
             squared = between.square().sum(2).add_(least)
             apart = self._logs[rows] > _COINCIDE
             ratios = torch.where(apart, 0.5 * (squared.log() - self._logs[rows]), 0.0)
             total = total + ratios.sum(dtype=torch.float64)
+            square = square + ratios.square().sum(dtype=torch.float64)
             weights = torch.where(apart, (ratios - mean) / squared, 0.0)
             out[rows] = (weights[:, :, None] * between).sum(1)
-        return out, float(total) / self._pairs
+        return out, *self._moments(total, square)
+
+    def _moments(self, total: Any, square: Any) -> tuple[float, float]:
+        """Mean and variance of l_ij from their sum and that of their squares."""
+        mean = float(total) / self._pairs
+        return mean, float(square) / self._pairs - mean * mean
 
 
 class FusedForces(DeviceForces):
     """Forces by fused Triton programs, for embeddings of a few dimensions."""
 
+    _all_pairs = _FUSED_POINTS
+
     def attraction(self, Y: Any) -> Any:
-        """``sum_j P_ij q_ij (y_i - y_j) / (s_i s_j)``, (n, k)."""
+        """``sum_j P_ij (y_i - y_j) / (s_i s_j + |y_i - y_j|^2)``, (n, k)."""
         from .force_programs import attraction_kernel  # noqa: PLC0415 - needs Triton
 
         if Y.shape[1] > _FUSED:
             return super().attraction(Y)
         Y, out = Y.contiguous(), torch.empty_like(Y)
         with on(Y):
-            attraction_kernel[self._grid(32)](
+            attraction_kernel[self._blocks(32)](
                 *self._graph.parts, Y, self._scales, out, len(Y), **_widths(Y), BM=32, BN=32, num_warps=4
             )
         return out
 
-    def repulsion(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
-        """``sum_j q_ij^2 (y_i - y_j) / (s_i s_j)`` over the drawn points j, (n, k), and the sum of q_ij, i not j."""
+    def repulsion_of(self, Y: Any, drawn: IntArray) -> tuple[Any, float]:
+        """The sums over some points j."""
         from .force_programs import repulsion_kernel  # noqa: PLC0415
 
         if Y.shape[1] > _FUSED:
-            return super().repulsion(Y, drawn)
+            return super().repulsion_of(Y, drawn)
         points, Y = self._here.tensor(drawn), Y.contiguous()
         out, totals = torch.empty_like(Y), torch.empty_like(self._scales)
         with on(Y):
-            repulsion_kernel[self._grid(64)](
+            repulsion_kernel[self._blocks(64)](
                 Y, self._scales, Y[points], self._scales[points], out, totals, len(Y), len(drawn),
                 **_widths(Y), BM=64, BN=64, num_warps=4,
             )  # fmt: skip
         return out, float(totals.sum(dtype=torch.float64)) - len(drawn)
 
-    def stretching(self, Y: Any, least: float, mean: float) -> tuple[Any, float]:
-        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the landmarks j, (n, k), and the mean of l_ij."""
+    def stretching(self, Y: Any, least: float, mean: float) -> tuple[Any, float, float]:
+        """``sum_j (l_ij - mean) (y_i - y_j) / s_ij`` over the landmarks j, (n, k), and mean and variance of l_ij."""
         from .force_programs import stretching_kernel  # noqa: PLC0415
 
         if Y.shape[1] > _FUSED:
             return super().stretching(Y, least, mean)
         Y = Y.contiguous()
-        out, totals = torch.empty_like(Y), torch.empty_like(self._scales)
+        out, totals, squares = torch.empty_like(Y), torch.empty_like(self._scales), torch.empty_like(self._scales)
         with on(Y):
-            stretching_kernel[self._grid(64)](
-                Y, Y[self._landmarks], self._logs, out, totals, len(Y), len(self._landmarks), least, mean,
+            stretching_kernel[self._blocks(64)](
+                Y, Y[self._landmarks], self._logs, out, totals, squares, len(Y), len(self._landmarks), least, mean,
                 **_widths(Y), BM=64, BN=32, num_warps=4,
             )  # fmt: skip
-        return out, float(totals.sum(dtype=torch.float64)) / self._pairs
+        return out, *self._moments(*(part.sum(dtype=torch.float64) for part in (totals, squares)))
 
-    def _grid(self, rows: int) -> tuple[int]:
+    def _blocks(self, rows: int) -> tuple[int]:
         return (-(-len(self._scales) // rows),)
 
 
@@ -148,6 +191,6 @@ def _widths(Y: Any) -> dict[str, int]:
 
 
 @forces.register
-def _(features: torch.Tensor, graph: Any, scales: FloatArray, landmarks: IntArray) -> DeviceForces:
+def _(features: torch.Tensor, graph: Any, scales: FloatArray, landmarks: IntArray, seed: int) -> DeviceForces:
     kind = FusedForces if fused_kernels(device_of(features)) else DeviceForces
-    return kind(features, graph, scales, landmarks)
+    return kind(features, graph, scales, landmarks, seed)

@@ -2,7 +2,7 @@
 
 Importing this module registers the functions for tensors: `distinct` and `joined` of
 :mod:`heatsketch.neighbors.neighborhoods`, `weighted_graph` of :mod:`heatsketch.kernel.affinity` and `neighbor_graph` of
-:mod:`heatsketch.optimize.spaces`. Entries are sorted, and sums have one order, so results repeat.
+:mod:`heatsketch.layout.similarities`. Entries are sorted, and sums have one order, so results repeat.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..._utils.array import to_numpy
 from ..._utils.chunks import chunks
 from ..._utils.typing import FloatArray, IntArray
 from ...kernel.affinity import weighted_graph
+from ...layout.similarities import neighbor_graph
 from ...neighbors.neighborhoods import MIXED, distinct, joined, key_factors
-from ...optimize.spaces import neighbor_graph
 from .operators import DeviceSparseOperator
 from .tensors import computing, device_of
 
@@ -105,7 +105,6 @@ def _(S: DeviceSparseOperator) -> DeviceSparseOperator:
     if len(values):
         counts = torch.bincount(rows, minlength=n)
         values = values / torch.segment_reduce(values, "max", lengths=counts, initial=0.0)[rows]
-        values = values.square_()
         values = values / torch.segment_reduce(values, "sum", lengths=counts, initial=0.0)[rows]
         # P + P^T: equal keys come in pairs at most.
         keys, order = torch.cat([rows * n + columns, columns * n + rows]).sort(stable=True)

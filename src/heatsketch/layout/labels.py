@@ -1,6 +1,6 @@
 r"""Neighbours that agree with known labels, so that the mixture separates classes.
 
-If labels are known, of some points or all, the similarities P of :mod:`heatsketch.optimize.mixture` become::
+If labels are known, of some points or all, the similarities P of :mod:`heatsketch.layout.descent` become::
 
     P'_ij = c_ij (P_ij + r R_ij),    c_ij = u_i . u_j,    u_i = F_i^6 / |F_i^6|,
 

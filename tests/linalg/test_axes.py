@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from heatsketch.optimize.axes import balanced_axes
+from heatsketch.linalg.axes import balanced_axes
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7])
