@@ -3,7 +3,7 @@ Snapshots of a network, aligned
 ===============================
 
 The same vertices at three times: drawn separately, a network jumps from picture to picture, and what changed cannot be
-seen. `fit_aligned` sends all three kernels through one matrix, so that a vertex whose surroundings stayed keeps its place.
+seen. `fit_aligned` embeds all three together, so that a vertex whose surroundings stayed keeps its place.
 """
 
 import matplotlib.pyplot as plt

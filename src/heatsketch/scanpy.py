@@ -165,9 +165,9 @@ def heat_sketch(
 def place_cells(adata: Any, adata_ref: Any, *, key: str | None = None, copy: bool = False) -> Any:
     """Place new cells in the embedding of a reference.
 
-    Each new cell is placed by its own row of the heat kernel. The cells of the reference do not move, and the position
-    of a new cell does not depend on the other new cells. If principal components were embedded, new cells are projected
-    on those of the reference, with its centre.
+    Each new cell is placed by its own row of the heat kernel, as by `transform`. The cells of the reference do not
+    move, and the position of a new cell does not depend on the other new cells. If principal components were embedded,
+    new cells are projected on those of the reference, with its centre.
 
     Parameters
     ----------

@@ -409,10 +409,11 @@ class HeatEmbedding(  # type: ignore[call-arg]
     def transform(self, X: Any, *, out: FloatArray | None = None) -> Any:
         """Embed new points without a new fit, and without moving the training points.
 
-        A new point is placed by its own row a(x) of the kernel, at ``a(x) g(S) M`` with ``g(x) = h(x) / x``. Each row
-        is embedded independently, and a training point gets its row of `embedding_`. One case is ambiguous: vertices
-        of a graph without self-loops that have the same neighbours also have the same rows. Such a row is placed at
-        their mean, unless X is the whole training matrix.
+        A new point is placed by its own row a(x) of the kernel, at ``a(x) g(S) M`` with ``g(x) = h(x) / x``; by
+        HeatSketch where it is best for the objective, while all others stay. Each row is embedded independently, and a
+        training point gets its row of `embedding_`. One case is ambiguous: vertices of a graph without self-loops that
+        have the same neighbours also have the same rows. Such a row is placed at their mean, unless X is the whole
+        training matrix.
 
         Parameters
         ----------
@@ -529,10 +530,10 @@ class HeatEmbedding(  # type: ignore[call-arg]
         """Add samples to a fitted embedding; earlier samples stay as close to their positions as the new data allow.
 
         The kernel is computed again, from all samples. A random sketch keeps its rows, so that the result equals a fit
-        to all samples with the same seed. Diffusion maps keep their signs. HeatSketch starts from the present sketch,
-        takes fewer steps than a fit, and is rotated towards the present embedding; if more samples are added than there
-        were, it starts afresh. With objectives for distances alone, samples move about as far as in a new fit. The
-        labels of new samples are unknown.
+        to all samples with the same seed. Diffusion maps keep their signs. HeatSketch starts from the present
+        embedding, and is rotated towards it; if more samples are added than there were, it starts afresh. With
+        objectives for distances alone, samples move about as far as in a new fit. The labels of new samples are
+        unknown.
 
         Parameters
         ----------

@@ -297,7 +297,12 @@ class CutoffAffinity(GaussianAffinity):
         batches = list(chunks(n, n))
         watched = track(batches, "finding pairs", len(batches))
         K = sparse.vstack([_kept(self._training_rows(rows), self.cutoff) for rows in watched], format="csr")
-        return self._placed(SparseOperator(K.maximum(K.T).astype(self.dtype)))
+        K = sparse.csr_array(K.maximum(K.T).astype(self.dtype))
+        same = None if self.metric.precomputed else distinct(self.X)
+        if same is None:
+            return self._placed(SparseOperator(K))
+        first, places = same
+        return FoldedOperator(self._placed(SparseOperator(K[first][:, first])), places)
 
     def rows(self, X: Any) -> tuple[Any, FloatArray]:
         """Kernel rows of new points, (m, N), scaled so that the largest entry of each is 1."""

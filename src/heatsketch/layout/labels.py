@@ -47,7 +47,7 @@ def class_labels(y: Any, n_samples: int, fitted: Any = slice(None)) -> IntArray:
 
     Examples
     --------
-    >>> from heatsketch.optimize.labels import class_labels
+    >>> from heatsketch.layout.labels import class_labels
     >>> class_labels([3, -1, 5, -1], 4)
     array([ 3, -1,  5, -1])
     """
