@@ -82,8 +82,8 @@ RUNTIME_thread = libtsan.so
 PRELOADED = $$(gcc -print-file-name=$(RUNTIME_$(SANITIZER))) $$(gcc -print-file-name=libstdc++.so)
 # Tests that call all loops, in some minutes: without those that measure memory, of which the sanitizers need much, and
 # those that repeat the same calls.
-SANITIZED_TESTS ?= tests/test_regimes.py tests/compiled tests/neighbors tests/linalg tests/kernel tests/optimize \
-	tests/estimators tests/io/test_models.py tests/backends/test_dask_neighbors.py -k "not torch" \
+SANITIZED_TESTS ?= tests/test_regimes.py tests/compiled tests/neighbors tests/linalg tests/kernel tests/layout \
+	tests/optimize tests/estimators tests/io/test_models.py tests/backends/test_dask_neighbors.py -k "not torch" \
 	--ignore tests/kernel/test_scale.py --ignore tests/estimators/test_contract.py \
 	--ignore tests/estimators/test_aligned.py
 
